@@ -100,7 +100,7 @@ def test_a_directory_that_is_none_is_named(
     assert "none/meta.properties" in capsys.readouterr().err
 
 
-def test_a_node_that_runs_is_left_alone(data: str) -> None:
+def test_a_running_node_cannot_be_repaired(data: str) -> None:
     """Another process holds the directory."""
     held = OsFiles().lock(f"{data}/.lock")
     words = ["quorum", "repair", "--data", data, "--voters", "3@h:9093", "--accept-loss", "4@7"]

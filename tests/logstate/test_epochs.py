@@ -1,4 +1,4 @@
-"""Q7, Q19, V6: leader epochs against a list that holds the epoch of every record."""
+"""Q7, Q19, V6: leader epochs, compared with a list of the epoch of every record."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_end_offset_is_where_the_next_epoch_begins(runs: list[tuple[int, int]], 
 
 
 @given(RUNS, st.data())
-def test_cutting_at_either_end(runs: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_truncation_at_either_end(runs: list[tuple[int, int]], data: st.DataObject) -> None:
     epochs = written(runs)
     cache = cache_of(epochs)
     end = data.draw(st.integers(0, len(epochs)))
@@ -70,7 +70,7 @@ def test_an_epoch_that_contradicts_replaces() -> None:
         cache.assign(-1, 3)
 
 
-def test_a_copy_is_apart() -> None:
+def test_a_copy_is_independent() -> None:
     cache = EpochCache([(1, 0)])
     twin = cache.copy()
     twin.assign(2, 5)

@@ -1,4 +1,4 @@
-"""What a log says to idempotent and transactional producers: the rules of Kafka's brokers."""
+"""Validation of idempotent and transactional producers by the rules of Kafka's brokers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def after(*batches: BatchHeader) -> ProducerState:
     return state
 
 
-def test_sequences_must_follow() -> None:
+def test_sequences_must_be_consecutive() -> None:
     state = after(header(0, 3, 0), header(3, 2, 3))
     assert state.check(header(5, 1, 5)) == ErrorCode.NONE
     assert state.check(header(5, 1, 6)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -73,7 +73,7 @@ def test_sequences_wrap() -> None:
     assert state.check(header(1, 1, 0)) == ErrorCode.NONE
 
 
-def test_the_last_five_batches_are_known_again() -> None:
+def test_the_last_five_batches_are_recognized_as_duplicates() -> None:
     batches = [header(10 * i, 10, 10 * i, timestamp=i) for i in range(7)]
     state = after(*batches)
     for number, batch in enumerate(batches):
@@ -135,7 +135,7 @@ def test_a_transaction_begins_and_ends(kind: int) -> None:
     assert state.first_undecided() == -1
 
 
-def test_markers_of_the_past_are_refused() -> None:
+def test_markers_of_older_epochs_are_refused() -> None:
     state = after(header(0, 1, 0, epoch=3, transactional=True))
     assert state.check_marker(1, 2, 0) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert state.check_marker(1, 3, 0) == ErrorCode.NONE
@@ -149,7 +149,7 @@ def test_markers_of_the_past_are_refused() -> None:
     assert state.check(header(2, 1, 0, epoch=4)) == ErrorCode.NONE
 
 
-def test_silent_producers_are_forgotten_but_not_their_open_transactions() -> None:
+def test_idle_producers_expire_unless_in_a_transaction() -> None:
     state = after(
         header(0, 1, 0, timestamp=100),
         header(1, 1, 0, producer_id=2, timestamp=100, transactional=True),
@@ -160,7 +160,7 @@ def test_silent_producers_are_forgotten_but_not_their_open_transactions() -> Non
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.booleans()), max_size=20))
-def test_what_is_refused_changes_nothing_and_a_copy_is_apart(
+def test_a_refused_batch_changes_nothing(
     steps: list[tuple[int, int, bool]],
 ) -> None:
     """Each producer's accepted sequences are one unbroken row; repeats are always known."""

@@ -1,4 +1,4 @@
-"""Who votes at which end of a log."""
+"""The voter set in force at each offset of a log."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ MUTANT = Mutant(
     source="            if log.is_flushing:\n                self._in_use[name] = log",
     replacement="            self._in_use.pop(name, None)",
     test=(
-        "tests/runner/test_recreated_topics.py"
-        "::test_the_folder_keeps_its_name_until_the_flush_in_it_has_ended"
+        "tests/runner/test_recreated_topics.py::test_a_folder_keeps_its_name_until_its_flush_ends"
     ),
 )

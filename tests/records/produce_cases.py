@@ -1,4 +1,4 @@
-"""Record sets of produce requests, and what Apache Kafka 4.3.1 answered to each.
+"""Record sets of produce requests, and Apache Kafka 4.3.1's response to each.
 
 Every one of them was sent to a broker of that version (Produce version 8, acks=all, to a topic
 with the settings of `TOPICS`); the code in `kafka` is what came back. `ours` stands where we answer

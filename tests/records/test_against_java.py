@@ -1,4 +1,4 @@
-"""Record batches as Kafka's own builder and reader have them: ours and theirs, both ways."""
+"""Record batches are exchanged with Kafka's own builder and reader, both ways."""
 
 from __future__ import annotations
 

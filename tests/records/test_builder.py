@@ -105,7 +105,7 @@ def test_end_of_transaction(name: str) -> None:
 
 
 @pytest.mark.parametrize("codec", range(len(CODEC_NAMES)), ids=CODEC_NAMES)
-def test_packed(codec: int) -> None:
+def test_compressed(codec: int) -> None:
     """Packers may differ in how well they pack; what comes out must not."""
     theirs = JAVA[f"packed_{CODEC_NAMES[codec]}"]
     ours = many(codec).build()
@@ -117,7 +117,7 @@ def test_packed(codec: int) -> None:
         assert ours == theirs
 
 
-def test_a_level_packs_tighter() -> None:
+def test_a_higher_level_compresses_more() -> None:
     sizes = []
     for level in (1, 9):
         builder = BatchBuilder(codec=GZIP, level=level)

@@ -1,4 +1,4 @@
-"""What a header claims is refused where it can't be true, and nothing that is true is refused."""
+"""Impossible record counts in headers are refused, and possible ones accepted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_smallest_record() -> None:
 
 @pytest.mark.parametrize("codec", PACKERS, ids=lambda codec: CODEC_NAMES[codec])
 @pytest.mark.parametrize("size", [1 << 12, 1 << 24])
-def test_no_packer_makes_more_of_a_byte_than_the_bound(codec: int, size: int) -> None:
+def test_no_codec_exceeds_its_bound(codec: int, size: int) -> None:
     packed = PACKERS[codec](bytes(size))
     assert size <= len(packed) * EXPANSION[codec]
     if size > 1 << 20:
@@ -38,9 +38,7 @@ def test_no_packer_makes_more_of_a_byte_than_the_bound(codec: int, size: int) ->
 
 
 @given(st.integers(1, 500), st.integers(NONE, ZSTD), st.sampled_from([None, b"", b"v", b"v" * 99]))
-def test_records_as_they_are_packed_are_believed(
-    count: int, codec: int, value: bytes | None
-) -> None:
+def test_real_compressed_batches_are_accepted(count: int, codec: int, value: bytes | None) -> None:
     payload = b"".join(encode_record(number, 0, None, value) for number in range(count))
     assert why_not(codec, compress(codec, payload), count) == ""
 
@@ -60,5 +58,7 @@ def test_records_as_they_are_packed_are_believed(
         (LZ4, SMALLEST, 1, "not packed by lz4"),
     ],
 )
-def test_what_can_not_be_true(codec: int, records: bytes, count: int, why: str) -> None:
+def test_impossible_record_counts_are_refused(
+    codec: int, records: bytes, count: int, why: str
+) -> None:
     assert why in why_not(codec, records, count)

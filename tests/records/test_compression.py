@@ -89,7 +89,7 @@ def test_a_bomb_takes_no_memory(codec: int) -> None:
 
 @packing_codecs
 @pytest.mark.parametrize("left", [0, 1, 3, 4, 7, 12, 20, 30, -1])
-def test_what_is_cut_off_is_refused(codec: int, left: int) -> None:
+def test_truncated_data_is_refused(codec: int, left: int) -> None:
     with pytest.raises(CorruptBatchError):
         decompress(codec, compress(codec, SAMPLE[:100])[:left], 1 << 20)
 
@@ -270,7 +270,7 @@ def test_a_missing_package_is_named(codec: int, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD], ids=["gzip", "lz4", "zstd"])
-def test_the_front_of_what_is_too_large_is_unpacked(codec: int) -> None:
+def test_the_start_of_oversized_data_is_decompressed(codec: int) -> None:
     packed = compress(codec, SAMPLE)
     assert unpack_front(codec, packed, len(SAMPLE)) == (SAMPLE, True)
     assert unpack_front(codec, packed, 50_000) == (SAMPLE[:50_000], False)

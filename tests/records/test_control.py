@@ -10,7 +10,7 @@ from kraftlog.records.header import read_header
 from kraftlog.records.reader import read_records
 
 
-def test_a_quorum_leaders_batch() -> None:
+def test_a_coordinators_batch_needs_no_sequence() -> None:
     batch = control.build_control_batch(
         [(control.KRAFT_VERSION, b"v"), (control.KRAFT_VOTERS, b"w")],
         base_offset=7,
@@ -32,7 +32,7 @@ def test_names() -> None:
     assert control.control_name(7) == control.control_name(-1) == "UNKNOWN"
 
 
-def test_fields_of_later_versions_are_passed_over() -> None:
+def test_fields_of_later_versions_are_skipped() -> None:
     assert control.decode_control_key(b"\0\1\0\2more") == control.LEADER_CHANGE
     assert control.decode_end_marker(b"\0\1\0\0\0\5more") == 5
 

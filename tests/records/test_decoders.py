@@ -1,4 +1,4 @@
-"""All decoders agree, ours with each other and with those of two other clients.
+"""All decoders agree: ours with each other and with those of two other clients.
 
 The plain reader is the rule; the column decoder must accept what it accepts, give the same
 records, and refuse what it refuses, on any bytes.
@@ -220,7 +220,7 @@ def header_of(count: int, last_delta: int | None = None) -> BatchHeader:
 @given(
     batch=batches(), changes=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=3)
 )
-def test_changed_bytes_are_judged_alike(
+def test_decoders_agree_on_corrupt_batches(
     batch: tuple[bytes, list[Record]], changes: list[tuple[int, int]]
 ) -> None:
     header = read_header(batch[0])
@@ -239,7 +239,7 @@ def test_changed_bytes_are_judged_alike(
 
 @settings(max_examples=150, deadline=None)
 @given(payload=st.binary(max_size=120), count=st.integers(0, 12))
-def test_any_bytes_are_judged_alike(payload: bytes, count: int) -> None:
+def test_decoders_agree_on_arbitrary_bytes(payload: bytes, count: int) -> None:
     both_ways(header_of(count, 100), payload)
 
 
@@ -374,7 +374,7 @@ def test_a_wrong_checksum_is_seen_unless_told_not_to_look() -> None:
     assert len(decode_batches(batch, with_crc=False)) == 1
 
 
-def test_the_bound_holds_for_all_batches_together() -> None:
+def test_max_size_bounds_all_batches_together() -> None:
     log = b""
     for number in range(3):
         builder = BatchBuilder(base_offset=number, codec=1)

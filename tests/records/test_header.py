@@ -60,7 +60,7 @@ def test_flags() -> None:
 
 
 @pytest.mark.parametrize("size", [0, HEADER_SIZE - 1, HEADER_SIZE, HEADER_SIZE + 5])
-def test_a_batch_must_lie_whole(size: int) -> None:
+def test_an_incomplete_batch_is_refused(size: int) -> None:
     with pytest.raises(CorruptBatchError, match=str(size)):
         read_checked_header(a_batch()[:size])
     with pytest.raises(CorruptBatchError, match="record format 3"):
@@ -74,7 +74,7 @@ def test_checksums_of_any_buffer() -> None:
     assert crc.crc32c(memoryview(b"x123456789y")[1:-1]) == 0xE3069283
 
 
-def test_where_the_extension_is_not_found_its_package_serves(
+def test_without_the_extension_its_package_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(importlib.machinery, "EXTENSION_SUFFIXES", [".elsewhere"])

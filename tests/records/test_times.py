@@ -1,4 +1,4 @@
-"""A moment is found in a batch by bounded work, and where Kafka finds it."""
+"""Searching a batch by timestamp is bounded work and finds what Kafka finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused, with which code: Kafka's own answers are the table."""
+"""Produce validation and its error codes, compared with Kafka's responses."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def test_answer(case: Case) -> None:
     assert answer_to(case) == case.ours
 
 
-def test_we_accept_nothing_that_kafka_refuses() -> None:
+def test_whatever_kafka_refuses_is_refused() -> None:
     assert [c.name for c in CASES if c.ours == ErrorCode.NONE != c.kafka] == []
 
 
-def test_the_header_alone_tells_all_but_what_is_in_the_records() -> None:
+def test_header_validation_finds_all_but_record_errors() -> None:
     """The ordinary path opens no batch; these are the cases it lets pass."""
     passed = []
     refused = []
@@ -87,7 +87,7 @@ def test_which_topics_need_their_batches_opened() -> None:
 
 
 @pytest.mark.parametrize("codec", [0, 1])
-def test_the_records_that_are_refused_are_named(codec: int) -> None:
+def test_refused_records_are_listed(codec: int) -> None:
     """Kafka's code is that of the timestamp if one of them is wrong, else INVALID_RECORD."""
     builder = BatchBuilder(codec=codec)
     for time_ms, key in ((0, b"k"), (0, None), (9_000_000, b"k"), (0, b"k"), (9_000_000, None)):
@@ -111,7 +111,7 @@ def test_the_records_that_are_refused_are_named(codec: int) -> None:
     ]
 
 
-def test_an_answer_names_a_bounded_number_of_records() -> None:
+def test_a_response_lists_a_bounded_number_of_records() -> None:
     batch = made(MAX_REJECTED + 1, key=None)
     header = check_produced(batch, ProduceRules(), NOW_MS)
     with pytest.raises(RejectedRecordsError) as caught:
@@ -119,7 +119,7 @@ def test_an_answer_names_a_bounded_number_of_records() -> None:
     assert len(caught.value.rejected) == MAX_REJECTED
 
 
-def test_a_greatest_timestamp_that_no_record_has_is_refused_too() -> None:
+def test_a_wrong_max_timestamp_is_refused() -> None:
     batch = put(made(), 35, ">q", NOW_MS + 9_000_000)
     with pytest.raises(CorruptBatchError, match="not within") as caught:
         check_produced(batch, ProduceRules(), NOW_MS)

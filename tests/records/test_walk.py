@@ -1,4 +1,4 @@
-"""Walking over headers: every batch once, and a stop at whatever is none."""
+"""Walking over headers visits every batch once, and stops at a bad header."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_positions_and_headers(step: Walk) -> None:
 
 
 @both
-def test_nothing_is_no_error(step: Walk) -> None:
+def test_an_empty_buffer_is_no_error(step: Walk) -> None:
     assert list(step(b"")) == []
 
 
@@ -90,7 +90,7 @@ def test_a_bad_header_stops_the_walk(
 
 @both
 @pytest.mark.parametrize("left", [1, 60, 61, 80])
-def test_a_cut_batch_stops_the_walk(step: Walk, left: int) -> None:
+def test_a_truncated_batch_stops_the_walk(step: Walk, left: int) -> None:
     good = make_batch(10)
     steps = step(good + make_batch(13)[:left])
     next(steps)

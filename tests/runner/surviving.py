@@ -1,4 +1,4 @@
-"""Directories of voters, written through the storage layer, for what is left after a disaster."""
+"""Directories of surviving voters, for repair tests."""
 
 from __future__ import annotations
 

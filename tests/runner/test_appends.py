@@ -1,4 +1,4 @@
-"""What a log is told of a turn's batches: the same by what was counted as by their bytes."""
+"""The description of a turn's batches equals the one that their bytes give."""
 
 from __future__ import annotations
 

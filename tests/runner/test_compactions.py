@@ -1,4 +1,4 @@
-"""A node compacts its logs by their topics' settings, a pass at a time, beside everything else."""
+"""A node compacts its logs by their topics' configs, one at a time, in the background."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def looked_after(host: VirtualHost) -> VirtualHost:
     return host
 
 
-def test_the_latest_of_each_key_is_left_and_the_offset_stored() -> None:
+def test_compaction_keeps_the_latest_and_stores_the_offset() -> None:
     host = written(configured_host(**COMPACT))
     log = host.runner.directory.logs[NAME]
     before, active = latest(records_of(log)), log.segments[-1].base_offset
@@ -76,7 +76,7 @@ def test_the_latest_of_each_key_is_left_and_the_offset_stored() -> None:
     assert not host.said, "it was soon done"
 
 
-def test_a_topic_that_only_deletes_is_left_alone_until_its_policy_changes() -> None:
+def test_a_topic_is_compacted_once_its_policy_changes() -> None:
     host = looked_after(written(configured_host(internal_segment_bytes=300)))
     assert records(host) == 20
     set_config(host, TOPIC, "demo", "cleanup.policy", "compact")
@@ -85,13 +85,13 @@ def test_a_topic_that_only_deletes_is_left_alone_until_its_policy_changes() -> N
     assert records(host) <= 4
 
 
-def test_a_cleaner_that_is_told_not_to_leaves_all_logs_alone() -> None:
+def test_a_disabled_cleaner_compacts_nothing() -> None:
     host = written(configured_host(**COMPACT))
     set_config(host, BROKER, "", "log.cleaner.threads", 0)
     assert records(looked_after(host)) == 20
 
 
-def test_the_dirtiest_log_is_first_and_each_has_its_turn() -> None:
+def test_the_dirtiest_log_is_compacted_first() -> None:
     host = written(configured_host(**COMPACT))
     looked_after(host)
     size = host.runner.directory.logs[NAME].size_bytes
@@ -117,7 +117,7 @@ def test_many_dirty_logs_are_compacted_one_after_the_other() -> None:
     assert all(len(records_of(logs["many", index])) <= 4 for index in range(5))
 
 
-def test_what_is_sealed_is_compacted_as_soon_as_it_is_durable() -> None:
+def test_sealed_segments_are_compacted_once_durable() -> None:
     """Nothing else flushes it here; the look that finds it so is repeated a second later."""
     host = written(configured_host(**COMPACT))
     host.pass_time(BACKOFF_MS)
@@ -128,7 +128,7 @@ def test_what_is_sealed_is_compacted_as_soon_as_it_is_durable() -> None:
 
 
 @pytest.mark.parametrize("when", ["deleted", "cut"])
-def test_what_was_made_of_a_log_that_is_no_more_is_thrown_away(when: str) -> None:
+def test_the_compaction_of_a_deleted_log_is_dropped(when: str) -> None:
     host = written(configured_host(**COMPACT))
     host.pass_time(log_maintenance.INTERVAL_MS)
     host.now = Now(host.now.monotonic_ms + BACKOFF_MS, host.now.wall_ms + BACKOFF_MS)
@@ -150,7 +150,7 @@ def test_what_was_made_of_a_log_that_is_no_more_is_thrown_away(when: str) -> Non
     assert log.clean_offset == 0
 
 
-def test_a_log_that_cannot_be_compacted_is_left_alone_for_a_while() -> None:
+def test_a_failed_compaction_is_retried_after_a_pause() -> None:
     host = written(configured_host(**COMPACT))
     host.files.faults.append(Fault("sync", errno.ENOSPC, "log.cleaned"))
     looked_after(host)
@@ -201,7 +201,7 @@ def test_a_disk_that_fails_while_segments_are_replaced_is_offline(
     assert host.said
 
 
-def test_a_clean_stop_leaves_nothing_half_made() -> None:
+def test_a_clean_shutdown_drops_a_compaction_in_progress() -> None:
     host = written(configured_host(**COMPACT))
     host.pass_time(log_maintenance.INTERVAL_MS)
     host.now = Now(host.now.monotonic_ms + BACKOFF_MS, host.now.wall_ms + BACKOFF_MS)
@@ -212,7 +212,7 @@ def test_a_clean_stop_leaves_nothing_half_made() -> None:
     assert not [name for name in host.files.list(FOLDER) if name.endswith(".cleaned")]
 
 
-def test_a_pass_that_took_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_compaction_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "SLOW_MS", 0)
     host = looked_after(written(configured_host(**COMPACT)))
     assert len(host.said) == 1

@@ -1,4 +1,4 @@
-"""Topics that want their records on the disk before they count as written (flush.messages)."""
+"""flush.messages: records count as written only after a flush."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_records_are_written_once_they_are_durable(acks: int) -> None:
     assert host.runner.logs[LOG].recovery_point == 3
 
 
-def test_readers_do_not_see_what_is_not_durable() -> None:
+def test_readers_do_not_see_unflushed_records() -> None:
     host = configured_host(flush_messages=1)
     reader = FrameClient(host)
     send(FrameClient(host), b"a")
@@ -54,7 +54,7 @@ def test_readers_do_not_see_what_is_not_durable() -> None:
     assert values_in(reader.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a"]
 
 
-def test_fewer_than_that_need_not_be_on_the_disk() -> None:
+def test_fewer_records_than_flush_messages_need_no_flush() -> None:
     host = configured_host(flush_messages=3)
     talker = FrameClient(host)
     send(talker, b"a", b"b")
@@ -67,7 +67,7 @@ def test_fewer_than_that_need_not_be_on_the_disk() -> None:
     assert codes(talker) == [0]
 
 
-def test_the_brokers_setting_counts_for_topics_that_say_nothing() -> None:
+def test_the_brokers_setting_applies_to_topics_without_one() -> None:
     """And one that is changed counts from then on."""
     host = VirtualHost(settings=SETTINGS + "log.flush.interval.messages=1\n")
     create_topics(host, {"demo": 1})
@@ -81,7 +81,7 @@ def test_the_brokers_setting_counts_for_topics_that_say_nothing() -> None:
     assert codes(talker) == [0]
 
 
-def test_a_flush_that_comes_back_late_takes_nothing_back() -> None:
+def test_a_late_flush_does_not_lower_the_log_end() -> None:
     """V7: the topic asks for no more flushes while one is under way."""
     host = configured_host(flush_messages=1)
     send(FrameClient(host), b"a")
@@ -97,7 +97,7 @@ def test_a_flush_that_comes_back_late_takes_nothing_back() -> None:
     assert (partition.written_end, partition.high_watermark) == (3, 3)
 
 
-def test_a_disk_that_does_not_sync_acknowledges_nothing() -> None:
+def test_a_failing_sync_acknowledges_no_record() -> None:
     host = configured_host(flush_messages=1)
     host.files.faults.append(Fault("sync", path="demo-0"))
     talker = FrameClient(host)
@@ -107,7 +107,7 @@ def test_a_disk_that_does_not_sync_acknowledges_nothing() -> None:
 
 
 @pytest.mark.parametrize(("held", "after"), [(0, 0), (1, ErrorCode.NOT_LEADER_OR_FOLLOWER)])
-def test_no_offset_is_given_twice_when_the_disk_is_full(held: int, after: int) -> None:
+def test_no_offset_is_assigned_twice_on_a_full_disk(held: int, after: int) -> None:
     """While records wait to be durable a full disk takes the partition away, as a broken one."""
     host = configured_host(flush_messages=1)
     first, second = FrameClient(host), FrameClient(host)

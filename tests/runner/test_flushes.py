@@ -1,4 +1,4 @@
-"""Answers that wait for the disk leave when what they wait for is durable, and never else."""
+"""Responses that wait for the disk are sent once their records are durable, not before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def host_with_records(count: int) -> VirtualHost:
     return host
 
 
-def test_one_flush_lets_all_go_that_it_covers() -> None:
+def test_one_flush_releases_everything_that_it_covers() -> None:
     host = host_with_records(3)
     slots = [held(host, offset) for offset in (1, 2, 3)]
     host.files.journal = []
@@ -47,7 +47,7 @@ def test_one_flush_lets_all_go_that_it_covers() -> None:
     assert durable
 
 
-def test_an_answer_waits_for_records_that_are_not_written_yet() -> None:
+def test_a_response_waits_for_unwritten_records() -> None:
     host = host_with_records(1)
     early = held(host, 2)
     host.turn()
@@ -56,7 +56,7 @@ def test_an_answer_waits_for_records_that_are_not_written_yet() -> None:
     assert early
 
 
-def test_what_is_decided_while_a_flush_is_under_way_is_flushed_after_it() -> None:
+def test_appends_during_a_flush_are_covered_by_the_next() -> None:
     """Nothing else need happen: who waits for the second decision would wait for ever."""
     host = make_host()
     talker = FrameClient(host)
@@ -70,7 +70,7 @@ def test_what_is_decided_while_a_flush_is_under_way_is_flushed_after_it() -> Non
     assert [number for number, _ in talker.take()] == [1, 2]
 
 
-def test_a_log_may_be_deleted_while_its_flush_is_under_way() -> None:
+def test_a_log_may_be_deleted_during_its_flush() -> None:
     host = host_with_records(1)
     slot = held(host, 1)
     host.one_turn()  # the lane has not come to it yet
@@ -81,7 +81,7 @@ def test_a_log_may_be_deleted_while_its_flush_is_under_way() -> None:
     assert not host.said
 
 
-def test_after_a_failed_flush_nothing_is_answered_and_the_log_is_offline() -> None:
+def test_a_failed_flush_takes_the_log_offline() -> None:
     host = host_with_records(1)
     slot = held(host, 1)
     host.files.faults.append(Fault("sync"))

@@ -1,4 +1,4 @@
-"""A node whose disk is full: the metadata log lives on its reserve, until there is room again."""
+"""A full disk: the metadata log uses the reserve until there is space again."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def until_short(host: VirtualHost) -> None:
     assert host.said[-1].startswith(FULL)
 
 
-def test_the_reserve_takes_room_that_nothing_else_gets() -> None:
+def test_the_reserve_occupies_disk_space() -> None:
     host = full_disk()
     used = host.files.used_bytes()
     assert Writer(host).write(batch(b"x"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
@@ -86,7 +86,7 @@ def test_a_full_disk_refuses_topics_and_records_and_serves_the_rest() -> None:
     assert len([line for line in host.said if line.startswith(FULL)]) == 1
 
 
-def test_once_there_is_room_the_reserve_is_made_again() -> None:
+def test_the_reserve_is_refilled_once_there_is_space() -> None:
     host = full_disk()
     until_short(host)
     host.pass_time(FULL_BACKOFF_MS)
@@ -102,7 +102,7 @@ def test_once_there_is_room_the_reserve_is_made_again() -> None:
     assert Writer(host).write(batch(b"x"))[0] == ErrorCode.NONE
 
 
-def test_a_reserve_that_cannot_be_made_again_is_tried_later() -> None:
+def test_refilling_the_reserve_is_retried() -> None:
     """A process without descriptors goes on without its reserve."""
     host = full_disk()
     until_short(host)
@@ -119,7 +119,7 @@ def test_a_reserve_that_cannot_be_made_again_is_tried_later() -> None:
 
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
 @pytest.mark.parametrize("spent", [True, False], ids=["spent", "whole"])
-def test_a_node_starts_again_on_a_full_disk(clean: bool, spent: bool) -> None:
+def test_a_node_restarts_on_a_full_disk(clean: bool, spent: bool) -> None:
     """Though a start writes: its vote, its registration, what the recovery of logs makes anew."""
     host = full_disk()
     if spent:
@@ -147,7 +147,7 @@ def test_a_node_starts_again_on_a_full_disk(clean: bool, spent: bool) -> None:
         ("rename", "demo-0"),
     ],
 )
-def test_whatever_finds_no_room_first_gets_that_of_the_reserve(operation: str, path: str) -> None:
+def test_the_first_write_on_a_full_disk_uses_the_reserve(operation: str, path: str) -> None:
     host = node_on(MemoryFiles())
     create_topics(host, {"demo": 1})
     for number in range(5):
@@ -168,7 +168,7 @@ def test_whatever_finds_no_room_first_gets_that_of_the_reserve(operation: str, p
     assert host.files.faults[0].times == 0
 
 
-def test_epochs_that_find_no_room_do_not_take_the_disk_offline() -> None:
+def test_epochs_on_a_full_disk_do_not_take_it_offline() -> None:
     """Without a reserve they wait, and with them who waits for the log to be durable."""
     host = VirtualHost()
     create_topics(host, {"demo": 1}, {"flush.messages": 1})

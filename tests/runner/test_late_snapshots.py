@@ -1,4 +1,4 @@
-"""Where a partition has very many producers, a roll leaves their snapshot to later turns."""
+"""Large producer snapshots are written in the turns after a roll."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def log_of(host: VirtualHost) -> Log:
     return host.runner.directory.logs["demo", 0]
 
 
-def test_it_is_written_in_steps(host: VirtualHost) -> None:
+def test_a_large_producer_snapshot_is_written_in_steps(host: VirtualHost) -> None:
     log = log_of(host)
     assert log.tracker.snapshots == []
     turns = 0
@@ -63,7 +63,7 @@ def test_it_is_written_in_steps(host: VirtualHost) -> None:
     assert log.needs_flush
 
 
-def test_it_is_not_written_for_a_log_that_is_cut_or_gone(host: VirtualHost) -> None:
+def test_a_queued_snapshot_of_a_truncated_log_is_dropped(host: VirtualHost) -> None:
     log = log_of(host)
     log.truncate_to(3)
     host.settle()
@@ -71,7 +71,7 @@ def test_it_is_not_written_for_a_log_that_is_cut_or_gone(host: VirtualHost) -> N
     assert not log.tracker.late
 
 
-def test_it_is_written_at_once_when_what_led_to_it_goes(host: VirtualHost) -> None:
+def test_a_queued_snapshot_is_written_before_its_segment_is_deleted(host: VirtualHost) -> None:
     log = log_of(host)
     log.move_start(log.end_offset)
     assert log.tracker.snapshots == [log.end_offset]
@@ -80,7 +80,7 @@ def test_it_is_written_at_once_when_what_led_to_it_goes(host: VirtualHost) -> No
     assert not host.runner.has_work
 
 
-def test_one_that_is_written_at_once_is_flushed_with_the_log(host: VirtualHost) -> None:
+def test_a_snapshot_written_at_once_is_flushed_with_the_log(host: VirtualHost) -> None:
     """After a power failure nothing else tells of the producers."""
     log = log_of(host)
     host.files.write_back()
@@ -92,7 +92,7 @@ def test_one_that_is_written_at_once_is_flushed_with_the_log(host: VirtualHost) 
     assert set(found.entries) == set(range(PRODUCERS))
 
 
-def test_producers_are_known_after_a_crash_before_it_is_written(host: VirtualHost) -> None:
+def test_producers_survive_a_crash_before_their_snapshot(host: VirtualHost) -> None:
     host.files.kill()
     again = VirtualHost(host.files)
     builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=0)

@@ -1,4 +1,4 @@
-"""Logs are opened, made and deleted in slices: however many there are, a turn stays short.
+"""Logs are opened, created and deleted in slices, so that a turn stays short.
 
 What counts is the work of a turn, not its time. A client that asks meanwhile is answered in the
 turn in which it asks.
@@ -36,7 +36,7 @@ LOGS = 3 * STEPS_PER_TURN
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
-def test_a_turn_opens_so_many_logs_and_leaves_the_rest_to_the_next(clean: bool) -> None:
+def test_a_turn_opens_a_bounded_number_of_logs(clean: bool) -> None:
     first = make_host(demo=1, many=LOGS)
     for index in range(LOGS):
         request = produce(batch(b"x"), topic="many", index=index)
@@ -100,7 +100,7 @@ def folders(host: VirtualHost) -> list[str]:
     return [name for name in names if name.startswith("many-") and not name.endswith("-delete")]
 
 
-def test_many_new_logs_are_made_a_few_a_turn() -> None:
+def test_many_logs_are_created_in_slices() -> None:
     host = make_host()
     steps = steps_beside_a_probe(
         host, ApiKey.CREATE_TOPICS, create_many(), 7, lambda: open_logs(host)
@@ -109,7 +109,7 @@ def test_many_new_logs_are_made_a_few_a_turn() -> None:
     assert sum(steps) == MANY
 
 
-def test_many_logs_are_deleted_a_few_a_turn() -> None:
+def test_many_logs_are_deleted_in_slices() -> None:
     """They are gone at once for whoever asks for them."""
     host = make_host(many=MANY)
     steps = steps_beside_a_probe(
@@ -120,7 +120,7 @@ def test_many_logs_are_deleted_a_few_a_turn() -> None:
     assert open_logs(host) == 0
 
 
-def test_a_request_for_a_log_that_is_not_open_yet_is_told_to_come_again() -> None:
+def test_a_request_for_an_unopened_log_is_retriable() -> None:
     host = make_host()
     talker = FrameClient(host)
     talker.send(ApiKey.CREATE_TOPICS, 7, create_many())
@@ -136,7 +136,7 @@ def test_a_request_for_a_log_that_is_not_open_yet_is_told_to_come_again() -> Non
     assert write() == ErrorCode.NONE
 
 
-def test_a_group_whose_log_is_not_open_yet_is_being_loaded() -> None:
+def test_a_group_with_an_unopened_log_is_loading() -> None:
     host = make_host()
     FrameClient(host).send(ApiKey.CREATE_TOPICS, 7, create_many())
     finder = FrameClient(host)
@@ -150,7 +150,7 @@ def test_a_group_whose_log_is_not_open_yet_is_being_loaded() -> None:
         host.settle()
 
 
-def test_what_is_deleted_while_it_is_made_leaves_nothing_behind() -> None:
+def test_a_log_deleted_during_creation_leaves_nothing() -> None:
     host = make_host()
     talker = FrameClient(host)
     talker.send(ApiKey.CREATE_TOPICS, 7, create_many())
@@ -160,7 +160,7 @@ def test_what_is_deleted_while_it_is_made_leaves_nothing_behind() -> None:
     assert (open_logs(host), folders(host)) == (0, [])
 
 
-def test_a_new_topic_of_a_deleted_name_has_logs_of_its_own() -> None:
+def test_a_recreated_topic_has_its_own_logs() -> None:
     """Its logs wait behind the folders that have to make room for them."""
     host = make_host(many=MANY)
     FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"old"), topic="many", index=MANY - 1))
@@ -177,7 +177,7 @@ def test_a_new_topic_of_a_deleted_name_has_logs_of_its_own() -> None:
     assert (outcome.error_code, outcome.base_offset) == (ErrorCode.NONE, 0)
 
 
-def test_a_stop_leaves_no_folder_that_was_to_be_deleted() -> None:
+def test_a_shutdown_completes_pending_deletions() -> None:
     host = make_host(many=MANY)
     talker = FrameClient(host)
     talker.send(ApiKey.DELETE_TOPICS, 5, delete("many"))
@@ -187,7 +187,7 @@ def test_a_stop_leaves_no_folder_that_was_to_be_deleted() -> None:
     assert folders(host) == []
 
 
-def test_a_snapshot_of_the_metadata_is_made_a_batch_a_turn() -> None:
+def test_a_metadata_snapshot_is_written_a_batch_a_turn() -> None:
     host = VirtualHost(settings=f"{SETTINGS}metadata.log.max.record.bytes.between.snapshots=9999\n")
     create_topics(host, {"many": 4 * RECORDS_IN_BATCH})
     names = host.files.list("data/__cluster_metadata-0")
@@ -228,7 +228,7 @@ def expect_a_log_at_the_third_try(host: VirtualHost) -> None:
         host.settle()
 
 
-def test_a_log_for_which_there_is_no_room_is_made_when_there_is() -> None:
+def test_a_log_is_created_once_there_is_disk_space() -> None:
     host = make_host()
     fault = Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata", times=2)
     host.files.faults.append(fault)
@@ -236,7 +236,7 @@ def test_a_log_for_which_there_is_no_room_is_made_when_there_is() -> None:
     expect_a_log_at_the_third_try(host)
 
 
-def test_a_log_that_could_not_be_made_on_a_full_disk_is_in_nobodys_way() -> None:
+def test_a_log_not_created_on_a_full_disk_blocks_no_other() -> None:
     """Its folder does not stay half made: a later topic of that name has a log again."""
     host = make_host()
     host.files.faults.append(Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata"))
@@ -253,7 +253,7 @@ def test_a_log_that_could_not_be_made_on_a_full_disk_is_in_nobodys_way() -> None
 NO_ROOM_TO_PUT_AWAY = "data/many-0: putting the log away: No space left on device"
 
 
-def test_a_new_topic_waits_until_the_old_folder_can_be_moved_away() -> None:
+def test_a_recreated_topic_waits_until_the_old_folder_is_renamed() -> None:
     host = make_host(many=1)
     host.files.faults.append(Fault("rename", errno.ENOSPC, "many-0", times=2))
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
@@ -262,7 +262,7 @@ def test_a_new_topic_waits_until_the_old_folder_can_be_moved_away() -> None:
     assert host.said == [NO_ROOM_TO_PUT_AWAY] * 2
 
 
-def test_a_stop_says_which_folder_there_is_no_room_to_put_away() -> None:
+def test_a_shutdown_logs_folders_it_could_not_rename() -> None:
     host = make_host(many=1)
     host.files.faults.append(Fault("rename", errno.ENOSPC, "many-0", times=2))
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
@@ -271,7 +271,7 @@ def test_a_stop_says_which_folder_there_is_no_room_to_put_away() -> None:
     assert host.said == [NO_ROOM_TO_PUT_AWAY] * 2
 
 
-def test_that_no_folder_can_be_removed_is_said_once() -> None:
+def test_failing_deletion_is_logged_once() -> None:
     """A topic may have thousands, and all are in the directory that is offline."""
     host = make_host(demo=1, many=MANY)
     said = len(host.said)

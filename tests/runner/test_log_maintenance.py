@@ -1,4 +1,4 @@
-"""A directory is looked after: deleted files go, sealed segments are synced, checkpoints follow."""
+"""Log maintenance: deleting files, flushing sealed segments, writing checkpoints."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_sealed_segments_become_durable() -> None:
     assert offsets(host.files, RECOVERY_POINTS)["demo", 0] >= 6
 
 
-def test_what_was_deleted_in_an_earlier_life_is_unlinked() -> None:
+def test_files_deleted_before_a_restart_are_unlinked() -> None:
     files = MemoryFiles()
     files.make_directory("data")
     files.make_directory("data/gone-0.ff-delete")
@@ -54,7 +54,7 @@ def test_what_was_deleted_in_an_earlier_life_is_unlinked() -> None:
     assert not files.exists("data/gone-0.ff-delete")
 
 
-def test_the_lane_removes_a_piece_at_a_time_until_all_is_gone() -> None:
+def test_garbage_is_deleted_in_small_jobs() -> None:
     files = MemoryFiles()
     files.make_directory("data")
     for number in range(3 * MAX_UNLINKED):
@@ -67,7 +67,7 @@ def test_the_lane_removes_a_piece_at_a_time_until_all_is_gone() -> None:
     assert not [name for name in files.list("data") if name.endswith("-delete")]
 
 
-def test_a_file_that_can_not_be_unlinked_is_said_and_left() -> None:
+def test_a_file_that_cannot_be_unlinked_is_logged_and_kept() -> None:
     files = MemoryFiles()
     files.make_directory("data")
     files.make_directory("data/gone-0.ff-delete")

@@ -1,4 +1,4 @@
-"""The metadata log at a start: what a crash left of it, and of a snapshot to replace it."""
+"""Opening the metadata log and its snapshots after a crash."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def batch(offset: int, epoch: int) -> bytes:
     ],
     ids=["within", "at the end", "beyond", "parted"],
 )
-def test_q38_a_snapshot_that_was_named_before_a_crash_counts(
+def test_q38_a_snapshot_renamed_before_a_crash_is_used(
     epochs: list[int], snapshot: OffsetAndEpoch, expected: tuple[int, int, int]
 ) -> None:
     """A log that does not reach it, or parts from it, was about to be replaced by it."""
@@ -111,7 +111,7 @@ def test_q38_a_damaged_snapshot_is_skipped_where_the_log_covers_it() -> None:
 
 
 @pytest.mark.parametrize("harm", ["removed", "damaged"])
-def test_q38_no_start_without_what_was_before_the_log(harm: str) -> None:
+def test_q38_no_start_without_the_snapshot_before_the_log(harm: str) -> None:
     """The node would take every partition for a stray: it says what to do, and changes nothing."""
     host = host_without_its_first_segment()
     host.files.kill()
@@ -154,7 +154,7 @@ def test_q38_a_snapshot_is_header_records_and_footer_without_a_gap(batches: str)
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_q38_only_a_whole_snapshot_takes_the_place_of_the_log(is_whole: bool) -> None:
+def test_q38_only_a_complete_snapshot_replaces_the_log(is_whole: bool) -> None:
     """A damaged one is thrown away, and the log and the older snapshot stay."""
     files = node_with_snapshots()
     outcome: list[Any] = []
@@ -198,7 +198,7 @@ def test_q38_only_a_whole_snapshot_takes_the_place_of_the_log(is_whole: bool) ->
         ("pwritev", "meta.properties"),
     ],
 )
-def test_what_comes_from_the_leader_gets_the_room_of_the_reserve(operation: str, path: str) -> None:
+def test_fetched_metadata_may_use_the_reserve(operation: str, path: str) -> None:
     """On a full disk a node takes a snapshot of the metadata and learns the cluster's id."""
     files = node_with_snapshots()
     properties = meta_properties.MetaProperties(None, 1, bytes(16))
@@ -250,7 +250,7 @@ def log_with_voters(*voter_ids: int) -> MemoryFiles:
     ],
     ids=["as configured", "none configured", "a new log", "others"],
 )
-def test_voters_that_the_log_contradicts_are_noticed(
+def test_configured_voters_that_differ_from_the_log_are_logged(
     recorded: tuple[int, ...], configured: tuple[int, ...], expected: list[str]
 ) -> None:
     """C11, C12: the log counts, and whoever looks after the node is told."""
@@ -309,7 +309,7 @@ def test_q38_snapshots_older_than_the_log_start_are_removed() -> None:
     assert files.list("data") == [name_of(NEW)]
 
 
-def test_what_is_left_of_a_download_is_removed_at_the_start() -> None:
+def test_an_unfinished_download_is_deleted_at_the_start() -> None:
     """C104: the download begins anew in the next life, and nothing of the last is read."""
     files = log_with_voters(1)
     folder = "data/__cluster_metadata-0"
@@ -320,7 +320,7 @@ def test_what_is_left_of_a_download_is_removed_at_the_start() -> None:
     assert opened.log.snapshot is None
 
 
-def test_q9a_what_is_replayed_at_a_start_leaves_others_their_turns() -> None:
+def test_q9a_replay_at_a_start_runs_in_slices() -> None:
     """A controller that replays for long is asked for its vote meanwhile."""
     before = VirtualHost()
     for number in range(12):

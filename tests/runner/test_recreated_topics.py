@@ -1,4 +1,4 @@
-"""A topic that is deleted and created again: nothing of the first log reaches the second one.
+"""Recreated topics: nothing of the first log affects the second one.
 
 Both have the same name, so the same folder and the same lines in the checkpoint files.
 """
@@ -99,7 +99,7 @@ def test_recreation_survives_a_power_loss_before_any_operation(luck: int | None)
     assert stop > 50
 
 
-def test_the_folder_keeps_its_name_until_the_flush_in_it_has_ended() -> None:
+def test_a_folder_keeps_its_name_until_its_flush_ends() -> None:
     """The flush writes the epochs by path: they would become those of the next log."""
     host = VirtualHost()
     create_topics(host, {"demo": 1}, DURABLE)

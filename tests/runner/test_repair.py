@@ -1,4 +1,4 @@
-"""A quorum that has lost its majority is repaired from what one voter has left."""
+"""A quorum that has lost its majority is repaired from one survivor's directory."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def repair(files: MemoryFiles, accepted: str | None, voters: VoterSet = ALONE) -
 # What is there -------------------------------------------------------------------------------
 
 
-def test_what_is_left_is_read_from_log_and_election_state() -> None:
+def test_the_survivor_is_read_from_log_and_election_state() -> None:
     survivor = SurvivingDirectory(left(committed=4), "data")
     remains = survivor.remains
     survivor.close()
@@ -99,7 +99,7 @@ def test_a_sole_voter_can_lose_nothing() -> None:
     survivor.close()
 
 
-def test_without_voters_in_the_log_those_of_quorum_state_count() -> None:
+def test_without_voters_in_the_log_those_of_quorum_state_are_used() -> None:
     files = left([Batch(0, 0, 7, 100, None, "a")])
     stored = quorum_state.QuorumStateData(epoch=7, voter_ids=(1, 2, 3))
     quorum_state.store(files, LOG, stored)
@@ -116,7 +116,7 @@ def test_without_voters_in_the_log_those_of_quorum_state_count() -> None:
 
 
 @pytest.mark.parametrize("accepted", [None, "", "5@8", "4@7", "5"])
-def test_without_the_very_acceptance_nothing_is_written(accepted: str | None) -> None:
+def test_without_the_exact_confirmation_nothing_is_written(accepted: str | None) -> None:
     files = left()
     before = looked_at(files)
     with pytest.raises(RepairRefusedError, match="it has to say 5@7"):
@@ -134,12 +134,12 @@ def test_without_the_very_acceptance_nothing_is_written(accepted: str | None) ->
         (VoterSet((Voter(ReplicaKey(3)), Voter(ReplicaKey(3)))), "stands twice"),
     ],
 )
-def test_voters_that_make_no_sense_are_refused(voters: VoterSet, why: str) -> None:
+def test_invalid_voters_are_refused(voters: VoterSet, why: str) -> None:
     with pytest.raises(RepairRefusedError, match=why):
         repair(left(), "5@7", voters)
 
 
-def test_a_node_that_runs_is_left_alone() -> None:
+def test_a_running_node_cannot_be_repaired() -> None:
     files = left()
     running = LogDirectory(files, "data")
     with pytest.raises(RepairRefusedError, match="stop the node"):
@@ -170,7 +170,7 @@ def test_q8_a_log_that_can_not_be_recovered_is_not_repaired() -> None:
         SurvivingDirectory(files, "data")
 
 
-def test_q8_damage_before_the_recovery_point_is_found_reading_the_voters() -> None:
+def test_q8_corruption_is_found_while_reading_the_voters() -> None:
     """After a clean stop the log is believed; a voter set must not be guessed at."""
     files = left()
     segment = f"{LOG}/{0:020d}.log"
@@ -196,14 +196,14 @@ def test_a_log_that_ends_before_its_snapshot_is_not_repaired() -> None:
         SurvivingDirectory(files, "data")
 
 
-def test_an_empty_log_is_nothing_to_repair() -> None:
+def test_an_empty_log_cannot_be_repaired() -> None:
     files = MemoryFiles()
     write_directory(files, "data", ME, [], ElectionState(1))
     with pytest.raises(RepairRefusedError, match="empty"):
         repair(files, "0@0")
 
 
-def test_q2_the_last_epochs_can_not_be_passed_over() -> None:
+def test_q2_the_last_epochs_cannot_be_skipped() -> None:
     with pytest.raises(RepairRefusedError, match="beyond the last"):
         repair(left(epoch=MAX_EPOCH - EPOCH_LEAP + 1), "5@7")
 
@@ -211,7 +211,7 @@ def test_q2_the_last_epochs_can_not_be_passed_over() -> None:
 # What is written -----------------------------------------------------------------------------
 
 
-def test_r1_the_new_voters_stand_behind_all_there_was() -> None:
+def test_r1_the_new_voters_follow_all_existing_records() -> None:
     """Q14: in an epoch of its own, which nobody can lead any more."""
     files = left()
     repair(files, "5@7")
@@ -223,7 +223,7 @@ def test_r1_the_new_voters_stand_behind_all_there_was() -> None:
     assert log.voters.entries[0] == (0, THREE)
 
 
-def test_q8_a_torn_end_is_cut_off_and_said() -> None:
+def test_q8_a_torn_end_is_truncated_and_reported() -> None:
     files = left()
     segment = f"{LOG}/{0:020d}.log"
     fd = files.open(segment)
@@ -237,7 +237,7 @@ def test_q8_a_torn_end_is_cut_off_and_said() -> None:
     assert looked_at(files)[0].end == 7
 
 
-def test_the_voters_of_a_snapshot_count_where_the_log_names_none() -> None:
+def test_without_voters_in_the_log_those_of_a_snapshot_are_used() -> None:
     """Q38: the log may start behind the record that named them."""
     files = left([Batch(0, 0, 7, 70, None, "a"), Batch(1, 1, 7, 70, None, "b")])
     snapshot = b"".join(snapshot_pieces([], THREE, 7, T0))
@@ -247,7 +247,7 @@ def test_the_voters_of_a_snapshot_count_where_the_log_names_none() -> None:
     survivor.close()
 
 
-def test_a_crash_at_any_instant_leaves_what_can_be_repaired_or_is() -> None:
+def test_after_any_crash_the_repair_is_done_or_repeatable() -> None:
     """The acceptance stays good until the voters are written, and they are written at once."""
     ends = set()
     for moment in range(200):
@@ -347,7 +347,7 @@ def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
     assert outcome == [0]
 
 
-def test_r8_a_lost_voter_that_comes_back_gets_no_vote_for_its_older_log() -> None:
+def test_r8_a_returning_lost_voter_gets_no_vote() -> None:
     """Its epochs were passed over, whatever it did unseen."""
     from kraftlog.raft.messages import Request, Vote
 

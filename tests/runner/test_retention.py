@@ -1,4 +1,4 @@
-"""Records go when they are too old or too many, by their topic's settings, and not before."""
+"""Retention: segments are deleted by age and size, by their topic's config."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def start_of(host: VirtualHost) -> int:
     return end_of(host, -2)[0]
 
 
-def test_segments_go_when_their_newest_record_is_too_old() -> None:
+def test_expired_segments_are_deleted() -> None:
     host = written(configured_host(retention_ms=10_000, **SMALL), 0, 20_000, 5_000, 5_001, 25_000)
     host.pass_time(FIRST_CHECK_MS)
     assert start_of(host) == 0, "its segment has a record that is young enough"
@@ -56,7 +56,7 @@ def test_segments_go_when_their_newest_record_is_too_old() -> None:
     assert written(host, 330_000).node.replica_manager.by_log["demo", 0].end == 6
 
 
-def test_a_segment_goes_alone() -> None:
+def test_segments_expire_one_by_one() -> None:
     host = written(configured_host(retention_ms=25_000, **SMALL), 1_000, 2_000, 20_000, 20_000)
     host.pass_time(FIRST_CHECK_MS)
     assert start_of(host) == 2
@@ -65,13 +65,13 @@ def test_a_segment_goes_alone() -> None:
     assert found_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(2))).log_start_offset == 2
 
 
-def test_segments_go_when_there_are_too_many_bytes() -> None:
+def test_surplus_segments_are_deleted() -> None:
     host = written(configured_host(retention_bytes=3 * SIZE, **SMALL), *[1000] * 7)
     host.pass_time(FIRST_CHECK_MS)
     assert start_of(host) == 4
 
 
-def test_settings_that_change_count_at_the_next_look() -> None:
+def test_changed_configs_apply_at_the_next_check() -> None:
     """For the topic, or for all that say nothing."""
     host = written(configured_host(**SMALL), *[1000] * 6)
     host.pass_time(FIRST_CHECK_MS)
@@ -84,7 +84,7 @@ def test_settings_that_change_count_at_the_next_look() -> None:
     assert start_of(host) == 6
 
 
-def test_segments_are_as_large_as_the_topic_says_now() -> None:
+def test_changed_segment_bytes_apply_to_new_segments() -> None:
     host = written(configured_host(**SMALL), *[1000] * 4)
     log = host.runner.directory.logs["demo", 0]
     assert [segment.base_offset for segment in log.segments] == [0, 2]
@@ -123,7 +123,7 @@ def test_a_wall_clock_that_jumps_back_deletes_nothing_and_holds_up_nothing() -> 
     assert start_of(host) == 5, "it is right again, and all are old"
 
 
-def test_a_log_with_much_to_remove_does_not_hold_up_the_others(
+def test_a_log_with_many_expired_segments_delays_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At most two segments go in a turn."""
@@ -138,7 +138,7 @@ def test_a_log_with_much_to_remove_does_not_hold_up_the_others(
     assert starts == [4, 8, 10]
 
 
-def test_many_logs_are_looked_at_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_logs_are_checked_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_maintenance, "CHECKED_PER_TURN", 2)
     host = configured_host(retention_ms=10_000)
     create_topics(host, {"more": 5}, {"retention.ms": 10_000})
@@ -164,7 +164,7 @@ def test_a_file_that_can_not_be_renamed_takes_the_disk_offline() -> None:
     assert not host.node.replica_manager.by_log["demo", 0].online
 
 
-def test_a_full_disk_puts_off_what_needs_a_new_segment() -> None:
+def test_a_full_disk_postpones_rolling() -> None:
     host = written(configured_host(retention_ms=10_000, **SMALL), 1000)
     host.files.faults.append(Fault("open", errno.ENOSPC, path="0001.log"))
     host.pass_time(FIRST_CHECK_MS)
@@ -173,7 +173,7 @@ def test_a_full_disk_puts_off_what_needs_a_new_segment() -> None:
     assert start_of(host) == 1
 
 
-def test_the_logs_own_memory_of_producers_ends_too() -> None:
+def test_the_logs_producer_state_expires_too() -> None:
     host = make_host()
     set_config(host, BROKER, "", "producer.id.expiration.ms", EXPIRATION_CHECK_MS)
     Writer(host).write(numbered(0, timestamp=1))
@@ -186,7 +186,7 @@ def test_the_logs_own_memory_of_producers_ends_too() -> None:
     assert list(log.producers.entries) == []
 
 
-def test_ends_of_transactions_are_forgotten_once_nobody_can_ask_for_them() -> None:
+def test_completed_transactions_are_forgotten_once_replicated() -> None:
     """A log whose transactions come and go for years remembers those of the last minutes."""
     host = written(configured_host(retention_ms=-1), 0)
     Writer(host).write(numbered(0))

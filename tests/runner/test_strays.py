@@ -1,4 +1,4 @@
-"""What lies in the directory at a start and belongs to nobody, or looks as if it did.
+"""Strays: logs found at a start that belong to no partition, or seem to.
 
 A start reads the metadata log again, and with it all that was: topics that were deleted since, and
 others that have their names now. Nothing of that may touch a folder.
@@ -67,7 +67,7 @@ def host_with_a_past() -> VirtualHost:
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
-def test_a_topic_that_was_made_anew_keeps_its_records(clean: bool) -> None:
+def test_a_recreated_topic_keeps_its_records(clean: bool) -> None:
     """V15: its predecessors are read of again at each start, and had the same folder."""
     host = host_with_a_past()
     assert write(host) == ErrorCode.NONE
@@ -79,7 +79,7 @@ def test_a_topic_that_was_made_anew_keeps_its_records(clean: bool) -> None:
     assert host.said == []
 
 
-def test_a_topic_that_was_made_anew_survives_a_kill_in_any_turn_of_a_start() -> None:
+def test_a_recreated_topic_survives_a_kill_in_any_turn() -> None:
     """V15."""
     host = host_with_a_past()
     assert write(host) == ErrorCode.NONE
@@ -98,7 +98,7 @@ def test_a_topic_that_was_made_anew_survives_a_kill_in_any_turn_of_a_start() -> 
     assert records_in(VirtualHost(host.files)) == 1
 
 
-def test_what_belongs_to_no_partition_of_the_broker_is_set_aside_and_kept() -> None:
+def test_logs_without_a_partition_become_strays() -> None:
     """As Kafka does: it is data, and the metadata may be what is wrong."""
     first = make_host(demo=1)
     assert write(first) == ErrorCode.NONE
@@ -129,7 +129,7 @@ def test_what_belongs_to_no_partition_of_the_broker_is_set_aside_and_kept() -> N
 
 
 @pytest.mark.parametrize("whose", ["another's", "nobody's"])
-def test_what_has_the_name_of_a_partition_and_is_not_its_log_is_set_aside(whose: str) -> None:
+def test_a_log_with_another_topic_id_becomes_a_stray(whose: str) -> None:
     """V15: a topic that was deleted and made anew while the broker was away; or a crash before it
     was written down whose log it is."""
     first = make_host(demo=1)
@@ -163,7 +163,7 @@ def with_a_log_of_anothers(host: VirtualHost, name: tuple[str, int]) -> VirtualH
     return VirtualHost(host.files, settled=False)
 
 
-def test_a_log_waits_for_the_room_to_set_aside_what_has_its_name() -> None:
+def test_a_log_waits_until_a_stray_of_its_name_is_renamed() -> None:
     """A folder that could not be renamed is no failure of the disk when it is met again."""
     host = with_a_log_of_anothers(make_host(demo=1), ("demo", 0))
     host.files.faults.append(Fault("rename", errno.ENOSPC, "demo-0", times=2))
@@ -193,7 +193,7 @@ def test_deleting_an_unopened_log_leaves_anothers_folder_alone() -> None:
     ]
 
 
-def test_a_node_that_is_stopped_at_once_has_set_aside_what_it_said() -> None:
+def test_strays_are_renamed_even_when_the_node_stops_at_once() -> None:
     first = make_host(demo=1)
     first.runner.close()
     directory = LogDirectory(first.files, "data")

@@ -32,7 +32,7 @@ def pinned() -> list[tuple[str, int]]:
 
 
 @pytest.mark.slow
-def test_random_runs_go_well() -> None:
+def test_random_runs_pass() -> None:
     """Q37: the invariants hold. `make simulate` plays 2,000 and sees every rare situation."""
     failed = []
     runs = [("mixture", seed) for seed in range(1, MIXTURES + 1)]
@@ -121,7 +121,7 @@ def other_pythons() -> Iterator[str]:
             yield newest
 
 
-def test_an_election_state_that_went_back_is_survived() -> None:
+def test_an_old_election_state_is_survived() -> None:
     """Q4, Q8: too rare in the mixture to be demanded of it."""
     outcome = simulate("mixture", 5, kinds=["old-election", "kill"])
     assert not outcome.failed, str(outcome)

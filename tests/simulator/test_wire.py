@@ -85,7 +85,7 @@ def test_the_first_record_of_a_cluster_crosses() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_damaged_on_its_way_is_left_out_with_all_behind_it(seed: int) -> None:
+def test_a_corrupt_batch_and_all_later_ones_are_dropped(seed: int) -> None:
     """Q8: the sound beginning is taken, and nothing is made of the rest."""
     rng = Rng(seed, "damage")
     got = crossed(FETCH, ANSWER, lambda data: damaged(data, rng))
@@ -99,7 +99,7 @@ def test_bytes_are_damaged_more_often_than_not() -> None:
     assert [answer == whole for answer in got].count(True) < 10
 
 
-def test_garbled_answers_differ_in_every_way() -> None:
+def test_corrupt_responses_differ_in_every_way() -> None:
     rng = Rng(1, "garbled")
     kinds = set()
     for _ in range(100):

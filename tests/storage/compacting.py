@@ -1,4 +1,4 @@
-"""Compaction in one go, and what a log says of its keys."""
+"""Helpers for compaction tests: one whole pass, and the keys of a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compaction keeps what must be kept, loses nothing to a crash, and never moves an offset."""
+"""Compaction keeps the latest values, survives crashes, and never changes an offset."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def names(files: MemoryFiles) -> list[str]:
 
 @settings(max_examples=60, deadline=None)
 @given(BATCHES, st.lists(st.integers(0, 2 * HORIZON_MS), max_size=3), st.integers(1, 9))
-def test_the_latest_value_of_each_key_stays(
+def test_compaction_keeps_the_latest_value_of_each_key(
     batches: list[tuple[int, bool, list[Pair]]], passes: list[int], max_keys: int
 ) -> None:
     """Whatever the batches, the passes and the room for keys: offsets and answers are the same."""
@@ -125,7 +125,7 @@ def test_the_latest_value_of_each_key_stays(
     assert again.end_offset == kept_end
 
 
-def test_tombstones_go_only_after_their_horizon() -> None:
+def test_tombstones_are_removed_only_after_their_horizon() -> None:
     log = new_log()
     keyed(log, (1, 1), (2, 2))
     keyed(log, (1, None))
@@ -141,7 +141,7 @@ def test_tombstones_go_only_after_their_horizon() -> None:
         assert sum(value is None for _, _, value in records_of(log)) == tombstones
 
 
-def test_the_last_batch_of_a_producer_stays_when_it_is_empty() -> None:
+def test_the_last_batch_of_a_producer_is_kept_even_if_empty() -> None:
     log = new_log()
     keyed(log, (1, 1), producer=(7, 0))
     keyed(log, (1, 2), (1, 3), producer=(7, 1))
@@ -162,7 +162,7 @@ def test_the_last_batch_of_a_producer_stays_when_it_is_empty() -> None:
     assert again.producers.entries[7].last_sequence == producers.entries[7].last_sequence
 
 
-def test_aborted_transactions_go_and_their_markers_after_the_horizon() -> None:
+def test_aborted_records_are_removed_and_markers_after_the_horizon() -> None:
     log = new_log()
     keyed(log, (1, 1))
     keyed(log, (1, 9), producer=(7, 0), transactional=True)
@@ -188,7 +188,7 @@ def test_aborted_transactions_go_and_their_markers_after_the_horizon() -> None:
     assert 4 in bases, "that one's last record went in the pass before"
 
 
-def test_an_aborted_batch_that_stays_empty_is_still_known_as_aborted() -> None:
+def test_an_empty_aborted_batch_is_still_marked_as_aborted() -> None:
     log = new_log()
     keyed(log, (1, 9), producer=(7, 0), transactional=True)
     put(log, marker(log.end_offset, 7, commit=False))
@@ -199,7 +199,7 @@ def test_an_aborted_batch_that_stays_empty_is_still_known_as_aborted() -> None:
     assert [entry.first_offset for entry in log.aborted_transactions(0, 2)] == [0]
 
 
-def test_what_is_undecided_young_or_not_durable_is_left_alone() -> None:
+def test_undecided_young_or_unflushed_records_are_not_compacted() -> None:
     log = new_log()
     keyed(log, (1, 1))
     keyed(log, (1, 2), producer=(7, 0), transactional=True)
@@ -236,7 +236,7 @@ def test_a_reader_in_the_middle_keeps_its_slice() -> None:
     assert read_header(log.read(follow)).base_offset == 19, "the next that is there"
 
 
-def test_retention_passes_over_segments_that_are_empty() -> None:
+def test_retention_skips_empty_segments() -> None:
     log = new_log()
     for number in range(20):
         keyed(log, (1, number))
@@ -299,7 +299,7 @@ def test_a_crash_at_any_operation_loses_nothing(by_power: bool) -> None:
         assert latest(records_of(log)) == latest(before), stop
 
 
-def test_a_helper_that_fails_leaves_nothing_behind() -> None:
+def test_a_failed_cleaner_leaves_no_files() -> None:
     files, log = scene()
     found = candidate(log, log.end_offset, T0)
     assert found is not None
@@ -314,7 +314,7 @@ def test_a_helper_that_fails_leaves_nothing_behind() -> None:
         clean(files, task)
 
 
-def test_what_is_clean_is_stored_as_kafka_does_and_lowered_by_a_cut() -> None:
+def test_the_cleaner_offset_is_stored_and_lowered_by_truncation() -> None:
     files = MemoryFiles()
     files.make_directory("/data")
     directory = LogDirectory(files, "/data")
@@ -337,7 +337,7 @@ def test_what_is_clean_is_stored_as_kafka_does_and_lowered_by_a_cut() -> None:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_records_that_lie_are_refused(seed: int) -> None:
+def test_inconsistent_records_stop_the_cleaner(seed: int) -> None:
     """Lengths that lead elsewhere end in an error of ours, never in another."""
     data = keyed(new_log(), (1, 1), (2, None), (3, 3))
     payload = bytearray(data[61:])

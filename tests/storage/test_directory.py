@@ -157,7 +157,7 @@ def test_logs_never_opened_stay_clean() -> None:
     assert (report.clean, report.end_offset, report.scanned_bytes) == (True, 19, 0)
 
 
-def test_a_log_that_is_not_as_the_manifest_says_is_checked() -> None:
+def test_a_log_that_differs_from_the_manifest_is_recovered() -> None:
     files = new_files()
     logs = directory(files)
     log = logs.create(("t", 0), TOPIC_ID, SMALL)
@@ -171,7 +171,7 @@ def test_a_log_that_is_not_as_the_manifest_says_is_checked() -> None:
 
 
 @pytest.mark.parametrize("change", ["marker of another", "torn manifest", "no marker"])
-def test_a_manifest_counts_only_with_its_marker(change: str) -> None:
+def test_a_manifest_is_valid_only_with_its_marker(change: str) -> None:
     files = new_files()
     logs = directory(files)
     fill(logs.create(("t", 0), TOPIC_ID, SMALL), 10)
@@ -274,7 +274,7 @@ def test_deleting_renames_now_and_unlinks_later() -> None:
     assert files.open_handles() == 1
 
 
-def test_what_a_crash_left_to_delete_is_deleted_later() -> None:
+def test_deletion_is_completed_after_a_crash() -> None:
     files = new_files()
     logs = directory(files)
     fill(logs.create(("t", 0), TOPIC_ID, SMALL), 10)
@@ -286,7 +286,7 @@ def test_what_a_crash_left_to_delete_is_deleted_later() -> None:
     assert "delete" not in "".join(files.list("/d"))
 
 
-def test_a_log_made_again_is_not_held_to_the_old_ones_recovery_point() -> None:
+def test_a_recreated_log_ignores_the_old_recovery_point() -> None:
     files = new_files()
     logs = directory(files)
     log = logs.create(("t", 0), TOPIC_ID, SMALL)
@@ -328,7 +328,7 @@ def test_v18_a_failed_sync_takes_all_logs_of_the_directory_offline() -> None:
     assert "kraftlog-suspect" not in files.list("/d")
 
 
-def test_a_damaged_log_does_not_keep_the_others_from_opening() -> None:
+def test_a_corrupt_log_does_not_keep_others_from_opening() -> None:
     files = new_files()
     logs = directory(files)
     for number in range(2):

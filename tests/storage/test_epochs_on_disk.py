@@ -1,4 +1,4 @@
-"""Q7: the leader-epoch checkpoint says what the log says, whatever becomes of either."""
+"""Q7: the leader-epoch checkpoint matches the log after crashes and truncations."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def epochs_of(log: Log) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("stale", [None, b"0\n1\n1 0\n"], ids=["lost", "left behind"])
-def test_q7_epochs_that_were_lost_are_read_from_the_log_again(
-    clean: bool, stale: bytes | None
-) -> None:
+def test_q7_lost_epochs_are_rebuilt_from_the_log(clean: bool, stale: bytes | None) -> None:
     """C127: KAFKA-15608; a log without epochs would agree with any, and vote for any."""
     files = memory()
     log, _ = opened(new_disk(files))
@@ -94,7 +92,7 @@ def closed_at(log: Log) -> int:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("start", [5, 14, 25])
-def test_q7_epochs_reach_back_to_a_start_that_has_gone_back(clean: bool, start: int) -> None:
+def test_q7_epochs_are_completed_to_an_earlier_log_start(clean: bool, start: int) -> None:
     """The start was not checkpointed; what it had cut off the epochs is read from the batches."""
     files = memory()
     log, _ = opened(new_disk(files))
@@ -115,9 +113,7 @@ def test_q7_epochs_reach_back_to_a_start_that_has_gone_back(clean: bool, start: 
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("more", [0, 4])
-def test_q7_epochs_of_a_log_that_was_cut_below_its_start_are_read_again(
-    clean: bool, more: int
-) -> None:
+def test_q7_epochs_are_rebuilt_after_truncation_below_the_start(clean: bool, more: int) -> None:
     """None are left then; batches are, should the log start where it did before."""
     files = memory()
     log, _ = opened(new_disk(files))
@@ -137,7 +133,7 @@ def test_q7_epochs_of_a_log_that_was_cut_below_its_start_are_read_again(
     again.release()
 
 
-def test_q7_epochs_that_begin_with_the_first_batch_are_believed() -> None:
+def test_q7_epochs_that_cover_the_first_batch_are_trusted() -> None:
     """Compaction leaves a gap behind the start: that is no reason to read the log."""
     files = memory()
     log, _ = opened(new_disk(files))
@@ -150,7 +146,7 @@ def test_q7_epochs_that_begin_with_the_first_batch_are_believed() -> None:
     again.release()
 
 
-def test_q7_what_was_cut_off_never_stands_before_what_took_its_place() -> None:
+def test_q7_truncated_records_never_precede_their_replacements() -> None:
     """A power loss after a cut may keep any part of what was written since, but no mixture: the
     epochs would not show it."""
     found = set()
@@ -174,7 +170,7 @@ def test_q7_what_was_cut_off_never_stands_before_what_took_its_place() -> None:
     assert len(found) > 2
 
 
-def test_q7_a_log_that_ends_where_it_starts_has_no_epochs_to_read() -> None:
+def test_q7_an_empty_log_has_no_epochs_to_rebuild() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     for offset in range(3):

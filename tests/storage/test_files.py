@@ -1,4 +1,4 @@
-"""The two file systems do the same, and the one in memory fails as disks do."""
+"""Both file systems behave the same, and the one in memory fails as disks do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
     return files, "/here"
 
 
-def test_both_do_the_same(place: tuple[Files, str]) -> None:
+def test_both_file_systems_behave_the_same(place: tuple[Files, str]) -> None:
     files, here = place
     path = f"{here}/file"
     assert not files.exists(path)
@@ -69,7 +69,7 @@ def test_both_do_the_same(place: tuple[Files, str]) -> None:
     assert files.list(here) == []
 
 
-def test_a_file_system_says_what_it_holds(place: tuple[Files, str]) -> None:
+def test_a_file_system_reports_its_space(place: tuple[Files, str]) -> None:
     files, here = place
     total, usable = files.space(here)
     assert 0 < usable <= total
@@ -112,7 +112,7 @@ def test_a_real_lock_keeps_another_process_out(tmp_path: Path) -> None:
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == ""
 
 
-def test_what_was_not_synced_is_lost() -> None:
+def test_unsynced_data_is_lost() -> None:
     files = MemoryFiles()
     fd = files.open("/f", create=True)
     files.sync_directory("/")
@@ -125,7 +125,7 @@ def test_what_was_not_synced_is_lost() -> None:
     assert files.bytes_of("/f") == b"kept"
 
 
-def test_luck_decides_between_all_and_nothing() -> None:
+def test_unsynced_data_survives_in_part() -> None:
     seen = set()
     for seed in range(60):
         files = MemoryFiles()
@@ -198,7 +198,7 @@ def test_a_failed_sync_loses_pages_for_good() -> None:
     assert files.pread(fd, 10, 0) == b""
 
 
-def test_faults_strike_where_and_when_they_are_told() -> None:
+def test_faults_strike_as_planned() -> None:
     files = MemoryFiles()
     a, b = files.open("/a", create=True), files.open("/b", create=True)
     files.faults = [Fault("pwritev", errno.EIO, "/b", skip=1, times=1, partial=2)]

@@ -1,4 +1,4 @@
-"""Kafka's small files: what is written is read, what is damaged is refused by name."""
+"""Kafka's small files: round trips, and errors that name a corrupt file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_an_empty_checkpoint_is_one_without_entries() -> None:
 @pytest.mark.parametrize(
     "damaged", [b"1\n0\n", b"0\n", b"0\n2\na 0 5\n", b"0\n1\na 0\n", b"0\n1\na 0 x\n", b"\xff\n"]
 )
-def test_a_damaged_checkpoint_is_named(damaged: bytes) -> None:
+def test_a_corrupt_checkpoint_is_named(damaged: bytes) -> None:
     with pytest.raises(CorruptLogError, match=r"^the/file: "):
         decode_offsets(damaged, "the/file")
 

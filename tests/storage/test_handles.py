@@ -1,4 +1,4 @@
-"""The cache of open files: bounded, and its work does not grow with what is pinned."""
+"""The cache of open files is bounded, and its cost independent of pinned files."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def make_cache(count: int) -> tuple[HandleCache, list[Handle], Any]:
     return cache, handles, queue
 
 
-def test_no_more_files_are_open_than_the_limit() -> None:
+def test_open_files_stay_within_the_limit() -> None:
     cache, handles, _ = make_cache(100)
     assert cache.open_count == LIMIT
     assert [handle.fd != NOT_OPEN for handle in handles] == [False] * 90 + [True] * 10
 
 
-def test_a_thousand_pinned_files_are_not_passed_over_again_and_again() -> None:
+def test_a_thousand_pinned_files_are_not_scanned_repeatedly() -> None:
     cache, handles, queue = make_cache(1000)
     queue.looks = 0
     for handle in handles:
@@ -86,7 +86,7 @@ class FewDescriptors(MemoryFiles):
         return super().open(path, create=create, write=write)
 
 
-def test_file_is_opened_in_place_of_another_without_descriptors() -> None:
+def test_without_descriptors_another_file_is_closed() -> None:
     cache = HandleCache(FewDescriptors(), 10 * LIMIT)
     handles = [Handle(cache, f"file-{number}") for number in range(2 * LIMIT)]
     for handle in handles:
@@ -95,7 +95,7 @@ def test_file_is_opened_in_place_of_another_without_descriptors() -> None:
     assert handles[-1].fd != NOT_OPEN
 
 
-def test_lack_of_descriptors_takes_no_directory_offline() -> None:
+def test_a_lack_of_descriptors_does_not_take_the_disk_offline() -> None:
     """What was wanted is refused, as on a full disk, and may be tried again."""
     files = FewDescriptors()
     disk = Disk(files, HandleCache(files, 10 * LIMIT))
@@ -112,7 +112,7 @@ def test_lack_of_descriptors_takes_no_directory_offline() -> None:
     handles[-1].create()
 
 
-def test_flush_without_descriptors_is_left_to_the_next_one() -> None:
+def test_a_flush_without_descriptors_is_retried() -> None:
     """No sync has failed, so nothing is lost."""
     files = FewDescriptors()
     files.most = 100

@@ -66,7 +66,7 @@ def test_a_directory_of_kafka_opens(unpacked: Path, end: str) -> None:
         logs.release()
 
 
-def test_reading_through_finds_what_kafka_wrote_down(unpacked: Path) -> None:
+def test_a_scan_of_a_kafka_directory_matches_its_checkpoints(unpacked: Path) -> None:
     """Producers, aborted transactions and times: from Kafka's files, and by recovery."""
     clean, by_file = opened(unpacked / "clean")
     killed, by_scan = opened(unpacked / "killed")
@@ -90,7 +90,7 @@ def test_reading_through_finds_what_kafka_wrote_down(unpacked: Path) -> None:
         killed.release()
 
 
-def test_a_directory_of_kafka_goes_on_here(unpacked: Path) -> None:
+def test_a_directory_of_kafka_accepts_further_appends(unpacked: Path) -> None:
     logs, found = opened(unpacked / "killed")
     log = found["codecs-0"][0]
     before = read_all(log)

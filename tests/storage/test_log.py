@@ -1,4 +1,4 @@
-"""A log on disk: what is appended is found, in order, across segments."""
+"""A log on disk: appended records are found, in order, across segments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_empty_log_has_no_files() -> None:
     assert log.locate(0, 100, 100) is None
 
 
-def test_what_is_appended_is_read_again() -> None:
+def test_appended_records_can_be_read() -> None:
     log, _ = opened(new_disk())
     written = fill(log, 40)
     assert len(log.segments) > 3
@@ -61,7 +61,7 @@ def test_nothing_at_or_above_the_limit_is_located(limit: int) -> None:
 
 
 @pytest.mark.parametrize("max_bytes", [0, 1, 60])
-def test_one_whole_batch_is_located_however_small_the_limit(max_bytes: int) -> None:
+def test_one_whole_batch_is_located_with_any_max_bytes(max_bytes: int) -> None:
     """C82: or whoever asks for less than a batch would never get on."""
     log, _ = opened(new_disk(memory()))
     written = fill(log, 3)
@@ -85,7 +85,7 @@ def test_many_batches_are_one_write() -> None:
     assert len(read_all(log, 5000)) == 3000
 
 
-def test_an_append_larger_than_a_segment_is_parted() -> None:
+def test_an_append_larger_than_a_segment_is_split() -> None:
     log, _ = opened(new_disk(), SMALL)
     put(log, *[batch(offset) for offset in range(50)])
     assert len(log.segments) > 5
@@ -130,7 +130,7 @@ def test_a_segment_rolls_where_relative_offsets_end() -> None:
     assert len(read_all(log)) == 4
 
 
-def test_one_append_of_more_offsets_than_a_segment_can_have_is_parted() -> None:
+def test_an_append_with_too_many_offsets_is_split() -> None:
     """What one turn appends can span any number of offsets; indexes have 31 bits for them."""
     disk = new_disk()
     log, _ = opened(disk, LogConfig())
@@ -152,7 +152,7 @@ def test_a_segment_rolls_when_its_index_is_full() -> None:
 
 
 @pytest.mark.parametrize("cut", range(0, 80, 3))
-def test_truncating_leaves_the_front(cut: int) -> None:
+def test_truncation_keeps_earlier_records(cut: int) -> None:
     log, _ = opened(new_disk())
     written = fill(log, 40)
     end = log.end_offset
@@ -167,7 +167,7 @@ def test_truncating_leaves_the_front(cut: int) -> None:
     assert log.epochs.end_offset_for(0, log.end_offset)[1] == new_end
 
 
-def test_starting_anew_forgets_everything() -> None:
+def test_truncate_fully_removes_everything() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     fill(log, 20)
@@ -209,7 +209,7 @@ def test_retention_by_size_and_time() -> None:
     assert (log.size_bytes, log.start_offset) == (0, log.end_offset)
 
 
-def test_a_log_that_loses_all_its_records_writes_no_indexes_of_them(
+def test_deleting_all_segments_writes_no_indexes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """To make and unlink them takes milliseconds, and thousands of logs may begin later at once."""
@@ -264,7 +264,7 @@ def test_the_newest_record_by_timestamp() -> None:
     assert found_by_time(log, T0 + 10_002) == (middle + 2, T0 + 10_002)
 
 
-def test_a_wrong_index_is_made_anew_when_it_is_used() -> None:
+def test_a_wrong_index_is_rebuilt_on_use() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     written = fill(log, 40)
@@ -273,7 +273,7 @@ def test_a_wrong_index_is_made_anew_when_it_is_used() -> None:
     assert read_all(log, 150) == written
 
 
-def test_few_handles_do_for_many_segments() -> None:
+def test_few_handles_serve_many_segments() -> None:
     files = memory()
     log, _ = opened(new_disk(files, limit=3))
     written = fill(log, 60)

@@ -1,4 +1,4 @@
-"""Any order of appends, cuts, flushes, crashes and faults: the log stays what the list says."""
+"""Any order of appends, truncations, flushes, crashes and faults, compared with a list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of checkpoint files name a log by its name, and must not count for its successor."""
+"""Checkpoint lines of a deleted log must not apply to the next log of its name."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def found(files: MemoryFiles) -> dict[str, dict[tuple[str, int], int]]:
     return {file: decode_offsets(files.bytes_of(f"d/{file}"), file) for file in FILES}
 
 
-def test_v15_no_file_names_a_log_once_its_name_is_taken_again() -> None:
+def test_v15_a_new_log_starts_without_old_checkpoint_lines() -> None:
     files, checkpoints = with_lines()
     checkpoints.forget(OLD)
     checkpoints.clear(OLD)
     assert found(files) == ONLY_THE_OTHER
 
 
-def test_v15_a_name_is_cleared_though_its_log_went_in_an_earlier_life() -> None:
+def test_v15_lines_of_a_log_deleted_before_a_restart_are_cleared() -> None:
     files, _ = with_lines()
     checkpoints = opened(files)
     checkpoints.clear(OLD)
@@ -62,7 +62,7 @@ def test_v15_a_name_is_cleared_though_its_log_went_in_an_earlier_life() -> None:
     assert OLD not in checkpoints.recovery_points
 
 
-def test_v15_a_job_under_way_does_not_bring_back_what_was_cleared() -> None:
+def test_v15_a_job_in_progress_does_not_restore_cleared_lines() -> None:
     files, checkpoints = with_lines()
     job = checkpoints.job()
     job.run(files)
@@ -87,7 +87,7 @@ def test_v15_a_checkpoint_under_way_does_not_restore_a_cleared_line() -> None:
     assert not checkpoints.install(finished(making))
 
 
-def test_v15_a_new_log_is_cleared_of_what_only_a_job_under_way_says() -> None:
+def test_v15_lines_only_in_a_job_in_progress_are_cleared() -> None:
     files = MemoryFiles()
     files.make_directory("d")
     checkpoints = opened(files)
@@ -100,7 +100,7 @@ def test_v15_a_new_log_is_cleared_of_what_only_a_job_under_way_says() -> None:
 
 
 @pytest.mark.parametrize("is_synced", [False, True])
-def test_v15_a_name_in_files_that_a_power_failure_may_bring_back_counts(is_synced: bool) -> None:
+def test_v15_lines_that_a_power_loss_may_restore_are_cleared(is_synced: bool) -> None:
     """Files that were replaced count as gone once the directory has been synced."""
     files, checkpoints = with_lines()
     checkpoints.forget(OLD)
@@ -116,7 +116,7 @@ def test_v15_a_name_in_files_that_a_power_failure_may_bring_back_counts(is_synce
     assert found(files) == ONLY_THE_OTHER
 
 
-def test_names_that_no_file_has_cost_no_write() -> None:
+def test_a_name_without_lines_costs_no_write() -> None:
     files, checkpoints = with_lines()
     files.journal = []
     checkpoints.clear(("another", 0))
@@ -134,7 +134,7 @@ def test_many_names_are_cleared_by_one_write_of_each_file() -> None:
     assert renamed == [f"rename d/{file}.tmp" for file in FILES]
 
 
-def test_the_cleaners_file_is_made_with_the_first_compacted_log() -> None:
+def test_the_cleaner_checkpoint_exists_from_the_first_compaction() -> None:
     files = MemoryFiles()
     files.make_directory("d")
     opened(files).write()
@@ -145,7 +145,7 @@ def test_the_cleaners_file_is_made_with_the_first_compacted_log() -> None:
     assert decode_offsets(files.bytes_of(f"d/{CLEANED_OFFSETS}"), "") == {}
 
 
-def test_v15_a_job_under_way_stores_no_point_above_a_cut() -> None:
+def test_v15_a_job_in_progress_stores_no_point_above_a_truncation() -> None:
     """Though the stored point is below the cut: recovery would take the log's end for damage."""
     files, checkpoints = with_lines()
     checkpoints.recovery_points[OLD] = 100
@@ -157,7 +157,7 @@ def test_v15_a_job_under_way_stores_no_point_above_a_cut() -> None:
     assert found(files)[RECOVERY_POINTS] == {OLD: 7, OTHER: 5}
 
 
-def test_v15_a_job_made_in_steps_stores_no_point_above_a_cut() -> None:
+def test_v15_a_job_in_steps_stores_no_point_above_a_truncation() -> None:
     """The points are taken over log by log, and a cut can come between two of them."""
     files, checkpoints = with_lines()
     checkpoints.recovery_points[OLD] = 100

@@ -37,7 +37,7 @@ def directory() -> MemoryFiles:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_q4_what_is_stored_is_loaded(state: QuorumStateData) -> None:
+def test_q4_a_stored_election_state_is_loaded(state: QuorumStateData) -> None:
     files = directory()
     assert load(files, "log") is None
     store(files, "log", state)
@@ -84,7 +84,7 @@ def test_q4_a_crash_at_any_instant_leaves_the_old_or_the_new_file() -> None:
         encode(STATES[3]).replace(b'"data_version":1', b'"data_version":2'),
     ],
 )
-def test_q4_a_file_that_can_not_be_read_stops_the_node_and_stays_as_it_is(raw: bytes) -> None:
+def test_q4_a_corrupt_file_stops_the_node_and_is_kept(raw: bytes) -> None:
     """C10."""
     files = directory()
     files.make_file(f"log/{NAME}", raw)

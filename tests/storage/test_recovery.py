@@ -1,4 +1,4 @@
-"""Q8, V5, V18: what was flushed survives, the rest is cut at the last whole batch."""
+"""Q8, V5, V18: flushed records survive; the rest is truncated after the last valid batch."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_crash_before_any_operation_loses_nothing_durable(
     assert operation > 20
 
 
-def test_a_recovery_that_crashes_is_done_again() -> None:
+def test_a_crashed_recovery_is_repeated() -> None:
     operation = 0
     while True:
         m = ModelledLog()
@@ -148,7 +148,7 @@ def test_a_recovery_that_crashes_is_done_again() -> None:
     assert operation > 10
 
 
-def test_a_torn_tail_is_cut_and_reported() -> None:
+def test_a_torn_end_is_truncated_and_reported() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     written = fill(log, 2)
@@ -168,7 +168,7 @@ def test_a_torn_tail_is_cut_and_reported() -> None:
 
 
 @pytest.mark.parametrize("damage", ["checksum", "magic", "gone", "zeros"])
-def test_damage_below_the_recovery_point_stops_the_log_and_changes_nothing(damage: str) -> None:
+def test_corruption_below_the_recovery_point_changes_nothing(damage: str) -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     fill(log, 3)
@@ -195,7 +195,7 @@ def test_damage_below_the_recovery_point_stops_the_log_and_changes_nothing(damag
     assert files.list(FOLDER) == [f"{0:020d}.log", "leader-epoch-checkpoint"]
 
 
-def test_segments_below_the_recovery_point_are_not_read() -> None:
+def test_segments_below_the_recovery_point_are_not_scanned() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     written = fill(log, 40)
@@ -209,7 +209,7 @@ def test_segments_below_the_recovery_point_are_not_read() -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "odd", "wrong", "zeros", "times"])
-def test_bad_indexes_are_made_anew(damage: str) -> None:
+def test_bad_indexes_are_rebuilt(damage: str) -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     written = fill(log, 40)
@@ -233,7 +233,7 @@ def test_bad_indexes_are_made_anew(damage: str) -> None:
     assert read_all(again, 150) == written
 
 
-def test_an_index_that_covers_too_little_is_made_anew() -> None:
+def test_an_incomplete_index_is_rebuilt() -> None:
     files = memory()
     log, _ = opened(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
     for _ in range(40):
@@ -245,7 +245,7 @@ def test_an_index_that_covers_too_little_is_made_anew() -> None:
 
 
 @pytest.mark.parametrize("damage", ["a hole", "a length", "the epoch"])
-def test_whole_batches_after_the_damage_are_reported(damage: str) -> None:
+def test_valid_batches_after_corruption_are_reported(damage: str) -> None:
     """They were never durable, so the log ends before them as Kafka's does; but not in silence."""
     files = memory()
     disk = new_disk(files)
@@ -281,7 +281,7 @@ def test_records_that_look_like_batches_are_not_reported() -> None:
     assert "whole" not in report.line()
 
 
-def test_the_search_for_whole_batches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_for_valid_batches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a large batch full of headers would cost the square of its size."""
     monkeypatch.setattr("kraftlog.storage.salvage._BUDGET_BYTES", 1000)
     files = memory()
@@ -300,7 +300,7 @@ def test_the_search_for_whole_batches_is_bounded(monkeypatch: pytest.MonkeyPatch
     assert len(files.journal) < 30
 
 
-def test_a_whole_batch_that_its_segment_can_not_hold_stops_the_log() -> None:
+def test_a_batch_outside_its_segments_range_is_corruption() -> None:
     """An index could not name it; it is no damage, so nothing is cut off."""
     files = memory()
     disk = new_disk(files)
@@ -317,7 +317,7 @@ def test_a_whole_batch_that_its_segment_can_not_hold_stops_the_log() -> None:
     assert files.size(fd) == size + len(far)
 
 
-def test_an_old_batch_behind_newer_ones_is_cut() -> None:
+def test_a_batch_of_an_older_epoch_is_truncated() -> None:
     """A truncation that never reached the disk, while what was appended after it did."""
     files = memory()
     log, _ = opened(new_disk(files))
@@ -330,7 +330,7 @@ def test_an_old_batch_behind_newer_ones_is_cut() -> None:
     assert "behind one of epoch 2" in report.problem
 
 
-def test_a_batch_whose_offsets_go_back_is_cut() -> None:
+def test_a_batch_with_decreasing_offsets_is_truncated() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     put(log, batch(0, 2), batch(2))
@@ -342,7 +342,7 @@ def test_a_batch_whose_offsets_go_back_is_cut() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0"])
-def test_a_control_batch_that_says_nothing_is_cut(key: bytes | None) -> None:
+def test_an_invalid_control_batch_is_truncated(key: bytes | None) -> None:
     """Its checksum is right: whoever wrote it wrote it so."""
     files = memory()
     log, _ = opened(new_disk(files))
@@ -356,7 +356,7 @@ def test_a_control_batch_that_says_nothing_is_cut(key: bytes | None) -> None:
     assert "the control batch at offset 1" in report.problem
 
 
-def test_a_log_that_lost_all_behind_its_start_goes_on_there() -> None:
+def test_a_log_that_lost_all_records_continues_at_its_start() -> None:
     """Records were deleted up to a point that the crash took away: they stay deleted."""
     files = memory()
     log, _ = opened(new_disk(files))
@@ -368,7 +368,7 @@ def test_a_log_that_lost_all_behind_its_start_goes_on_there() -> None:
     fill(again, 2)
 
 
-def test_the_rest_of_a_write_that_was_taken_back_is_no_part_of_the_log() -> None:
+def test_the_rest_of_a_failed_write_is_no_part_of_the_log() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     written = fill(log, 12)
@@ -384,7 +384,7 @@ def test_the_rest_of_a_write_that_was_taken_back_is_no_part_of_the_log() -> None
         opened(new_disk(files), recovery_point=log.recovery_point)
 
 
-def test_a_hole_between_segments_ends_the_log() -> None:
+def test_a_gap_between_segments_ends_the_log() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     written = fill(log, 40)
@@ -397,7 +397,7 @@ def test_a_hole_between_segments_ends_the_log() -> None:
     assert [name for name in files.list(FOLDER) if name.endswith(".deleted")]
 
 
-def test_a_log_that_may_be_compacted_may_have_holes() -> None:
+def test_a_compacted_log_may_have_gaps() -> None:
     files = memory()
     log, _ = opened(new_disk(files), SMALL.replace(contiguous=False))
     fill(log, 40)
@@ -410,7 +410,7 @@ def test_a_log_that_may_be_compacted_may_have_holes() -> None:
 
 
 @pytest.mark.parametrize("partial", [0, 50])
-def test_a_full_disk_leaves_the_log_as_it_was(partial: int) -> None:
+def test_a_full_disk_leaves_the_log_unchanged(partial: int) -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     written = fill(log, 3)
@@ -454,7 +454,7 @@ def test_an_append_of_many_segments_is_all_or_nothing() -> None:
     fill(log, 3)
 
 
-def test_recovery_goes_in_small_steps() -> None:
+def test_recovery_runs_in_small_steps() -> None:
     """No step reads more than a chunk, so that a loop can do other work in between."""
     files = memory()
     log, _ = opened(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
@@ -467,7 +467,7 @@ def test_recovery_goes_in_small_steps() -> None:
     assert max(steps) <= 256 << 10
 
 
-def test_a_batch_larger_than_a_chunk_is_checked_whole() -> None:
+def test_a_batch_larger_than_a_chunk_is_checked() -> None:
     files = memory()
     log, _ = opened(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
     put(log, batch(0), batch(1, size=1_000_000), batch(2))
@@ -481,7 +481,7 @@ def test_a_batch_larger_than_a_chunk_is_checked_whole() -> None:
     assert "checksum" in report.problem
 
 
-def test_a_short_write_is_carried_on() -> None:
+def test_a_short_write_is_completed() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     files.faults = [Fault("pwritev", code=0, partial=n, times=1) for n in (1, 95, 170)]
@@ -527,7 +527,7 @@ def test_a_failed_sync_is_never_a_success() -> None:
     assert len(m.batches) == 3
 
 
-def test_the_model_notices_what_is_lost() -> None:
+def test_the_model_detects_lost_records() -> None:
     """The checker fails where it should."""
     m = ModelledLog()
     m.append([1, 2])

@@ -1,4 +1,4 @@
-"""Reading what may be broken: shared by the tests of hostile input and the fuzzer."""
+"""Decodes possibly malformed input, for the tests of hostile input and the fuzzer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every message there is, and random values for any of them."""
+"""All messages, and random values for each."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def check(answer: Decoded, cls: type[Message], version: int, message: Message, r
     assert answer.again == raw, where
 
 
-def test_kafka_reads_what_we_say_and_says_the_same(jvm: Driver) -> None:
+def test_kafka_decodes_and_encodes_the_same(jvm: Driver) -> None:
     tried = [
         (cls, version, message, encode(message, version))
         for cls in KAFKAS
@@ -105,7 +105,7 @@ def test_kafka_reads_what_we_say_and_says_the_same(jvm: Driver) -> None:
         check(answer, cls, version, message, raw)
 
 
-def test_kafka_steps_over_our_tagged_fields(jvm: Driver) -> None:
+def test_kafka_skips_our_tagged_fields(jvm: Driver) -> None:
     tagged = [cls for cls in KAFKAS if has_our_tags(cls)]
     assert {control_records.VotersRecord, metadata_records.PartitionChangeRecord} <= set(tagged)
     tried = [
@@ -186,7 +186,7 @@ def test_any_negative_length_is_null_as_for_kafka(name: str, jvm: Driver) -> Non
     assert as_json(message, VersionedSchema(cls, version)) == comparable(answer.json)
 
 
-def test_no_message_is_left_to_ourselves() -> None:
+def test_every_message_is_checked_against_kafka() -> None:
     """Kafka's class reads each, except our own APIs, whose bytes are written down."""
     assert {cls for cls, _, _ in GOLDEN} == OWN
     assert set(KAFKAS) | OWN == set(all_messages())

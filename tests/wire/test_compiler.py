@@ -1,4 +1,4 @@
-"""Compiled readers and writers against the slow reader, on every message in every version."""
+"""Compiled readers and writers agree with the slow reader, for every message and version."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_varint_is_seven_bits_a_byte(value: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(MetadataResponse))
-def test_topics_that_are_bytes_already(version: int) -> None:
+def test_encoded_topics_are_written_as_they_are(version: int) -> None:
     for seed in range(10):
         whole = Sampler(Random(seed)).message(MetadataResponse, version)
         pieces = [encode_piece(MetadataResponse, version, topic) for topic in whole.topics]

@@ -1,4 +1,4 @@
-"""Bytes that are no message: the only exception is ProtocolError, which names field and byte."""
+"""Malformed messages raise only ProtocolError, which names field and byte."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_many_small_items_cost_a_small_multiple_of_the_frame(cls: type[Message])
 
 
 @EVERY_MESSAGE
-def test_what_lies_behind_the_end_is_left_alone(cls: type[Message]) -> None:
+def test_bytes_after_the_message_are_not_read(cls: type[Message]) -> None:
     """A frame may stand in a large buffer; its lengths must not reach into what follows it."""
     version = cls._versions[1]
     raw, behind = small(cls, version), bytes(300_000)
@@ -189,7 +189,7 @@ CORPUS = os.path.join(os.path.dirname(__file__), "corpus")
 
 
 @pytest.mark.parametrize("name", sorted(os.listdir(CORPUS)))
-def test_what_the_fuzzer_kept(name: str) -> None:
+def test_the_fuzzers_corpus(name: str) -> None:
     """`make fuzz` leaves here what it found; each is tried on every message."""
     with open(os.path.join(CORPUS, name), "rb") as file:
         data = file.read()
@@ -220,7 +220,7 @@ class Words(Message, versions=(0, 1), flexible=1):
         (1, b"\1\1\0\0", "1 bytes too many", "", 3),
     ],
 )
-def test_what_is_said_about_it(
+def test_the_error_names_field_and_byte(
     version: int, raw: bytes, what: str, field: str, position: int
 ) -> None:
     error = judge(Words, version, raw)

@@ -1,4 +1,4 @@
-"""The bytes of the APIs and tagged fields that only we have, written down."""
+"""The exact bytes of our own APIs and tagged fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored records in their frames: the type numbers, and what happens to unknown ones."""
+"""The frames of stored records: type numbers, versions, and unknown ones."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_value_of_a_later_version_is_not_guessed_at() -> None:
 
 
 @pytest.mark.parametrize("cls", [ConsumerProtocolSubscription, ConsumerProtocolAssignment])
-def test_what_consumers_send_each_other(cls: type[Message]) -> None:
+def test_the_consumer_protocol(cls: type[Message]) -> None:
     for version in versions_of(cls):
         message = sample(cls, version)
         raw = encode_versioned(message, version)

@@ -1,4 +1,4 @@
-"""Requests of real clients, as they came over the wire."""
+"""Recorded requests of real clients."""
 
 from __future__ import annotations
 

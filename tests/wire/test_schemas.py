@@ -1,4 +1,4 @@
-"""The table of APIs, the schemas, and what holds between them."""
+"""The table of APIs and the schemas are consistent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERY_API = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.na
 
 
 @EVERY_API
-def test_the_table_says_what_the_classes_say(api: Api) -> None:
+def test_the_api_table_matches_the_classes(api: Api) -> None:
     for cls in (api.request(), api.response()):
         assert cls._versions == (api.first, api.last)
         assert cls._flexible == api.flexible
@@ -49,7 +49,7 @@ def test_headers_are_kios_headers(api: Api) -> None:
 
 
 @pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
-def test_a_schema_can_mean_what_it_says(cls: type[Message]) -> None:
+def test_every_schema_is_consistent(cls: type[Message]) -> None:
     first, last = cls._versions
     for part in parts_of(cls):
         tags = [field.tag for field in part._schema if field.tag >= 0]
@@ -65,7 +65,7 @@ def test_a_schema_can_mean_what_it_says(cls: type[Message]) -> None:
                 assert not field.required, f"{field} is absent in some version"
 
 
-def test_a_word_that_does_not_exist_is_refused() -> None:
+def test_an_unknown_keyword_is_refused() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument"):
         schema.int32(sicne=3)
 
@@ -108,7 +108,7 @@ def places(message: Message, version: int) -> list[Message]:
 
 
 @pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
-def test_what_a_version_cannot_say_is_refused_unless_it_may_be_dropped(cls: type[Message]) -> None:
+def test_a_value_without_a_field_is_refused_unless_ignorable(cls: type[Message]) -> None:
     for version in versions_of(cls):
         form, message = VersionedSchema(cls, version), whole(cls, version)
         raw = encode(message, version)

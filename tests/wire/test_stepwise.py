@@ -1,4 +1,4 @@
-"""Stepwise readers and writers do what the others do, a bounded number of items at a time."""
+"""Stepwise readers and writers agree with the others, in bounded steps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_stepwise_forms_agree_with_the_plain_ones(cls: type[Message]) -> None:
                 assert plain(read) == plain(decode(cls, version, raw))
 
 
-def test_what_is_read_from_a_buffer_is_no_part_of_it() -> None:
+def test_decoded_values_do_not_reference_the_buffer() -> None:
     """Ids are keys of maps."""
     topic = MetadataRequestTopic(topic_id=b"i" * 16, name=None)
     buffer = bytearray(encode(MetadataRequest(topics=[topic]), 12))
@@ -79,7 +79,7 @@ def test_large_requests_may_have_strings_of_any_bytes() -> None:
     assert [topic.name for topic in read.topics[-2:]] == ["topic-498", "topic-\ufffd99"]
 
 
-def test_what_is_malformed_is_refused_in_the_step_that_meets_it() -> None:
+def test_malformed_data_is_refused_in_the_step_that_reads_it() -> None:
     topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(500)]
     raw = encode(MetadataRequest(topics=topics), 12)
     steps = decoding_request(MetadataRequest, 12, raw[:-20])

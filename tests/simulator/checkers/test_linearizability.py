@@ -204,7 +204,7 @@ def test_how_operations_are_listed_makes_no_difference() -> None:
     assert check(history, Register()) == check(list(reversed(history)), Register())
 
 
-def test_what_returns_before_it_begins_is_refused() -> None:
+def test_a_return_before_the_invocation_is_refused() -> None:
     with pytest.raises(ValueError, match="returned before it was invoked"):
         check([op("5-4", "read")], Register())
 
@@ -248,7 +248,7 @@ def some_order_explains(left: list[Operation], model: Model, state: Hashable) ->
     return False
 
 
-def test_verdicts_are_those_of_trying_every_order() -> None:
+def test_verdicts_agree_with_trying_every_order() -> None:
     random = Random(7)
     model = Register()
     outcomes = []

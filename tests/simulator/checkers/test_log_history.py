@@ -200,12 +200,12 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_rule_is_told(name: str) -> None:
+def test_a_violation_is_reported(name: str) -> None:
     events, log, violations = BROKEN[name]
     assert judge([*A_DONE, *events], log) == violations
 
 
-def test_an_offset_below_any_log_is_told() -> None:
+def test_an_offset_below_any_log_is_reported() -> None:
     append: list[Event] = [Invoked(1, 10, "a"), Acknowledged(1, 11, -1)]
     assert "order: append 1 began at 10, behind the beginning of the log, yet lies at -1" in judge(
         append, [(0, "a")]
@@ -249,7 +249,7 @@ def test_a_reader_may_go_back() -> None:
         ([ReadInvoked("r", 12), Unknown("r", 13), ReadAnswered("r", 14, 1)], "no read under way"),
     ],
 )
-def test_what_no_recorder_should_make_is_refused(events: list[Event], complaint: str) -> None:
+def test_an_impossible_history_is_refused(events: list[Event], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         judge([*A_DONE, *events], AB)
 
@@ -380,7 +380,7 @@ class RandomClients:
 
 
 @pytest.mark.parametrize("lies", [0.0, 0.05, 0.2])
-def test_the_rules_say_what_linearizability_says(lies: float) -> None:
+def test_the_rules_agree_with_linearizability(lies: float) -> None:
     random = Random(3)
     fine = 0
     for _ in range(1000):

@@ -120,7 +120,7 @@ def test_a_leader_without_what_is_committed() -> None:
     assert missed(*others, newest) == "the newest leader has everything that is committed"
 
 
-def test_a_leader_that_counts_on_somebody_of_the_past() -> None:
+def test_a_leader_that_counts_a_replica_of_an_older_epoch() -> None:
     newest = leader(3)
     newest.core.role.endorsed = (1,)  # type: ignore[attr-defined] # a leader's
     behind = node(1, election=ElectionState(2))

@@ -460,11 +460,11 @@ def test_an_invariant_complains(kind: type[Invariant], tamper: Callable[[Scene],
     assert found.value.invariant == kind.name
 
 
-def test_a_record_that_a_minority_holds_durably_may_be_cut() -> None:
+def test_a_record_on_a_minority_may_be_truncated() -> None:
     cut_of_what_both_hold(Scene(), durable_on_both=False)
 
 
-def test_a_record_that_a_later_leader_spread_may_be_cut() -> None:
+def test_a_record_replicated_by_a_later_leader_may_be_truncated() -> None:
     """Q21: copies alone commit nothing of an older epoch."""
     scene = Scene()
     scene.follower.disk.spread.add(10**6)
@@ -482,7 +482,7 @@ def ask_often(world: World, rng: Rng) -> Iterator[Goal]:
         yield passing(1)
 
 
-def test_obeying_a_stranger_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_obeying_a_foreign_request_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """I17: a core that does not look at the cluster's id."""
     scene = Scene()
     core = scene.core(scene.follower)

@@ -33,7 +33,7 @@ def test_q37_pinned_seeds_of_whole_nodes(scenario: str, seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_q37_random_runs_of_whole_nodes_go_well() -> None:
+def test_q37_random_runs_of_whole_nodes_pass() -> None:
     played = [simulate(scenario_of(seed, nodes=True), seed, nodes=True) for seed in range(RUNS)]
     assert [str(outcome) for outcome in played if outcome.failed] == []
 
@@ -64,7 +64,7 @@ def test_q37_whole_nodes_repeat_a_run_under_any_hash_seed() -> None:
     assert len(set(played[0].split())) == 6
 
 
-def test_q8_a_loss_of_power_takes_only_what_was_not_synced() -> None:
+def test_q8_a_power_loss_loses_only_unsynced_data() -> None:
     """The storage is real: what recovery finds holds all that was durable."""
     world = NodeWorld(3, Setting(voters=3, raft=KAFKA_TIMES, append_gap_ms=(20, 60)))
     for replica in world.replicas.values():

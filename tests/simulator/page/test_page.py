@@ -136,7 +136,7 @@ def test_states_are_those_of_the_run(page: str) -> None:
         assert shown == states_at(*RUN, time)
 
 
-def test_an_election_reads_like_one(page: str) -> None:
+def test_an_election_is_described(page: str) -> None:
     data = data_in(page)
     (_, old, _), *_, (_, new, epoch) = elected(data)
     texts = [event[3] for event in data["events"]]
@@ -156,7 +156,7 @@ def test_an_election_reads_like_one(page: str) -> None:
     assert votes
 
 
-def test_a_snapshot_on_its_way_reads_like_one() -> None:
+def test_a_snapshot_download_is_described() -> None:
     """Q38."""
     data = data_in(play_page(*SNAPSHOTS))
     texts = [event[3] for event in data["events"]]
@@ -189,7 +189,7 @@ def test_a_run_that_fails_is_shown_to_its_end(monkeypatch: pytest.MonkeyPatch) -
     assert data["events"][-1][2:4] == ["fault", broken]
 
 
-def test_a_move_to_other_voters_reads_like_one() -> None:
+def test_a_reassignment_is_described() -> None:
     """R12, R2, R3: what is asked for, each step, and the end of it."""
     data = data_in(play_page(*MOVE))
     texts = [event[3] for event in data["events"] if event[2] == "voters"]
@@ -217,11 +217,11 @@ def test_a_move_to_other_voters_reads_like_one() -> None:
         (126, "The administrator is refused to add voter 3: DUPLICATE_VOTER."),
     ],
 )
-def test_an_administrators_answer_in_words(error: int, text: str) -> None:
+def test_the_administrators_response_in_words(error: int, text: str) -> None:
     assert told("add voter 3", error) == text
 
 
-def test_a_change_that_is_cut_off_in_words() -> None:
+def test_a_truncated_change_in_words() -> None:
     """R1: the set before is in force again."""
     state = ReplicaState(
         "follower", 1, 0, -1, 9, 9, 5, False, False, (), (0, 1, 2), True, None, (0, 7)
@@ -362,7 +362,7 @@ def test_the_browser_shows_who_votes_and_who_is_to(browse: Callable[..., str]) -
     assert 'class="entry voters' in document
 
 
-def test_a_visitor_gets_around(page: str, browse: Callable[..., str]) -> None:
+def test_the_page_can_be_navigated(page: str, browse: Callable[..., str]) -> None:
     document = browse(page.replace("</body>", VISIT + "</body>"))
     seen = json.loads(re.findall(r'<pre id="seen">(.*?)</pre>', document)[-1])  # behind the script
     data = data_in(page)

@@ -80,6 +80,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize("words", [["--scenario", "nonsense"], ["--faults", "loss,nonsense"]])
-def test_a_wrong_name_is_named(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_scenario_is_named_in_the_error(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["simulate", *words]) == 2
     assert "nonsense" in capsys.readouterr().err
