@@ -1,4 +1,4 @@
-"""The command line: `kraftlog COMMAND …`. Each command's module is imported on use."""
+"""The command line, `kraftlog COMMAND …`; modules of commands are imported on use."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _forget_output() -> None:
-    """Discard further output: its reader is gone (`| head`)."""
+    """Discard further output after a closed pipe (`| head`)."""
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

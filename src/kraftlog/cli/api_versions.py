@@ -1,4 +1,4 @@
-"""`kraftlog api-versions`: what `kafka-broker-api-versions` shows."""
+"""`kraftlog api-versions`: the output of `kafka-broker-api-versions`."""
 
 from __future__ import annotations
 

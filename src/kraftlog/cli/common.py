@@ -1,4 +1,4 @@
-"""What the commands that talk to a cluster have in common."""
+"""Options, errors and exit codes shared by the commands that connect to a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_SERVER = "127.0.0.1:9092"
 
 
 class UsageError(Exception):
-    """The words of the command line do not go together."""
+    """An invalid command line."""
 
 
 def new_parser(
@@ -49,7 +49,7 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 def add_connection(
     parser: argparse.ArgumentParser, *, again: bool = False, controllers: bool = False
 ) -> None:
-    """Whom to ask; `again` for a sub-command, behind which the same may stand."""
+    """Add the connection options; `again` for a subcommand, which accepts them as well."""
     import argparse
 
     def default(value: object) -> object:
@@ -83,7 +83,7 @@ def run_with_client(
     options: argparse.Namespace,
     work: Callable[[Client, argparse.Namespace], int | None],
 ) -> int:
-    """The work with a client; whatever goes wrong is one line on the error stream."""
+    """Run a command with a client; an error is one line on standard error."""
     return guarded(command, lambda: _with_client(options, work))
 
 
@@ -115,7 +115,7 @@ def _timeout_s(text: str) -> float:
 
 
 def guarded(command: str, work: Callable[[], int]) -> int:
-    """The exit code of some work: 0 done, 1 failed, 2 asked for wrongly."""
+    """Run a command; return 0 for success, 1 for failure, 2 for an invalid command line."""
     from kraftlog.errors import KraftlogError, in_words
 
     try:
@@ -131,7 +131,7 @@ def guarded(command: str, work: Callable[[], int]) -> int:
 
 
 def client_properties(path: str | None, given: Iterable[str]) -> dict[str, str]:
-    """The properties of a file and those given as KEY=VALUE, which count more."""
+    """The properties of a file, overridden by those given as KEY=VALUE."""
     from kraftlog.config.properties import parse
     from kraftlog.errors import ConfigError
 
@@ -146,7 +146,7 @@ def client_properties(path: str | None, given: Iterable[str]) -> dict[str, str]:
 
 
 def read_text(path: str) -> str:
-    """A file that a user names, which may be any."""
+    """Read a text file that the user names."""
     from kraftlog.errors import ConfigError
 
     try:
@@ -157,7 +157,7 @@ def read_text(path: str) -> str:
 
 
 def pairs(given: Iterable[str]) -> dict[str, str]:
-    """KEY=VALUE, several times."""
+    """Parse repeated KEY=VALUE options."""
     found = {}
     for text in given:
         key, sign, value = text.partition("=")
@@ -168,7 +168,7 @@ def pairs(given: Iterable[str]) -> dict[str, str]:
 
 
 def matching(names: Iterable[str], pattern: str | None) -> list[str]:
-    """The names that a regular expression takes whole, all of them without one."""
+    """Names that fully match a regular expression; all names without one."""
     if pattern is None:
         return sorted(names)
     import re

@@ -1,4 +1,4 @@
-"""Reading `server.properties` from the disk."""
+"""Reads `server.properties` from disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def load_config(path: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
-    """The settings of a file, with what counts more, and what should be said about them."""
+    """The settings of a file with overrides, and warnings about them."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kraftlog.client.client import Client
     from kraftlog.client.configs import Setting
 
-#: Flags that name an entity by its type, and the type.
+#: Flags for entities and their types.
 _SHORT = {
     "topic": "topics",
     "broker": "brokers",
@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _entity(options: argparse.Namespace) -> tuple[str, str | None]:
-    """Type and name; "" names what holds for all brokers, None all of the type."""
+    """Type and name of the entity; "" is the default for all brokers, None all entities."""
     if options.entity_type in _LATER:
         raise UsageError(f"--entity-type {options.entity_type}: quotas are not supported yet")
     given = [
@@ -156,7 +156,7 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
 
 
 def added(text: str) -> dict[str, str]:
-    """Keys and values of `k=v,k=[v,v]`: brackets hold commas together."""
+    """Parse `k=v,k=[v,v]`: brackets enclose values with commas."""
     import re
 
     found = {}

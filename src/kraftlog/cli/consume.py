@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kraftlog.client.consumer import Consumer
     from kraftlog.client.model import ConsumedRecord
 
-#: What the formatter takes, and what it does without being told.
+#: Formatter properties and their defaults.
 FORMATTER = {
     "print.timestamp": "false",
     "print.key": "false",
@@ -41,8 +41,7 @@ FORMATTER = {
     "value.deserializer": "",
     "headers.deserializer": "",
 }
-#: Kafka's names for how records are shown, without the package: like this, not at all, or as what
-#: coordinators have written.
+#: Kafka's formatters without their package: for records, for none, or for coordinator records.
 DEFAULT, NOTHING = "DefaultMessageFormatter", "NoOpMessageFormatter"
 FORMATTERS = (
     *(DEFAULT, NOTHING, "OffsetsMessageFormatter"),
@@ -202,7 +201,7 @@ def _properties(options: argparse.Namespace) -> dict[str, str]:
 
 
 class Formatter:
-    """Records as lines: the parts that are asked for, in the order of Kafka's formatter."""
+    """Formats records as lines, with the requested parts in the order of Kafka's formatter."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._is_on = {key for key, value in properties.items() if value == "true"}
@@ -246,7 +245,7 @@ class Formatter:
 
 
 def _deserializer(name: str) -> Callable[[bytes], bytes]:
-    """How bytes become text: as they are, or as the number that a class of Kafka's reads."""
+    """The function that formats bytes: as text, or as a number, by Kafka's deserializer."""
     short = name.rpartition(".")[2].removesuffix("Deserializer")
     if short in {"", "String", "ByteArray", "Bytes", "ByteBuffer"}:
         return lambda data: data
@@ -271,7 +270,7 @@ def _not_at_all(record: ConsumedRecord) -> bytes:  # noqa: ARG001 - formatters a
 
 
 def _as_json(record: ConsumedRecord) -> bytes:
-    """One line of JSON; what is no text stands in base 64 under a name that says so."""
+    """A record as one line of JSON; bytes that are not text are base64, under another name."""
     import json
 
     result: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""What coordinators have written, as Kafka's formatters show it: a line of JSON a record."""
+"""Formats coordinator records as Kafka does: a line of JSON per record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from kraftlog.client.model import ConsumedRecord
 
-#: Kafka's name of a formatter -> the log it reads, and of which records it shows the type.
+#: Formatter -> its topic, and the record types that it prints.
 KINDS = {
     "OffsetsMessageFormatter": (OFFSETS_LOG, (0, 1)),
     "GroupMetadataMessageFormatter": (OFFSETS_LOG, (2,)),
@@ -21,7 +21,7 @@ KINDS = {
 
 
 def formatter(name: str) -> Callable[[ConsumedRecord], bytes]:
-    """Shows the records of one kind; all others, and what is none, are passed over."""
+    """A formatter for some record types; other and invalid records are skipped."""
     log, shown = KINDS[name]
 
     def text(record: ConsumedRecord) -> bytes:

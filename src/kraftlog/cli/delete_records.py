@@ -48,7 +48,7 @@ _FORM = '{"partitions": [{"topic": …, "partition": …, "offset": …}]}'
 
 
 def offsets_in(text: str) -> dict[PartitionName, int]:
-    """The offset of each partition in a file as kafka-delete-records reads it."""
+    """Parse a file in the format of kafka-delete-records into an offset per partition."""
     import json
 
     found: dict[PartitionName, int] = {}

@@ -1,4 +1,4 @@
-"""What the small files beside a segment hold, as `kafka-dump-log` prints it."""
+"""Prints indexes, producer snapshots and epoch checkpoints as `kafka-dump-log` does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _whole(path: str) -> bytes:
 
 
 def base_offset(path: str) -> int:
-    """The offset by which a file of a log is named."""
+    """The base offset in the name of a log file."""
     text = os.path.basename(path).partition(".")[0].partition("-")[0]
     if not text.isdigit():
         raise CorruptLogError(f"{path}: the file name does not begin with an offset")
@@ -33,7 +33,7 @@ def _print(options: argparse.Namespace, **fields: object) -> None:
 
 
 def dump_offset_index(path: str, options: argparse.Namespace) -> bool:
-    """Each entry must say where its batch lies, if the segment is there to be looked at."""
+    """Print an offset index; check that entries point to batches, if the segment exists."""
     from kraftlog.records.header import HEADER_SIZE, read_header
     from kraftlog.storage.index import OFFSET_ENTRY
 
@@ -44,7 +44,7 @@ def dump_offset_index(path: str, options: argparse.Namespace) -> bool:
     try:
         for number, (relative, position) in enumerate(_entries(data, OFFSET_ENTRY.unpack_from, 8)):
             if position == 0 and number > 0:
-                break  # space that was set aside
+                break  # preallocated space
             if not (options.index_sanity_check or options.verify_index_only):
                 _print(options, offset=base + relative, position=position)
             if log is not None and not options.index_sanity_check:
@@ -137,5 +137,5 @@ def dump_producers(path: str, options: argparse.Namespace) -> bool:
 
 
 def optional_long(number: int | None) -> str:
-    """A number that may be missing, as Java prints it."""
+    """An optional number as Java prints it."""
     return "OptionalLong.empty" if number is None else f"OptionalLong[{number}]"

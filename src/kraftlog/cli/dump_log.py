@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _dump_all(options: argparse.Namespace) -> int:
-    """1 when any of the files is not sound."""
+    """Print the files; return 1 if any is corrupt."""
     from kraftlog.cli import dump_files, dump_segment
 
     kinds: dict[str, Callable[[str, argparse.Namespace], bool]] = {

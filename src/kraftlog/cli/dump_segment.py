@@ -1,4 +1,4 @@
-"""What a segment or a snapshot of the metadata log holds, as `kafka-dump-log` prints it."""
+"""Prints segments and metadata snapshots as `kafka-dump-log` does."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer
     from kraftlog.wire.schema import Message
 
-    #: Key and value as they are shown; None leaves one out.
+    #: Formatted key and value; None omits one.
     Decoder = Callable[[Record], tuple[Any, Any]]
 
 _SEQUENCES = 1 << 31
-#: Names of control records whose value Kafka shows as JSON.
+#: Control records whose value Kafka prints as JSON.
 _CONTROL_TITLES = {
     "LEADER_CHANGE": "LeaderChange:",
     "SNAPSHOT_HEADER": "SnapshotHeader",
@@ -40,7 +40,7 @@ _CONTROL_TITLES = {
 
 
 def dump(path: str, options: argparse.Namespace) -> bool:
-    """Every batch, and with it its records where they are asked for; whether all is sound."""
+    """Print every batch, with records if requested; return whether all are valid."""
     if not options.json:
         print(_title(path))
     data = _mapped(path)
@@ -77,7 +77,7 @@ def _title(path: str) -> str:
 
 
 def _mapped(path: str) -> Any:
-    """The file's bytes, without reading all of it at once."""
+    """The bytes of the file, memory-mapped."""
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             return b""
@@ -229,7 +229,7 @@ def _utf8(data: bytes | None) -> str | None:
 
 
 def _metadata(record: Record) -> tuple[Any, Any]:
-    """Records of the metadata log have no keys."""
+    """Format a record of the metadata log, which has no key."""
     from kraftlog.wire.record_frames import decode_metadata
 
     try:
@@ -270,7 +270,7 @@ def _coordinator(which: str) -> Decoder:
 
 
 def _open_members(value: Message, data: dict[str, Any]) -> None:
-    """What consumers have told each other, in place of its bytes."""
+    """Decode the consumer protocol metadata in a group record."""
     from kraftlog.wire.messages.consumer_protocol import (
         ConsumerProtocolAssignment,
         ConsumerProtocolSubscription,

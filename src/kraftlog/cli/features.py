@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kraftlog.client.client import Client
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
-#: Commands about no cluster; they are the same as in `kraftlog storage`.
+#: Offline commands, shared with `kraftlog storage`.
 _OFFLINE = ("version-mapping", "feature-dependencies")
 
 
@@ -88,7 +88,7 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
 
 
 def _shown(feature: str, level: int) -> str:
-    """Levels of metadata.version go by the names of releases."""
+    """A feature level for display; metadata.version as a release."""
     from kraftlog.metadata.releases import METADATA_VERSIONS
 
     return METADATA_VERSIONS.get(level, str(level)) if feature == METADATA_VERSION else str(level)
@@ -109,7 +109,7 @@ def _update(client: Client, options: argparse.Namespace) -> None:
 
 
 def _levels(client: Client, options: argparse.Namespace) -> dict[str, int]:
-    """What is asked for; of a release only what the cluster has."""
+    """The requested levels; for a release, only features that the cluster supports."""
     from kraftlog.metadata.releases import chosen_levels, parse_feature
 
     if options.command == "disable":

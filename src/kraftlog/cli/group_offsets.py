@@ -1,4 +1,4 @@
-"""Where the offsets of a group are to be set: the words of `groups --reset-offsets`."""
+"""Target offsets of `groups --reset-offsets`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DURATION_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1000)
 
 
 def planned(client: Client, group: str, options: argparse.Namespace) -> dict[PartitionName, int]:
-    """The new offset of each partition that was named."""
+    """The target offset of each selected partition."""
     if options.from_file:
         with open(options.from_file, encoding="utf-8") as file:
             wanted = from_csv(file.read(), group)
@@ -62,7 +62,7 @@ def _places(client: Client, group: str, options: argparse.Namespace) -> list[Par
 
 
 def partitions_named(client: Client, words: Sequence[str]) -> list[PartitionName]:
-    """The partitions of `topic` and of `topic:0,1`."""
+    """Parse `topic` and `topic:0,1` into partitions."""
     found: list[PartitionName] = []
     for word in words:
         topic, colon, indexes = word.partition(":")
@@ -84,7 +84,7 @@ def partitions_named(client: Client, words: Sequence[str]) -> list[PartitionName
 def found_offsets(
     client: Client, places: Sequence[PartitionName], spec: str | int
 ) -> dict[PartitionName, int]:
-    """The offsets of one kind or moment, of partitions of several topics."""
+    """Offsets of partitions by spec or timestamp."""
     from kraftlog.client.groups import by_topic
 
     return {
@@ -101,14 +101,14 @@ def _latest(client: Client, places: Sequence[PartitionName]) -> dict[PartitionNa
 def _at(
     client: Client, places: Sequence[PartitionName], timestamp_ms: int
 ) -> dict[PartitionName, int]:
-    """The first record of that moment or later, or else the end."""
+    """Offsets of the first records at or after a timestamp, or else the log end offsets."""
     found = found_offsets(client, places, timestamp_ms)
     late = [place for place, offset in found.items() if offset < 0]
     return found | _latest(client, late)
 
 
 def _within_log(client: Client, wanted: Mapping[PartitionName, int]) -> dict[PartitionName, int]:
-    """Offsets that are there: what lies beyond an end becomes that end, and is said."""
+    """Limit offsets to the range of each partition, with a warning."""
     first, last = found_offsets(client, list(wanted), "earliest"), _latest(client, list(wanted))
     found = {}
     for place, offset in wanted.items():
@@ -123,7 +123,7 @@ def _within_log(client: Client, wanted: Mapping[PartitionName, int]) -> dict[Par
 
 
 def datetime_ms(text: str) -> int:
-    """Milliseconds of `YYYY-MM-DDTHH:MM:SS.sss`, in UTC unless it names a zone."""
+    """Parse `YYYY-MM-DDTHH:MM:SS.sss` into milliseconds; UTC unless it has a zone."""
     from datetime import UTC, datetime
 
     try:
@@ -134,7 +134,7 @@ def datetime_ms(text: str) -> int:
 
 
 def duration_ms(text: str) -> int:
-    """Milliseconds of `PnDTnHnMnS`."""
+    """Parse `PnDTnHnMnS` into milliseconds."""
     import re
 
     found = re.fullmatch(_DURATION, text)
@@ -145,7 +145,7 @@ def duration_ms(text: str) -> int:
 
 
 def as_csv(plans: Mapping[str, Mapping[PartitionName, int]]) -> str:
-    """Lines of topic,partition,offset; of several groups the name stands in front."""
+    """Offsets as lines of topic,partition,offset, preceded by the group if there are several."""
     lines = []
     for group, plan in plans.items():
         front = [group] if len(plans) > 1 else []
@@ -157,7 +157,7 @@ def as_csv(plans: Mapping[str, Mapping[PartitionName, int]]) -> str:
 
 
 def from_csv(text: str, group: str) -> dict[PartitionName, int]:
-    """What `as_csv` has written about this group."""
+    """Parse the lines of `as_csv` for a group."""
     found: dict[PartitionName, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         cells = [cell.strip().strip('"') for cell in line.split(",")]

@@ -103,7 +103,7 @@ def _list(client: Client, options: argparse.Namespace) -> int:
 
 
 def _is_asked_for(group: ListedGroup, options: argparse.Namespace) -> bool:
-    """Consumer groups alone, of the states and types that were named."""
+    """Whether it is a consumer group with one of the given states and types."""
     if group.protocol_type not in {"", "consumer"}:
         return False
     for wanted, own in ((options.state, group.state), (options.type, group.type)):
@@ -142,7 +142,7 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
 def _offsets(
     client: Client, name: str, options: argparse.Namespace
 ) -> tuple[Sequence[str], list[list[object]]]:
-    """How far the group is in each partition, and who reads it."""
+    """Offset, lag and member of each partition."""
     group = client.describe_group(name)
     owners = {place: member for member in group.members for place in member.assignment}
     committed = client.committed(name)
@@ -168,7 +168,7 @@ def _offsets(
 
 
 def _ends(client: Client, places: Sequence[PartitionName]) -> dict[PartitionName, int]:
-    """Where the partitions end that are still there."""
+    """Log end offsets of existing partitions."""
     there = {(p.topic, p.index) for topic in client.topics() for p in topic.partitions}
     return found_offsets(client, [place for place in places if place in there], "latest")
 
@@ -237,7 +237,7 @@ def _delete_offsets(client: Client, options: argparse.Namespace) -> int:
 
 
 def _reset(client: Client, options: argparse.Namespace) -> int:
-    """Show, and with --execute commit, where each group is to go on."""
+    """Print new offsets, and with --execute commit them."""
     from kraftlog.cli.group_offsets import as_csv, planned
 
     plans = {name: planned(client, name, options) for name in _chosen(client, options)}
@@ -270,7 +270,7 @@ def _must_be_idle(client: Client, name: str) -> None:
         group: Group = client.describe_group(name)
     except RefusedError as error:
         if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
-            return  # a group begins with its first offsets
+            return  # the first commit creates the group
         raise
     if group.members:
         raise ClientError(

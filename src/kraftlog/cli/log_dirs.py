@@ -93,7 +93,7 @@ def _partitions(
 def _as_json(
     found: dict[int, tuple[DescribeLogDirsResult, ...]], topics: set[str] | None
 ) -> dict[str, object]:
-    """What kafka-log-dirs prints, word for word."""
+    """The exact output of kafka-log-dirs."""
     return {
         "brokers": [
             {

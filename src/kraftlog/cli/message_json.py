@@ -1,4 +1,4 @@
-"""Messages as JSON, in the form in which Kafka's own converters print them."""
+"""Messages as JSON, in the form of Kafka's converters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def message_json(message: Message, version: int) -> dict[str, Any]:
-    """The fields that the version has; those in tags only where they differ from the default."""
+    """The fields of a version; tagged fields only if they differ from the default."""
     found: dict[str, Any] = {}
     for field in type(message)._schema:
         value = getattr(message, field.name)

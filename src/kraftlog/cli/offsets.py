@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kraftlog.client.client import Client
 
-#: topic, then a number, `from-to`, `from-` or `-to` (the end is not among them).
+#: topic, then an index, `from-to`, `from-` or `-to` (the end is exclusive).
 _PATTERN = r"([^:,]*)(?::(?:([0-9]+)|(?:([0-9]*)-([0-9]*))))?"
 
 
@@ -68,7 +68,7 @@ def _moment(text: str) -> int:
 
 
 def _chosen(client: Client, options: argparse.Namespace) -> dict[str, list[int]]:
-    """The partitions of each topic that were named."""
+    """The selected partitions of each topic."""
     topics = [
         topic
         for topic in client.topics()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kraftlog.client.producer import Producer
     from kraftlog.records.record import Header
 
-#: What the reader of lines takes, and what it does without being told.
+#: Properties of the line reader and their defaults.
 READER = {
     "parse.key": "false",
     "parse.headers": "false",
@@ -28,9 +28,9 @@ READER = {
     "headers.key.separator": ":",
     "null.marker": "",
 }
-#: Kafka's name for what reads lines here.
+#: Kafka's name of the supported line reader.
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"
-#: Settings of Kafka's producer that mean something here.
+#: Supported producer properties.
 KNOWN_PROPERTIES = {
     "acks",
     "batch.size",
@@ -40,7 +40,7 @@ KNOWN_PROPERTIES = {
     "linger.ms",
     "security.protocol",
 }
-#: Taken for the sake of scripts; there is nothing here that they would change.
+#: Accepted for existing scripts; they have no effect.
 _WITHOUT_EFFECT = (
     "max-memory-bytes",
     "message-send-max-retries",
@@ -140,7 +140,7 @@ def _produce(client: Client, options: argparse.Namespace) -> None:
 def _send_lines(
     producer: Producer, reader: LineReader, options: argparse.Namespace, linger_ms: int
 ) -> None:
-    """Every line becomes a record; what waits is sent when no line has come for a while."""
+    """Send each line as a record; flush after a pause in the input."""
     waits = False
     for number, line in enumerate(lines(sys.stdin.fileno(), linger_ms), 1):
         if line is None:
@@ -151,7 +151,7 @@ def _send_lines(
         try:
             key, value, headers = reader.read(line, number)
         except ValueError:
-            producer.flush()  # the lines before it are sound
+            producer.flush()  # earlier lines are valid
             raise
         producer.send(options.topic, value, key=key, headers=headers)
         waits = True
@@ -161,7 +161,7 @@ def _send_lines(
 
 
 def lines(descriptor: int, linger_ms: int) -> Iterator[bytes | None]:
-    """The lines that come, without their ends; None whenever none has come for `linger_ms`."""
+    """Yield input lines without line ends, and None after each pause of `linger_ms`."""
     import select
 
     waiting = select.poll()
@@ -170,7 +170,7 @@ def lines(descriptor: int, linger_ms: int) -> Iterator[bytes | None]:
     while True:
         try:
             is_quiet = not waiting.poll(linger_ms)
-        except OSError:  # files of some systems can't be waited for, and need not
+        except OSError:  # regular files cannot be polled, and need not be
             is_quiet = False
         if is_quiet:
             yield None
@@ -192,7 +192,7 @@ def _reader_properties(options: argparse.Namespace) -> dict[str, str]:
     if options.reader_config:
         with open(options.reader_config, encoding="utf-8") as file:
             found.update(parse(file.read()))
-    # In a shell's word a tab is written \t.
+    # In a shell argument a tab is written as \t.
     found.update({k: v.replace("\\t", "\t") for k, v in pairs(options.reader_property).items()})
     unknown = sorted(set(found) - set(READER))
     if unknown:
@@ -201,7 +201,7 @@ def _reader_properties(options: argparse.Namespace) -> dict[str, str]:
 
 
 class LineReader:
-    """Takes a line apart: `headers, key and value`, as far as it is told that they are there."""
+    """Splits a line into headers, key and value, as configured."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._has_key = properties["parse.key"] == "true"

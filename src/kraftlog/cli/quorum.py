@@ -1,4 +1,4 @@
-"""`kraftlog quorum`: look after the metadata quorum."""
+"""`kraftlog quorum`: describe, change and repair the metadata quorum."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """What is asked of a quorum that works; its work is in `quorum_online`."""
+    """Add the commands for a working quorum; `quorum_online` runs them."""
     from kraftlog.cli.common import add_connection
 
     describe = commands.add_parser("describe", help="describe the voters, observers and their lag")
@@ -118,7 +118,7 @@ def _repair(data: str, voters_text: str, accepted: str | None, drop_from: int | 
 
 
 def _voters(text: str) -> VoterSet:
-    """The voters as they are given; who comes without a directory is known by id alone."""
+    """Parse the voters; without a directory id, a voter is known by its node id alone."""
     from kraftlog.config.endpoints import parse_dynamic_voter, parse_voter
     from kraftlog.errors import ConfigError
     from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet

@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _own_file_kept(options: argparse.Namespace) -> argparse.Namespace:
-    """For add-controller the file is that of a node: it says nothing of how to reach a cluster."""
+    """Keep --command-config of add-controller apart: it is a server.properties file."""
     if options.command == "add-controller":
         options.node_file = options.command_config
         options.command_config = None

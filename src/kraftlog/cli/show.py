@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs, progress for who waits."""
+"""Output of commands: tables, JSON and progress."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
-#: Progress is shown at every so many steps.
+#: Number of steps between updates of the progress.
 _PROGRESS_STEP = 10_000
 
 
 def has_colours(stream: TextIO) -> bool:
-    """Colours are for terminals, and never against NO_COLOR."""
+    """Whether to use colours: only on terminals, and never with NO_COLOR."""
     return stream.isatty() and not os.environ.get("NO_COLOR")
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, coloured: bool = False) -> str:
-    """Columns under their heads; a column of numbers stands to the right, None is a dash."""
+    """Format a table; columns of numbers are right-aligned, None is a dash."""
     rows = [list(row) for row in rows]
     texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
     places = []
@@ -54,7 +54,7 @@ def print_json(data: Any) -> None:
 
 
 def size_text(size: int) -> str:
-    """A number of bytes as people say it."""
+    """A number of bytes with a unit."""
     number = float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if number < 1024:
@@ -68,7 +68,7 @@ def numbers(items: Iterable[int] | None) -> str:
 
 
 class Progress:
-    """How many things are done, on the error stream when that is a terminal, and nowhere else."""
+    """Shows progress on standard error, if that is a terminal."""
 
     def __init__(self, what: str) -> None:
         self._what = what

@@ -1,4 +1,4 @@
-"""`kraftlog simulate`: play a quorum in virtual time, with faults, and hold it to its rules."""
+"""`kraftlog simulate`: run a quorum in virtual time with faults and check invariants."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _all_seen(coverage: Counter[str], scenario: str) -> bool:
-    """Print how often each rare situation was seen; whether all of them were."""
+    """Print the count of each rare situation; return whether all of them occurred."""
     from kraftlog.simulator.checkers.coverage import missing
 
     for sight in sorted(coverage):
@@ -109,7 +109,7 @@ def _all_seen(coverage: Counter[str], scenario: str) -> bool:
 def _play(
     options: argparse.Namespace, seed: int, kinds: list[str] | None, keep: list[int] | None
 ) -> Outcome:
-    """One run, with what was asked for around it."""
+    """Run one seed with the requested outputs."""
     from kraftlog.simulator.run import scenario_of, simulate
     from kraftlog.simulator.shrink import shrink
 

@@ -1,6 +1,6 @@
-"""`kraftlog simulate --soak`: one seed after the other, on all cores, until it is told to stop.
+"""`kraftlog simulate --soak`: run seed after seed on all cores until stopped.
 
-What failed is printed and kept in `failures.txt`, the seed to go on with in `next-seed`.
+Failures are printed and stored in `failures.txt`, the next seed in `next-seed`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.run import Outcome
 
-#: So many seeds are one task of a process: a second or two, which is how long stopping takes.
+#: Seeds per task of a process: one or two seconds, the time that stopping takes.
 SEEDS_A_TASK = 10
 RUNS_A_REPORT = 1000
 
 
 class Soak:
-    """What was played, and where to go on; `directory` keeps it for the next time."""
+    """Progress of a soak, stored in `directory`."""
 
     def __init__(self, directory: str, first: int | None = None) -> None:
         self.directory = directory
@@ -44,7 +44,7 @@ class Soak:
             return 1
 
     def played(self, first: int, outcomes: list[Outcome]) -> None:
-        """A task is done. To go on later, only what has no gap before it counts."""
+        """Record a finished task; `next-seed` advances only past tasks without a gap."""
         for outcome in outcomes:
             self.runs += 1
             for sight, times in outcome.coverage.items():
@@ -71,7 +71,7 @@ class Soak:
         self.stopping = True
 
     def run(self) -> int:
-        """Until it is told to stop: 0 when nothing has failed."""
+        """Run until stopped; return 0 without failures."""
         processes = os.cpu_count() or 1
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.stop)
@@ -100,6 +100,6 @@ def play(first: int) -> list[Outcome]:
 
 
 def _leave_signals_alone() -> None:
-    """Ctrl-C reaches all processes of a terminal; only the first decides what it means."""
+    """Ignore Ctrl-C in worker processes; the main process handles it."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.broker import BrokerConfig
 
-#: What a node is that is started without a configuration: a cluster of its own.
+#: Settings of a node without a file: a single-node cluster.
 STANDALONE = """\
 process.roles=broker,controller
 node.id={node_id}
@@ -83,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]:
-    """The settings of a file, or of a cluster of one, and what is to be said about them."""
+    """The settings of a file or of a single-node cluster, and warnings about them."""
     from kraftlog.cli.config_file import load_config
     from kraftlog.config.properties import parse_overrides
     from kraftlog.config.read_config import read_config
@@ -109,7 +109,7 @@ def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]
 
 
 def _moved_listeners(config: BrokerConfig, host: str | None, port: int | None) -> str:
-    """What `listeners` says, but for the first of those for clients, or else of all."""
+    """`listeners` with another host and port for the first client listener, or the first."""
     first = (config.broker_listeners or config.listeners)[0]
     moved = first.replace(
         host=first.host if host is None else host, port=first.port if port is None else port

@@ -149,13 +149,13 @@ def _format(options: argparse.Namespace) -> int:
 
 
 def _is_dynamic(options: argparse.Namespace, config: BrokerConfig) -> bool:
-    """Whether the voters of the quorum may change: they are in no file."""
+    """Whether the quorum is dynamic: no file lists its voters."""
     chosen = options.standalone or options.initial_controllers or options.no_initial_controllers
     return not config.voters and bool(chosen)
 
 
 def _voters(options: argparse.Namespace, config: BrokerConfig) -> list[Voter] | None:
-    """The first voters of the quorum, if this directory is to know them."""
+    """The initial voters, if this directory gets them."""
     starts_quorum = options.standalone or options.initial_controllers
     if config.voters and starts_quorum:
         raise ConfigError(
@@ -225,7 +225,7 @@ def _cluster_id(text: str | None) -> str:
 
 
 def _directory_id(voters: list[Voter] | None, node_id: int) -> Uuid:
-    """As the voters are told; anything new for a node that is none of them."""
+    """The directory id, as in the voters; a random one for a node that is not a voter."""
     for voter in voters or ():
         if voter.id == node_id and voter.directory_id is not None:
             return voter.directory_id

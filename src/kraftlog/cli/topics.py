@@ -78,7 +78,7 @@ def _list(client: Client, options: argparse.Namespace) -> None:
 
 
 def _chosen(client: Client, options: argparse.Namespace) -> list[Topic]:
-    """The topics of --topic and --topic-id; when one was asked for, it must be there."""
+    """Topics selected by --topic and --topic-id; fails if a named one does not exist."""
     found = client.topics()
     if options.topic_id is not None:
         wanted = uuid_from_text(options.topic_id)
@@ -248,7 +248,7 @@ def _said(options: argparse.Namespace, *lines: str, **data: list[str]) -> None:
 
 
 def _assignment(text: str | None) -> list[list[int]]:
-    """The brokers of each partition in `1:2,2:3`."""
+    """Parse `1:2,2:3` into the brokers of each partition."""
     if text is None:
         return []
     try:

@@ -1,4 +1,4 @@
-"""Other names of settings: those of KIP-595 for what Kafka came to call `controller.quorum.*`."""
+"""Aliases of settings: the KIP-595 names of `controller.quorum.*`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Former name -> the name that Kafka shipped (Q33).
+#: KIP-595 name -> the name in Kafka (Q33).
 ALIASES = {
     "quorum.voters": "controller.quorum.voters",
     "bootstrap.quorum.voters": "controller.quorum.voters",
@@ -23,7 +23,7 @@ ALIASES = {
 
 
 def by_their_names(texts: Mapping[str, str]) -> dict[str, str]:
-    """The same settings by the names that they have now; two values of one are refused."""
+    """Replace aliases by the names of settings; two values of one setting are refused."""
     named = {name: text for name, text in texts.items() if name not in ALIASES}
     for alias, name in ALIASES.items():
         if alias not in texts:
@@ -37,5 +37,5 @@ def by_their_names(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def accepted_aliases(texts: Mapping[str, str]) -> list[str]:
-    """A line for each former name, by which what is said of the setting can be understood."""
+    """A log line for each alias that was used."""
     return [f"{alias}: taken as {name}" for alias, name in ALIASES.items() if alias in texts]

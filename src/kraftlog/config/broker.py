@@ -1,8 +1,7 @@
-"""`BrokerConfig`: what a node was started with.
+"""`BrokerConfig`: the settings of a node.
 
-Values are read when first asked for, but all that were given have been checked before. What a
-key comes to together with others (the smaller unit wins, one listener stands for another) has a
-property here.
+All given values are validated; each is parsed on first use. Settings that depend on several keys
+(the smallest unit wins, one listener replaces another) are properties.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class BrokerConfig:
     """Settings by their keys: `config["num.partitions"]`, `config.num_partitions`."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        #: what was given, as it was given; the old name of the id and the new stand for each other
+        #: the given texts; broker.id and node.id replace each other
         self.texts = dict(texts)
         for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if other in texts:
@@ -88,13 +87,13 @@ class BrokerConfig:
 
     @property
     def voters(self) -> list[Voter]:
-        """The static voters of `controller.quorum.voters`; none where the quorum is dynamic."""
+        """The static voters of `controller.quorum.voters`; none in a dynamic quorum."""
         texts: list[str] = self["controller.quorum.voters"]
         return [voter for text in texts if (voter := parse_voter(text))]
 
     @property
     def bootstrap_servers(self) -> list[tuple[str, int]]:
-        """Where to ask for the quorum; the static voters' addresses where no other are given."""
+        """Bootstrap servers of the quorum; by default the addresses of the static voters."""
         texts: list[str] = self["controller.quorum.bootstrap.servers"]
         found = [server for text in texts if (server := parse_server(text))]
         return found or [(voter.host, voter.port) for voter in self.voters]
@@ -127,7 +126,7 @@ class BrokerConfig:
 
     @property
     def listeners(self) -> list[Listener]:
-        """Where the node is to listen."""
+        """The addresses to listen on."""
         return self._parsed("listeners")
 
     @property
@@ -140,7 +139,7 @@ class BrokerConfig:
 
     @property
     def advertised_listeners(self) -> list[Listener]:
-        """What clients and brokers are told; where the node listens if nothing is said."""
+        """The advertised addresses; by default those of `listeners`."""
         if not self.is_given("advertised.listeners"):
             return self.broker_listeners
         given = self._parsed("advertised.listeners")
@@ -148,7 +147,7 @@ class BrokerConfig:
 
     @property
     def advertised_controller_listeners(self) -> list[Listener]:
-        """Where other nodes reach this controller."""
+        """The advertised addresses of this controller."""
         given = (
             self._parsed("advertised.listeners") if self.is_given("advertised.listeners") else []
         )
@@ -161,7 +160,7 @@ class BrokerConfig:
 
     @property
     def inter_broker_listener_name(self) -> str:
-        """The listener through which brokers reach each other."""
+        """The name of the inter-broker listener."""
         name: str | None = self["inter.broker.listener.name"]
         if name is not None:
             return name.upper()
@@ -185,25 +184,25 @@ class BrokerConfig:
 
     @property
     def data_directories(self) -> list[str]:
-        """`log.dirs`, or `log.dir` where that is not given."""
+        """`log.dirs`, or else `log.dir`."""
         texts: list[str] | None = self["log.dirs"]
         found: list[str] = self["log.dir"] if texts is None else texts
         return found
 
     @property
     def metadata_directory(self) -> str:
-        """Where the metadata log is: the first directory unless said otherwise."""
+        """The directory of the metadata log; by default the first data directory."""
         text: str | None = self["metadata.log.dir"]
         return text or self.data_directories[0]
 
     @property
     def directories(self) -> list[str]:
-        """All of them, sorted."""
+        """All directories, sorted."""
         return sorted({*self.data_directories, self.metadata_directory})
 
     @property
     def log_retention_ms(self) -> int:
-        """-1 for ever; the smallest unit that is given counts."""
+        """Retention time from the smallest unit that is set; -1: unlimited."""
         minutes: int | None = self["log.retention.minutes"]
         otherwise = self["log.retention.hours"] * _HOUR_MS
         if minutes is not None:

@@ -1,4 +1,4 @@
-"""What may be set for a resource: the rules that a controller holds a request against."""
+"""Validation of config changes by the controller."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORDS = {TOPIC: "topic", GROUP: "group", CLIENT_METRICS: "client metrics"}
 
 
 def check(resource_type: int, key: str, value: str) -> str | None:
-    """What is wrong with a key, or with a value for it; None is nothing."""
+    """The error in a key or its value, or None."""
     if resource_type not in TABLES:
         return f"resources of type {resource_type} have no configs"
     found = _find(resource_type, key)
@@ -39,13 +39,13 @@ def check(resource_type: int, key: str, value: str) -> str | None:
 
 
 def is_list(resource_type: int, key: str) -> bool:
-    """Whether something can be added to its value, or taken out of it."""
+    """Whether APPEND and SUBTRACT apply to a key, because its type is LIST."""
     found = _find(resource_type, key)
     return found is not None and found.type == "list"
 
 
 def default(resource_type: int, key: str) -> str | None:
-    """What stands where nothing is set; None if nothing does or nobody knows the key."""
+    """The default of a key; None if it has none or is unknown."""
     found = _find(resource_type, key)
     return None if found is None else found.default
 
@@ -71,7 +71,7 @@ def _fixed(key: Key) -> str | None:
 def check_together(
     resource_type: int, name: str, values: Mapping[str, str], layers: ConfigLayers
 ) -> str | None:
-    """What is wrong with settings that are fine one by one. `layers` are those of a broker."""
+    """The error in a combination of valid configs, or None; `layers` are those of a broker."""
     if resource_type == TOPIC:
         return _check_topic(values, layers)
     if resource_type == GROUP:
@@ -92,7 +92,7 @@ def _check_topic(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
 
 
 def _check_group(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
-    """Each lies between what brokers allow at least and at most."""
+    """Check that group configs are within the limits of the brokers."""
     for name, text in values.items():
         kind, what = name.split(".", 1)
         for bound in ("min", "max"):
@@ -107,7 +107,7 @@ def _check_group(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
 
 
 def _check_scope(values: Mapping[str, str], *, for_all: bool) -> str | None:
-    """Some keys are for one broker, some for one listener of one broker."""
+    """Check that per-broker and per-listener keys are set there."""
     for name in values:
         key = find_broker_key(name)
         is_listeners = name.startswith(LISTENER_PREFIX)

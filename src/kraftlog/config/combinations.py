@@ -1,6 +1,6 @@
-"""Settings that are fine one by one and impossible together, as a Kafka broker refuses them.
+"""Combinations of valid settings that a Kafka broker refuses.
 
-Each rule is a function that raises ConfigError; RULES says in which order they are held.
+Each rule is a function that raises ConfigError; RULES has their order.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _names_differ(key: str, listeners: list[Listener]) -> None:
 
 
 def _ports_differ(listeners: list[Listener]) -> None:
-    """Two may share a port when one is of IPv4 and the other of IPv6."""
+    """Ports are unique, except for one IPv4 and one IPv6 address."""
     kinds: dict[int, list[bool | None]] = {}
     for listener in listeners:
         kinds.setdefault(listener.port, []).append(_is_ipv6(listener.host))
@@ -272,7 +272,7 @@ _ASSIGNORS = {
 
 
 def _group_limits_hold(config: BrokerConfig) -> None:
-    """What a group gets by default lies between the least and the most that it may ask for."""
+    """Group defaults are between their minimum and maximum."""
     for kind in ("consumer", "share", "streams"):
         for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
             _is_between(

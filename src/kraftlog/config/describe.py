@@ -53,7 +53,7 @@ TYPES = {
 
 
 class DescribedConfig(Value):
-    """One key of a resource, in the words of a DescribeConfigs response."""
+    """A config in a DescribeConfigs response."""
 
     name: str
     value: str | None
@@ -68,7 +68,7 @@ class DescribedConfig(Value):
 def describe_topic(
     own: Mapping[str, str], layers: ConfigLayers, names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
-    """`own` is what was set for the topic."""
+    """Describe the configs of a topic; `own` has those set on it."""
     shown = []
     for key in TOPIC_KEYS:
         if not _is_wanted(key.name, names) or (key.internal and key.name not in own):
@@ -144,7 +144,7 @@ def describe_broker(
 def describe_all_brokers(
     all_brokers: Mapping[str, str], names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
-    """What was set for all brokers at once, and nothing else."""
+    """Describe the dynamic cluster-wide broker configs."""
     shown = []
     for name in sorted(all_brokers):
         if _is_wanted(name, names):

@@ -1,4 +1,4 @@
-"""Addresses in settings: servers, voters, listeners."""
+"""Parses addresses in settings: servers, voters, listeners."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Listener(Value):
-    """Where a node listens, or says that it does. An empty host means all addresses."""
+    """A listener or advertised listener; an empty host means all addresses."""
 
     name: str
     host: str
@@ -27,12 +27,12 @@ class Listener(Value):
 
     @property
     def is_anywhere(self) -> bool:
-        """Whether it is at all addresses of its machine: then it does not say how to reach it."""
+        """Whether it listens on all addresses, which cannot be advertised."""
         return not self.host or is_any_address(self.host)
 
 
 class Voter(Value):
-    """A voter as a file or a command line names it; static ones have no directory id."""
+    """A configured voter; static ones have no directory id."""
 
     id: int
     host: str
@@ -51,7 +51,7 @@ def bracketed(host: str) -> str:
 
 
 def parse_server(text: str) -> tuple[str, int] | None:
-    """`host:port` or `[::1]:port`; None for anything else."""
+    """Parse `host:port` or `[::1]:port`; None if invalid."""
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -67,7 +67,7 @@ def _is_port(text: str) -> bool:
 
 
 def parse_voter(text: str) -> Voter | None:
-    """`id@host:port`; None for anything else."""
+    """Parse `id@host:port`; None if invalid."""
     number, at, address = text.partition("@")
     server = parse_server(address)
     if not (at and number.isdecimal() and number.isascii()) or server is None:
@@ -76,7 +76,7 @@ def parse_voter(text: str) -> Voter | None:
 
 
 def parse_dynamic_voter(text: str) -> Voter | None:
-    """`id@host:port:directory-id`, as formatting takes it; None for anything else."""
+    """Parse `id@host:port:directory-id`; None if invalid."""
     address, colon, directory = text.strip().rpartition(":")
     voter = parse_voter(address) if colon else None
     try:
@@ -86,7 +86,7 @@ def parse_dynamic_voter(text: str) -> Voter | None:
 
 
 def parse_listener(text: str, key: str, protocols: dict[str, str]) -> Listener:
-    """`NAME://host:port`. The name must be one of those with a security protocol."""
+    """Parse `NAME://host:port`; the name needs a security protocol."""
     name, slashes, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -103,7 +103,7 @@ def parse_listener(text: str, key: str, protocols: dict[str, str]) -> Listener:
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """Listener -> security protocol. A listener that is named twice keeps what was said last."""
+    """Parse listener -> security protocol; the last one of duplicates counts."""
     protocols = {}
     for entry in text.split(","):
         name, colon, protocol = entry.strip().rpartition(":")

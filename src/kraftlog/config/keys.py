@@ -52,7 +52,7 @@ class Key(Value):
 
 
 class KeyTable:
-    """The keys of one kind of resource, in the order of their names."""
+    """The keys of a resource type, in order of their names."""
 
     def __init__(self, text: Callable[[], str]) -> None:
         self._text = text
@@ -147,7 +147,7 @@ LISTENER_PREFIX = "listener.name."
 
 
 def find_broker_key(name: str) -> Key | None:
-    """A broker's key, by its name or by that of its override for one listener."""
+    """A broker key, by its name or by its listener override."""
     base = base_name(name)
     key = BROKER_KEYS.find(base) or OWN_KEYS.find(base)
     return key if key is None or base == name else key.replace(name=name)

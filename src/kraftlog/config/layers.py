@@ -1,7 +1,7 @@
-"""`ConfigLayers`: what stands for a broker's keys, set while it ran or written in its file.
+"""`ConfigLayers`: the effective broker configs, dynamic and static.
 
-The strongest first: set for this broker, set for all brokers, in the file, the default. A key may
-have several names (`log.retention.ms`, `.minutes`, `.hours`); within a layer the first counts.
+Precedence: dynamic of this broker, dynamic of all brokers, file, default. A key may have several
+names (`log.retention.ms`, `.minutes`, `.hours`); within a layer the first counts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ConfigLayers:
         self._inherited: dict[str, Any] = {}
 
     def standing(self, names: list[str]) -> Iterator[ConfigSynonym]:
-        """All values of the keys, the strongest first; the first is the one that counts."""
+        """All values of the keys in order of precedence; the first is effective."""
         for layer, source in (
             (self.broker, OF_BROKER),
             (self.all_brokers, OF_ALL_BROKERS),
@@ -65,7 +65,7 @@ class ConfigLayers:
                 yield ConfigSynonym(name, key.default, OF_DEFAULT)
 
     def value(self, name: str) -> Any:
-        """What a broker's key comes to by its own name alone."""
+        """The effective value of a broker key, by its own name only."""
         key = BROKER_KEYS.find(name)
         if key is None:
             raise KeyError(name)
@@ -73,7 +73,7 @@ class ConfigLayers:
         return parse_value(key, texts[0]) if texts and texts[0] is not None else None
 
     def inherited_value(self, key: Key) -> Any:
-        """What a topic has where nothing is set for it; None where there is no default."""
+        """The default of a topic config; None if there is none."""
         if key.name not in self._inherited:
             text = inherited(key, self)[0]
             self._inherited[key.name] = None if text is None else parse_value(key, text)
@@ -81,7 +81,7 @@ class ConfigLayers:
 
 
 def names_of(name: str) -> list[str]:
-    """A broker's key and the others that mean the same; the strongest first."""
+    """A broker key and its synonyms, in order of precedence."""
     base = base_name(name)
     return [name, base] if base != name else _SAME.get(name, [name])
 
@@ -98,7 +98,7 @@ _SAME = {
 
 
 def inherited(key: Key, layers: ConfigLayers) -> tuple[str | None, list[ConfigSynonym]]:
-    """What a topic or group has where nothing is set for it: the text, and where it comes from."""
+    """The default of a topic or group config, and its source."""
     factors = dict(key.synonyms)
     found = list(layers.standing(list(factors)))
     if found and found[0].source != OF_DEFAULT:
@@ -109,7 +109,7 @@ def inherited(key: Key, layers: ConfigLayers) -> tuple[str | None, list[ConfigSy
 
 
 def _scaled(key: Key, synonym: ConfigSynonym, factor: int) -> str | None:
-    """The text of a broker's value in the unit of the key."""
+    """A broker value converted to the unit of the key."""
     broker_key = BROKER_KEYS.find(synonym.name)
     assert broker_key is not None
     assert synonym.value is not None

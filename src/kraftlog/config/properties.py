@@ -1,4 +1,4 @@
-"""Java's `.properties` format, as `server.properties` is written in it."""
+"""Parser of Java's `.properties` format."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse(text: str) -> dict[str, str]:
-    """Keys and values. Of a key that stands there twice the last counts."""
+    """Parse keys and values; the last one of duplicate keys counts."""
     return dict([_pair(line) for line in _logical_lines(text)])
 
 
 def parse_overrides(words: Iterable[str]) -> dict[str, str]:
-    """What `--override key=value` says."""
+    """Parse `--override key=value`."""
     pairs = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -30,7 +30,7 @@ def parse_overrides(words: Iterable[str]) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterable[str]:
-    """Lines with a backslash at their end joined to the next, without comments and empty ones."""
+    """Logical lines: continuation lines joined, without comments and empty lines."""
     joined = ""
     is_continued = False
     for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
@@ -47,7 +47,7 @@ def _logical_lines(text: str) -> Iterable[str]:
 
 
 def _pair(line: str) -> tuple[str, str]:
-    """Split at the first `=`, `:` or blank that is not behind a backslash."""
+    """Split at the first unescaped `=`, `:` or blank."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _SPACES:
         end += 2 if line[end] == "\\" else 1

@@ -1,4 +1,4 @@
-"""From the text of `server.properties` to a BrokerConfig, with what there is to say about it."""
+"""Reads the text of `server.properties` into a BrokerConfig, with warnings."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ REMOVED = (
     "offsets.commit.required.acks",
     "reserved.broker.max.id",
 )
-#: Kafka's authorizer asks for these, which are no keys of the broker itself.
+#: Keys of Kafka's authorizer, which are not broker keys.
 OF_THE_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
-#: What stands behind these is for plug-ins that name their keys themselves.
+#: Prefixes of keys that plug-ins define.
 _PLUGIN_PREFIXES = ("config.providers.", "rsm.config.", "rlmm.config.")
 
 
 def read_config(text: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
-    """The settings and what should be said about them; ConfigError when no node can start so."""
+    """The settings and warnings about them; ConfigError if a node cannot start with them."""
     given = parse(text)
     texts = {**by_their_names(given), **by_their_names(overrides)}
     config = BrokerConfig(texts)
@@ -63,7 +63,7 @@ def _check_directories(config: BrokerConfig) -> None:
 
 
 def warnings(texts: Mapping[str, str]) -> list[str]:
-    """Unknown keys, each with the nearest known one, and one line of those without effect."""
+    """Warnings: unknown keys with the nearest known one, and a line of keys without effect."""
     unknown = [
         name for name in texts if find_broker_key(name) is None and name not in OF_THE_AUTHORIZER
     ]

@@ -1,7 +1,6 @@
-"""What this node can't do, and who asked for it would take the node for safer than it is.
+"""Refuses settings that ask for protection that kraftlog does not have.
 
-The keys are Kafka's, so a file that has them is well-formed; but a node that ran all the same
-would let everybody do everything, or send in the clear what was to be secret.
+A node that ignored them would let every client do everything, or send secrets unencrypted.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.config.broker import BrokerConfig
 
-#: Keys that name a class which keeps somebody from something, and what happens without it.
+#: Keys of classes that restrict access, and the consequence of their absence.
 GUARDS = {
     "authorizer.class.name": "there is no access control: every client may do everything",
     "create.topic.policy.class.name": "policies are not supported: every client may create "
@@ -23,13 +22,13 @@ GUARDS = {
 
 
 def refuse_false_safety(config: BrokerConfig) -> None:
-    """ConfigError where the settings ask for protection that is not there."""
+    """Raise ConfigError if the settings ask for unsupported protection."""
     for name, without in GUARDS.items():
         if config[name]:
             raise ConfigError(f"{name}={config[name]}: {without}; remove the key")
     for listener in config.listeners:
         _refuse_protocol("listeners", listener.name, listener.protocol)
-    # A broker does not listen there, and yet speaks to its controllers through them.
+    # A broker does not listen on these, but connects to controllers through them.
     protocols = config.protocols
     for name in config.controller_listener_names:
         protocol = protocols.get(name.upper(), "PLAINTEXT")

@@ -1,4 +1,4 @@
-"""`setting()`: a key's value as a typed attribute of a configuration.
+"""`setting()`: a config value as a typed attribute.
 
 class TopicConfig:
     retention_ms: int = setting()       # self["retention.ms"]
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Setting:
-    """Looks its key up in the configuration that it is an attribute of."""
+    """A descriptor that looks up its key in the configuration."""
 
     __slots__ = ("key",)
 
@@ -29,5 +29,5 @@ class Setting:
 
 
 def setting() -> Any:
-    """The attribute's annotation says the type; the key is the attribute's name with dots."""
+    """A typed setting; the key is the attribute name with dots."""
     return Setting()

@@ -1,4 +1,4 @@
-"""`TopicConfig`: what a topic's settings come to."""
+"""`TopicConfig`: the effective configs of a topic."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TopicConfig:
 
     @property
     def segment_bytes(self) -> int:
-        """Tests set smaller segments by a key that is shown to nobody."""
+        """segment.bytes; tests set smaller segments by an internal key."""
         small: int | None = self["internal.segment.bytes"]
         usual: int = self["segment.bytes"]
         return usual if small is None else small

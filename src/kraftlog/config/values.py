@@ -1,6 +1,6 @@
-"""Reading one value: of its type, and within what its key allows.
+"""Parses and validates a value of a key.
 
-Every complaint names the key, the value and what would have been accepted.
+Every error has the key, the value and what is accepted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BITS = {"short": 16, "int": 32, "long": 64}
 
 
 def parse_value(key: Key, text: str) -> Any:
-    """The value that a text stands for, or ConfigError."""
+    """Parse a value; raises ConfigError."""
     value = _of_type(key.type, text)
     if value is None or not _is_valid(key, value):
         shown = "(hidden)" if key.sensitive else text
@@ -27,7 +27,7 @@ def parse_value(key: Key, text: str) -> Any:
 
 
 def complaint(key: Key, text: str) -> str | None:
-    """What is wrong with a value, None if nothing."""
+    """The error in a value, or None."""
     try:
         parse_value(key, text)
     except ConfigError as error:
@@ -36,12 +36,12 @@ def complaint(key: Key, text: str) -> str | None:
 
 
 def default_of(key: Key) -> Any:
-    """The default as a value; None where there is none."""
+    """The parsed default; None if there is none."""
     return None if key.default is None else _of_type(key.type, key.default)
 
 
 def to_text(value: Any) -> str | None:
-    """A value as Kafka's tools print it."""
+    """Format a value as Kafka's tools do."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -55,7 +55,7 @@ def to_text(value: Any) -> str | None:
 
 
 def _of_type(kind: str, text: str) -> Any:
-    """None if the text is nothing of that type."""
+    """Parse a text of a type; None if invalid."""
     if kind in _BITS:
         return _whole_number(text.strip(), _BITS[kind])
     if kind == "boolean":
@@ -68,7 +68,7 @@ def _of_type(kind: str, text: str) -> Any:
 
 
 def split_list(text: str) -> list[str]:
-    """The items, each once."""
+    """The items without duplicates."""
     if not text.strip():
         return []
     return list(dict.fromkeys([item.strip() for item in text.split(",")]))
@@ -208,7 +208,7 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def expected(key: Key) -> str:
-    """What a key accepts, in words."""
+    """A description of the accepted values of a key."""
     valid = key.valid
     if valid[0] == "<":
         return _FORMS[valid][1]
