@@ -34,7 +34,7 @@ CHUNK_SIZE = 7
 
 
 class Host:
-    """One core with its log of batches and its disk; what waits for the disk is held."""
+    """One core with its log of batches and a disk; effects that wait for the disk are held."""
 
     def __init__(
         self, net: CoreNetwork, replica_id: int, election: ElectionState, log: RaftLog
@@ -56,7 +56,7 @@ class Host:
         )
 
     def settle(self) -> None:
-        """Carry out effects until there are none; the disk is as fast as thought."""
+        """Carry out effects until there are none; the disk has no latency."""
         while True:
             effects = self.core.take_effects()
             if not effects and not self.held:
@@ -98,21 +98,21 @@ class Host:
         return True
 
     def take_snapshot(self) -> None:
-        """Write down what is committed; here the state is how much there is of it."""
+        """Apply committed records; the state is just their number."""
         log = self.core.log
         end = OffsetAndEpoch(log.high_watermark, log.epochs.epoch_at(log.high_watermark - 1))
         self.snapshot = log.voters.committed(end.offset), bytes(end.offset)
         self.core.handle(SnapshotTaken(end), self.net.now)
 
     def install(self, end: OffsetAndEpoch) -> None:
-        """The voters of a snapshot come along by a side way: its bytes mean nothing here."""
+        """The voters of a snapshot, passed beside its bytes, which mean nothing here."""
         leader = self.net.hosts[self.core.election.leader_id]
         self.snapshot = leader.snapshot[0], self.download
         self.batches, self.download = [], b""
         self.core.handle(SnapshotInstalled(end, self.snapshot[0]), self.net.now)
 
     def filled(self, body: Any) -> Any:
-        """The leader's host puts the batches of the range into a fetch's answer."""
+        """Fill the batches of the range into a fetch response, as a leader's host does."""
         if isinstance(body, FetchResult) and body.limit >= 0:
             wanted = [b for b in self.batches if body.offset <= b.base_offset < body.limit]
             return body.replace(batches=tuple(wanted))
@@ -124,7 +124,7 @@ class Host:
 
 
 class CoreNetwork:
-    """Messages lie on the wire until a test delivers or loses them."""
+    """Cores with a wire: messages wait until a test delivers or drops them."""
 
     host_type = Host
 
@@ -148,7 +148,7 @@ class CoreNetwork:
             host.settle()
 
     def deliver_all(self, limit: int = 1000) -> None:
-        """Deliver until nothing moves any more."""
+        """Deliver until no message is left."""
         for _ in range(limit):
             self.settle()
             if self.wire:
@@ -160,7 +160,7 @@ class CoreNetwork:
         raise AssertionError("the messages do not come to an end")
 
     def note_channel(self, source: int, send: Send) -> None:
-        """Asking again before the answer came takes a new connection."""
+        """A request before the previous response takes a new connection."""
         pair = source, send.peer
         self.connections[pair] = self.connections.get(pair, 0) + send.fresh
         self.channels[source, send.number] = *pair, self.connections[pair]
@@ -185,7 +185,7 @@ class CoreNetwork:
             self.core(source).handle(Response(target, number, body), self.now)
 
     def pass_time(self, ms: int) -> None:
-        """Let the clock run, timer by timer, delivering everything in between."""
+        """Advance the clock timer by timer, delivering all messages in between."""
         end = self.now.monotonic_ms + ms
         self.deliver_all()
         while True:

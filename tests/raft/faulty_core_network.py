@@ -12,7 +12,7 @@ from tests.raft.core_network import CoreNetwork, Host
 
 
 class FaultyHost(Host):
-    """While its disk is slow, nothing becomes durable; a crash loses what is not."""
+    """A host whose disk may be slow, so that nothing becomes durable; a crash loses the rest."""
 
     def __init__(
         self, net: CoreNetwork, replica_id: int, election: ElectionState, log: RaftLog
@@ -31,14 +31,14 @@ class FaultyHost(Host):
         return super().carry_out(effect)
 
     def catch_up(self) -> None:
-        """The disk has done all it was told."""
+        """The disk completes all operations."""
         self.slow = False
         waiting, self.waiting = self.waiting, []
         for effect in waiting:
             super().carry_out(effect)
 
     def filled(self, body: Any) -> Any:
-        """A leader may send what it has not flushed."""
+        """A leader may send records that it has not flushed."""
         whole = self.batches
         self.batches = whole + [e.batch for e in self.waiting if isinstance(e, Append)]
         filled = super().filled(body)
@@ -59,7 +59,7 @@ class FaultyNetwork(CoreNetwork):
         return host
 
     def crash(self, *ids: int) -> None:
-        """Lose what is not durable, and everything under way; start again from the rest."""
+        """Crash: lose what is not durable and all messages in flight, and restart."""
         for replica_id in ids:
             old = self.frail(replica_id)
             self.wire = [m for m in self.wire if m[0] != replica_id]
@@ -74,7 +74,7 @@ class FaultyNetwork(CoreNetwork):
 
 
 def recovered(host: FaultyHost) -> RaftLog:
-    """The log as it is read back: its high watermark is not known any more."""
+    """The recovered log, without a high watermark."""
     voters = VoterHistory(host.core.log.voters.base)
     epochs = EpochCache()
     end = 0

@@ -85,10 +85,10 @@ class SingleCore:
         self.core.announce(self.now)
         self.first = self.step()
 
-    # What happens to it --------------------------------------------------------------------------
+    # Events --------------------------------------------------------------------------------------
 
     def step(self, message: Any = None) -> list[Any]:
-        """Hand over a message; all effects until the disk is at rest."""
+        """Handle a message, and return all effects until the disk is idle."""
         if message is not None:
             self.core.handle(message, self.now)
         seen: list[Any] = []
@@ -119,12 +119,12 @@ class SingleCore:
         return self.step(Request(self.numbers, body, channel, self.numbers))
 
     def asked(self, body: Any) -> Any:
-        """A request of a peer, and the one answer it gets."""
+        """Handle a peer's request, and return the one response."""
         (answer,) = replies(self.ask(body))
         return answer
 
     def answer(self, peer: int, body: Any) -> list[Any]:
-        """A peer's answer to what this core has asked it."""
+        """A peer's response to a request of this core."""
         return self.step(Response(peer, self.core.peer(peer).in_flight, body))
 
     def unanswered(self, peer: int) -> list[Any]:
@@ -141,23 +141,23 @@ class SingleCore:
         return self.step()
 
     def wait(self, ms: int) -> list[Any]:
-        """Let time pass in one leap."""
+        """Advance the clock in one step."""
         self.pass_unpolled(ms)
         self.core.poll(self.now)
         return self.step()
 
     def pass_unpolled(self, ms: int) -> None:
-        """Let time pass; the host comes late to fire what is due."""
+        """Advance the clock; the host fires due timers late."""
         self.now = Now(self.now.monotonic_ms + ms, self.now.wall_ms + ms)
 
     def wait_for(self, timer: str) -> list[Any]:
-        """Let time pass until a timer is due."""
+        """Advance the clock until a timer is due."""
         return self.wait(self.in_ms(timer))
 
     def in_ms(self, timer: str) -> int:
         return self.core.timers[timer] - self.now.monotonic_ms
 
-    # What it is ----------------------------------------------------------------------------------
+    # State ---------------------------------------------------------------------------------------
 
     @property
     def role(self) -> str:
@@ -165,20 +165,20 @@ class SingleCore:
 
     @property
     def state(self) -> tuple[str, int, int, int]:
-        """Role, epoch, leader, whom it voted for; -1: nobody."""
+        """Role, epoch, leader and vote; -1 means none."""
         election = self.core.election
         voted = election.voted.id if election.voted is not None else -1
         return self.role, election.epoch, election.leader_id, voted
 
     def progress(self, replica: int) -> Progress:
-        """What it knows of a replica, as a leader."""
+        """The progress of a replica, on a leader."""
         assert isinstance(self.core.role, Leader)
         return self.core.role.progress.of(key(replica))
 
-    # What it may be told and asked ---------------------------------------------------------------
+    # Requests and responses ----------------------------------------------------------------------
 
     def fetch(self, by: int = 2, **changes: Any) -> Fetch:
-        """The fetch of somebody who has all of this log and knows this epoch."""
+        """The fetch of a replica that has the whole log and is in this epoch."""
         log = self.core.log
         fetch = Fetch(
             cluster_id="cluster",
@@ -193,7 +193,7 @@ class SingleCore:
         return fetch.replace(**changes)
 
     def vote(self, by: int = 2, **changes: Any) -> Vote:
-        """The vote of somebody whose log is as good as this one, in this epoch."""
+        """The vote request of a replica with an equal log, in this epoch."""
         log = self.core.log
         vote = Vote(
             cluster_id="cluster",
@@ -210,7 +210,7 @@ class SingleCore:
         return Begin("cluster", self.core.me, leader, epoch).replace(**changes)
 
     def fetched(self, *batches: Batch, **changes: Any) -> FetchResult:
-        """A good answer of the leader that this core follows."""
+        """A successful response of the followed leader."""
         election = self.core.election
         answer = FetchResult(0, election.leader_id, election.epoch, 0, batches=batches)
         return answer.replace(**changes)
@@ -220,7 +220,7 @@ class SingleCore:
         return answer.replace(**changes)
 
 
-# Every role in epoch 5 -------------------------------------------------------------------------
+# Every role in epoch 5 ---------------------------------------------------------------------------
 
 
 def unattached(**how: Any) -> SingleCore:
@@ -233,12 +233,12 @@ def voted(**how: Any) -> SingleCore:
 
 
 def follower(leader: int = 2, **how: Any) -> SingleCore:
-    """Knows its leader and has not heard it yet."""
+    """A follower that has not heard from its leader yet."""
     return SingleCore(ElectionState(5, leader), **how)
 
 
 def loyal(leader: int = 2, **how: Any) -> SingleCore:
-    """A follower that has just heard its leader."""
+    """A follower that has just heard from its leader."""
     context = follower(leader, **how)
     context.answer(leader, context.fetched())
     return context
@@ -251,7 +251,7 @@ def prospective(**how: Any) -> SingleCore:
 
 
 def candidate(**how: Any) -> SingleCore:
-    """Stands in epoch 5, which is of its own making."""
+    """A candidate in epoch 5."""
     context = SingleCore(ElectionState(4), **how)
     if context.core.others:
         context.wait_for("election")
@@ -285,7 +285,7 @@ def resigned(**how: Any) -> SingleCore:
 
 
 def observer(**how: Any) -> SingleCore:
-    """Replica 1 is no voter here, and knows no leader."""
+    """Replica 1 is no voter, and knows no leader."""
     return SingleCore(ElectionState(5), voters=voters_of(2, 3, 4), **how)
 
 
@@ -302,7 +302,7 @@ EVERY_ROLE = {
 VOTERS = {name: make for name, make in EVERY_ROLE.items() if name != "observer"}
 
 
-# Looking at effects ------------------------------------------------------------------------------
+# Effects -----------------------------------------------------------------------------------------
 
 
 def replies(effects: list[Any]) -> list[Any]:
@@ -310,7 +310,7 @@ def replies(effects: list[Any]) -> list[Any]:
 
 
 def sends(effects: list[Any]) -> dict[int, Any]:
-    """What was asked of whom."""
+    """The sent requests and their peers."""
     return {effect.peer: effect.body for effect in effects if isinstance(effect, Send)}
 
 

@@ -14,14 +14,14 @@ from tests.raft.core_network import CoreNetwork
 
 
 def running(*ids: int, voters: tuple[int, ...]) -> CoreNetwork:
-    """A quorum with a leader, everybody caught up."""
+    """A quorum with a leader, and all replicas caught up."""
     net = CoreNetwork(*ids, voters=voters)
     net.pass_time(5000)
     return net
 
 
 def outcome(net: CoreNetwork, slot: str) -> list[int]:
-    """What became of a proposal, anywhere."""
+    """The outcome of a proposal, at any replica."""
     effects = [effect for host in net.hosts.values() for effect in host.others]
     return [e.error for e in effects if isinstance(e, Proposed) and e.slot == slot]
 
@@ -35,7 +35,7 @@ def target_of(core: RaftCore) -> tuple[int, ...] | None:
 
 
 def check_settled(net: CoreNetwork, *ids: int) -> None:
-    """Everybody has the same log, these vote, one of them leads, and no target is left."""
+    """All replicas have the same log and voters, one of them leads, and there is no target."""
     assert {core.log.end for core in cores(net)} == {net.leader().log.end}
     for core in cores(net):
         assert core.log.voter_set.ids == ids
@@ -185,7 +185,7 @@ def test_r4_a_step_waits_for_a_new_voter_to_catch_up() -> None:
 
 
 def test_r5_the_leader_leaves_last() -> None:
-    """R5: the next leader removes the one that is left over."""
+    """R5: the next leader removes the former one."""
     net = running(1, 2, 3, voters=(1,))
     net.leader().reassign("away", (2, 3), net.now)
     net.pass_time(30_000)
@@ -224,7 +224,7 @@ def test_r7_a_removed_voter_becomes_an_observer_that_fetches_on() -> None:
 
 
 def test_r8_a_non_voter_does_not_disrupt_a_follower() -> None:
-    """R8: not even its epoch is taken over."""
+    """R8: not even its epoch is adopted."""
     net = running(1, 2, 3, 4, voters=(1, 2, 3))
     stranger = net.core(4)
     for core in cores(net):

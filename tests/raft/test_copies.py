@@ -7,7 +7,7 @@ from tests.raft.core_network import CoreNetwork
 
 
 def busy_quorum() -> CoreNetwork:
-    """A leader with followers and observers, with something waiting everywhere."""
+    """A leader with followers, observers, and something pending everywhere."""
     net = CoreNetwork(1, 2, 3, 4, voters=(1, 2, 3))
     net.pass_time(5000)
     net.leader().propose("one", 1, 10, None, net.now)
@@ -30,7 +30,7 @@ def test_a_copy_is_equal_and_independent() -> None:
 
 
 def test_keys_leave_out_times() -> None:
-    """The same happenings at another time lead to the same state."""
+    """The same events at another time lead to the same state."""
     keys, leaders = [], []
     for wait in (0, 12_345):
         net = CoreNetwork(1, 2, 3)

@@ -67,7 +67,7 @@ def test_d7_a_silent_observer_disappears_and_a_silent_voter_does_not() -> None:
 
 
 def test_d7_ever_new_replica_keys_fill_no_memory() -> None:
-    """The voters are remembered, however long they have been silent, and the newest observers."""
+    """All voters are kept, however long they have been silent, and the newest observers."""
     net = CoreNetwork(1, 2, 3, 4, voters=(1, 2, 3))
     net.pass_time(5000)
     table = net.leader().role.progress  # type: ignore[attr-defined]  # it leads

@@ -46,7 +46,7 @@ FIVE = voters_of(1, 2, 3, 4, 5)
 
 
 def acknowledge(context: SingleCore, by: int, behind: int = 0) -> list[Any]:
-    """A fetch of a voter that has all but the last records, and waits for nothing."""
+    """The fetch of a voter that lacks the last records, and does not wait."""
     offset = context.core.log.end - behind
     epoch = context.core.log.epochs.epoch_at(offset - 1)
     return context.ask(
@@ -58,7 +58,7 @@ def read_answers(effects: list[Any]) -> list[Any]:
     return [body for body in replies(effects) if isinstance(body, ReadOffsetResult)]
 
 
-# Elections -----------------------------------------------------------------------------------
+# Elections ---------------------------------------------------------------------------------------
 
 
 def test_q2_no_role_begins_in_an_older_epoch() -> None:
@@ -87,7 +87,7 @@ def test_q8_a_leader_that_restarts_names_no_leader() -> None:
 
 
 def test_p2_a_follower_whose_leader_is_gone_grants_a_pre_vote() -> None:
-    """It is not the first in turn to stand itself; an answer of the leader changes its mind."""
+    """It is not the first to campaign; a response of the leader ends that."""
     context = loyal(me=key(3))
     context.gone(2)
     assert context.role == "follower"
@@ -110,7 +110,7 @@ def test_q9a_a_peer_that_seemed_gone_is_back_with_its_fetch() -> None:
 
 
 def lost_once() -> SingleCore:
-    """Its pre-vote was refused by all."""
+    """All voters refused its pre-vote."""
     context = prospective()
     for peer in (2, 3):
         context.answer(peer, context.voted(False))
@@ -153,7 +153,7 @@ def test_q13_a_beaten_candidate_does_not_win_by_late_votes() -> None:
 
 
 def test_q15_a_voter_that_answered_gets_no_second_announcement() -> None:
-    """3 has answered and not fetched; a new set of voters makes the leader look whom to tell."""
+    """3 has responded but not fetched; after a voter change the leader checks whom to notify."""
     context = leader()
     for peer in (2, 3):
         context.answer(peer, BeginResult(0, 1, 5))
@@ -176,7 +176,7 @@ def test_q15_a_removed_voter_gets_no_further_announcement() -> None:
 
 
 def test_q17_a_replica_removed_in_its_log_is_no_successor() -> None:
-    """Uncommitted: it may stand when nobody else can, but not before the others."""
+    """Uncommitted: it may campaign if no other voter can win, but not before the others."""
     context = follower()
     context.answer(2, context.fetched(batch(10, 5, voters=voters_of(2, 3))))
     assert context.core.may_campaign
@@ -193,7 +193,7 @@ def test_q24_an_unattached_voter_retries_silent_peers() -> None:
 
 
 def test_q19_a_response_to_an_abandoned_fetch_truncates_nothing() -> None:
-    """While a newer one is in flight; what it says was true when it was sent."""
+    """A newer request is in flight; the response was true when it was sent."""
     context = loyal()
     late = context.core.peer(2).in_flight
     context.unanswered(2)
@@ -205,11 +205,11 @@ def test_q19_a_response_to_an_abandoned_fetch_truncates_nothing() -> None:
     assert context.core.log.end == 5
 
 
-# Reads ---------------------------------------------------------------------------------------
+# Reads -------------------------------------------------------------------------------------------
 
 
 def test_p5_a_removed_leader_does_not_count_itself() -> None:
-    """Voters 2, 3, 4 are left: two of them must show that they follow."""
+    """Voters 2, 3, 4 are left: two of them must prove that they follow."""
     context = committed_leader(voters=voters_of(1, 2, 3, 4))
     assert context.core.remove_voter("remove", key(1), context.now) == ErrorCode.NONE
     context.step()
@@ -233,7 +233,7 @@ def test_p5_uncommitted_records_are_not_read() -> None:
     assert context.core.log.end == 12
 
 
-# Voters --------------------------------------------------------------------------------------
+# Voters ------------------------------------------------------------------------------------------
 
 
 def test_r1_truncating_its_own_addition_makes_a_voter_an_observer() -> None:
@@ -301,11 +301,11 @@ def test_r6_the_last_voter_ends_a_reassignment_by_its_own_flush() -> None:
     assert context.core.log.voter_set.targets is None
 
 
-# Clusters ------------------------------------------------------------------------------------
+# Clusters ----------------------------------------------------------------------------------------
 
 
 def test_r11_a_clusters_first_batch_records_the_voters() -> None:
-    """The host writes it down from the payload."""
+    """The host writes it from the payload."""
     context = unattached(voters=voters_of(1), end=0)
     (append, *_) = of(Append, context.first)
     assert append.batch.voters is not None
@@ -314,7 +314,7 @@ def test_r11_a_clusters_first_batch_records_the_voters() -> None:
 
 
 def test_r11_a_log_after_a_snapshot_gets_no_first_voters() -> None:
-    """Its voters are in the snapshot, and not in the log any more."""
+    """Its voters are in the snapshot, no longer in the log."""
     context = committed_leader()
     context.step(SnapshotTaken(OffsetAndEpoch(11, 5)))
     assert context.core.log.voters.latest_offset == -1
@@ -344,7 +344,7 @@ def test_q31_another_cluster_on_a_vote_is_a_refusal_even_by_a_leader() -> None:
     assert context.role == "prospective"
 
 
-# Snapshots -----------------------------------------------------------------------------------
+# Snapshots ---------------------------------------------------------------------------------------
 
 
 def test_q38_an_older_snapshot_than_the_logs_start_changes_nothing() -> None:
@@ -355,7 +355,7 @@ def test_q38_an_older_snapshot_than_the_logs_start_changes_nothing() -> None:
 
 
 def test_q38_a_snapshot_id_response_resets_the_fetch_timeout() -> None:
-    """Q11: a voter that is far behind follows its leader all the same."""
+    """Q11: a voter that lags far behind still follows its leader."""
     context = committed_leader()
     context.step(SnapshotTaken(OffsetAndEpoch(11, 5)))
     context.wait(FETCH)

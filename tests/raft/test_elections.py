@@ -47,7 +47,7 @@ FIVE = voters_of(1, 2, 3, 4, 5)
 BACKOFF = CONFIG.election_backoff_max_ms
 
 
-# When ----------------------------------------------------------------------------------------
+# When --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [follower, loyal])
@@ -87,7 +87,7 @@ def test_q9a_proof_that_the_leader_is_dead_counts_as_its_timeout() -> None:
 
 
 def test_q9a_voters_that_see_the_leader_dead_take_turns() -> None:
-    """Q9a, Q10: the survivor with the lowest id asks at once, the next one a moment later."""
+    """Q9a, Q10: the survivor with the lowest id campaigns at once, the next one a moment later."""
     context = loyal(me=key(3))
     context.gone(2)
     assert context.state == ("follower", 5, 2, -1)
@@ -126,7 +126,7 @@ def test_q9d_a_voter_without_a_leader_requests_pre_votes_in_time(make: Any) -> N
 
 
 def test_q9d_a_late_vote_restarts_the_election_timeout() -> None:
-    """Whoever was voted for gets its time, however often this replica has failed before."""
+    """The candidate gets its full timeout, however often this replica has failed before."""
     context = unattached()
     for _ in range(6):
         context.wait_for("election")
@@ -137,7 +137,7 @@ def test_q9d_a_late_vote_restarts_the_election_timeout() -> None:
     assert ELECTION <= context.in_ms("election") < 2 * ELECTION
 
 
-# Randomness ----------------------------------------------------------------------------------
+# Randomness --------------------------------------------------------------------------------------
 
 
 def test_q10_election_timeouts_differ_between_replicas_and_between_epochs() -> None:
@@ -165,11 +165,11 @@ def test_q10_failed_elections_back_off_by_a_growing_random_time() -> None:
     assert len(set(map(tuple, waits))) == 10
 
 
-# Standing ------------------------------------------------------------------------------------
+# Candidates --------------------------------------------------------------------------------------
 
 
 def test_q13_a_candidate_votes_for_itself_and_requests_all_votes() -> None:
-    """Q3: its own vote is durable before it asks. C34."""
+    """Q3: its own vote is durable before it requests others. C34."""
     context = prospective(slow_disk=True)
     effects = context.answer(2, context.voted())
     assert context.core.election == ElectionState(6, -1, key(1))
@@ -263,7 +263,7 @@ def test_q12_a_candidate_refuses_the_votes_of_its_epoch() -> None:
     assert context.state == ("candidate", 5, -1, 1)
 
 
-# Epochs --------------------------------------------------------------------------------------
+# Epochs ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
@@ -329,7 +329,7 @@ def test_q13_the_loser_of_two_candidates_follows_the_winner() -> None:
 
 
 def test_q13_a_refused_candidate_retries_in_the_next_epoch() -> None:
-    """C37, Q10: after a pause, and after asking whether it is worth it."""
+    """C37, Q10: after a backoff and a pre-vote."""
     context = candidate()
     for peer in (2, 3):
         context.answer(peer, context.voted(False))
@@ -341,7 +341,7 @@ def test_q13_a_refused_candidate_retries_in_the_next_epoch() -> None:
 
 @pytest.mark.parametrize("how", ["vote", "stand"])
 def test_q26_commits_are_reported_across_role_changes(how: str) -> None:
-    """C42: nothing of it is lost in the change, and it stays known."""
+    """C42: the role change loses nothing, and the commit stays known."""
     context = loyal()
     answer = context.fetched(batch(10, 5), high_watermark=11)
     context.core.handle(Response(2, context.core.peer(2).in_flight, answer), context.now)
@@ -355,7 +355,7 @@ def test_q26_commits_are_reported_across_role_changes(how: str) -> None:
     assert context.core.log.high_watermark == 11
 
 
-# The table of transitions --------------------------------------------------------------------
+# The table of transitions ------------------------------------------------------------------------
 
 LEGAL = {
     ("unattached", "voted"),
@@ -399,7 +399,7 @@ def test_q1_only_the_tables_transitions_are_legal(old: str, new: str) -> None:
 
 @pytest.mark.parametrize("old", EVERY_ROLE)
 def test_q1_a_newer_epoch_makes_no_leader(old: str) -> None:
-    """C19: it is won from a candidacy, and a candidacy from a voter that may stand."""
+    """C19: only a candidate becomes leader, and only a voter becomes candidate."""
     for new in ("leader", "prospective", "resigned"):
         with pytest.raises(AssertionError):
             check_transition(old, new, newer_epoch=True)

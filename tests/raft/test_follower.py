@@ -44,7 +44,7 @@ everywhere = pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE
 
 
 def test_q22_a_pure_voter_does_not_fetch_for_commits_alone() -> None:
-    """And learns of them with the records that follow."""
+    """It learns of commits with the records that follow."""
     context = follower()
     context.core.config = context.core.config.replace(awaits_commits=False)
     end = context.core.log.end
@@ -53,7 +53,7 @@ def test_q22_a_pure_voter_does_not_fetch_for_commits_alone() -> None:
     assert context.core.log.high_watermark == end
 
 
-# Who leads -----------------------------------------------------------------------------------
+# Who leads ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
@@ -131,7 +131,7 @@ def test_q16_a_begin_quorum_epoch_naming_this_replica_is_invalid(make: Any, epoc
     assert context.state == before
 
 
-# Fetching ------------------------------------------------------------------------------------
+# Fetching ----------------------------------------------------------------------------------------
 
 
 def test_q19_following_records_are_appended_and_acknowledged_by_a_fetch() -> None:
@@ -229,7 +229,7 @@ def test_q2_responses_to_requests_of_another_role_are_ignored(role: str) -> None
     assert context.core.log.end == 10
 
 
-# Reconciling ---------------------------------------------------------------------------------
+# Reconciling -------------------------------------------------------------------------------------
 
 LOG: dict[str, Any] = {"epochs": ((1, 0), (3, 4), (4, 8)), "end": 10}
 
@@ -261,7 +261,7 @@ def test_q19_a_diverging_log_is_truncated_to_the_smaller_epoch_end(
 
 
 def test_q19_committed_records_are_never_truncated() -> None:
-    """It is a fatal, loud error, and nothing is carried out before it. C77."""
+    """A fatal assertion, before any effect is carried out. C77."""
     context = follower(**LOG, high_watermark=6)
     answer = context.fetched(diverging=OffsetAndEpoch(5, 3))
     with pytest.raises(AssertionError, match="the high watermark is 6"):
@@ -285,7 +285,7 @@ def test_q6_records_appended_after_a_truncation_are_flushed_again() -> None:
     assert send.after == (LogDurable(6),)
 
 
-# Odd leaders ---------------------------------------------------------------------------------
+# Odd leaders -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [unattached, voted])
