@@ -14,7 +14,6 @@ from kraftlog.wire.messages.list_groups import ListedGroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from kraftlog.groups.group import Group
     from kraftlog.groups.messages import RequestContext
@@ -80,7 +79,7 @@ def describe(shard: GroupShard, context: RequestContext, group_id: str) -> Descr
     )
 
 
-def delete(shard: GroupShard, slot: Any, group_ids: Sequence[str], now: Now) -> None:
+def delete(shard: GroupShard, slot: object, group_ids: Sequence[str], now: Now) -> None:
     """Delete groups without members and their offsets, in one batch."""
     codes: dict[str, int] = {}
     leaving: list[Group] = []

@@ -103,7 +103,7 @@ class Group:
 
     # Members -------------------------------------------------------------------------------------
 
-    def add(self, member: Member, protocol_type: str | None, slot: Any = None) -> None:
+    def add(self, member: Member, protocol_type: str | None, slot: object = None) -> None:
         if not self.members:
             self.protocol_type = protocol_type
         if member.instance_id is not None:
@@ -155,7 +155,7 @@ class Group:
         member.rebalance_timeout_ms = rebalance_ms
         member.session_timeout_ms = session_ms
 
-    def wait(self, member: Member, slot: Any) -> Any:
+    def wait(self, member: Member, slot: object) -> Any:
         """Store a pending JoinGroup; return the slot of an earlier one."""
         earlier, member.joining = member.joining, slot
         self.awaiting += earlier is None

@@ -18,8 +18,6 @@ from kraftlog.wire.messages.join_group import JoinGroupResponse, JoinGroupRespon
 from kraftlog.wire.primitives import LONGEST_STRING
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from kraftlog.groups.group import Group
     from kraftlog.groups.messages import RequestContext
     from kraftlog.groups.shard import GroupShard
@@ -35,7 +33,7 @@ SKIP_ASSIGNMENT_SINCE = 9
 
 
 def join(
-    shard: GroupShard, slot: Any, context: RequestContext, request: JoinGroupRequest, now: Now
+    shard: GroupShard, slot: object, context: RequestContext, request: JoinGroupRequest, now: Now
 ) -> None:
     config = shard.config
     member_id = request.member_id
@@ -149,7 +147,7 @@ def _write_new(shard: GroupShard, group: Group, now: Now) -> None:
 
 def _join_new(
     shard: GroupShard,
-    slot: Any,
+    slot: object,
     context: RequestContext,
     group: Group,
     request: JoinGroupRequest,
@@ -173,14 +171,14 @@ def is_writable(member_id: str) -> bool:
     return len(member_id) <= LONGEST_STRING and len(member_id.encode()) <= LONGEST_STRING
 
 
-def _refuse_long(shard: GroupShard, slot: Any, group: Group) -> None:
+def _refuse_long(shard: GroupShard, slot: object, group: Group) -> None:
     shard.answer(slot, refusal(UNKNOWN, ErrorCode.INVALID_REQUEST))
     shard.drop_if_nothing(group)
 
 
 def _add(
     shard: GroupShard,
-    slot: Any,
+    slot: object,
     context: RequestContext,
     group: Group,
     request: JoinGroupRequest,
@@ -212,7 +210,7 @@ def _add(
 
 def _join_again(
     shard: GroupShard,
-    slot: Any,
+    slot: object,
     context: RequestContext,
     group: Group,
     request: JoinGroupRequest,
@@ -245,7 +243,7 @@ def _join_again(
 
 
 def _update(
-    shard: GroupShard, slot: Any, group: Group, member: Member, request: JoinGroupRequest
+    shard: GroupShard, slot: object, group: Group, member: Member, request: JoinGroupRequest
 ) -> None:
     group.update(
         member, protocols_of(request), rebalance_timeout_of(request), request.session_timeout_ms
@@ -259,7 +257,7 @@ def _update(
 
 def _join_static(
     shard: GroupShard,
-    slot: Any,
+    slot: object,
     context: RequestContext,
     group: Group,
     request: JoinGroupRequest,
@@ -298,7 +296,7 @@ def _take_place(shard: GroupShard, group: Group, member: Member, new_id: str) ->
 
 def _come_back(
     shard: GroupShard,
-    slot: Any,
+    slot: object,
     context: RequestContext,
     group: Group,
     member: Member,

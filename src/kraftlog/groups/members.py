@@ -31,7 +31,7 @@ SEVERAL_SINCE = 3
 # SyncGroup ------------------------------------------------------------------------------------
 
 
-def sync(shard: GroupShard, slot: Any, request: SyncGroupRequest, now: Now) -> None:
+def sync(shard: GroupShard, slot: object, request: SyncGroupRequest, now: Now) -> None:
     group = shard.groups.get(request.group_id)
     code = _sync_refused(group, request)
     if code or group is None:
@@ -127,7 +127,7 @@ def _assignment(group: Group, member: Member) -> SyncGroupResponse:
 # Heartbeat ------------------------------------------------------------------------------------
 
 
-def heartbeat(shard: GroupShard, slot: Any, request: HeartbeatRequest, now: Now) -> None:
+def heartbeat(shard: GroupShard, slot: object, request: HeartbeatRequest, now: Now) -> None:
     group = shard.groups.get(request.group_id)
     if group is None:
         code = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
@@ -149,7 +149,7 @@ def heartbeat(shard: GroupShard, slot: Any, request: HeartbeatRequest, now: Now)
 
 
 def leave(
-    shard: GroupShard, slot: Any, context: RequestContext, request: LeaveGroupRequest, now: Now
+    shard: GroupShard, slot: object, context: RequestContext, request: LeaveGroupRequest, now: Now
 ) -> None:
     several = context.version >= SEVERAL_SINCE
     leaving = request.members if several else (MemberIdentity(member_id=request.member_id),)

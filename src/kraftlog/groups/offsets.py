@@ -35,7 +35,6 @@ from kraftlog.wire.messages.offset_fetch import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from kraftlog.groups.group import Group
     from kraftlog.groups.messages import RequestContext
@@ -60,7 +59,7 @@ GROUP_NOT_FOUND_SINCE = 9
 
 
 def commit(
-    shard: GroupShard, slot: Any, context: RequestContext, request: OffsetCommitRequest, now: Now
+    shard: GroupShard, slot: object, context: RequestContext, request: OffsetCommitRequest, now: Now
 ) -> None:
     group = shard.groups.get(request.group_id)
     code = _commit_refused(group, context, request)
@@ -176,7 +175,7 @@ def _commit_records(
 
 
 def fetch(
-    shard: GroupShard, slot: Any, asked: OffsetFetchRequestGroup, require_stable: bool
+    shard: GroupShard, slot: object, asked: OffsetFetchRequestGroup, require_stable: bool
 ) -> None:
     if not require_stable or asked.group_id not in shard.writes.offsets:
         shard.answer(slot, _fetched(shard, asked, require_stable))
@@ -255,7 +254,7 @@ def _of_another(committed: CommittedOffset, topic_id: Uuid) -> bool:
 # OffsetDelete ---------------------------------------------------------------------------------
 
 
-def delete(shard: GroupShard, slot: Any, request: OffsetDeleteRequest, now: Now) -> None:
+def delete(shard: GroupShard, slot: object, request: OffsetDeleteRequest, now: Now) -> None:
     group = shard.groups.get(request.group_id)
     code = _delete_refused(group, request.group_id)
     if code or group is None:

@@ -129,33 +129,35 @@ class GroupShard:
     # Requests ------------------------------------------------------------------------------------
 
     def join_group(
-        self, slot: Any, context: RequestContext, request: JoinGroupRequest, now: Now
+        self, slot: object, context: RequestContext, request: JoinGroupRequest, now: Now
     ) -> None:
         join.join(self, slot, context, request, now)
 
-    def sync_group(self, slot: Any, request: SyncGroupRequest, now: Now) -> None:
+    def sync_group(self, slot: object, request: SyncGroupRequest, now: Now) -> None:
         members.sync(self, slot, request, now)
 
-    def heartbeat(self, slot: Any, request: HeartbeatRequest, now: Now) -> None:
+    def heartbeat(self, slot: object, request: HeartbeatRequest, now: Now) -> None:
         members.heartbeat(self, slot, request, now)
 
     def leave_group(
-        self, slot: Any, context: RequestContext, request: LeaveGroupRequest, now: Now
+        self, slot: object, context: RequestContext, request: LeaveGroupRequest, now: Now
     ) -> None:
         members.leave(self, slot, context, request, now)
 
     def offset_commit(
-        self, slot: Any, context: RequestContext, request: OffsetCommitRequest, now: Now
+        self, slot: object, context: RequestContext, request: OffsetCommitRequest, now: Now
     ) -> None:
         """Commit offsets; topics have names, and ids if the request has them."""
         offsets.commit(self, slot, context, request, now)
 
-    def offset_fetch(self, slot: Any, asked: OffsetFetchRequestGroup, require_stable: bool) -> None:
+    def offset_fetch(
+        self, slot: object, asked: OffsetFetchRequestGroup, require_stable: bool
+    ) -> None:
         """One group of a request, in the form of version 8; answered by an
         OffsetFetchResponseGroup. Topics come with their names, and ids where there are any."""
         offsets.fetch(self, slot, asked, require_stable)
 
-    def offset_delete(self, slot: Any, request: OffsetDeleteRequest, now: Now) -> None:
+    def offset_delete(self, slot: object, request: OffsetDeleteRequest, now: Now) -> None:
         offsets.delete(self, slot, request, now)
 
     def has_offsets_of(self, topic: str) -> bool:
@@ -166,7 +168,7 @@ class GroupShard:
         """Delete the offsets of a deleted topic."""
         offsets.topic_deleted(self, topic, topic_id, now)
 
-    def delete_groups(self, slot: Any, group_ids: Sequence[str], now: Now) -> None:
+    def delete_groups(self, slot: object, group_ids: Sequence[str], now: Now) -> None:
         """Delete the groups of a request that belong to this shard."""
         admin.delete(self, slot, group_ids, now)
 
@@ -202,7 +204,7 @@ class GroupShard:
 
     # For the rules in the other files ------------------------------------------------------------
 
-    def answer(self, slot: Any, response: Any) -> None:
+    def answer(self, slot: object, response: Any) -> None:
         """Respond to a request; nothing happens without a slot."""
         if slot is not None:
             self._effects.append(GroupResponse(slot, response))
