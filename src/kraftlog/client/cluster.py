@@ -1,8 +1,7 @@
-"""The brokers of a cluster: who they are, which of them to ask, and asking until one answers.
+"""The brokers of a cluster: finds the right one for a request and retries until the deadline.
 
-An answer that says "not now" or "not me" is no failure until the deadline: between two tries what
-is known of leaders and coordinators is forgotten, and asked anew. A cluster that was never reached
-is one: whoever has mistyped an address should hear of it at once.
+Retriable errors are retried until the deadline; between attempts, cached leaders and coordinators
+are dropped. A cluster that was never reached fails at once, because the address may be wrong.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ if TYPE_CHECKING:
     M = TypeVar("M", bound=Message)
     T = TypeVar("T")
 
-#: Whom to ask: no broker has such a number.
+#: Targets of a request; no broker has these ids.
 ANY = -1
 CONTROLLER = -2
 BACKOFF_S = 0.1
-#: How long a topic that is not there is waited for by who writes to it: it may be on its way.
+#: How long a producer waits for a missing topic, which may be about to be created.
 TOPIC_WAIT_S = 10.0
-#: In DescribeCluster: who is asked for.
+#: Endpoint types of DescribeCluster.
 BROKERS, CONTROLLERS = 1, 2
 
-#: Codes after which the same may be asked again. Of those that Kafka calls so, some are the answer.
+#: Error codes that are retried: Kafka's retriable ones, without those that are results.
 RETRIED = RETRIABLE - {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
@@ -65,13 +64,13 @@ LEADERS_APIS = {"DeleteRecords", "ListOffsets", "Produce"}
 
 
 def may_pass(error: RefusedError) -> bool:
-    """Whether the same may be asked again."""
+    """Whether a request may be retried after this error code."""
     is_unheard_of = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return error.code in RETRIED or (is_unheard_of and error.api in LEADERS_APIS)
 
 
 class ErrorContext:
-    """Who was asked what: turns an error code of the answer into an exception."""
+    """The API and broker of a request; turns error codes into exceptions."""
 
     def __init__(self, api: str, broker: str) -> None:
         self.api = api
@@ -88,7 +87,7 @@ class ErrorContext:
 
 
 class Cluster:
-    """Connections, and what metadata said last. Nothing here is for several threads."""
+    """Connections and cached metadata; not thread-safe."""
 
     def __init__(
         self, servers: str, *, client_id: str, timeout_s: float, is_controllers: bool = False
@@ -96,7 +95,7 @@ class Cluster:
         self.servers = parse_servers(servers)
         self.client_id = client_id
         self.timeout_s = timeout_s
-        #: Whether the addresses are those of controllers.
+        #: Whether the bootstrap servers are controllers.
         self.is_controllers = is_controllers
         self.brokers: dict[int, Broker] = {}
         self.cluster_id: str | None = None
@@ -126,7 +125,7 @@ class Cluster:
         deadline: Deadline | None = None,
         check: Callable[[M, ErrorContext], None] | None = None,
     ) -> M:
-        """The answer of a broker, ANY of them, or the CONTROLLER, once `check` has no objection."""
+        """The response of a broker, of ANY or of the CONTROLLER, once `check` accepts it."""
         limit = deadline or self.deadline()
 
         def attempt() -> M:
@@ -141,7 +140,7 @@ class Cluster:
         return self.persist(attempt, limit)
 
     def persist(self, attempt: Callable[[], T], deadline: Deadline) -> T:
-        """What `attempt` gives, tried until it is refused for good or time is up."""
+        """Retry `attempt` until it succeeds, fails for good, or the deadline passes."""
         while True:
             try:
                 return attempt()
@@ -155,7 +154,7 @@ class Cluster:
             deadline.pause(BACKOFF_S)
 
     def forget(self) -> None:
-        """Leaders and coordinators may have moved."""
+        """Drop cached leaders and coordinators, which may have moved."""
         self._topics.clear()
         self._coordinators.clear()
         self.controller_id = -1
@@ -175,7 +174,7 @@ class Cluster:
         return made
 
     def open_connection(self, broker: int, deadline: Deadline) -> Connection:
-        """A connection of one's own: for who waits long for answers."""
+        """A separate connection, for requests that wait long."""
         known = self.brokers.get(broker)
         if known is None:
             raise UnreachableError(f"broker {broker} is not in the cluster")
@@ -187,7 +186,7 @@ class Cluster:
                 return connection
             del self._connections[number]
         known = [(each.id, each.host, each.port) for each in self.brokers.values()]
-        # A bootstrap server has no number yet: it is kept under one that no broker has.
+        # A bootstrap server has no node id yet, so it gets one that no broker has.
         first = [(ANY, host, port) for host, port in self.servers]
         said = []
         for number, host, port in known + first:
@@ -211,7 +210,7 @@ class Cluster:
     # Metadata
 
     def controller(self, deadline: Deadline) -> int:
-        """Who takes orders for the cluster; any broker does where none is named."""
+        """The controller; any broker if metadata names none."""
         if self.controller_id < 0:
             self.refresh((), deadline)
         return self.controller_id if self.controller_id in self.brokers else ANY
@@ -219,7 +218,7 @@ class Cluster:
     def refresh(
         self, names: Iterable[str] | None, deadline: Deadline, *, may_create: bool = False
     ) -> Sequence[MetadataResponseTopic]:
-        """Learn the brokers anew, and these topics (None: all); the topics as they were told."""
+        """Refresh brokers and these topics (None: all); return the topics."""
         if self.is_controllers:
             self._learn_controllers(deadline)
             return ()
@@ -266,7 +265,7 @@ class Cluster:
     def topic(
         self, name: str, deadline: Deadline | None = None, *, may_create: bool = False
     ) -> Topic:
-        """A topic, from memory where it is known. An unknown one is refused."""
+        """A topic, from the cache if possible; an unknown one raises RefusedError."""
         if self.is_controllers:
             raise UnsupportedApiError("a controller does not serve topics; connect to a broker")
         limit = deadline or self.deadline()
@@ -293,7 +292,7 @@ class Cluster:
         return [self._topics[name] for name in sorted(self._topics)]
 
     def leader(self, topic: str, partition: int, deadline: Deadline) -> int:
-        """The broker that leads a partition; that there is none may pass."""
+        """The leader of a partition; retriable if there is none."""
         partitions = self.topic(topic, deadline).partitions
         for each in partitions:
             if each.index == partition:
@@ -314,7 +313,7 @@ class Cluster:
         ask_leader: Callable[[int, list[PartitionName]], None],
         deadline: Deadline,
     ) -> None:
-        """Let `ask_leader` ask every broker for the partitions that it leads, until all are."""
+        """Call `ask_leader` for each broker with its partitions, until all are done."""
 
         def attempt() -> None:
             shares: dict[int, list[PartitionName]] = {}
@@ -329,7 +328,7 @@ class Cluster:
         return ErrorContext(api, self.described(broker))
 
     def coordinator(self, group: str, deadline: Deadline) -> int:
-        """The broker that coordinates a group."""
+        """The coordinator of a group."""
         from kraftlog.wire.messages.find_coordinator import (
             FindCoordinatorRequest,
             FindCoordinatorResponse,
@@ -361,7 +360,7 @@ class Cluster:
         deadline: Deadline | None = None,
         check: Callable[[M, ErrorContext], None] | None = None,
     ) -> M:
-        """The answer of the group's coordinator, wherever it moves meanwhile."""
+        """The response of the group coordinator, also if it moves."""
         limit = deadline or self.deadline()
 
         def attempt() -> M:

@@ -1,4 +1,4 @@
-"""Settings of topics, brokers, groups and client metrics: described and altered."""
+"""Describes and alters configs of topics, brokers, groups and client metrics."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from kraftlog.client.cluster import Cluster, ErrorContext
 
-    #: A setting's value, as people write it down.
+    #: A config value as callers write it.
     Plain = str | int | float | bool
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-#: By the words of kafka-configs.
+#: Resource types by their names in kafka-configs.
 RESOURCE_TYPES = {
     "topics": TOPIC,
     "brokers": BROKER,
@@ -30,7 +30,7 @@ RESOURCE_TYPES = {
 
 
 def kind_of(name: str) -> int:
-    """The number of a kind of resource, which may also be named as one of them: "topic"."""
+    """The number of a resource type, by its plural or singular name."""
     found = RESOURCE_TYPES.get(name, RESOURCE_TYPES.get(f"{name}s"))
     if found is None:
         raise ValueError(f"kind {name!r}: expected one of {', '.join(RESOURCE_TYPES)}")
@@ -38,11 +38,11 @@ def kind_of(name: str) -> int:
 
 
 def text_of(value: Plain) -> str:
-    """A setting's value as Kafka writes it."""
+    """A config value in Kafka's text form."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-#: As Kafka's tools print where a value comes from.
+#: Config sources as Kafka's tools print them.
 SOURCES = (
     "UNKNOWN",
     "DYNAMIC_TOPIC_CONFIG",
@@ -65,7 +65,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 class Setting(Value):
-    """One setting as a broker tells it; `synonyms` are (source, key, value), the best first."""
+    """A described config; `synonyms` are (source, key, value) in order of precedence."""
 
     name: str
     value: str | None
@@ -80,12 +80,12 @@ def _source(number: int) -> str:
 
 
 def is_set_here(kind: int, setting: Setting) -> bool:
-    """Whether somebody has set it on this kind of resource, while the cluster runs."""
+    """Whether it is set dynamically on this type of resource."""
     return setting.source in _DYNAMIC[kind]
 
 
 def _broker(cluster: Cluster, kind: int, name: str) -> int:
-    """A broker's own settings are told by itself."""
+    """The target of a request: a broker describes its own configs."""
     if kind not in {BROKER, BROKER_LOGGER} or not name or cluster.is_controllers:
         return ANY
     if not name.isdecimal():
@@ -94,7 +94,7 @@ def _broker(cluster: Cluster, kind: int, name: str) -> int:
 
 
 def describe(cluster: Cluster, kind: int, names: Sequence[str]) -> dict[str, list[Setting]]:
-    """All settings of these resources, by name; "" among brokers is what holds for all of them."""
+    """All configs of these resources, by name; "" is the default of all brokers."""
     found: dict[str, list[Setting]] = {}
     for name in names:
         resource = describe_configs.DescribeConfigsResource(
@@ -139,7 +139,7 @@ def alter(
     operation: int = SET,
     validate_only: bool = False,
 ) -> None:
-    """Set values; None takes a setting back. APPEND and SUBTRACT work on lists."""
+    """Set configs; None deletes one. APPEND and SUBTRACT apply to lists."""
     resource = incremental_alter_configs.AlterConfigsResource(
         resource_type=kind,
         resource_name=name,
@@ -173,7 +173,7 @@ def alter(
 
 
 def named(cluster: Cluster, kind: int) -> list[str]:
-    """The resources of a kind that have settings."""
+    """Resources of a type with configs."""
 
     def check(
         response: list_config_resources.ListConfigResourcesResponse, refusal: ErrorContext

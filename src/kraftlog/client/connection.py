@@ -1,4 +1,4 @@
-"""One connection to a broker. Requests go out in order, and answers come back in that order."""
+"""A connection to a broker; responses arrive in the order of the requests."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from kraftlog.wire.apis import Api
     from kraftlog.wire.schema import Message
 
-#: A frame that says it is larger than this is none: no broker sends half a gigabyte at once.
+#: Largest accepted response; a larger length means that the peer is not a broker.
 MAX_FRAME = 512 << 20
 
 
 class Connection:
-    """A socket, what the broker behind it serves, and what it has been asked and not answered."""
+    """A socket with the API versions of the broker and the pending requests."""
 
     def __init__(self, host: str, port: int, client_id: str, deadline: Deadline) -> None:
         self.address = f"{host}:{port}"
@@ -53,7 +53,7 @@ class Connection:
         self._socket.close()
 
     def call(self, request: Message, deadline: Deadline, version: int | None = None) -> Message:
-        """Ask and wait for the answer; nothing else may be under way."""
+        """Send a request and wait for the response; no other may be pending."""
         self.send(request, deadline, version)
         return self.receive(deadline)
 
@@ -79,7 +79,7 @@ class Connection:
             raise self._lost(error) from None
 
     def receive(self, deadline: Deadline) -> Message:
-        """The answer to the oldest request that has none."""
+        """Receive the response to the oldest pending request."""
         api, version, correlation_id = self._waiting.popleft()
         body = self._receive_frame(correlation_id, deadline)
         start = 4 + api.response_header_version(version)  # a header's tags are always none
@@ -95,7 +95,7 @@ class Connection:
             ) from None
 
     def _introduce(self, deadline: Deadline) -> ApiVersionsResponse:
-        """What the broker serves, and that it is one; an old one wants the question anew."""
+        """Fetch the API versions; old brokers need a retry with version 0."""
         api = APIS[ApiKey.API_VERSIONS]
         version = api.last
         request = ApiVersionsRequest(

@@ -1,8 +1,8 @@
 """Consuming topics: an iterator of records, with or without a group.
 
-A record counts as done when the next one is asked for; that is what is committed, every few
-seconds, before the group's partitions are dealt anew, and at the end. Whoever stops by an
-exception does not commit the record at hand.
+A record counts as processed when the next one is requested. Offsets of processed records are
+committed every few seconds, before a rebalance, and at the end; after an exception the current
+record is not committed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.client.reader import FetchedBatch
 
 AUTO_COMMIT_S = 5.0
-#: How long one look for records may take; heartbeats are sent in between.
+#: Longest wait of one fetch; heartbeats are sent in between.
 _POLL_S = 0.5
 #: A commit that comes too late for a generation is not lost: the next owner starts before it.
 _TOO_LATE = {
@@ -37,7 +37,7 @@ _TOO_LATE = {
 
 
 class StartPosition:
-    """Where to begin: "beginning", "end", an offset, or a moment in milliseconds."""
+    """The start: "beginning", "end", an offset, or a timestamp in milliseconds."""
 
     def __init__(self, start: str | int = "end", at_ms: int | None = None) -> None:
         if start not in {"beginning", "end"} and not (isinstance(start, int) and start >= 0):
@@ -61,7 +61,7 @@ class StartPosition:
 
 
 class Consumer:
-    """Records as they come; iterate over it, in a `with` block."""
+    """An iterator of records; use it in a `with` block."""
 
     def __init__(
         self,
@@ -140,18 +140,18 @@ class Consumer:
 
     @property
     def has_more(self) -> bool:
-        """Whether a record is at hand without waiting."""
+        """Whether the next record is available without waiting."""
         while not self._ready and self._fetched:
             self._ready += self._fetched.popleft().records()
         return bool(self._ready)
 
     @property
     def assignment(self) -> list[PartitionName]:
-        """The partitions that are read."""
+        """The assigned partitions."""
         return sorted(self._reader.positions)
 
     def commit(self) -> None:
-        """Commit all records that were handed out, that at hand among them."""
+        """Commit all returned records, including the current one."""
         self._finish_current()
         self._commit_done()
 

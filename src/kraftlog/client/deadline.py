@@ -1,4 +1,4 @@
-"""How long something may take. A client is a host: it reads the clock itself."""
+"""Deadlines. The client is a host, so it reads the clock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def wall_ms() -> int:
 
 
 class Deadline:
-    """A moment after which nothing more is tried."""
+    """A point in time after which nothing is retried."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic_ns() + int(seconds * _NS)

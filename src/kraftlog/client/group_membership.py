@@ -1,7 +1,7 @@
-"""Being a member of a consumer group, by the classic protocol, with the range assignor.
+"""Membership in a consumer group: the classic protocol with the range assignor.
 
-There is no thread: heartbeats are sent by whoever polls, so a member that takes longer than the
-session timeout over its records is put out of the group, as one that has died would be.
+There is no background thread: polling sends heartbeats, so a member that processes records for
+longer than the session timeout is removed from the group.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ASSIGNOR = "range"
 SESSION_TIMEOUT_S = 45.0
 REBALANCE_TIMEOUT_S = 60.0
 HEARTBEAT_S = 3.0
-#: How often the leader of a group looks whether a topic has grown.
+#: Interval at which the group leader checks for new partitions.
 METADATA_S = 30.0
 
 #: What a member is told that has to join again, and under a new id.
@@ -48,7 +48,7 @@ _JOIN_ANEW = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
 
 
 class GroupMembership:
-    """A place in a group: its generation, and which partitions came with it."""
+    """A membership: the generation and the assigned partitions."""
 
     def __init__(self, cluster: Cluster, group: str, topics: Sequence[str]) -> None:
         self._cluster = cluster
@@ -63,7 +63,7 @@ class GroupMembership:
         self._counts: dict[str, int] = {}
 
     def join(self) -> list[PartitionName]:
-        """Come to rest in a generation; the partitions that are ours in it."""
+        """Join the group until a generation is stable; return the assigned partitions."""
         while True:
             try:
                 return self._sync(self._join())
@@ -72,7 +72,7 @@ class GroupMembership:
                     raise
 
     def heartbeat(self) -> bool:
-        """Say that we live, when it is time to; False when the group must be joined again."""
+        """Send a heartbeat if due; False if the member must rejoin."""
         if not self._is_joined:
             return False
         if self._counts and self._next_look.is_over:
@@ -102,7 +102,7 @@ class GroupMembership:
         return True
 
     def leave(self) -> None:
-        """Go, so that the others need not wait for our session to end."""
+        """Leave the group, so that it need not wait for the session timeout."""
         if not self.member_id:
             return
         request = LeaveGroupRequest(group_id=self._group, member_id=self.member_id)
@@ -110,7 +110,7 @@ class GroupMembership:
         self._cluster.ask_coordinator(self._group, request, LeaveGroupResponse)
 
     def _must_join(self, error: RefusedError) -> bool:
-        """Whether joining (again) is the answer to this refusal."""
+        """Whether rejoining handles this error."""
         self._is_joined = False
         if error.code in _JOIN_ANEW:
             self.member_id, self.generation = "", -1

@@ -1,4 +1,4 @@
-"""What a client knows of a cluster, and what it hands out."""
+"""The data types that the client returns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Broker(Value):
 
 
 class Partition(Value):
-    """A partition as brokers tell of it. `leader` is -1 while it has none."""
+    """A partition; `leader` is -1 if there is none."""
 
     topic: str
     index: int

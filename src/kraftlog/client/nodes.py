@@ -1,4 +1,4 @@
-"""The nodes of a cluster: who there is, what they can do, their disks, and the metadata quorum."""
+"""Nodes of a cluster: brokers, features, log directories and the metadata quorum."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Features(Value):
 
 
 class Replica(Value):
-    """A node of the metadata quorum, as its leader sees it."""
+    """A replica of the metadata quorum, as described by the leader."""
 
     id: int
     directory_id: Uuid
@@ -90,7 +90,7 @@ def describe(cluster: Cluster, *, fenced: bool = False) -> ClusterDescription:
 
 
 def unregister(cluster: Cluster, broker: int) -> None:
-    """Take a broker that is gone off the cluster's list."""
+    """Unregister a broker."""
 
     def check(response: unregister_broker.UnregisterBrokerResponse, refusal: ErrorContext) -> None:
         refusal.check(response.error_code, f"broker {broker}", response.error_message)
@@ -174,7 +174,7 @@ def log_dirs(
 
 
 def quorum(cluster: Cluster) -> Quorum:
-    """The metadata quorum, as its leader sees it."""
+    """The metadata quorum, as described by its leader."""
 
     def check(response: describe_quorum.DescribeQuorumResponse, refusal: ErrorContext) -> None:
         refusal.check(response.error_code, message=response.error_message)

@@ -1,4 +1,4 @@
-"""Offsets of partitions: their ends, and where a moment lies."""
+"""Looks up offsets of partitions: earliest, latest, or by timestamp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: as Kafka's own clients have it."""
+"""The default partitioner of Kafka's clients."""
 
 from __future__ import annotations
 

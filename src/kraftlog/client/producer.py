@@ -1,8 +1,8 @@
-"""Writing records. They are collected in batches, one a partition, and sent when one is full.
+"""The producer: collects records in one batch per partition and sends full ones.
 
-There is no thread: `send` itself sends when there is enough, and `flush` the rest. What was sent
-and not acknowledged is tried again until the deadline; an idempotent producer numbers its batches,
-so that none is written twice.
+There is no background thread: `send` sends full batches, `flush` the rest. Batches that are not
+acknowledged are retried until the deadline; an idempotent producer numbers them, so that none is
+written twice.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class BatchInFlight(Value):
 
 
 class Producer:
-    """Collects records and sends them; use it in a `with` block, whose end sends the rest."""
+    """A producer; use it in a `with` block, whose end flushes it."""
 
     def __init__(
         self,
