@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9), st.booleans()), min_size=1))
 def test_both_descriptions_agree(shapes: list[tuple[int, int, bool]]) -> None:
-    """Records, timestamp and producer of each batch; batches of equal age among them."""
+    """Records, timestamp and producer of each batch."""
     partition = Partition("t", NULL_UUID, 0, ("t", 0))
     partition.lead(2)
     partition.opened(0, 7)

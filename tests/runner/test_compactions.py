@@ -55,7 +55,7 @@ def records(host: VirtualHost) -> int:
 
 
 def looked_after(host: VirtualHost) -> VirtualHost:
-    """Long enough for sealed segments to be durable, and then to be compacted."""
+    """Wait until sealed segments are durable, and then compacted."""
     host.pass_time(log_maintenance.INTERVAL_MS)
     host.pass_time(BACKOFF_MS)
     host.settle()
@@ -101,7 +101,7 @@ def test_the_dirtiest_log_is_compacted_first() -> None:
 
 
 def test_many_dirty_logs_are_compacted_one_after_the_other() -> None:
-    """The pause of log.cleaner.backoff.ms is for when there is nothing to do."""
+    """The pause of log.cleaner.backoff.ms is for an idle cleaner."""
     host = make_host(other=1)
     settings = {"cleanup.policy": "compact", "internal.segment.bytes": 300}
     create_topics(host, {"many": 5}, settings)
@@ -118,7 +118,7 @@ def test_many_dirty_logs_are_compacted_one_after_the_other() -> None:
 
 
 def test_sealed_segments_are_compacted_once_durable() -> None:
-    """Nothing else flushes it here; the look that finds it so is repeated a second later."""
+    """The check requests the flush, and is repeated a second later."""
     host = written(configured_host(**COMPACT))
     host.pass_time(BACKOFF_MS)
     assert records(host) == 20
@@ -168,7 +168,7 @@ def test_a_failed_compaction_is_retried_after_a_pause() -> None:
 def test_leftovers_of_a_killed_compaction_do_not_enter_the_next_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It knows the folder by its path, and a topic can be created again while it works."""
+    """The worker knows the folder by its path, and the topic may be recreated meanwhile."""
     host = written(configured_host(**COMPACT))
     host.pass_time(log_maintenance.INTERVAL_MS)
 

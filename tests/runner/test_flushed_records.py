@@ -20,7 +20,7 @@ LOG = ("demo", 0)
 
 
 def send(talker: FrameClient, *values: bytes, acks: int = 1) -> None:
-    """The request, and the turn that writes it; the disk has not answered yet."""
+    """Send a request and run the turn that writes it, before the disk completes."""
     talker.send(ApiKey.PRODUCE, 9, produce(batch(*values), acks))
     talker.host.one_turn()
 
@@ -31,7 +31,7 @@ def codes(talker: FrameClient) -> list[int]:
 
 @pytest.mark.parametrize("acks", [1, -1])
 def test_records_are_written_once_they_are_durable(acks: int) -> None:
-    """For their producer and for readers alike; those that come meanwhile share the next flush."""
+    """For its producer and for readers alike; later records share the next flush."""
     host = configured_host(flush_messages=1)
     talker, reader = FrameClient(host), FrameClient(host)
     for value in (b"a", b"b", b"c"):
@@ -68,7 +68,7 @@ def test_fewer_records_than_flush_messages_need_no_flush() -> None:
 
 
 def test_the_brokers_setting_applies_to_topics_without_one() -> None:
-    """And one that is changed counts from then on."""
+    """A changed config applies from then on."""
     host = VirtualHost(settings=SETTINGS + "log.flush.interval.messages=1\n")
     create_topics(host, {"demo": 1})
     talker = FrameClient(host)
@@ -82,7 +82,7 @@ def test_the_brokers_setting_applies_to_topics_without_one() -> None:
 
 
 def test_a_late_flush_does_not_lower_the_log_end() -> None:
-    """V7: the topic asks for no more flushes while one is under way."""
+    """V7: the topic requests no further flush while one is in progress."""
     host = configured_host(flush_messages=1)
     send(FrameClient(host), b"a")
     host.node.emit(ConfigureLog(LOG, TopicConfig({}, host.node.config_layers())))
@@ -108,7 +108,7 @@ def test_a_failing_sync_acknowledges_no_record() -> None:
 
 @pytest.mark.parametrize(("held", "after"), [(0, 0), (1, ErrorCode.NOT_LEADER_OR_FOLLOWER)])
 def test_no_offset_is_assigned_twice_on_a_full_disk(held: int, after: int) -> None:
-    """While records wait to be durable a full disk takes the partition away, as a broken one."""
+    """While records wait for a flush, a full disk takes the partition offline like a broken one."""
     host = configured_host(flush_messages=1)
     first, second = FrameClient(host), FrameClient(host)
     for _ in range(held):

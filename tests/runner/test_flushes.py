@@ -21,7 +21,7 @@ LOG = ("demo", 0)
 
 
 def held(host: VirtualHost, offset: int) -> list[int]:
-    """Gets the offset once the log is durable up to it."""
+    """Receives the offset once the log is durable up to it."""
     released: list[int] = []
     host.runner._flushes.hold(LOG, offset, lambda: released.append(offset))
     return released
@@ -57,7 +57,7 @@ def test_a_response_waits_for_unwritten_records() -> None:
 
 
 def test_appends_during_a_flush_are_covered_by_the_next() -> None:
-    """Nothing else need happen: who waits for the second decision would wait for ever."""
+    """No further event is needed, or the second one would wait for ever."""
     host = make_host()
     talker = FrameClient(host)
     for name in ("first", "second"):
@@ -96,7 +96,7 @@ def test_a_failed_flush_takes_the_log_offline() -> None:
 
 
 def test_writes_after_a_truncation_are_flushed_after_an_overtaken_flush() -> None:
-    """Q6: the flush under way when the log was cut says nothing of what came after."""
+    """Q6: a flush in progress at a truncation does not cover later appends."""
     host = make_host()
     log = host.runner.logs[METADATA_LOG]
     end = log.end_offset

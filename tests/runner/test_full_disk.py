@@ -33,7 +33,7 @@ def node_on(files: MemoryFiles) -> VirtualHost:
 
 
 def full_disk() -> VirtualHost:
-    """A node with two topics and some records, and no byte left on its disk but the reserve."""
+    """A node with two topics and some records, on a disk that is full but for the reserve."""
     host = node_on(MemoryFiles())
     create_topics(host, {"demo": 1, "large": 1})
     writer = Writer(host)
@@ -52,7 +52,7 @@ def create(host: VirtualHost, name: str) -> int:
 
 
 def until_short(host: VirtualHost) -> None:
-    """The change that finds no room is made with the room of the reserve."""
+    """The change that finds the disk full uses the reserve."""
     assert host.files.exists(RESERVE)
     assert create(host, "last") == ErrorCode.NONE
     assert not host.files.exists(RESERVE)
@@ -103,7 +103,7 @@ def test_the_reserve_is_refilled_once_there_is_space() -> None:
 
 
 def test_refilling_the_reserve_is_retried() -> None:
-    """A process without descriptors goes on without its reserve."""
+    """A process without descriptors continues without its reserve."""
     host = full_disk()
     until_short(host)
     assert host.files.capacity_bytes is not None
@@ -120,7 +120,7 @@ def test_refilling_the_reserve_is_retried() -> None:
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
 @pytest.mark.parametrize("spent", [True, False], ids=["spent", "whole"])
 def test_a_node_restarts_on_a_full_disk(clean: bool, spent: bool) -> None:
-    """Though a start writes: its vote, its registration, what the recovery of logs makes anew."""
+    """Although a start writes: its vote, its registration, rebuilt files of logs."""
     host = full_disk()
     if spent:
         until_short(host)
@@ -169,7 +169,7 @@ def test_the_first_write_on_a_full_disk_uses_the_reserve(operation: str, path: s
 
 
 def test_epochs_on_a_full_disk_do_not_take_it_offline() -> None:
-    """Without a reserve they wait, and with them who waits for the log to be durable."""
+    """Without a reserve they wait, and so does everything that waits for the flush."""
     host = VirtualHost()
     create_topics(host, {"demo": 1}, {"flush.messages": 1})
     host.files.faults.append(Fault("pwritev", errno.ENOSPC, "demo-0/leader-epoch-checkpoint"))

@@ -24,7 +24,7 @@ PRODUCERS = 50
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> VirtualHost:
-    """A node on whose topic a segment has just ended after fifty producers, which are many."""
+    """A node whose topic has just rolled a segment with fifty producers, a large number here."""
     monkeypatch.setattr(producer_tracker, "FEW_PRODUCERS", 10)
     monkeypatch.setattr(producer_snapshots, "LINES_PER_STEP", 10)
     monkeypatch.setattr(log_maintenance, "STEPS_PER_TURN", 1)
@@ -81,7 +81,7 @@ def test_a_queued_snapshot_is_written_before_its_segment_is_deleted(host: Virtua
 
 
 def test_a_snapshot_written_at_once_is_flushed_with_the_log(host: VirtualHost) -> None:
-    """After a power failure nothing else tells of the producers."""
+    """After a power failure nothing else has the producers."""
     log = log_of(host)
     host.files.write_back()
     log.move_start(log.end_offset)

@@ -76,7 +76,7 @@ def delete(topic: str) -> DeleteTopicsRequest:
 def steps_beside_a_probe(
     host: VirtualHost, key: int, request: Message, version: int, done: Callable[[], int]
 ) -> list[int]:
-    """How far each turn has come after a request, while another client asks in each of them."""
+    """The progress of each turn after a request, while another client sends requests too."""
     FrameClient(host).send(key, version, request)
     probe = FrameClient(host)
     progress = [done()]
@@ -95,7 +95,7 @@ def open_logs(host: VirtualHost) -> int:
 
 
 def folders(host: VirtualHost) -> list[str]:
-    """Those of the topic that are not marked as deleted."""
+    """The topic's folders that are not marked as deleted."""
     names = host.files.list("data")
     return [name for name in names if name.startswith("many-") and not name.endswith("-delete")]
 
@@ -110,7 +110,7 @@ def test_many_logs_are_created_in_slices() -> None:
 
 
 def test_many_logs_are_deleted_in_slices() -> None:
-    """They are gone at once for whoever asks for them."""
+    """They are deleted at once for every request."""
     host = make_host(many=MANY)
     steps = steps_beside_a_probe(
         host, ApiKey.DELETE_TOPICS, delete("many"), 5, lambda: MANY - len(folders(host))
@@ -161,7 +161,7 @@ def test_a_log_deleted_during_creation_leaves_nothing() -> None:
 
 
 def test_a_recreated_topic_has_its_own_logs() -> None:
-    """Its logs wait behind the folders that have to make room for them."""
+    """Its logs wait until the old folders are renamed."""
     host = make_host(many=MANY)
     FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"old"), topic="many", index=MANY - 1))
     talker = FrameClient(host)
@@ -216,7 +216,7 @@ def test_unreadable_partition_metadata_takes_only_its_log_offline() -> None:
 
 
 def expect_a_log_at_the_third_try(host: VirtualHost) -> None:
-    """When there is room."""
+    """Once there is disk space."""
     for code in (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -237,7 +237,7 @@ def test_a_log_is_created_once_there_is_disk_space() -> None:
 
 
 def test_a_log_not_created_on_a_full_disk_blocks_no_other() -> None:
-    """Its folder does not stay half made: a later topic of that name has a log again."""
+    """Its incomplete folder is deleted: a later topic of that name gets a log again."""
     host = make_host()
     host.files.faults.append(Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata"))
     create_topics(host, {"many": 1})
@@ -272,7 +272,7 @@ def test_a_shutdown_logs_folders_it_could_not_rename() -> None:
 
 
 def test_failing_deletion_is_logged_once() -> None:
-    """A topic may have thousands, and all are in the directory that is offline."""
+    """A topic may have thousands, all in the offline directory."""
     host = make_host(demo=1, many=MANY)
     said = len(host.said)
     topic_id = host.node.image.topic_ids["many"]

@@ -32,7 +32,7 @@ def test_v15_checkpoints_are_written_at_intervals() -> None:
 
 
 def test_sealed_segments_become_durable() -> None:
-    """The recovery point passes them, so that a restart after a crash need not read them."""
+    """The recovery point passes them, so that recovery need not scan them."""
     raw = batch(b"x" * 100)
     host = configured_host(internal_segment_bytes=3 * len(raw))
     for _ in range(7):
@@ -85,7 +85,7 @@ def test_unwritable_checkpoints_stop_a_node_with_the_metadata_log() -> None:
 
 
 def test_a_directory_that_is_offline_makes_no_work() -> None:
-    """A broker may live on without it, and must not turn its loop for logs nobody can look at."""
+    """A broker may continue without it, and must not spin for logs that it cannot access."""
     host = make_host()
     host.runner.directory.disk.failed("a test", OSError(5, "Input/output error"))
     later = host.now.monotonic_ms + host.node.config.settings.log_retention_check_interval_ms

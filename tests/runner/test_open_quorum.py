@@ -40,7 +40,7 @@ from tests.node.quorum.test_snapshots import (
 
 
 def store(snapshots: MetadataSnapshots, end: OffsetAndEpoch, *pieces: bytes) -> None:
-    """As a node does, piece by piece."""
+    """Write it like a node, part by part."""
     position = 0
     for piece in pieces:
         snapshots.write_part(end, position, piece, durably=True)
@@ -67,7 +67,7 @@ def batch(offset: int, epoch: int) -> bytes:
 def test_q38_a_snapshot_renamed_before_a_crash_is_used(
     epochs: list[int], snapshot: OffsetAndEpoch, expected: tuple[int, int, int]
 ) -> None:
-    """A log that does not reach it, or parts from it, was about to be replaced by it."""
+    """A log that ends or diverges before it was about to be replaced by it."""
     files = MemoryFiles()
     files.make_directory("data")
     directory = LogDirectory(files, "data")
@@ -82,7 +82,7 @@ def test_q38_a_snapshot_renamed_before_a_crash_is_used(
 
 
 def node_with_snapshots() -> MemoryFiles:
-    """Killed; its two newest snapshots are there, and the log goes on where the older one ends."""
+    """Killed; it has its two newest snapshots, and the log starts at the older one."""
     host = host_with_snapshots()
     host.files.kill()
     return host.files
@@ -112,7 +112,7 @@ def test_q38_a_damaged_snapshot_is_skipped_where_the_log_covers_it() -> None:
 
 @pytest.mark.parametrize("harm", ["removed", "damaged"])
 def test_q38_no_start_without_the_snapshot_before_the_log(harm: str) -> None:
-    """The node would take every partition for a stray: it says what to do, and changes nothing."""
+    """Every partition would become a stray: the node logs the remedy, and changes nothing."""
     host = host_without_its_first_segment()
     host.files.kill()
     files = host.files
@@ -155,7 +155,7 @@ def test_q38_a_snapshot_is_header_records_and_footer_without_a_gap(batches: str)
 
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_q38_only_a_complete_snapshot_replaces_the_log(is_whole: bool) -> None:
-    """A damaged one is thrown away, and the log and the older snapshot stay."""
+    """A corrupt one is deleted; the log and the older snapshot stay."""
     files = node_with_snapshots()
     outcome: list[Any] = []
     said: list[str] = []
@@ -199,7 +199,7 @@ def test_q38_only_a_complete_snapshot_replaces_the_log(is_whole: bool) -> None:
     ],
 )
 def test_fetched_metadata_may_use_the_reserve(operation: str, path: str) -> None:
-    """On a full disk a node takes a snapshot of the metadata and learns the cluster's id."""
+    """On a full disk a node takes a metadata snapshot and stores the cluster id."""
     files = node_with_snapshots()
     properties = meta_properties.MetaProperties(None, 1, bytes(16))
     write_whole(files, f"data/{meta_properties.NAME}", meta_properties.encode(properties))
@@ -253,7 +253,7 @@ def log_with_voters(*voter_ids: int) -> MemoryFiles:
 def test_configured_voters_that_differ_from_the_log_are_logged(
     recorded: tuple[int, ...], configured: tuple[int, ...], expected: list[str]
 ) -> None:
-    """C11, C12: the log counts, and whoever looks after the node is told."""
+    """C11, C12: the log counts, and the difference is logged."""
     said: list[str] = []
     directory = LogDirectory(log_with_voters(*recorded), "data")
     opened = open_quorum(directory, voters_by_id(*configured), said.append)
@@ -297,7 +297,7 @@ def test_a_snapshot_becomes_visible_at_once_and_whole(
 
 
 def test_q38_snapshots_older_than_the_log_start_are_removed() -> None:
-    """Also one that was made while a newer one was installed; one that is newer still stays."""
+    """Also one that was written during the installation of a newer one; still newer ones stay."""
     files = MemoryFiles()
     files.make_directory("data")
     snapshots = MetadataSnapshots(files, "data")
@@ -310,7 +310,7 @@ def test_q38_snapshots_older_than_the_log_start_are_removed() -> None:
 
 
 def test_an_unfinished_download_is_deleted_at_the_start() -> None:
-    """C104: the download begins anew in the next life, and nothing of the last is read."""
+    """C104: the download restarts, and nothing of the old one is read."""
     files = log_with_voters(1)
     folder = "data/__cluster_metadata-0"
     MetadataSnapshots(files, folder).write_part(NEW, 0, PIECES[0])
@@ -321,7 +321,7 @@ def test_an_unfinished_download_is_deleted_at_the_start() -> None:
 
 
 def test_q9a_replay_at_a_start_runs_in_slices() -> None:
-    """A controller that replays for long is asked for its vote meanwhile."""
+    """A controller must answer vote requests during a long replay."""
     before = VirtualHost()
     for number in range(12):
         create_topics(before, {f"{number}-{each}": 1 for each in range(60)})

@@ -40,7 +40,7 @@ def write(host: VirtualHost, value: bytes) -> None:
 
 
 def values(host: VirtualHost) -> list[bytes | None]:
-    """All that a reader finds, segment after segment."""
+    """All records that a reader finds, segment by segment."""
     found: list[bytes | None] = []
     while more := values_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(len(found)))):
         found += more
@@ -64,7 +64,7 @@ def second_life(host: VirtualHost, acknowledged: list[bytes]) -> None:
 
 
 def test_records_of_a_recreated_topic_survive_a_kill() -> None:
-    """V15: a deleted log's start offset does not cut the log of the next topic of that name."""
+    """V15: a deleted log's start offset does not truncate the next log of that name."""
     host = VirtualHost()
     first_life(host)
     acknowledged: list[bytes] = []
@@ -77,7 +77,7 @@ def test_records_of_a_recreated_topic_survive_a_kill() -> None:
 
 @pytest.mark.parametrize("luck", [None, 1, 2], ids=["only synced", "luck 1", "luck 2"])
 def test_recreation_survives_a_power_loss_before_any_operation(luck: int | None) -> None:
-    """V15: from the deletion on, wherever the power fails, what was acknowledged is there."""
+    """V15: after the deletion, acknowledged records survive a power failure at any point."""
     stop, is_over = 0, False
     while not is_over:
         host = VirtualHost()
@@ -127,7 +127,7 @@ def test_a_folder_keeps_its_name_until_its_flush_ends() -> None:
     ids=lambda report: type(report).__name__,
 )
 def test_a_late_report_about_a_deleted_log_does_not_reach_its_successor(report: Any) -> None:
-    """A job of the first log may end after the second topic was read of in the metadata log."""
+    """A job of the first log may end after the second topic was replayed."""
     host = VirtualHost()
     create_topics(host, {"demo": 1})
     write(host, b"new")

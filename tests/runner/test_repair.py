@@ -33,7 +33,7 @@ LOG = "data/__cluster_metadata-0"
 
 
 def log_of(*values: str) -> list[Batch]:
-    """Epoch 7 began at 0 and named the voters; then each value took one offset."""
+    """Epoch 7 began at 0 with the voters; then each value took one offset."""
     first = LeaderChange(1, (1, 2, 3), (1, 2), THREE)
     batches = [Batch(0, 1, 7, 100, THREE, first)]
     return batches + [Batch(2 + i, 2 + i, 7, 70, None, value) for i, value in enumerate(values)]
@@ -44,7 +44,7 @@ def left(
     epoch: int = 8,
     committed: int = 0,
 ) -> MemoryFiles:
-    """The directory of voter 3, which followed 1; everything in it is on the disk."""
+    """The durable directory of voter 3, which followed 1."""
     files = MemoryFiles()
     there, state = batches or log_of("a", "b", "c"), ElectionState(epoch, 1)
     write_directory(files, "data", ME, there, state, committed=committed)
@@ -53,7 +53,7 @@ def left(
 
 
 def looked_at(files: MemoryFiles) -> tuple[RaftLog, list[Batch], quorum_state.QuorumStateData]:
-    """What a node would start from."""
+    """What a node would recover at a start."""
     directory = LogDirectory(files, "data")
     log, _ = run(directory.open_log(METADATA_LOG, METADATA))
     snapshot = newest_snapshot(log, print)
@@ -159,7 +159,7 @@ def test_a_directory_without_the_log_is_no_survivor() -> None:
 
 
 def test_q8_a_log_that_can_not_be_recovered_is_not_repaired() -> None:
-    """Damage below what was durable: only another replica can mend it."""
+    """Corruption below the recovery point: only another replica can repair it."""
     files = left()
     segment = f"{LOG}/{0:020d}.log"
     fd = files.open(segment)
@@ -171,7 +171,7 @@ def test_q8_a_log_that_can_not_be_recovered_is_not_repaired() -> None:
 
 
 def test_q8_corruption_is_found_while_reading_the_voters() -> None:
-    """After a clean stop the log is believed; a voter set must not be guessed at."""
+    """After a clean shutdown the log is trusted; a voter set must not be guessed."""
     files = left()
     segment = f"{LOG}/{0:020d}.log"
     fd = files.open(segment)
@@ -212,7 +212,7 @@ def test_q2_the_last_epochs_cannot_be_skipped() -> None:
 
 
 def test_r1_the_new_voters_follow_all_existing_records() -> None:
-    """Q14: in an epoch of its own, which nobody can lead any more."""
+    """Q14: in a new epoch, which no other voter can lead."""
     files = left()
     repair(files, "5@7")
     log, batches, stored = looked_at(files)
@@ -238,7 +238,7 @@ def test_q8_a_torn_end_is_truncated_and_reported() -> None:
 
 
 def test_without_voters_in_the_log_those_of_a_snapshot_are_used() -> None:
-    """Q38: the log may start behind the record that named them."""
+    """Q38: the log may start after their record."""
     files = left([Batch(0, 0, 7, 70, None, "a"), Batch(1, 1, 7, 70, None, "b")])
     snapshot = b"".join(snapshot_pieces([], THREE, 7, T0))
     write_whole(files, f"{LOG}/{1:020d}-{7:010d}.checkpoint", snapshot)
@@ -248,7 +248,7 @@ def test_without_voters_in_the_log_those_of_a_snapshot_are_used() -> None:
 
 
 def test_after_any_crash_the_repair_is_done_or_repeatable() -> None:
-    """The acceptance stays good until the voters are written, and they are written at once."""
+    """The confirmation is valid until the voters are written, which happens at once."""
     ends = set()
     for moment in range(200):
         files = left()
@@ -280,7 +280,7 @@ def test_after_any_crash_the_repair_is_done_or_repeatable() -> None:
 
 
 def before_the_disaster() -> FaultyNetwork:
-    """Five voters; 4 has heard nothing for a while, and 3 has everything."""
+    """Five voters; 4 has been silent for a while, and 3 has the whole log."""
     net = FaultyNetwork(1, 2, 3, 4, 5)
     net.pass_time(5000)
     for value in ("a", "b"):
@@ -296,7 +296,7 @@ def before_the_disaster() -> FaultyNetwork:
 
 
 def after_the_repair(files: MemoryFiles, me: int, *new: int) -> FaultyNetwork:
-    """The repaired node, and empty ones that were told whom to ask."""
+    """The repaired node, and empty ones with its address."""
     directory = LogDirectory(files, "data")
     log, _ = run(directory.open_log(METADATA_LOG, METADATA))
     stored = quorum_state.load(files, LOG)
@@ -318,7 +318,7 @@ def after_the_repair(files: MemoryFiles, me: int, *new: int) -> FaultyNetwork:
 def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
     new: tuple[int, ...],
 ) -> None:
-    """1, 2 and 5 are lost; of 3 and 4 the one that has most is repaired."""
+    """1, 2 and 5 are lost; of 3 and 4 the one with the longer log is repaired."""
     net = before_the_disaster()
     left_over = {}
     for one in (3, 4):
@@ -348,7 +348,7 @@ def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
 
 
 def test_r8_a_returning_lost_voter_gets_no_vote() -> None:
-    """Its epochs were passed over, whatever it did unseen."""
+    """Its epochs were skipped, whatever it did unseen."""
     from kraftlog.raft.messages import Request, Vote
 
     files = left()

@@ -72,7 +72,7 @@ def test_surplus_segments_are_deleted() -> None:
 
 
 def test_changed_configs_apply_at_the_next_check() -> None:
-    """For the topic, or for all that say nothing."""
+    """For the topic, or as the default."""
     host = written(configured_host(**SMALL), *[1000] * 6)
     host.pass_time(FIRST_CHECK_MS)
     assert start_of(host) == 0
@@ -187,7 +187,7 @@ def test_the_logs_producer_state_expires_too() -> None:
 
 
 def test_completed_transactions_are_forgotten_once_replicated() -> None:
-    """A log whose transactions come and go for years remembers those of the last minutes."""
+    """A log keeps only the transactions of the last minutes."""
     host = written(configured_host(retention_ms=-1), 0)
     Writer(host).write(numbered(0))
     state = host.runner.directory.logs["demo", 0].tracker.state

@@ -38,7 +38,7 @@ def write(host: VirtualHost) -> int:
 
 
 def records_in(host: VirtualHost) -> int:
-    """How many records the topic has for its readers."""
+    """How many records the topic's readers see."""
     return int(found_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0))).high_watermark)
 
 
@@ -54,7 +54,7 @@ def end(host: VirtualHost, *, clean: bool) -> None:
 
 
 def host_with_a_past() -> VirtualHost:
-    """`demo` is the third topic of its name; what made and deleted the others is turns away."""
+    """`demo` is the third topic of its name; the records about the others are turns earlier."""
     host = VirtualHost()
     for life in range(3):
         if life:
@@ -68,7 +68,7 @@ def host_with_a_past() -> VirtualHost:
 
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
 def test_a_recreated_topic_keeps_its_records(clean: bool) -> None:
-    """V15: its predecessors are read of again at each start, and had the same folder."""
+    """V15: its predecessors are replayed at each start, and had the same folder."""
     host = host_with_a_past()
     assert write(host) == ErrorCode.NONE
     for life in range(1, 3):
@@ -99,7 +99,7 @@ def test_a_recreated_topic_survives_a_kill_in_any_turn() -> None:
 
 
 def test_logs_without_a_partition_become_strays() -> None:
-    """As Kafka does: it is data, and the metadata may be what is wrong."""
+    """As in Kafka: it is data, and the metadata may be wrong."""
     first = make_host(demo=1)
     assert write(first) == ErrorCode.NONE
     first.runner.close()
@@ -130,8 +130,7 @@ def test_logs_without_a_partition_become_strays() -> None:
 
 @pytest.mark.parametrize("whose", ["another's", "nobody's"])
 def test_a_log_with_another_topic_id_becomes_a_stray(whose: str) -> None:
-    """V15: a topic that was deleted and made anew while the broker was away; or a crash before it
-    was written down whose log it is."""
+    """V15: a topic that was recreated while the broker was down, or before a crash."""
     first = make_host(demo=1)
     assert write(first) == ErrorCode.NONE
     first.runner.close()
@@ -153,7 +152,7 @@ def test_a_log_with_another_topic_id_becomes_a_stray(whose: str) -> None:
 
 
 def with_a_log_of_anothers(host: VirtualHost, name: tuple[str, int]) -> VirtualHost:
-    """The same disk in a new life; in the first, a topic of another cluster left its log there."""
+    """The same disk after a restart; before it, another cluster's topic left its log there."""
     host.runner.close()
     directory = LogDirectory(host.files, "data")
     if name in directory.unopened:
@@ -164,7 +163,7 @@ def with_a_log_of_anothers(host: VirtualHost, name: tuple[str, int]) -> VirtualH
 
 
 def test_a_log_waits_until_a_stray_of_its_name_is_renamed() -> None:
-    """A folder that could not be renamed is no failure of the disk when it is met again."""
+    """A folder that could not be renamed is no disk failure when it is found again."""
     host = with_a_log_of_anothers(make_host(demo=1), ("demo", 0))
     host.files.faults.append(Fault("rename", errno.ENOSPC, "demo-0", times=2))
     for code in (
@@ -211,7 +210,7 @@ def test_strays_are_renamed_even_when_the_node_stops_at_once() -> None:
 
 
 def test_leftovers_of_a_deleted_topic_are_removed_at_the_next_start() -> None:
-    """The log says that it was deleted: so it is not kept as what nobody can account for."""
+    """The log was deleted by a record, so it does not become a stray."""
     first = make_host(demo=1, many=100)
     request = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
     talker = FrameClient(first)

@@ -24,7 +24,7 @@ COMPACTED = SMALL.replace(
 
 
 def compact(log: Log, now_ms: int = T0, max_keys: int = 1000) -> bool:
-    """One pass, as a node does it; whether there was anything to do."""
+    """Run one pass like a node; return whether there was anything to compact."""
     found = candidate(log, stable_end(log, log.end_offset), now_ms)
     if found is None:
         return False
@@ -42,7 +42,7 @@ Records = list[tuple[int, bytes | None, bytes | None]]
 
 
 def records_of(log: Log) -> Records:
-    """Offset, key and value of all that a reader of committed records sees."""
+    """Offset, key and value of everything that a reader of committed records sees."""
     aborted = log.aborted_transactions(0, log.end_offset)
     found = []
     for batch in read_all(log):
@@ -58,7 +58,7 @@ def records_of(log: Log) -> Records:
 
 
 def latest(records: Records) -> dict[bytes | None, tuple[int, bytes]]:
-    """What a reader of all of it ends with; a tombstone is as good as nothing."""
+    """The final state of a reader of the whole log; a tombstone equals no value."""
     found: dict[bytes | None, tuple[int, bytes]] = {}
     for offset, key, value in records:
         found.pop(key, None)

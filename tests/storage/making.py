@@ -76,7 +76,7 @@ def new_disk(files: Files | None = None, limit: int = 64) -> Disk:
 
 
 def memory() -> MemoryFiles:
-    """A file system with an empty directory for a log, durable."""
+    """A file system with an empty, durable directory for a log."""
     files = MemoryFiles()
     files.make_directory("/data")
     files.make_directory(FOLDER)
@@ -101,7 +101,7 @@ def put(log: Log, *batches: bytes, now_ms: int = T0) -> None:
 
 
 def fill(log: Log, count: int, *, epoch: int = 0, size: int = 20) -> list[bytes]:
-    """Append `count` batches, one at a time, of one to three records; what was written."""
+    """Append `count` batches of one to three records, one at a time; return them."""
     written = []
     for number in range(count):
         data = batch(

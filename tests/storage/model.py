@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ModelledLog:
-    """A log in memory and the list of what it should hold."""
+    """A log in memory and the list of its expected batches."""
 
     def __init__(self, config: LogConfig = SMALL) -> None:
         self.files: MemoryFiles = memory()
@@ -75,7 +75,7 @@ class ModelledLog:
 
     @property
     def batches(self) -> list[bytes]:
-        """What the log should hold."""
+        """The expected content of the log."""
         return [data for data in self.written if read_header(data).last_offset >= self.start]
 
     # -- doing ---------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class ModelledLog:
     def append(
         self, counts: list[int], producer_id: int = -1, *, transactional: bool = False
     ) -> None:
-        """Batches of so many records each."""
+        """Batches with these numbers of records."""
         made, offset = [], self.end
         for count in counts:
             sequence = self.next_sequence.get(producer_id, 0)
@@ -176,7 +176,7 @@ class ModelledLog:
     # -- crashing ------------------------------------------------------------------------------
 
     def fail_to_flush(self) -> None:
-        """A failed sync: the log must be offline from then on."""
+        """A failed sync: the log must be offline afterwards."""
         job = self.log.flush_job()
         if job is None:
             return
@@ -223,7 +223,7 @@ class ModelledLog:
     # -- comparing -----------------------------------------------------------------------------
 
     def check(self) -> None:
-        """The log is what the model says."""
+        """Compare the log with the model."""
         log = self.log
         assert log.end_offset == self.end
         found = read_all(log, 250)
@@ -253,7 +253,7 @@ def since(state: list[bytes], start: int) -> list[bytes]:
 
 
 def lasts(state: ProducerState) -> dict[int, tuple[int, ...]]:
-    """What a snapshot keeps of a state."""
+    """The part of a state that a snapshot has."""
     return {
         producer_id: (
             entry.epoch,

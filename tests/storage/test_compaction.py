@@ -81,7 +81,7 @@ def new_log(files: MemoryFiles | None = None) -> Log:
 
 
 def end_segment(log: Log) -> None:
-    """All of it may be compacted: it is durable, and another segment is active."""
+    """All of it may be compacted: it is durable and not in the active segment."""
     log.roll(T0)
     log.flush()
 
@@ -95,7 +95,7 @@ def names(files: MemoryFiles) -> list[str]:
 def test_compaction_keeps_the_latest_value_of_each_key(
     batches: list[tuple[int, bool, list[Pair]]], passes: list[int], max_keys: int
 ) -> None:
-    """Whatever the batches, the passes and the room for keys: offsets and answers are the same."""
+    """Offsets and read results are the same for any batches, passes and key limits."""
     log, now_ms = new_log(), T0
     passes = [0, *passes]
     for number, (codec, append_time, pairs) in enumerate(batches):
@@ -273,7 +273,7 @@ def operations_of_a_pass() -> int:
 
 @pytest.mark.parametrize("by_power", [False, True])
 def test_a_crash_at_any_operation_loses_nothing(by_power: bool) -> None:
-    """Stopped before each operation of a pass, and again in the midst of the recovery."""
+    """The machine stops before each operation of a pass, and again during the recovery."""
     count = operations_of_a_pass()
     assert count > 40
     for stop in range(count):
@@ -338,7 +338,7 @@ def test_the_cleaner_offset_is_stored_and_lowered_by_truncation() -> None:
 
 @pytest.mark.parametrize("seed", range(50))
 def test_inconsistent_records_stop_the_cleaner(seed: int) -> None:
-    """Lengths that lead elsewhere end in an error of ours, never in another."""
+    """Wrong lengths raise an error of ours, and no other."""
     data = keyed(new_log(), (1, 1), (2, None), (3, 3))
     payload = bytearray(data[61:])
     random = Random(seed)

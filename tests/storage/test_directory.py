@@ -116,7 +116,7 @@ def test_a_clean_directory_opens_without_reading_logs() -> None:
 
 
 def test_many_logs_are_closed_by_one_sync() -> None:
-    """And a crash at any point of it loses nothing durable."""
+    """A crash at any point of it loses nothing durable."""
     operation = 0
     while True:
         files = new_files()
@@ -350,7 +350,7 @@ def test_a_corrupt_log_does_not_keep_others_from_opening() -> None:
 
 
 def test_a_crash_before_any_operation_of_a_directory() -> None:
-    """Checkpoints, manifest, marker, creation and deletion: each old or new, never between."""
+    """Checkpoints, manifest, marker, creation and deletion: old or new, never in between."""
 
     class Progress:
         durable: dict[tuple[str, int], int]

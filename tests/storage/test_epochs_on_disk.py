@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def epochs_of(log: Log) -> list[tuple[int, int]]:
-    """What a scan of all batches gives."""
+    """The epochs that a scan of all batches gives."""
     found: list[tuple[int, int]] = []
     for offset, raw in enumerate(read_all(log), log.start_offset):
         epoch = read_header(raw).leader_epoch
@@ -30,7 +30,7 @@ def epochs_of(log: Log) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("stale", [None, b"0\n1\n1 0\n"], ids=["lost", "left behind"])
 def test_q7_lost_epochs_are_rebuilt_from_the_log(clean: bool, stale: bytes | None) -> None:
-    """C127: KAFKA-15608; a log without epochs would agree with any, and vote for any."""
+    """C127, KAFKA-15608: a log without epochs never diverges, and its replica votes for any."""
     files = memory()
     log, _ = opened(new_disk(files))
     for offset in range(30):
@@ -83,7 +83,7 @@ def test_q7_after_a_power_loss_the_epochs_match_the_log() -> None:
 
 
 def closed_at(log: Log) -> int:
-    """All of it is durable; up to where."""
+    """Flush the log; return the recovery point."""
     log.finish()
     log.flush()
     log.release()
@@ -93,7 +93,7 @@ def closed_at(log: Log) -> int:
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("start", [5, 14, 25])
 def test_q7_epochs_are_completed_to_an_earlier_log_start(clean: bool, start: int) -> None:
-    """The start was not checkpointed; what it had cut off the epochs is read from the batches."""
+    """The start was not checkpointed, so the dropped epochs are read from the batches."""
     files = memory()
     log, _ = opened(new_disk(files))
     for offset in range(30):
@@ -114,7 +114,7 @@ def test_q7_epochs_are_completed_to_an_earlier_log_start(clean: bool, start: int
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("more", [0, 4])
 def test_q7_epochs_are_rebuilt_after_truncation_below_the_start(clean: bool, more: int) -> None:
-    """None are left then; batches are, should the log start where it did before."""
+    """No epochs are left then, but there are batches if the log starts where it did before."""
     files = memory()
     log, _ = opened(new_disk(files))
     for offset in range(6):
@@ -134,7 +134,7 @@ def test_q7_epochs_are_rebuilt_after_truncation_below_the_start(clean: bool, mor
 
 
 def test_q7_epochs_that_cover_the_first_batch_are_trusted() -> None:
-    """Compaction leaves a gap behind the start: that is no reason to read the log."""
+    """Compaction leaves a gap after the start, which is no reason to scan the log."""
     files = memory()
     log, _ = opened(new_disk(files))
     put(log, batch(20, epoch=3))
@@ -147,8 +147,10 @@ def test_q7_epochs_that_cover_the_first_batch_are_trusted() -> None:
 
 
 def test_q7_truncated_records_never_precede_their_replacements() -> None:
-    """A power loss after a cut may keep any part of what was written since, but no mixture: the
-    epochs would not show it."""
+    """A power loss after a truncation may keep any prefix of later writes, but no mixture.
+
+    The epochs would not show one.
+    """
     found = set()
     for seed in range(200):
         files = memory()

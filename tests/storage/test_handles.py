@@ -20,7 +20,7 @@ LIMIT = 10
 
 
 class CountedQueue(deque[Handle]):
-    """Counts how many handles were looked at."""
+    """Counts the scanned handles."""
 
     looks = 0
 
@@ -76,7 +76,7 @@ def test_an_unpinned_file_is_closed_in_its_turn() -> None:
 
 
 class FewDescriptors(MemoryFiles):
-    """A process that may have no more than so many files open."""
+    """A process with a limit of open files."""
 
     most = LIMIT
 
@@ -96,7 +96,7 @@ def test_without_descriptors_another_file_is_closed() -> None:
 
 
 def test_a_lack_of_descriptors_does_not_take_the_disk_offline() -> None:
-    """What was wanted is refused, as on a full disk, and may be tried again."""
+    """The operation fails as on a full disk, and may be retried."""
     files = FewDescriptors()
     disk = Disk(files, HandleCache(files, 10 * LIMIT))
     handles = [disk.handle(f"file-{number}") for number in range(LIMIT + 1)]

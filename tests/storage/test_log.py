@@ -62,7 +62,7 @@ def test_nothing_at_or_above_the_limit_is_located(limit: int) -> None:
 
 @pytest.mark.parametrize("max_bytes", [0, 1, 60])
 def test_one_whole_batch_is_located_with_any_max_bytes(max_bytes: int) -> None:
-    """C82: or whoever asks for less than a batch would never get on."""
+    """C82: otherwise a reader with a smaller limit would never progress."""
     log, _ = opened(new_disk(memory()))
     written = fill(log, 3)
     place = log.locate(0, max_bytes, log.end_offset)
@@ -212,7 +212,7 @@ def test_retention_by_size_and_time() -> None:
 def test_deleting_all_segments_writes_no_indexes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """To make and unlink them takes milliseconds, and thousands of logs may begin later at once."""
+    """Creating and deleting them takes milliseconds, and thousands of logs may roll at once."""
     files = memory()
     log, _ = opened(new_disk(files))
     put(log, batch(0, 3))

@@ -18,7 +18,7 @@ COUNTS = st.lists(st.integers(1, 5), min_size=1, max_size=6)
 
 
 class LogMachine(RuleBasedStateMachine):
-    """Every rule is done to a `ModelledLog`, which compares the log with its list."""
+    """Every rule applies to a `ModelledLog`, which compares the log with its list."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class LogMachine(RuleBasedStateMachine):
         act=st.sampled_from(["append", "flush", "truncate", "roll", "move_start", "close"]),
     )
     def crash_amid(self, seed: int, operation: int, act: str) -> None:
-        """The machine stops before some operation of what is being done."""
+        """The machine stops before some operation of the current rule."""
         m = self.m
         m.files.stop_before = m.files.operations + operation
         with contextlib.suppress(PowerLost):

@@ -25,7 +25,7 @@ def opened(files: MemoryFiles) -> OffsetCheckpoints:
 
 
 def with_lines() -> tuple[MemoryFiles, OffsetCheckpoints]:
-    """Two logs, of which all four files say something, durably."""
+    """Two logs with durable lines in all four files."""
     files = MemoryFiles()
     files.make_directory("d")
     checkpoints = opened(files)
@@ -42,7 +42,7 @@ def with_lines() -> tuple[MemoryFiles, OffsetCheckpoints]:
 
 
 def found(files: MemoryFiles) -> dict[str, dict[tuple[str, int], int]]:
-    """What a power failure leaves."""
+    """The files after a power failure."""
     files.power_loss()
     return {file: decode_offsets(files.bytes_of(f"d/{file}"), file) for file in FILES}
 
@@ -73,7 +73,7 @@ def test_v15_a_job_in_progress_does_not_restore_cleared_lines() -> None:
 
 
 def test_v15_a_checkpoint_under_way_does_not_restore_a_cleared_line() -> None:
-    """It is made in steps, and a log can go and come again between two of them."""
+    """It is made in steps, and a log can be deleted and recreated between two of them."""
     files = MemoryFiles()
     files.make_directory("d")
     checkpoints = opened(files)
@@ -101,7 +101,7 @@ def test_v15_lines_only_in_a_job_in_progress_are_cleared() -> None:
 
 @pytest.mark.parametrize("is_synced", [False, True])
 def test_v15_lines_that_a_power_loss_may_restore_are_cleared(is_synced: bool) -> None:
-    """Files that were replaced count as gone once the directory has been synced."""
+    """Replaced files count as gone once the directory has been synced."""
     files, checkpoints = with_lines()
     checkpoints.forget(OLD)
     job = checkpoints.job()
@@ -146,7 +146,7 @@ def test_the_cleaner_checkpoint_exists_from_the_first_compaction() -> None:
 
 
 def test_v15_a_job_in_progress_stores_no_point_above_a_truncation() -> None:
-    """Though the stored point is below the cut: recovery would take the log's end for damage."""
+    """Although the stored point is below the truncation: recovery would report corruption."""
     files, checkpoints = with_lines()
     checkpoints.recovery_points[OLD] = 100
     job = checkpoints.job()
@@ -158,7 +158,7 @@ def test_v15_a_job_in_progress_stores_no_point_above_a_truncation() -> None:
 
 
 def test_v15_a_job_in_steps_stores_no_point_above_a_truncation() -> None:
-    """The points are taken over log by log, and a cut can come between two of them."""
+    """The points are read log by log, and a truncation can happen between two of them."""
     files, checkpoints = with_lines()
     checkpoints.recovery_points[OLD] = 100
     checkpoints.lower({OLD: 50})

@@ -119,7 +119,7 @@ def test_q4_a_file_that_kafka_wrote_is_read(raw: bytes, expected: QuorumStateDat
 
 @pytest.mark.parametrize("state", STATES)
 def test_q4_kafka_reads_what_we_wrote(jvm: Driver, tmp_path: Path, state: QuorumStateData) -> None:
-    """Further keys are no obstacle, and the directory of a vote is read in either version."""
+    """Unknown keys are ignored, and the directory id of a vote is read in either version."""
     path = tmp_path / NAME
     path.write_bytes(encode(state))
     voted = state.voted or ReplicaKey(-1)

@@ -246,7 +246,7 @@ def test_an_incomplete_index_is_rebuilt() -> None:
 
 @pytest.mark.parametrize("damage", ["a hole", "a length", "the epoch"])
 def test_valid_batches_after_corruption_are_reported(damage: str) -> None:
-    """They were never durable, so the log ends before them as Kafka's does; but not in silence."""
+    """They were never durable, so the log ends before them as in Kafka; but they are reported."""
     files = memory()
     disk = new_disk(files)
     log, _ = opened(disk)
@@ -282,7 +282,7 @@ def test_records_that_look_like_batches_are_not_reported() -> None:
 
 
 def test_the_search_for_valid_batches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a large batch full of headers would cost the square of its size."""
+    """Otherwise a large batch full of headers would take quadratic time."""
     monkeypatch.setattr("kraftlog.storage.salvage._BUDGET_BYTES", 1000)
     files = memory()
     disk = new_disk(files)
@@ -301,7 +301,7 @@ def test_the_search_for_valid_batches_is_bounded(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_batch_outside_its_segments_range_is_corruption() -> None:
-    """An index could not name it; it is no damage, so nothing is cut off."""
+    """An index cannot represent it; it is no corruption, so nothing is truncated."""
     files = memory()
     disk = new_disk(files)
     log, _ = opened(disk, LogConfig())
@@ -318,7 +318,7 @@ def test_a_batch_outside_its_segments_range_is_corruption() -> None:
 
 
 def test_a_batch_of_an_older_epoch_is_truncated() -> None:
-    """A truncation that never reached the disk, while what was appended after it did."""
+    """The truncation never reached the disk, but later appends did."""
     files = memory()
     log, _ = opened(new_disk(files))
     put(log, batch(0, epoch=1), batch(1, epoch=1), batch(2, epoch=1))
@@ -343,7 +343,7 @@ def test_a_batch_with_decreasing_offsets_is_truncated() -> None:
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0"])
 def test_an_invalid_control_batch_is_truncated(key: bytes | None) -> None:
-    """Its checksum is right: whoever wrote it wrote it so."""
+    """Its checksum is right, so it was written like this."""
     files = memory()
     log, _ = opened(new_disk(files))
     put(log, batch(0))
@@ -357,7 +357,7 @@ def test_an_invalid_control_batch_is_truncated(key: bytes | None) -> None:
 
 
 def test_a_log_that_lost_all_records_continues_at_its_start() -> None:
-    """Records were deleted up to a point that the crash took away: they stay deleted."""
+    """Records were deleted up to an offset that the crash lost: they stay deleted."""
     files = memory()
     log, _ = opened(new_disk(files))
     fill(log, 3)
@@ -510,7 +510,7 @@ def test_v18_an_io_error_takes_the_disk_offline() -> None:
 
 
 def test_a_failed_sync_is_never_a_success() -> None:
-    """Linux drops the dirty mark of pages that it could not write: a second sync would lie."""
+    """Linux marks pages as clean that it could not write: a second sync would succeed."""
     m = ModelledLog()
     m.append([1, 2])
     m.flush()
@@ -528,7 +528,7 @@ def test_a_failed_sync_is_never_a_success() -> None:
 
 
 def test_the_model_detects_lost_records() -> None:
-    """The checker fails where it should."""
+    """The check fails where it should."""
     m = ModelledLog()
     m.append([1, 2])
     m.flush()
