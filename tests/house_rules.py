@@ -38,6 +38,39 @@ UNUSED: dict[str, str] = {
     "src/kraftlog/wire/messages/principal.py:*": "read where requests are forwarded, not yet built",
 }
 
+#: Former names of ours for what has a name in Kafka, Raft or Python.
+PRIVATE_WORDS = frozenset(
+    {
+        "anew",
+        "commitwait",
+        "coordinating",
+        "desk",
+        "errands",
+        "frail",
+        "gathered",
+        "governing",
+        "occasion",
+        "openings",
+        "ownrecord",
+        "passedon",
+        "patience_ms",
+        "peeranswered",
+        "peersilent",
+        "peerunaware",
+        "peervanished",
+        "quorumhands",
+        "saying",
+        "setothersaside",
+        "snapping",
+        "stirred",
+        "talking",
+        "telling",
+        "topicpieces",
+        "upkeep",
+        "whoever",
+    }
+)
+
 WORKPLACE = re.compile(
     r"\bissues? #\d|\b(?:this|my|next|last|previous|earlier) (?:agent )?session\b|\bthe brief\b"
     r"|\bsub-?agents?\b|\b(?:other|another) helpers?\b"
@@ -165,6 +198,21 @@ def _slots(tree: ast.Module, name: str) -> set[str]:
     [body] = [n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name]
     [found] = [n.value for n in body if ast.unparse(n).startswith("__slots__")]  # type: ignore[attr-defined]  # an assignment
     return set(ast.literal_eval(found))
+
+
+def private_words(files: dict[str, str]) -> Iterator[str]:
+    """Names of modules, classes, functions and parameters that an outsider has to look up."""
+    for path, tree in _parsed(files, "src/"):
+        names = {os.path.basename(path).removesuffix(".py")}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                names.add(node.name)
+            elif isinstance(node, ast.arg):
+                names.add(node.arg)
+        for name in sorted(names):
+            words = {name.lower(), *name.lower().split("_")}
+            if words & PRIVATE_WORDS:
+                yield f"{path}: {name}"
 
 
 def bare_waivers(files: dict[str, str]) -> Iterator[str]:

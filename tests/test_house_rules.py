@@ -84,6 +84,12 @@ def test_a_partition_changes_by_its_methods_alone(files: dict[str, str]) -> None
     ]
 
 
+def test_names_are_the_fields_own(files: dict[str, str]) -> None:
+    assert list(house_rules.private_words(files)) == []
+    bad = {"src/kraftlog/upkeep.py": "class PassedOn: pass\ndef f(errands): governing = 1\n"}
+    assert len(list(house_rules.private_words(bad))) == 3
+
+
 @pytest.mark.parametrize(
     "bare",
     [

@@ -131,10 +131,10 @@ class FetchSession:
 
     def sent(self, responses: Iterable[FetchableTopicResponse]) -> None:
         """The reader is about to hear this; what had data is served last the next time."""
-        for _ in self.telling(responses):
+        for _ in self.sent_in_steps(responses):
             pass
 
-    def telling(self, responses: Iterable[FetchableTopicResponse]) -> Iterator[int]:
+    def sent_in_steps(self, responses: Iterable[FetchableTopicResponse]) -> Iterator[int]:
         """The same in steps; yields what each has cost."""
         for topic in responses:
             key = self._key(topic.topic, topic.topic_id)

@@ -163,7 +163,7 @@ class LargeFetch(DelayedFetch):
             )
         response = self._response_in(session)
         if session is not None:
-            yield from session.telling(response.responses)
+            yield from session.sent_in_steps(response.responses)
         self._count()
         yield from self.slot.respond_in_steps(response, len(self.sizes) + 1)
 
