@@ -44,7 +44,7 @@ def encode_record(
     value: bytes | None,
     headers: Sequence[Header] = (),
 ) -> bytes:
-    """One record as it lies in a batch, its length in front."""
+    """One record in its encoding within a batch, with its length in front."""
     parts = [b"\0", encode_varint(timestamp_delta), encode_varint(offset_delta)]
     parts += (NULL_LENGTH,) if key is None else (encode_varint(len(key)), key)
     parts += (NULL_LENGTH,) if value is None else (encode_varint(len(value)), value)

@@ -26,7 +26,7 @@ MAGICS = (b"", b"\x1f\x8b\x08", b"", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd")
 
 
 def can_hold(codec: int, size: int, count: int) -> bool:
-    """Whether `size` bytes, packed by a known codec, can be so many records."""
+    """Whether `size` bytes, compressed by a known codec, can contain this many records."""
     return count <= MOST_RECORDS and count * MIN_RECORD_SIZE <= size * EXPANSION[codec]
 
 

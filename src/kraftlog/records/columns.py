@@ -251,7 +251,7 @@ def _take_headers(cursor: _Cursor, columns: RecordColumns) -> None:
 
 
 def _take_header(payload: bytes, position: int, found: Numbers, place: int) -> int:
-    """One header by itself; the position behind it."""
+    """Decode one header; return it and the position after it."""
     try:
         name_length, name_start = decode_varint(payload, position, max_bits=32)
         if name_length < 0:

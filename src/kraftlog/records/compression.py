@@ -181,7 +181,7 @@ def _snappy_xerial(data: bytes) -> bytes:
 
 
 def _unsnappy(data: Buffer, max_size: int) -> bytes:
-    """Blocks behind xerial's header, or else one raw block."""
+    """Blocks after xerial's header, or else one raw block."""
     view = memoryview(data)
     if view[:8] != _XERIAL_MAGIC:
         return _unsnappy_block(view, max_size, max_size)
@@ -257,7 +257,7 @@ def _unpack_frame(codec: int, module: Any, data: Buffer, bound: int, max_size: i
 def _unpack_into(
     codec: int, module: Any, data: Buffer, buffer: bytearray, bound: int
 ) -> tuple[bytes, bool]:
-    """What fits into the buffer, and whether that is all."""
+    """Decompress into the buffer; return what fits, and whether that is all."""
     try:
         size = module.decompress_into(data, buffer)
     except _cramjam(codec).DecompressionError as error:
@@ -342,7 +342,7 @@ def zstd_bound(data: Buffer) -> int:
 
 
 def _zstd_header_rest(descriptor: int) -> int:
-    """Bytes of window, dictionary id and content size behind the descriptor."""
+    """The size of the window, dictionary id and content size after the descriptor."""
     single_segment = descriptor >> 5 & 1
     content_size = (single_segment, 2, 4, 8)[descriptor >> 6]
     return (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3] + content_size

@@ -47,7 +47,7 @@ def encode_control_key(control_type: int) -> bytes:
 
 
 def decode_control_key(key: bytes | None) -> int:
-    """The type. Later versions may add fields behind it, so a rest is no error."""
+    """The type. Later versions may add fields after it, so more bytes are no error."""
     if key is None or len(key) < _KEY.size:
         raise CorruptBatchError(f"{key!r} is no key of a control record")
     version, control_type = _KEY.unpack_from(key)

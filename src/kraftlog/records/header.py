@@ -107,7 +107,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def read_checked_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header of a batch that lies whole at `position`, once its numbers make sense."""
+    """The header of the batch at `position`, which must be complete and valid."""
     available = len(buffer) - position
     if available < HEADER_SIZE:
         raise CorruptBatchError(f"{available} bytes can't hold a batch", position=position)

@@ -144,7 +144,7 @@ def checking_records(
     *,
     max_size: int = MAX_RECORDS_SIZE,
 ) -> Generator[int, None, int]:
-    """The same in steps; yields what each has cost in microseconds."""
+    """The same in steps; yields the cost of each in microseconds."""
     rejected: list[tuple[int, str]] = []
     greatest = NO_TIMESTAMP
     earliest, latest = now_ms - rules.before_max_ms, now_ms + rules.after_max_ms

@@ -99,7 +99,7 @@ def _is_sound(fields: Fields, next_offset: int) -> bool:
 
 
 def _error(fields: Fields, position: int, next_offset: int) -> CorruptBatchError:
-    """Which rule the header breaks, said only once it is known to break one."""
+    """Which rule the header breaks; called only if it breaks one."""
     header = BatchHeader(*fields)
     try:
         check_header(header, position)

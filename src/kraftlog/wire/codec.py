@@ -65,10 +65,7 @@ def decode(cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | 
 def decode_request(
     cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | None = None
 ) -> M:
-    """As `decode`, but what lies behind the message is ignored.
-
-    Kafka does so, and librdkafka needs it: asking for all topics it leaves three bytes too many.
-    """
+    """As `decode`, but bytes after the message are ignored."""
     return _decode(cls, version, buffer, pos, end, reader(cls, version), False, whole=False)
 
 
@@ -128,7 +125,7 @@ def _stepwise_writer(
 def decode_part(
     cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | None = None
 ) -> tuple[M, int]:
-    """The message at the beginning of `buffer[pos:end]`, and the position behind it."""
+    """The message at the start of `buffer[pos:end]`, and the position after it."""
     stop = len(buffer) if end is None else end
     source: Any = buffer if type(buffer) is bytes else bytes(memoryview(buffer)[:stop])
     try:

@@ -30,7 +30,7 @@ def read_slowly(
     end: int | None = None,
     keep_tags: bool = False,
 ) -> tuple[Message, int]:
-    """The message at `pos` and the position behind it, or a ProtocolError that says where."""
+    """The message at `pos` and the position after it, or a ProtocolError with the position."""
     cursor = Cursor(VersionedSchema(cls, version, keep_tags), memoryview(buffer)[:end], pos)
     message = cursor.struct(cls, "")
     return message, cursor.pos

@@ -28,7 +28,7 @@ _LENGTH_AND_CORRELATION = struct.Struct(">ii")
 
 
 class RequestHead(Value):
-    """What stands in front of a request. `body` is where the request itself begins."""
+    """The header of a request; `body` is the position of the request itself."""
 
     api_key: int
     version: int

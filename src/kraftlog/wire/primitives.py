@@ -102,7 +102,7 @@ def rest_of_text_length(buf: Any, pos: int, first: int) -> tuple[int, int]:
 
 
 def skip_tags(buf: Any, pos: int, end: int, count: int) -> int:
-    """Step over `count` tagged fields that nobody asked for."""
+    """Skip `count` unknown tagged fields."""
     return each_tag(buf, pos, end, count, None)
 
 

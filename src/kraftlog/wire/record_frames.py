@@ -149,7 +149,7 @@ def metadata_type(cls: type[Message]) -> int:
 
 
 def encode_metadata(record: Message, version: int) -> bytes:
-    """A metadata record in its frame: what a log stores as the value of a record."""
+    """A metadata record with its frame, as stored in the value of a log record."""
     number = metadata_type(type(record))
     head = bytes((METADATA_FRAME_VERSION, number)) + uvarint(version)
     return head + encode(record, version)
@@ -273,7 +273,7 @@ TRANSACTION_LOG = CoordinatorLog(TRANSACTION_TYPES)
 
 
 def encode_versioned(message: Message, version: int) -> bytes:
-    """A version and the message: coordinators' values, and what consumers send each other."""
+    """The version and the message, of coordinators' values and the consumer protocol."""
     return struct.pack(">h", version) + encode(message, version)
 
 
@@ -284,7 +284,7 @@ def decode_versioned(cls: type[M], raw: Buffer) -> M:
 
 
 def decode_consumer_protocol(cls: type[M], raw: Buffer) -> M:
-    """As consumers read each other: of a later version, what our latest one knows of it."""
+    """As consumers decode it: of a later version, the fields of our latest one."""
     version = _int16(raw, 0, "version")
     if version < 0:
         _check_version(cls, version, 0)
@@ -310,7 +310,7 @@ def encode_control(kind: int, message: Message) -> tuple[bytes, bytes]:
 
 
 def decode_control(key: Buffer, value: Buffer) -> tuple[int, Message]:
-    """The type of a control record and what it says."""
+    """The type and the content of a control record."""
     kind = _int16(key, 2, "type")
     if kind not in CONTROL_TYPES:
         raise UnknownRecordError(f"no control record has type {kind}", field="type", position=2)

@@ -43,7 +43,7 @@ else:
 
 #: A version no message has: stands for "to the end" and "never".
 FOREVER = 0x7FFF
-#: Stands for "no default": whoever makes the message must give the field.
+#: Stands for "no default": the caller must set the field.
 _REQUIRED: Any = object()
 
 
@@ -245,5 +245,5 @@ class Message(Value, metaclass=MessageMeta):
 
 
 def blank(cls: type[Message]) -> Any:
-    """A struct whose fields are all at the values a reader puts in for what is absent."""
+    """A struct with the default values of absent fields."""
     return cls(**{field.name: field.default for field in cls._schema})

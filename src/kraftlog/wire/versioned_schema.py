@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class VersionedSchema:
-    """What version and flexibility make of a message: which fields, in which form."""
+    """The fields of a message in one version, with their encoding."""
 
     def __init__(
         self, cls: type[Message], version: int, keep_tags: bool = False, lenient: bool = False
@@ -31,7 +31,7 @@ class VersionedSchema:
         self.zero_copy = has_batches(cls)
 
     def plain(self, cls: type[Message]) -> list[Field]:
-        """The fields written one behind the other."""
+        """The fields in the order of their encoding."""
         return [f for f in cls._schema if f.in_version(self.version) and f.tag < 0]
 
     def tagged(self, cls: type[Message]) -> list[Field]:
@@ -45,7 +45,7 @@ class VersionedSchema:
         return self.flexible and field.flexible
 
     def smallest(self, field: Field) -> int:
-        """The fewest bytes that the field can take: what bounds the length of an array."""
+        """The minimum size of the field, which bounds the length of an array."""
         if field.is_array:
             return 1 if self.compact(field) else 4
         return self.smallest_item(field)
