@@ -194,7 +194,7 @@ def build_empty_batch(
     is_control: bool = False,
     has_log_append_time: bool = False,
 ) -> bytes:
-    """What compaction leaves of a batch whose records are all gone.
+    """An empty batch, which compaction leaves of a batch without records.
 
     It keeps the producer's last sequence, so that its next batch is still recognised.
     """

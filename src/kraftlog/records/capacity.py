@@ -1,4 +1,4 @@
-"""What the bytes of a batch can hold: bounds that tell a header which lies, without unpacking.
+"""Bounds of the records in a batch, which expose a wrong header without decompression.
 
 A record takes 7 bytes at least. A codec's bound is the most that its format can make of a byte:
 

@@ -1,4 +1,4 @@
-"""Control batches: what brokers tell each other inside a log, unseen by applications.
+"""Control batches: records for brokers and clients in a log, hidden from applications.
 
 A control record's key is (version, type). The values of LEADER_CHANGE and above are messages of
 the wire format and live with the other messages; only the end of a transaction has a plain one.

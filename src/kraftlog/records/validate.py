@@ -1,4 +1,4 @@
-"""What a broker asks of the records of a produce request, in Kafka's order and with its codes.
+"""Validates the records of a produce request, in Kafka's order and with its error codes.
 
 `check_produced` looks at the header and the checksum, which is all that the ordinary path needs:
 the records stay opaque. `check_records` opens the batch, which a compacted topic must do for its

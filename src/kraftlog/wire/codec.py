@@ -1,4 +1,4 @@
-"""Messages to bytes and back: the door of the wire package.
+"""Encodes and decodes messages: the interface of the wire package.
 
 Readers and writers are compiled when a message is first read or written in a version, and kept.
 """

@@ -1,4 +1,4 @@
-"""Reads a message the slow way, to say what is wrong with it.
+"""Reads a malformed message slowly, to find the field that is wrong.
 
 The compiled readers are fast because they do not keep track of where they are. When one gives up,
 the same bytes are read again here, field by field along the schema, and the first thing that does

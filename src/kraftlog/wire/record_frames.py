@@ -1,4 +1,4 @@
-"""Which record it is: what Kafka puts around the messages that are stored in logs.
+"""The frames of stored records: Kafka's type numbers and versions around messages in logs.
 
 Metadata records: frame version, type and version as unsigned varints, then the message.
 Records of `__consumer_offsets` and `__transaction_state`: the key is a type (int16) and a
