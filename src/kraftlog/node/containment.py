@@ -1,4 +1,4 @@
-"""What an exception of ours costs in serving a request: its client, and no other (decision 0013).
+"""Containment of internal errors: an exception costs its client alone (decision 0013).
 
 Wherever a handler stops, what it has half done is taken back, a part of the node at a time: a
 partition goes back to what is written, the groups of a partition are loaded from their log once
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
     class Routine(Protocol):
-        """What is due now and then; `postpone` has it tried again, not at once."""
+        """A periodic task; `postpone` schedules its retry."""
 
         def poll(self, now: Now) -> None: ...
         def postpone(self, now: Now) -> None: ...
@@ -38,7 +38,7 @@ LOG_AGAIN_MS = 60_000
 def contain(
     node: Node, slot: PendingResponse, error: Exception, request: Any = None
 ) -> InternalError:
-    """Take back what a request has half done. Raises `error` again where that is not possible."""
+    """Undo a half-done request; raises `error` again where that is not possible."""
     _check_whole(node, error)
     slot.abandon()
     assert slot.api is not None, "it is known what is served"
@@ -52,20 +52,22 @@ def contain(
 
 
 def contain_repeated(node: Node, partition: Partition, error: Exception) -> InternalError:
-    """The same for a request that was served by a template, about one partition."""
+    """The same for a Produce request to one partition that a template served."""
     _check_whole(node, error)
     node.replica_manager.take_back((partition,))
     return InternalError("serving a request by its template", error)
 
 
 def fail(node: Node, slot: PendingResponse, error: Exception) -> None:
-    """What waited for its time, or to be looked at again, costs its client when it stops so."""
+    """Close the connection of a delayed request that raised."""
     slot.connection.fail(contain(node, slot, error))
 
 
 class Attempts:
-    """Steps of the node itself, which nobody has asked for: a mistake in one is logged, and the
-    next is another try. One that stops the quorum half way ends the node here, too."""
+    """Runs periodic tasks of the node: an exception is logged and the task retried later.
+
+    One that stops a step of the quorum half-way ends the node.
+    """
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -73,7 +75,7 @@ class Attempts:
         self._logged: dict[tuple[str, type], tuple[int, int]] = {}
 
     def attempt(self, what: str, step: Callable[..., Any], *arguments: Any) -> bool:
-        """Take a step; whether it came to its end."""
+        """Run a step; returns whether it completed."""
         before = _steps_under_way(self._node)
         try:
             step(*arguments)
@@ -100,7 +102,7 @@ class Attempts:
 
 
 def _steps_under_way(node: Node) -> tuple[int, int]:
-    """Of what must not stop half way: of the quorum's core, and of proposing a decision."""
+    """The steps under way in the raft core, and in proposing a decision."""
     return node.quorum.steps, 0 if node.active_controller is None else node.active_controller.steps
 
 
@@ -110,7 +112,7 @@ def _check_whole(node: Node, error: Exception) -> None:
 
 
 def _partitions_of(node: Node, request: Any) -> list[Partition]:
-    """The partitions here that a Produce request names."""
+    """The local partitions that a Produce request names."""
     found = []
     for topic in request.topic_data:
         topic_id = node.image.topic_ids.get(topic.name, topic.topic_id)

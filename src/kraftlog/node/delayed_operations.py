@@ -1,4 +1,4 @@
-"""`DelayedOperations`: requests that wait for something, and until when."""
+"""`DelayedOperations`: requests that wait, each with a deadline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
     class DelayedOperation(Protocol):
-        """Waits for something that may come before its time is over: then it is `done`."""
+        """A request that waits: `done` before its deadline, or expired at it."""
 
         @property
         def slot(self) -> Any: ...
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
         def expire(self, now: Now) -> None: ...
 
 
-#: So many waiting requests are not worth looking through for those that are done.
+#: Fewer operations are not searched for those that are done.
 WAITING_UNTIDIED = 1024
 
 
 class DelayedOperations:
-    """`fail(slot, error)` is what it costs whoever waits when `expire` goes wrong."""
+    """Calls `fail(slot, error)` for an operation whose `expire` raises."""
 
     def __init__(self, fail: Callable[[Any, Exception], None]) -> None:
         self._fail = fail
-        #: Deadline, number, what waits.
+        #: Deadline, sequence number, operation.
         self._waiting: list[tuple[int, int, DelayedOperation]] = []
         self._numbers = 0
         self._tidy_at = WAITING_UNTIDIED
@@ -40,9 +40,9 @@ class DelayedOperations:
         return len(self._waiting)
 
     def add(self, operation: DelayedOperation, deadline_ms: int) -> None:
-        """Have `operation.expire` called then, unless it is done before."""
+        """Call `operation.expire` at the deadline, unless it is done before."""
         if len(self._waiting) >= self._tidy_at:
-            # Those that are done lie about until their time comes, which may be weeks.
+            # Operations that are done stay until their deadline, which may be weeks ahead.
             self._waiting = [entry for entry in self._waiting if not entry[2].done]
             heapify(self._waiting)
             self._tidy_at = max(2 * len(self._waiting), WAITING_UNTIDIED)
@@ -50,7 +50,7 @@ class DelayedOperations:
         heappush(self._waiting, (deadline_ms, self._numbers, operation))
 
     def poll(self, now: Now) -> None:
-        """Those whose time is over hear of it."""
+        """Expire the operations whose deadline has passed."""
         while self._waiting and self._waiting[0][0] <= now.monotonic_ms:
             operation = heappop(self._waiting)[2]
             try:
@@ -59,7 +59,7 @@ class DelayedOperations:
                 self._fail(operation.slot, error)
 
     def deadline(self) -> int | None:
-        """When the first of them has waited for long enough, in monotonic milliseconds."""
+        """The next deadline, in monotonic milliseconds."""
         waiting = self._waiting
         while waiting and waiting[0][2].done:
             heappop(waiting)

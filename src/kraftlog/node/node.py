@@ -1,11 +1,11 @@
 """`Node`: requests in, effects out. Pure; the server and the simulator are its hosts.
 
-Two doors. Control traffic comes in by `handle` and leaves as effects. Requests come in by `frame`
-or `request`; what they do to partitions, its `replica_manager` has for the host.
+Control traffic enters by `handle` and leaves as effects. Requests enter by `frame` or `request`;
+the `replica_manager` holds what they append to partitions until the host writes it.
 
-Its parts are cores: the quorum of the metadata (`quorum`), what governs the cluster while this
-node leads that quorum, the replicas and the coordinators. What the cluster is, `image` says, and
-only replayed records change it: who follows it is in the list of the `metadata_loader`.
+A node connects cores: the metadata quorum (`quorum`), the active controller, the replicas and the
+coordinators. `image` describes the cluster; only replayed records change it, and the publishers of
+the `metadata_loader` act on each change.
 """
 
 from __future__ import annotations
@@ -67,29 +67,29 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.schema import Message
 
-#: A request of more bytes is read step by step: it may have thousands of items.
+#: A larger request is decoded in steps: it may have thousands of items.
 LARGE_REQUEST = 8 << 10
 JOINING = "sending a registration or heartbeat of the broker"
-#: What comes a thousand times as often as anything else, and mostly changes nothing but logs.
+#: The APIs of the data path: by far the most requests, and they change little but logs.
 _DATA = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
 
 
 class Node:
-    """The whole of a broker that decides. Its parts are the cores; this only connects them."""
+    """Connects the cores of a broker, a controller, or both."""
 
     def __init__(
         self, config: NodeConfig, logs: LogReader, metadata: RecoveredMetadata, now: Now
     ) -> None:
         self.config = config
         self.logs = logs
-        #: When the turn began that is under way.
+        #: When the current turn began.
         self.now = now
-        #: Whether something has come or been done since the host took this back that may have
-        #: changed what is due, or when. Data alone does not, unless somebody has to wait.
+        #: Whether something has happened since the last poll that may change what is due. Data
+        #: alone does not, unless a request has to wait.
         self.needs_poll = True
         self.counts = Counts()
         self.metadata_loader = MetadataLoader()
-        #: What stands for this broker's settings now.
+        #: The settings in force, with those that were changed at run time.
         self.config_layers = DynamicConfig(
             self.metadata_loader, config.node_id, config.settings.texts
         ).layers
@@ -104,7 +104,7 @@ class Node:
             partial(fail, self),
         )
         self.delayed_operations = DelayedOperations(partial(fail, self))
-        #: The most that one answer carries, whatever was asked for.
+        #: Upper bound of a fetch response, whatever the client asks for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(
             config.settings.max_incremental_fetch_session_cache_slots, config.rng
@@ -136,7 +136,7 @@ class Node:
         self.quorum.start(now)
 
     def _add_publishers(self) -> None:
-        """Who follows the image, in the order in which they hear of a change."""
+        """The listeners to changes of the image, in the order in which they are called."""
         publishers = self.metadata_loader.publishers
         publishers += [self.encoded_topics, self.topic_configs]
         if self.active_controller is not None:
@@ -155,20 +155,22 @@ class Node:
 
     @property
     def image(self) -> Image:
-        """The cluster, as the records say it that were replayed so far."""
+        """The cluster as of the last replayed record."""
         return self.metadata_loader.image
 
     @property
     def cluster_id(self) -> str | None:
-        """To which cluster this node belongs; None until its directory or the log says it (Q29)."""
+        """The cluster id; None until the log directory or the metadata log has it (Q29)."""
         return self.quorum.core.cluster_id
 
     def broker_epoch(self) -> int:
         return -1 if self.broker_lifecycle is None else self.broker_lifecycle.epoch
 
     def endpoints_of(self, voter: Voter) -> Sequence[Endpoint | BrokerAddress]:
-        """Where a voter is reached. Of itself a node knows better than the log: its port may have
-        been any that was free; of others where settings name them."""
+        """The endpoints of a voter: from the settings if they name it, else from the log.
+
+        This node's own come from its listeners, whose ports may have been chosen at start.
+        """
         if voter.key.id == self.config.node_id and self.config.controller_addresses:
             return self.config.controller_addresses
         named = self.named_voters.get(voter.key.id)
@@ -177,11 +179,11 @@ class Node:
     # The control door ----------------------------------------------------------------------------
 
     def replay(self, records: Iterable[Message], last_offset: int) -> None:
-        """Committed records, at once."""
+        """Replay committed records in one go."""
         result_of(self.replaying(list(records), last_offset))
 
     def replaying(self, records: Sequence[Message], last_offset: int) -> Generator[int, None, None]:
-        """Committed records: the image follows, and the partitions follow the image."""
+        """Replay committed records in steps: the image changes, and its publishers act on it."""
         began_ns = self.config.stopwatch_ns()
         if self.active_controller is not None:
             yield from self.active_controller.replaying(records, last_offset)
@@ -190,14 +192,14 @@ class Node:
         self.quorum.times.applying.add(took_ms, self.now.monotonic_ms)
 
     def reload(self, records: Iterable[Message], last_offset: int) -> None:  # noqa: ARG002 - see StateMachine
-        """A snapshot has taken the place of everything that was replayed before."""
+        """Replace the image by a snapshot."""
         records = list(records)
         if self.active_controller is not None:
             self.active_controller.controller.installed(records)
         self.metadata_loader.reload(records)
 
     def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
-        """The quorum has another leader, or none (-1)."""
+        """The quorum has a new leader, or none (-1)."""
         if self.active_controller is not None:
             self.active_controller.end(self.now)
         if leader_id >= 0:
@@ -206,7 +208,7 @@ class Node:
             self._poll_soon()
 
     def leads(self, epoch: int, now: Now) -> None:
-        """This node leads the quorum and has replayed all there was before: it governs now."""
+        """This node leads the quorum and has replayed the log: its controller becomes active."""
         if self.active_controller is not None:
             self.counts.activations += 1
             # An earlier life of this broker is over, and need not be waited for.
@@ -221,8 +223,8 @@ class Node:
                 part.soon()
 
     def _contact_new_leader(self, now: Now) -> None:
-        """First of all that this broker is there: it may have been fenced while nobody led, and
-        what others want of it would be refused."""
+        """Send the broker's heartbeat before forwarded requests: it may have been fenced while
+        there was no leader, and those would be refused."""
         self.controller_channel.give_up(now)
         self._poll_soon()
         if self.broker_lifecycle is not None:
@@ -230,7 +232,7 @@ class Node:
         self.controller_channel.try_again(now)
 
     def handle(self, message: Any, now: Now) -> None:
-        """What came of an effect."""
+        """Take the outcome of an effect."""
         self.now = now
         self.needs_poll = True
         if isinstance(message, LogOpened | LogStartMoved | LogStartNotStored | LogFailed):
@@ -247,7 +249,7 @@ class Node:
 
     @property
     def is_ready(self) -> bool:
-        """Whether clients may come: a broker is let in, and knows it from the log itself.
+        """Whether clients may connect: the broker is unfenced, and has replayed that it is.
 
         Before that its answers would name no broker, and some clients do not ask again for long.
         """
@@ -255,7 +257,7 @@ class Node:
         return lifecycle is None or lifecycle.is_let_in
 
     def shut_down(self, now: Now) -> None:
-        """Begin to leave: what this node leads is handed over where there is somebody to take it.
+        """Begin a controlled shutdown: leadership moves to other nodes where there are any.
 
         A broker that is alone and governs itself has nobody to wait for; to controllers elsewhere
         it says goodbye, or its next life would have to wait until this one is given up.
@@ -269,7 +271,7 @@ class Node:
 
     @property
     def has_left(self) -> bool:
-        """Whether nobody is left to be told anything."""
+        """Whether the shutdown is complete: nothing waits for a response any more."""
         lifecycle = self.broker_lifecycle
         left = lifecycle is None or lifecycle.has_left or not lifecycle.wants_to_leave
         return left and not self.quorum.is_taking_leave
@@ -280,7 +282,7 @@ class Node:
 
     @property
     def has_work(self) -> bool:
-        """Whether the host has something to carry out or to write."""
+        """Whether the host has effects to carry out or appends to write."""
         return bool(self._effects or self.replica_manager.turn or self.quorum.proposal_batch)
 
     def take_effects(self) -> list[Any]:
@@ -308,15 +310,15 @@ class Node:
         self.delayed_operations.poll(now)
 
     def snap_if_due(self, now: Now, snapshot_policy: SnapshotPolicy) -> None:
-        """A transaction that is open is in no snapshot, so it is waited for, and so is a batch of
-        which a part was replayed; and who has just started has first of all to catch up."""
+        """Take a snapshot if one is due: never during a metadata transaction or a half-replayed
+        batch, nor before this node has caught up after a start."""
         if self.image.transaction or self.quorum.is_applying or self.quorum.is_catching_up:
             return
         if self.quorum.snapshotter.is_due(now, snapshot_policy):
             self.quorum.snapshotter.take(self.image.records(), self.quorum.applied, now)
 
     def deadline(self) -> int | None:
-        """When `poll` has something to do, in monotonic milliseconds."""
+        """When `poll` is due next, in monotonic milliseconds."""
         due = []
         for part in (
             self.delayed_operations,
@@ -336,14 +338,14 @@ class Node:
         self.wait(operation, self.now.monotonic_ms + timeout_ms)
 
     def wait(self, operation: DelayedOperation, deadline_ms: int) -> None:
-        """Have `operation.expire` called then, unless it is done before."""
+        """Call `operation.expire` at the deadline, unless it is done before."""
         self.needs_poll = True
         self.delayed_operations.add(operation, deadline_ms)
 
     # The data door -------------------------------------------------------------------------------
 
     def frame(self, slot: PendingResponse, buffer: Buffer, pos: int, end: int, now: Now) -> None:
-        """A request as bytes. Raises ProtocolError when it is none that we serve.
+        """Serve a request as bytes. Raises ProtocolError when it is malformed or not served.
 
         A giant frame has a buffer to itself: whoever hands it over does not touch that again.
         """
@@ -388,7 +390,7 @@ class Node:
     def request(
         self, slot: PendingResponse, api_key: int, version: int, request: Message, now: Now
     ) -> None:
-        """A request as an object, as the simulator sends them."""
+        """Serve a decoded request, as the simulator sends it."""
         self.needs_poll = True
         slot.api = APIS[api_key]
         slot.version = version

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from kraftlog.wire.apis import Api
     from kraftlog.wire.schema import Message
 
-#: A response with no more items is written at once.
+#: A response with at most this many items is encoded at once.
 FEW_ITEMS = 100
-#: What it costs to write one, in microseconds; so many become a piece that is not joined again.
+#: Cost of encoding an item, in microseconds; number of pieces that are joined at once.
 AN_ITEM_COSTS, JOINED_AT_ONCE = 2, 1000
 
 _arrays: dict[type[Message], Sequence[tuple[str, bool]]] = {}
 
 
 def items_of(message: Any, most: int = FEW_ITEMS) -> int:
-    """How many structs a message holds; counted no further than to one more than `most`."""
+    """The number of structs in a message, counted up to `most` + 1."""
     count = 0
     for name, has_more in _arrays_of(type(message)):
         found = getattr(message, name) or ()
@@ -44,7 +44,7 @@ def items_of(message: Any, most: int = FEW_ITEMS) -> int:
 
 
 def _arrays_of(cls: type[Message]) -> Sequence[tuple[str, bool]]:
-    """The fields that are arrays of structs, and whether these have such fields, too."""
+    """The fields that are arrays of structs, and whether those structs have such fields."""
     found = _arrays.get(cls)
     if found is None:
         found = _arrays[cls] = [
@@ -56,7 +56,7 @@ def _arrays_of(cls: type[Message]) -> Sequence[tuple[str, bool]]:
 
 
 class PendingResponse:
-    """Empty until `pieces` is set: the bytes and file slices of the answer, or none at all."""
+    """Pending until `pieces` is set: the bytes and file slices of the response."""
 
     __slots__ = (
         "api",
@@ -72,25 +72,25 @@ class PendingResponse:
         "waits",
     )
 
-    #: How many answers it stands for.
+    #: The number of responses that this object stands for.
     count = 1
 
     def __init__(self, connection: Any) -> None:
-        #: The host's connection; opaque to everybody else.
+        #: The host's connection, opaque to the node.
         self.connection = connection
         self.api: Api | None = None
-        #: When the turn began in which the request came.
+        #: When the turn of the request began.
         self.asked_ms = 0
         self.version = 0
         self.correlation_id = 0
         self.client_id: str | None = None
-        #: The bytes of the request, as far as the connection counts them.
+        #: Size of the request as the connection counts it.
         self.size = 0
         self.pieces: list[Any] | None = None
-        #: How many partitions the answer still waits for, and the answer.
+        #: The number of partitions that the response waits for, and the response.
         self.waits = 0
         self.response: Any = None
-        #: What goes on for this slot and has no sense once nobody is there to be answered.
+        #: Work for this response that is cancelled when the connection closes.
         self.waiter: Cancellable | None = None
 
     def respond(self, response: Any) -> None:
@@ -137,12 +137,12 @@ class PendingResponse:
         self.connection.fail(InternalError(what, error))
 
     def abandon(self) -> None:
-        """The connection is gone."""
+        """The connection is closed: cancel the work for it."""
         waiter, self.waiter = self.waiter, None
         if waiter is not None:
             waiter.cancel()
 
     def respond_nothing(self) -> None:
-        """A request that is not answered (Produce with acks 0) leaves no trace in the order."""
+        """Complete a request without response (Produce with acks=0)."""
         self.pieces = []
         self.connection.ready(self)

@@ -1,4 +1,4 @@
-"""How long requests take, from the turn that read them until the answer is handed to the socket.
+"""Request latency: from the turn that read a request until its response is sent.
 
 Most are answered in the turn in which they came, within half a millisecond. Those are not noted at
 all: they are the ones that were counted (`Counts.requests`) and are in no bucket here. So serving
@@ -27,7 +27,7 @@ def bucket_of(ms: int) -> int:
 
 
 def most_of(bucket: int) -> int:
-    """The longest time that counts in a bucket."""
+    """The upper bound of a bucket."""
     if bucket < EXACT:
         return bucket
     shift = (bucket >> 3) - 1
@@ -58,7 +58,7 @@ class RequestLatency:
         self.quick_ms = -1 if took_ms else began_ms
 
     def answered(self, slot: Any) -> None:
-        """Of a slot that the host has given its moment (`asked_ms`)."""
+        """Count a response by its `asked_ms`."""
         if slot.api is not None:
             self.add(slot.api.key, self._ends_ms - slot.asked_ms, slot.count)
 
@@ -97,7 +97,7 @@ class RequestLatency:
 
 
 def quantile(buckets: list[int], share: float) -> float:
-    """The time that this share of them did not exceed; NaN where there are none."""
+    """The percentile for this share; NaN without requests."""
     left = share * sum(buckets)
     if not left:
         return float("nan")

@@ -1,4 +1,4 @@
-"""Work that takes long: it goes on a slice a turn, and others are served in between.
+"""Long work in slices: one per turn, with other clients served in between.
 
 A handler that may have much to do returns a generator. Between two `yield`s it does a bounded
 piece of work, and it yields what that has cost, in units of about a microsecond. Costs are counted,
@@ -33,17 +33,16 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Buffer
 
-#: What all the sliced work of one turn may cost together.
+#: Budget of all sliced work in a turn.
 A_TURN = 2_000
-#: What one piece of it may cost before the next has its share.
+#: Share of one piece of work before the next has its turn.
 A_SHARE = 500
-#: A frame of more bytes has a buffer to itself, which nobody uses again.
+#: A larger frame has a buffer of its own that is not reused.
 GIANT_FRAME = 2 << 20
 
 
 class Work:
-    """Work that is not done yet, and goes on for nobody in particular: a mistake in it ends the
-    node."""
+    """Unfinished work of the node itself: an exception in it ends the node."""
 
     __slots__ = ("done", "is_cancelled", "steps")
 
@@ -53,12 +52,12 @@ class Work:
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """What its generator holds, such as open files, goes with it."""
+        """Drop the generator, which closes the files that it holds."""
         self.is_cancelled = True
         self.steps = iter(())
 
     def advance(self, budget: int) -> int:
-        """Work until the budget is used up or the work is done; the cost."""
+        """Run until the budget is used up or the work is done; returns the cost."""
         spent = 0
         try:
             while spent < budget:
@@ -69,19 +68,19 @@ class Work:
 
 
 class SlicedRequest(Work):
-    """A request that is not done yet. Its slot cancels it when the connection is gone."""
+    """An unfinished request; its pending response cancels it when the connection closes."""
 
     __slots__ = ("request", "slot")
 
     def __init__(self, slot: PendingResponse, steps: Iterator[int], request: Any = None) -> None:
         super().__init__(steps)
         self.slot = slot
-        #: What `contain` has to know of it.
+        #: The request, for `contain`.
         self.request = request
 
 
 class Slices:
-    """What a turn spends on work that takes long, be it the node's own or clients' requests.
+    """The budget of a turn for long work, of the node itself and of requests.
 
     Both get their shares of one budget in turn, one step at least. `has_work`: the next turn goes
     on, whether anything comes or not.
@@ -97,13 +96,13 @@ class Slices:
         return bool(self._own or self._waiting)
 
     def limit(self, a_turn: int) -> None:
-        """What the work of a turn may cost together."""
+        """The budget of a turn."""
         self.a_turn = self._left = a_turn
         self.a_share = min(a_turn, A_SHARE)
 
     def begin(self, steps: Iterator[int]) -> Work:
-        """Begin what the node itself has to do. What is done within a share is done at once,
-        whatever is left of the turn: nobody waits for what is small."""
+        """Begin work of the node itself. What fits into one share is done at once, whatever is left
+        of the turn's budget."""
         work = Work(steps)
         is_alone = not self.has_work and self._left > self.a_share
         self._left -= work.advance(self._left if is_alone else self.a_share)
@@ -113,8 +112,10 @@ class Slices:
         return work
 
     def finish_turn(self) -> bool:
-        """Spend what is left of the turn's budget, but take at least one step of each kind; whether
-        anything was left undone."""
+        """Spend the rest of the turn's budget, at least a step of each kind.
+
+        Returns whether work is left.
+        """
         if not self.has_work:
             self._left = self.a_turn
             return False
@@ -143,21 +144,21 @@ class Slices:
             self._own.append(work)
 
     def _go_on_with_request(self) -> None:
-        """Of a node's requests; see below."""
+        """The sliced requests of a node; see below."""
 
     def _request_poll(self) -> None:
-        """There is something to do in the next turn."""
+        """Ask for a poll in the next turn."""
 
 
 class SlicedRequests(Slices):
-    """Those of a node."""
+    """The sliced work of a `Node`."""
 
     def __init__(self, node: Node) -> None:
         super().__init__()
         self._node = node
 
     def run(self, slot: PendingResponse, steps: Iterator[int], request: Any = None) -> None:
-        """Begin at once, as far as the turn's budget goes. Raises what the first slice raises.
+        """Begin a request within the turn's budget. Raises what its first slice raises.
 
         `request`: a Produce or Fetch, which is taken back if a later slice raises.
         """
@@ -204,14 +205,14 @@ class SlicedRequests(Slices):
 
 
 def kept_body(buffer: Buffer, pos: int, end: int) -> tuple[Buffer, int]:
-    """The body of a request for later turns, and where it begins: a giant one is not copied."""
+    """The body of a request kept for later turns, and its position; a giant one is not copied."""
     if end - pos > GIANT_FRAME and end == len(buffer):
         return buffer, pos
     return bytes(memoryview(buffer)[pos:end]), 0
 
 
 def read_and_serve(node: Node, slot: PendingResponse, body: Buffer, pos: int) -> Iterator[int]:
-    """A large request, from `pos` on: to read it takes more than one step as well."""
+    """Decode a large request in steps, then serve it."""
     api = slot.api
     assert api is not None, "it is known what is served"
     request = yield from decoding_request(api.request(), slot.version, body, pos)

@@ -1,4 +1,4 @@
-"""Topics that are made because they are needed: asked for by name, or by a coordinator."""
+"""Automatic topic creation: on first use by a client, or by a coordinator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BY_DEFAULT = -1
 def create_topics(
     node: Node, names: Collection[str], made: Callable[[dict[str, int], Now], None], now: Now
 ) -> None:
-    """Make topics as the settings say; `made` gets the codes of those that could not be made."""
+    """Create topics with the default settings; `made` gets the error codes of failures."""
     topics = [topic_of(node, name) for name in dict.fromkeys(names)]
 
     def on_done(response: Any, now: Now) -> None:
@@ -43,7 +43,7 @@ def create_topics(
 
 
 def _report_offsets_topic(node: Node, names: Collection[str], response: Any) -> None:
-    """Log why there are no group coordinators, which clients are not told."""
+    """Log why there are no group coordinators: clients get no reason."""
     if node.group_coordinators is None or OFFSETS_TOPIC not in names:
         return
     if response is None:
@@ -69,7 +69,7 @@ def _report_offsets_topic(node: Node, names: Collection[str], response: Any) -> 
 
 
 def _told_as(code: int) -> int:
-    """What an asker for metadata makes sense of: it asks again, or not."""
+    """The error code for a Metadata response, which decides whether the client retries."""
     if code in {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REPLICATION_FACTOR}:
         return code
     if code == ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -97,7 +97,7 @@ def topic_of(node: Node, name: str) -> CreatableTopic:
 def _topic(
     name: str, partitions: int, replicas: int, configs: Mapping[str, str], brokers: int
 ) -> CreatableTopic:
-    """A cluster with fewer brokers than replicas are wanted does with those it has."""
+    """A topic to create, with no more replicas than there are brokers."""
     return CreatableTopic(
         name=name,
         num_partitions=partitions,

@@ -1,5 +1,4 @@
-"""A broker's life in the cluster: it registers, is fenced until it has caught up, sends heartbeats,
-and leaves in order."""
+"""The broker's registration, heartbeats and controlled shutdown."""
 
 from __future__ import annotations
 
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
 
-#: How soon what failed is tried again: at first, and at the longest.
+#: First and longest backoff after a failed request.
 RETRY_MS, LONGEST_RETRY_MS = 50, 500
 UNKNOWN = -1
 
 
 class BrokerAddress(Value):
-    """One listener as others are told of it."""
+    """An advertised listener."""
 
     name: str
     host: str
@@ -64,7 +63,7 @@ class BrokerLifecycle(MetadataPublisher):
     ) -> None:
         self._broker_id = broker_id
         self._cluster_id = cluster_id
-        #: Of this life of the broker: nobody has had it before.
+        #: The incarnation id of this process.
         self.incarnation = incarnation
         self._directory_id = directory_id
         self._addresses = addresses
@@ -77,23 +76,23 @@ class BrokerLifecycle(MetadataPublisher):
         self.epoch = UNKNOWN
         self.is_fenced = True
         self.wants_to_leave = False
-        #: The controller has let it go, or nobody was there to.
+        #: Whether the controlled shutdown is over.
         self.has_left = False
         self._due_ms = 0
         self._is_asking = False
         self._failures = 0
-        #: Why it may not join, for people; said once.
+        #: Why the registration was refused; logged once.
         self.refusal = 0
 
     @property
     def registration(self) -> BrokerImage | None:
-        """What the log says of this life of the broker; None: nothing, or nothing yet."""
+        """The replayed registration of this process; None before it is replayed."""
         me = self._metadata.image.brokers.get(self._broker_id)
         return me if me is not None and me.incarnation_id == self.incarnation else None
 
     @property
     def is_let_in(self) -> bool:
-        """Whether it is not fenced, by the controller's word and by the log's."""
+        """Whether heartbeats and the log both report the broker as unfenced."""
         me = self.registration
         if me is None or me.fenced or me.epoch != self.epoch:
             return False
@@ -111,11 +110,11 @@ class BrokerLifecycle(MetadataPublisher):
         return None if self._is_asking or self.has_left else self._due_ms
 
     def soon(self) -> None:
-        """Something has changed: look at once."""
+        """Send the next request at once."""
         self._due_ms = self._failures = 0
 
     def _failed(self, now: Now) -> None:
-        """Nobody answered, or with a refusal: ask again, less and less often."""
+        """Retry with backoff after a refusal or a timeout."""
         wait_ms = min(RETRY_MS << min(self._failures, 16), LONGEST_RETRY_MS)
         self._failures += 1
         self._due_ms = now.monotonic_ms + wait_ms

@@ -1,5 +1,7 @@
-"""Requests of this node itself to whoever governs the cluster: to its own controller if that is
-active, else to the leader of the quorum over the network."""
+"""`ControllerChannel`: requests of this node to the active controller.
+
+They go to this node's own controller if that is active, else to the quorum's leader.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,17 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
-#: The line on which they travel.
+#: The channel of these requests among those to peers.
 CONTROLLER_CHANNEL = "controller"
 TIMEOUT_MS = 30_000
 HEARING = "handling a response of the controller"
 
 
 class ControllerChannel:
-    """`ask` calls back with the response, or with None: unknown, ask again.
+    """`ask` calls back with the response, or with None: the outcome is unknown, ask again.
 
-    What whoever governs does not know is refused: no other answer would come of asking again. An
-    asker that fails at a response hears None instead: it asks again when it would without one.
+    A request that the controller does not support is refused, as a retry would be. A callback that
+    raises is called again with None, so that it retries as after a timeout.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class ControllerChannel:
         self._emit = emit
         self._numbers = 0
         self._waiting: dict[int, tuple[SendRequest, OnDone]] = {}
-        #: Who found nobody and still waits, each once.
+        #: Callbacks that wait for a leader, each once.
         self._waiting_for_leader: dict[Callable[[Now], None], None] = {}
 
     def ask(self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now) -> None:
@@ -71,7 +73,7 @@ class ControllerChannel:
         timeout_ms: int,
         on_done: OnDone,
     ) -> None:
-        """Ask another node, whether it leads or not."""
+        """Send a request to a given node, whether it leads or not."""
         self._send(peer, where, api_key, APIS[api_key].last, request, timeout_ms, on_done)
 
     def _send(
@@ -100,21 +102,21 @@ class ControllerChannel:
         self._emit(ask)
 
     def wait_for_leader(self, again: Callable[[Now], None]) -> None:
-        """Call `again` once there is a leader, or one that governs by now."""
+        """Call `again` once there is a leader or an active controller."""
         self._waiting_for_leader[again] = None
 
     def wait_no_more(self, again: Callable[[Now], None]) -> None:
-        """Forget `again`: it looks elsewhere, or has what it wanted."""
+        """Remove a callback that no longer waits."""
         self._waiting_for_leader.pop(again, None)
 
     def give_up(self, now: Now) -> None:
-        """Whoever was asked governs no more, and may never answer: its askers look elsewhere."""
+        """Fail the requests to a former controller, which may never answer."""
         waiting, self._waiting = self._waiting, {}
         for _, on_done in waiting.values():
             self._tell(on_done, None, now)
 
     def try_again(self, now: Now) -> None:
-        """There is somebody new to ask."""
+        """Call all that wait for a leader."""
         patient, self._waiting_for_leader = self._waiting_for_leader, {}
         for again in patient:
             self._attempt("asking again", again, now)
@@ -122,7 +124,7 @@ class ControllerChannel:
     def handle(
         self, report: ResponseReceived | RequestFailed | VersionUnsupported, now: Now
     ) -> None:
-        """What came of asking over the network."""
+        """Take the outcome of a request to a peer."""
         waiting = self._waiting.pop(report.number, None)
         if waiting is None:
             return

@@ -1,4 +1,4 @@
-"""The settings of this broker as they are now: its file's, and what was set while it ran."""
+"""The settings of this broker: its file, and those changed at run time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class DynamicConfig:
-    """Made again only when the image says something else."""
+    """Computed again only when the image has changed."""
 
     def __init__(self, metadata: MetadataLoader, broker_id: int, static: Mapping[str, str]) -> None:
         self._metadata = metadata

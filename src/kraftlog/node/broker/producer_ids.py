@@ -1,4 +1,4 @@
-"""Ids for idempotent producers, from blocks that the controller has given to this broker."""
+"""Producer ids, from blocks that the controller allocates to this broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NONE_NOW = -1
 
 
 class ProducerIds:
-    """`next` gives an id now, or once a block has come; -1: none can be had at the moment."""
+    """`next` calls back with an id, at once or after a new block; -1: none available."""
 
     def __init__(
         self, broker_id: int, epoch: Callable[[], int], controller_channel: ControllerChannel

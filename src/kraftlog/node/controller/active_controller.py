@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
-    #: Gets the response, or None when nobody can say what became of it.
+    #: Called with the response, or with None when the outcome is unknown.
     OnDone = Callable[[Any, Now], None]
 
-#: What takes room on every disk, and is refused while this node's has none but the reserve.
+#: APIs that need disk space on every node; refused while this disk has only the reserve left.
 GROWING = {ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS}
-#: What is refused with these may be decided by whoever leads next.
+#: Errors after which the next leader may take the same request.
 DUE = "running scheduled controller work"
 ANOTHER_MAY = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
 
 
 def first_levels() -> dict[str, int]:
-    """The features a cluster begins with when nobody has chosen any."""
+    """The feature levels of a new cluster for which formatting chose none."""
     return chosen_levels(None, dict.fromkeys(NOT_OFFERED_YET, 0), SET_BY_RECORDS)
 
 
 class ActiveController:
-    """Follows the log on every controller; `is_active` on the one that decides."""
+    """Replays the log on every controller; `is_active` on the one that leads and decides."""
 
     def __init__(
         self,
@@ -61,26 +61,26 @@ class ActiveController:
         slices: Slices,
     ) -> None:
         self._slices = slices
-        #: What is decided one by one, the first of them now: while a large request is worked on,
-        #: a slice a turn, all others wait.
+        #: Requests in order of arrival; the first is being decided. While a large one takes several
+        #: turns the others wait.
         self._waiting: deque[_Asked] = deque()
         self._is_deciding = False
         self._work: Work | None = None
-        #: Whether what was due could not be done.
+        #: Whether the last periodic decision was refused.
         self._is_refused = False
         self._logs = logs
         self.controller = controller
         self._emit = emit
-        #: What formatting has chosen, but for what this version does not offer yet.
+        #: The bootstrap records of formatting, without features that this version lacks.
         self._bootstrap = [
             record
             for record in bootstrap or bootstrap_records(first_levels())
             if not isinstance(record, FeatureLevelRecord) or record.name not in NOT_OFFERED_YET
         ]
         self._quorum = quorum
-        #: The epoch in which this node decides; -1: it does not.
+        #: The leader epoch in which this controller is active; -1: it is not.
         self.epoch = -1
-        #: How many decisions count already, but are not proposed in full.
+        #: Number of decisions that are applied to the state but not yet proposed completely.
         self.steps = 0
 
     @property
@@ -91,7 +91,7 @@ class ActiveController:
         return self.controller.replaying(records, last_offset)
 
     def begin(self, epoch: int, now: Now, *, is_gone: bool) -> None:
-        """This node leads, and has replayed what came before.
+        """This node leads and has replayed the log of its predecessors.
 
         `is_gone`: the broker of its id that the log knows, if any, is not the one in this process.
         """
@@ -103,7 +103,7 @@ class ActiveController:
         self._append(decision, result_of(self._preparing(decision, now, None)), _do_nothing, now)
 
     def end(self, now: Now) -> None:
-        """Another leads, or may: what was not decided yet is for that one to decide."""
+        """Another node leads, or may: undecided requests are left to it."""
         if self.epoch < 0:
             return
         self.epoch = -1
@@ -121,8 +121,8 @@ class ActiveController:
     def decide(
         self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now
     ) -> None:
-        """Decide, at once or when what came before is decided; `on_done` gets the answer once it is
-        true, or why nothing has changed."""
+        """Decide a request, after those that came before; `on_done` gets the response once it is
+        committed, or the refusal."""
         if api_key in GROWING and self._logs.is_short:
             on_done(refusal(api_key, version, request, ErrorCode.KAFKA_STORAGE_ERROR), now)
             return
@@ -131,7 +131,7 @@ class ActiveController:
             self._begin(self._deciding())
 
     def poll(self, now: Now) -> None:
-        """Do what is due by itself, until nothing is."""
+        """Make the periodic decisions that are due."""
         self._is_refused = False
         while self.is_active and not (self._is_deciding or self._is_refused):
             try:
@@ -147,14 +147,14 @@ class ActiveController:
         return self.controller.deadline() if self.is_active else None
 
     def _begin(self, steps: Iterator[int]) -> None:
-        """One decision at a time: what it rests on must not change while it is worked on."""
+        """Work on one decision at a time: the state must not change below it."""
         self._is_deciding = True
         work = self._slices.begin(steps)
         if not work.done:
             self._work = work
 
     def _deciding(self) -> Iterator[int]:
-        """All that wait, one after the other."""
+        """Decide the waiting requests one after the other."""
         while self._waiting:
             yield from self._deciding_on(self._waiting[0])
         self._is_deciding = False
@@ -184,7 +184,7 @@ class ActiveController:
             yield from letting_go(decision.records)
 
     def _carrying_out(self, decision: Decision, since: Now) -> Iterator[int]:
-        """What was due, and then what was asked for meanwhile."""
+        """Carry out a periodic decision, then the requests that arrived meanwhile."""
         try:
             parts = yield from self._preparing(decision, since, None)
         except Exception as error:
@@ -198,7 +198,7 @@ class ActiveController:
     def _preparing(
         self, decision: Decision, now: Now, offset: int | None
     ) -> Generator[int, None, Sequence[Proposal]]:
-        """The batches of a decision, which counts in further ones from here on.
+        """The batches of a decision; further decisions see it applied from here on.
 
         All of it is encoded and read back first; whatever this raises, nothing has changed. They
         have to be appended at once. `offset`: where they have to be, if that matters.
@@ -227,12 +227,12 @@ class ActiveController:
             raise _RefusedError(code)
 
     def _now(self, since: Now) -> Now:
-        """What time it is, in the turn that began then or in a later one."""
+        """The current time, also when the decision takes several turns."""
         heard = self._quorum.core.now
         return heard if heard.monotonic_ms > since.monotonic_ms else since
 
     def _failed(self, what: str, error: Exception, now: Now) -> int:
-        """The code that stands for what `_preparing` or a decision has raised."""
+        """The error code for an exception of a decision or of `_preparing`."""
         self.controller.refused(now)
         if isinstance(error, _RefusedError):
             return error.code
@@ -245,7 +245,7 @@ class ActiveController:
     def _append(
         self, decision: Decision, parts: Sequence[Proposal], on_done: OnDone, since: Now
     ) -> None:
-        """Have a prepared decision written: only its last batch is answered."""
+        """Propose a prepared decision; the response waits for its last batch."""
         now = self._now(since)
         if not parts:
             self._tell(on_done, decision.response, now)
@@ -259,7 +259,7 @@ class ActiveController:
         self.steps -= 1
 
     def _tell(self, on_done: OnDone, response: Any, now: Now) -> None:
-        """What goes wrong in hearing of a decision changes nothing about it."""
+        """Call `on_done`; its exceptions do not affect the decision."""
         try:
             on_done(response, now)
         except Exception as error:
@@ -276,7 +276,7 @@ class ActiveController:
 
 
 class _Asked:
-    """A request that is to be decided."""
+    """A request that waits for its decision."""
 
     __slots__ = ("api_key", "on_done", "request", "since", "version")
 
@@ -294,11 +294,11 @@ class _Asked:
 
 
 class _MovedError(Exception):
-    """The log has grown while a decision was prepared that holds for one offset alone."""
+    """The log has grown while a decision that depends on its offset was prepared."""
 
 
 class _RefusedError(Exception):
-    """The quorum does not take a proposal now."""
+    """The quorum accepts no proposal now."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -306,4 +306,4 @@ class _RefusedError(Exception):
 
 
 def _do_nothing(_: Any, __: Now) -> None:
-    """Only the last part of what belongs together is answered."""
+    """For the batches of a decision before its last."""

@@ -1,4 +1,4 @@
-"""The coordinators of this broker: groups by the partitions of `__consumer_offsets` that it leads.
+"""The group coordinators of this broker, one for each `__consumer_offsets` partition it leads.
 
 A shard is loaded from its partition and writes to it.
 """
@@ -33,7 +33,7 @@ WAY_OUT = "to discard their offsets, stop the node, remove this log directory an
 
 
 class CoordinatorWrite:
-    """Stands where a producer's slot stands: a batch of the broker's own, to be committed."""
+    """A write of the coordinator that waits for its commit, as a producer's response would."""
 
     __slots__ = ("base_offset", "done", "error_code", "response", "waits")
 
@@ -49,7 +49,7 @@ class CoordinatorWrite:
 
 
 class ShardContext:
-    """A shard, its partition, and how far it is loaded."""
+    """A shard with its partition and the offset up to which it is loaded."""
 
     __slots__ = ("is_offline", "loaded_to", "partition", "shard")
 
@@ -62,7 +62,7 @@ class ShardContext:
 
 
 class GroupCoordinators(MetadataPublisher):
-    """Finds the shard of a group, and carries out what shards want."""
+    """Finds the shard of a group and carries out the effects of shards."""
 
     name = "group coordinators"
 
@@ -92,12 +92,12 @@ class GroupCoordinators(MetadataPublisher):
 
     @property
     def partition_count(self) -> int:
-        """0 while the topic is not there."""
+        """The number of partitions of the offsets topic; 0 while it does not exist."""
         topic = self._node.image.topic_named(TOPIC)
         return 0 if topic is None else topic.partition_count
 
     def shard_of(self, group_id: str) -> GroupShard | int:
-        """The shard that has the group, or why it can't be asked."""
+        """The shard of a group, or the error code."""
         count = self.partition_count
         if not count:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -116,13 +116,13 @@ class GroupCoordinators(MetadataPublisher):
         return context.shard
 
     def shards(self) -> Iterator[GroupShard]:
-        """All that are here; some may still be loading."""
+        """All shards of this broker; some may still be loading."""
         for context in self._shards.values():
             if not context.is_offline:
                 yield context.shard
 
     def report(self, line: str) -> None:
-        """Log a line about the topic once, as clients ask for a coordinator again and again."""
+        """Log a line about the topic once: clients repeat their requests."""
         if line not in self._reported:
             self._reported.add(line)
             self._node.emit(LogLine(line))
@@ -130,7 +130,7 @@ class GroupCoordinators(MetadataPublisher):
     # Partitions come and go ----------------------------------------------------------------------
 
     def leads(self, partition: Partition) -> None:
-        """This broker leads the partition, whose log is open."""
+        """This broker leads the partition, and its log is open: load its groups."""
         context = self._shards.get(partition.index)
         if partition.topic != TOPIC or (context is not None and not context.is_offline):
             return
@@ -146,13 +146,13 @@ class GroupCoordinators(MetadataPublisher):
             self._unload(context, self._node.now)
 
     def log_failed(self, partition: Partition) -> None:
-        """The partition's log can't be written any more."""
+        """The partition's log failed: its coordinator is offline."""
         context = self._shards.get(partition.index) if partition.topic == TOPIC else None
         if context is not None:
             self._take_offline(context, "the log has failed", self._node.now)
 
     def _take_offline(self, context: ShardContext, why: str, now: Now) -> None:
-        """Its groups have no coordinator until the partition is led again."""
+        """Take the coordinator offline until the partition has a leader again."""
         if context.is_offline:
             return
         topic, index = context.partition.log
@@ -163,7 +163,7 @@ class GroupCoordinators(MetadataPublisher):
         self._unload(context, now)
 
     def _unload(self, context: ShardContext, now: Now) -> None:
-        """Whoever waits is sent elsewhere, as far as a shard can still tell who that is."""
+        """Unload a shard; requests that wait are answered with NOT_COORDINATOR."""
         try:
             context.shard.unload(now)
             self._carry_out(context, now)
@@ -203,7 +203,7 @@ class GroupCoordinators(MetadataPublisher):
     # Loading -------------------------------------------------------------------------------------
 
     def _load_on(self, context: ShardContext, now: Now) -> None:
-        """The next piece, or the end of it."""
+        """Load the next piece of the log, or finish."""
         partition = context.partition
         if context.loaded_to < partition.high_watermark:
             self._node.emit(ReadLog(partition.log, context.loaded_to, partition.high_watermark))
@@ -212,8 +212,8 @@ class GroupCoordinators(MetadataPublisher):
             self._carry_out(context, now)
 
     def read(self, report: LogRead | LogUnreadable, now: Now) -> None:
-        """What can't be read or replayed costs the groups of its partition their coordinator: what
-        they have committed can't be told, and those of other partitions go on."""
+        """Take the coordinator of one partition offline: its log cannot be read or replayed, so its
+        groups' offsets are unknown. Other partitions are not affected."""
         context = self._shards.get(report.log[1])
         if context is None or context.is_offline or context.shard.is_loaded:
             return
@@ -236,7 +236,7 @@ class GroupCoordinators(MetadataPublisher):
     # After a mistake of ours ---------------------------------------------------------------------
 
     def reload_used_shards(self, now: Now) -> None:
-        """A request has stopped in the midst: what it has half changed is read from the log."""
+        """Reload the shards of a request that raised: the log has the true state."""
         asked, self._asked = self._asked, {}
         for context in asked.values():
             self._load_again(context, now)
@@ -244,7 +244,7 @@ class GroupCoordinators(MetadataPublisher):
     def _attempt(
         self, context: ShardContext, what: str, step: Callable[..., None], *arguments: Any
     ) -> None:
-        """Something that a shard does by itself. Should it stop in the midst, the log knows."""
+        """Run a timer or callback of a shard; reload the shard if it raises."""
         try:
             step(*arguments)
         except Exception as error:
@@ -252,8 +252,10 @@ class GroupCoordinators(MetadataPublisher):
             self._load_again(context, self._node.now)
 
     def _load_again(self, context: ShardContext, now: Now) -> None:
-        """Whoever waits is sent to look for the coordinator. What is under way to the log is in it,
-        or has failed, before it is read."""
+        """Unload a shard and load it again, once writes under way have reached the log or failed.
+
+        Requests that wait are answered with NOT_COORDINATOR.
+        """
         partition = context.partition
         if self._shards.get(partition.index) is not context or context.is_offline:
             return
@@ -282,7 +284,7 @@ class GroupCoordinators(MetadataPublisher):
     # What shards want ----------------------------------------------------------------------------
 
     def settle(self, now: Now) -> None:
-        """After a request: carry out what it led to, in the shards that it was about."""
+        """Carry out the effects of a request in its shards."""
         asked, self._asked = self._asked, {}
         for context in asked.values():
             self._carry_out(context, now)
@@ -342,5 +344,5 @@ class GroupCoordinators(MetadataPublisher):
         self._carry_out(context, now)
 
     def deadline(self) -> int | None:
-        """When `poll` has something to do; maybe a little early, never late."""
+        """When `poll` is due next, in monotonic milliseconds; never late."""
         return self._due_ms

@@ -1,4 +1,4 @@
-"""The metadata quorum of a node: carries its `RaftCore`, and applies what is committed.
+"""`QuorumDriver`: runs the raft core of a node and applies committed records.
 
 The core decides; here its wishes become the node's effects. What must wait for the disk is held
 until the core knows its point to be durable, batches of records become bytes, peers get their
@@ -64,7 +64,7 @@ NOBODY = -1
 
 
 class QuorumDriver:
-    """What its host reports comes in by `handle`, what peers ask by `asked`."""
+    """Outcomes of effects enter by `handle`, requests of peers by `asked`."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class QuorumDriver:
         }
 
     def start(self, now: Now) -> None:
-        """Carry out what the core has wanted since it was made."""
+        """Carry out the first effects of the core."""
         self.core.announce(now)
         self._settle(now)
 
@@ -159,22 +159,22 @@ class QuorumDriver:
 
     @property
     def leader_id(self) -> int:
-        """Who leads, as far as this node knows; -1: unknown."""
+        """The leader as far as this node knows; -1: unknown."""
         return self.core.me.id if self.is_leader else self.core.election.leader_id
 
     @property
     def is_catching_up(self) -> bool:
-        """Whether it replays what it has found on its disk, as after a start."""
+        """Whether it replays the log from disk, as after a start."""
         return self.applier.is_reading
 
     @property
     def applied(self) -> int:
-        """Where the state machine stands: it has seen everything before."""
+        """The offset before which the state machine has applied everything."""
         return self.applier.end
 
     @property
     def is_applying(self) -> bool:
-        """Whether it has seen a part of what follows."""
+        """Whether a part of the next batch is applied."""
         return self.applier.is_going_on
 
     @property
@@ -183,7 +183,7 @@ class QuorumDriver:
 
     @property
     def is_taking_leave(self) -> bool:
-        """Whether peers are being told that this node leads no more, and have not answered.
+        """Whether EndQuorumEpoch requests to peers are still without a response.
 
         What else is asked of them, as a follower always does, nobody waits for who leaves.
         """
@@ -193,21 +193,23 @@ class QuorumDriver:
     # Doors ---------------------------------------------------------------------------------------
 
     def handle(self, report: Any, now: Now) -> None:
-        """What came of an effect."""
+        """Take the outcome of an effect."""
         self.append_batched(now)
         self._reports[type(report)](report, now)
         self._settle(now)
 
     def asked(self, slot: Responder, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
-        """A peer asks; `slot` is answered with a message of the wire."""
+        """Take the request of a peer; `slot` gets the response as a wire message."""
         self._hear(slot, body, channel, now, max_bytes)
         self._settle(now)
 
     def leader_learned(
         self, slot: PendingResponse, body: raft.Begin, address: tuple[str, int], now: Now
     ) -> None:
-        """A leader that tells of its epoch says where it is: that is newer than what the voters'
-        record says, should it have moved. Whoever the core does not follow is not believed."""
+        """Take a BeginQuorumEpoch with the leader's address, which is newer than the voters record.
+
+        Only the address of the leader that the core follows is kept.
+        """
         self._hear(slot, body, slot.connection, now)
         core = self.core
         is_followed = body.epoch == self.epoch and body.leader_id == self.leader_id != core.me.id
@@ -216,7 +218,7 @@ class QuorumDriver:
         self._settle(now)
 
     def _hear(self, slot: Responder, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
-        """What the core wants now is still to be carried out."""
+        """Give the core a request; its effects are carried out later."""
         self.append_batched(now)
         self._numbers += 1
         self._step(
@@ -224,7 +226,7 @@ class QuorumDriver:
         )
 
     def _step(self, step: Callable[..., Any], *arguments: Any) -> Any:
-        """One step of the core. Should it raise, nobody can say what it has half decided."""
+        """Run one step of the core and count it as under way: if it raises, the node stops."""
         self.steps += 1
         came_of_it = step(*arguments)
         self.steps -= 1
@@ -239,7 +241,7 @@ class QuorumDriver:
         return self.core.deadline()
 
     def propose(self, proposal: Proposal, on_done: OnDone, now: Now) -> int:
-        """Append records, never in several batches; the code of a refusal.
+        """Propose records as part of one batch; returns the error code of a refusal.
 
         `on_done` gets the code of what became of them, once they are committed and applied here, or
         once nobody can say. What is proposed one after the other becomes one batch: it is
@@ -257,7 +259,7 @@ class QuorumDriver:
         return ErrorCode.NONE
 
     def refusal_of(self, proposals: Sequence[Proposal]) -> int:
-        """Why some of these may not be proposed now; NONE: all may be, one after the other."""
+        """The error code if some of these cannot be proposed now, else NONE."""
         error = self.core.refusal_of_proposal()
         if error:
             return error
@@ -268,11 +270,11 @@ class QuorumDriver:
 
     @property
     def end(self) -> int:
-        """Where the next record will be that is proposed."""
+        """The offset of the next record that is proposed."""
         return self.core.log.end + len(self.proposal_batch)
 
     def append_batched(self, now: Now) -> None:
-        """What was proposed goes into the log, as one batch."""
+        """Append the proposals so far to the log, as one batch."""
         if self.proposal_batch:
             taken, self.proposal_batch = self.proposal_batch, ProposalBatch()
             batch = taken.batch(now.wall_ms)
@@ -282,7 +284,7 @@ class QuorumDriver:
             self._settle(now)
 
     def change(self, change: Callable[..., int], what: Any, on_done: Any, now: Now) -> int:
-        """One of the core's changes of the voters; the code of a refusal."""
+        """Change the voters; returns the error code of a refusal."""
         self.append_batched(now)
         error: int = self._step(change, (on_done,), what, now)
         self._settle(now)
@@ -296,7 +298,7 @@ class QuorumDriver:
     # Effects of the core -------------------------------------------------------------------------
 
     def _settle(self, now: Now) -> None:
-        """Carry out what the core wants, until it wants no more.
+        """Carry out the effects of the core until there are none.
 
         Who is told of something may propose at once: that waits for its turn, as batches reach the
         log in the order in which the core has appended them.
@@ -393,7 +395,7 @@ class QuorumDriver:
         )
 
     def address_of(self, peer: int) -> tuple[str, int] | None:
-        """Where a node of the quorum is, as far as is known."""
+        """The address of a node of the quorum, if known."""
         return self._addresses.of(peer)
 
     def _reply(self, effect: raft.Reply, _: Now) -> None:
@@ -414,8 +416,7 @@ class QuorumDriver:
             self._emit(effects.Reply(slot, response))
 
     def _add_endpoints(self, leader: int, node: Any, response: Any) -> None:
-        """Who looks for the leader may not know its address yet. A leader's own record may be older
-        than its move."""
+        """Add the leader's address to a response, for peers that look for the leader."""
         is_own = leader == self.core.me.id
         own = endpoint_of(self._reached_at, self.listener) if is_own else None
         where = self.address_of(leader) if own is None else (own.host, own.port)
@@ -499,7 +500,7 @@ class QuorumDriver:
             self._notify(waiting.popleft()[1], ErrorCode.NONE, now)
 
     def _notify(self, askers: Sequence[OnDone], code: int, now: Now) -> None:
-        """What goes wrong in hearing of an outcome changes nothing about it."""
+        """Call back with an outcome; exceptions of the callback do not affect it."""
         steps = self.steps
         for on_done in askers:
             try:
@@ -510,7 +511,7 @@ class QuorumDriver:
                 self._emit(effects.LogLine(str(InternalError("notifying of a change", error))))
 
     def _lead_if_caught_up(self, now: Now) -> list[Any]:
-        """Once it has replayed up to the start of its own epoch (I14); what that leads to."""
+        """Take up leadership after replaying to the start of the own epoch (I14)."""
         role = self.core.role
         if (
             isinstance(role, Leader)
@@ -537,6 +538,6 @@ class QuorumDriver:
 
 
 def records_of(response: Any) -> Any:
-    """The bytes in the answer to a fetch of the one partition."""
+    """The records in the response to a fetch of the metadata partition."""
     topics = response.responses
     return (topics[0].partitions[0].records or b"") if topics else b""
