@@ -67,7 +67,7 @@ simulate: $(READY)
 
 ## nodes     RUNS=500 random runs of whole nodes, on two cores (FROM=1: the first seed)
 nodes: $(READY)
-	@half=$$(($(or $(RUNS),500) / 2)); from=$(or $(FROM),30001); \
+	@half=$$(($(or $(RUNS),500) / 2)); from=$(or $(FROM),20001); \
 	$(BIN)/kraftlog simulate --nodes --scenario any --runs $$half --seed $$from & first=$$!; \
 	$(BIN)/kraftlog simulate --nodes --scenario any --runs $$half --seed $$((from + half)); second=$$?; \
 	wait $$first && exit $$second

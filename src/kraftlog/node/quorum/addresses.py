@@ -53,6 +53,11 @@ class Addresses:
             if leader == (body.epoch, body.leader_id) and node.node_id == election.leader_id:
                 self._heard = *leader, address
 
+    def answered_as_leader(self, peer: int, leader: int) -> None:
+        """Only the leader serves a fetch: a bootstrap server that did is where the leader is."""
+        if peer != leader and peer in self._met:
+            self._met[leader] = self._met[peer]
+
     def unreached(self, peer: int) -> None:
         """Whoever said where this one is may have known less than the log does."""
         if self._heard is not None and self._heard[1] == peer:

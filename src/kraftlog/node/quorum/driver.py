@@ -450,6 +450,7 @@ class QuorumDriver:
             return
         if isinstance(body, raft.FetchResult) and not body.error:
             body.batches = tuple(summaries(records_of(report.response)))
+            self._addresses.answered_as_leader(report.peer, body.leader_id)
         self.core.handle(raft.Response(report.peer, report.number, body), now)
         nodes = getattr(report.response, "node_endpoints", ())
         self._addresses.learn(report.peer, nodes, body)
