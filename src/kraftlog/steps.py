@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 LET_GO_AT_ONCE = 100
 
 
-def result_of(steps: Generator[int, None, T]) -> T:
-    """All steps at once; what the work has come to."""
+def result_of(steps: Generator[Any, None, T]) -> T:
+    """Run all steps at once and return their result."""
     while True:
         try:
             next(steps)

@@ -34,22 +34,37 @@ def make_host(files: MemoryFiles | None = None, **topics: int) -> VirtualHost:
     return host
 
 
+def creation(
+    topics: dict[str, int], configs: dict[str, object] | None = None
+) -> CreateTopicsRequest:
+    """A request for topics with these numbers of partitions, with one replica each."""
+    settings = [
+        CreatableTopicConfig(name=key, value=str(value)) for key, value in (configs or {}).items()
+    ]
+    return CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name,
+                num_partitions=count,
+                replication_factor=1,
+                assignments=(),
+                configs=settings,
+            )
+            for name, count in topics.items()
+        ]
+    )
+
+
 def create_topics(
     host: VirtualHost, topics: dict[str, int], configs: dict[str, object] | None = None
 ) -> None:
-    said = [
-        CreatableTopicConfig(name=key, value=str(value)) for key, value in (configs or {}).items()
-    ]
-    wanted = [
-        CreatableTopic(
-            name=name, num_partitions=count, replication_factor=1, assignments=(), configs=said
-        )
-        for name, count in topics.items()
-        if name not in host.node.image.topic_ids
-    ]
-    if wanted:
-        answer = ask_settled(host, ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=wanted))
-        assert [topic.error_code for topic in answer.topics] == [0] * len(wanted)
+    """Create the topics that do not exist yet."""
+    missing = {
+        name: count for name, count in topics.items() if name not in host.node.image.topic_ids
+    }
+    if missing:
+        answer = ask_settled(host, ApiKey.CREATE_TOPICS, 7, creation(missing, configs))
+        assert [topic.error_code for topic in answer.topics] == [0] * len(missing)
 
 
 def configured_host(**configs: object) -> VirtualHost:

@@ -9,7 +9,6 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.features import OFFERED
-from kraftlog.node.quorum.proposal import Proposal
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -17,7 +16,6 @@ from kraftlog.wire.messages.broker_registration import (
     Listener,
 )
 from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kraftlog.wire.messages.incremental_alter_configs import (
@@ -27,7 +25,8 @@ from kraftlog.wire.messages.incremental_alter_configs import (
 )
 from kraftlog.wire.messages.metadata_records import NoOpRecord
 from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
-from tests.node.frame_client import FrameClient, create_topics, make_host
+from tests.node.frame_client import FrameClient, create_topics, creation, make_host
+from tests.node.proposals import proposal_of
 from tests.node.turn_cost import CALLS_OF_A_TURN, Turns
 
 if TYPE_CHECKING:
@@ -36,17 +35,6 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 MANY = 3_000
-
-
-def creation(**topics: int) -> CreateTopicsRequest:
-    return CreateTopicsRequest(
-        topics=[
-            CreatableTopic(
-                name=name, num_partitions=count, replication_factor=1, assignments=(), configs=()
-            )
-            for name, count in topics.items()
-        ]
-    )
 
 
 # What takes long ---------------------------------------------------------------------------------
@@ -61,7 +49,7 @@ def check_turns(host: VirtualHost, api_key: int, version: int, request: Message)
 
 def test_a_topic_of_many_partitions_comes_and_goes_a_few_a_turn() -> None:
     host = make_host()
-    made = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(many=MANY))
+    made = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation({"many": MANY}))
     assert (made.topics[0].error_code, made.topics[0].num_partitions) == (0, MANY)
     topic = CreatePartitionsTopic(name="many", count=2 * MANY, assignments=None)
     more = CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False)
@@ -74,7 +62,7 @@ def test_many_topics_come_and_go_a_few_a_turn() -> None:
     """Of each topic that is made thirty settings are told."""
     host = make_host()
     names = [f"t{number}" for number in range(500)]
-    made = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(**dict.fromkeys(names, 1)))
+    made = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(dict.fromkeys(names, 1)))
     assert [topic.name for topic in made.topics] == names
     assert {topic.error_code for topic in made.topics} == {0}
     gone = DeleteTopicsRequest(topic_names=names, timeout_ms=1000)
@@ -84,7 +72,7 @@ def test_many_topics_come_and_go_a_few_a_turn() -> None:
 def test_more_topics_than_may_be_made_at_once_are_refused_a_few_a_turn() -> None:
     host = make_host()
     names = [f"t{number}" for number in range(12_000)]
-    answer = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(**dict.fromkeys(names, 1)))
+    answer = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(dict.fromkeys(names, 1)))
     assert [topic.name for topic in answer.topics] == names
     assert {topic.error_code for topic in answer.topics} == {ErrorCode.POLICY_VIOLATION}
 
@@ -147,7 +135,7 @@ class Request:
 
     def create(self, **topics: int) -> None:
         """Begin with a decision that takes its turns."""
-        self.ask("create", ApiKey.CREATE_TOPICS, creation(**topics))
+        self.ask("create", ApiKey.CREATE_TOPICS, creation(topics))
         self._host.one_turn()
         assert not self.outcome
 
@@ -205,7 +193,7 @@ def test_v14_a_leader_that_resigns_takes_back_what_is_half_decided() -> None:
     assert host.node.quorum.end == end
     active_controller.begin(host.node.quorum.epoch, host.now, is_gone=False)
     asked.outcome.clear()
-    asked.ask("again", ApiKey.CREATE_TOPICS, creation(many=20))
+    asked.ask("again", ApiKey.CREATE_TOPICS, creation({"many": 20}))
     assert asked.finish(1) == ["again"]
     assert asked.outcome[0][1].topics[0].error_code == 0
 
@@ -276,7 +264,7 @@ def test_v5_an_epoch_is_its_offset_though_the_log_has_grown_meanwhile() -> None:
     asked = Request(host, active_controller)
     asked.ask("register", ApiKey.BROKER_REGISTRATION, stranger(7))
     assert not asked.outcome
-    assert not host.node.quorum.propose(Proposal([NoOpRecord()]), lambda *_: None, host.now)
+    assert not host.node.quorum.propose(proposal_of([NoOpRecord()]), lambda *_: None, host.now)
     asked.finish(1)
     end = host.node.quorum.end
     broker = host.node.image.brokers[7]
@@ -287,7 +275,7 @@ def test_v5_an_epoch_is_its_offset_though_the_log_has_grown_meanwhile() -> None:
 def test_what_is_only_validated_takes_its_turns_and_leaves_no_record() -> None:
     host, active_controller = slow_host()
     asked, end = Request(host, active_controller), host.node.quorum.end
-    asked.ask("check", ApiKey.CREATE_TOPICS, creation(many=50).replace(validate_only=True))
+    asked.ask("check", ApiKey.CREATE_TOPICS, creation({"many": 50}).replace(validate_only=True))
     assert not asked.outcome
     asked.finish(1)
     assert asked.outcome[0][1].topics[0].num_partitions == 50
@@ -297,6 +285,6 @@ def test_what_is_only_validated_takes_its_turns_and_leaves_no_record() -> None:
 def test_clients_in_between_are_answered() -> None:
     host = make_host()
     client = FrameClient(host)
-    client.send(ApiKey.CREATE_TOPICS, 7, creation(many=MANY))
+    client.send(ApiKey.CREATE_TOPICS, 7, creation({"many": MANY}))
     create_topics(host, {"small": 1})
     assert set(host.node.image.topic_ids) == {"demo", "many", "small"}

@@ -10,7 +10,6 @@ import pytest
 from kraftlog.errors import StorageError, UnreplayableError
 from kraftlog.logstate.voters import voters_by_id
 from kraftlog.node.quorum.batches import unreplayable_snapshot
-from kraftlog.node.quorum.proposal import Proposal
 from kraftlog.raft.repair import RepairRefusedError, may_be_lost
 from kraftlog.replication.replica_manager import ReplicaManager
 from kraftlog.runner.repair import SurvivingDirectory
@@ -28,6 +27,7 @@ from kraftlog.wire.messages.metadata_records import (
 )
 from kraftlog.wire.record_frames import encode_metadata
 from tests.node.frame_client import create_topics, make_host
+from tests.node.proposals import proposal_of
 
 if TYPE_CHECKING:
     from kraftlog.simulator.files import MemoryFiles
@@ -50,7 +50,7 @@ def with_bad_record(value: bytes) -> tuple[MemoryFiles, int]:
     host = make_host(demo=1)
     first = host.node.quorum.end
     for values in ([None, value], [None]):
-        proposal = Proposal([NoOpRecord()] * len(values))
+        proposal = proposal_of([NoOpRecord()] * len(values))
         proposal.values = [
             old if new is None else new for old, new in zip(proposal.values, values, strict=True)
         ]

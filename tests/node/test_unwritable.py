@@ -9,7 +9,6 @@ import pytest
 
 from kraftlog.controller.decision import Decision
 from kraftlog.errors import ErrorCode, UnwritableError
-from kraftlog.node.quorum.proposal import Proposal
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.incremental_alter_configs import (
@@ -31,6 +30,7 @@ from kraftlog.wire.messages.offset_commit import (
 from kraftlog.wire.messages.sync_group import SyncGroupRequest
 from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
+from tests.node.proposals import proposal_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -121,7 +121,7 @@ def test_a_decision_that_can_not_be_written_changes_nothing(
     controller = controller_of(host)
     good = TopicRecord(name="good", topic_id=b"g" * 16)
     with pytest.raises(UnwritableError):
-        Proposal([good, record])
+        proposal_of([good, record])
     before = {name: dict(held) for name, held in controller.state.maps().items()}
     end = host.node.quorum.end
     decision = Decision([good, record], None)

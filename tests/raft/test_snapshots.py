@@ -308,6 +308,16 @@ def installing(**how: Any) -> SingleCore:
     return context
 
 
+def installing_without_a_leader() -> SingleCore:
+    """An observer whose leader is gone while the host installs the snapshot."""
+    context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
+    context.answer(2, context.fetched(snapshot=BEHIND))
+    context.answer(2, chunk(0, b"abcdefghij"))
+    assert context.core.log.installing == BEHIND
+    context.gone(2)
+    return context
+
+
 def test_q38_nothing_is_fetched_while_a_snapshot_is_installed() -> None:
     """C102: what another leader sent meanwhile would stand behind records that are no more."""
     context = installing()
@@ -319,11 +329,7 @@ def test_q38_nothing_is_fetched_while_a_snapshot_is_installed() -> None:
 
 
 def test_q38_after_an_install_without_a_leader_nothing_is_fetched() -> None:
-    context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
-    context.answer(2, context.fetched(snapshot=BEHIND))
-    context.answer(2, chunk(0, b"abcdefghij"))
-    assert context.core.log.installing == BEHIND
-    context.gone(2)
+    context = installing_without_a_leader()
     assert context.core.election.leader_id == -1
     assert sends(context.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))) == {}
     assert context.core.log.start == 30
@@ -347,11 +353,7 @@ def test_q38_a_report_about_an_abandoned_snapshot_is_ignored() -> None:
 
 
 def test_q38_without_a_leader_a_corrupt_snapshot_is_not_fetched() -> None:
-    context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
-    context.answer(2, context.fetched(snapshot=BEHIND))
-    context.answer(2, chunk(0, b"abcdefghij"))
-    assert context.core.log.installing == BEHIND
-    context.gone(2)
+    context = installing_without_a_leader()
     timers = set(context.core.timers)
     assert sends(context.step(SnapshotDamaged(BEHIND))) == {}
     assert set(context.core.timers) == timers

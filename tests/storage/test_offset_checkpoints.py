@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraftlog.simulator.files import MemoryFiles
+from kraftlog.steps import result_of
 from kraftlog.storage.checkpoints import (
     CLEANED_OFFSETS,
     HIGH_WATERMARKS,
@@ -12,7 +13,6 @@ from kraftlog.storage.checkpoints import (
     LOG_STARTS,
     RECOVERY_POINTS,
     decode_offsets,
-    finished,
 )
 from kraftlog.storage.offset_checkpoints import FILES, OffsetCheckpoints
 
@@ -64,7 +64,7 @@ def test_v15_lines_of_a_log_deleted_before_a_restart_are_cleared() -> None:
 
 def test_v15_a_job_in_progress_does_not_restore_cleared_lines() -> None:
     files, checkpoints = with_lines()
-    job = checkpoints.job()
+    job = result_of(checkpoints.job_steps())
     job.run(files)
     checkpoints.forget(OLD)
     checkpoints.clear(OLD)
@@ -84,7 +84,7 @@ def test_v15_a_checkpoint_under_way_does_not_restore_a_cleared_line() -> None:
     next(making)
     checkpoints.forget(OLD)
     checkpoints.clear(OLD)
-    assert not checkpoints.install(finished(making))
+    assert not checkpoints.install(result_of(making))
 
 
 def test_v15_lines_only_in_a_job_in_progress_are_cleared() -> None:
@@ -92,7 +92,7 @@ def test_v15_lines_only_in_a_job_in_progress_are_cleared() -> None:
     files.make_directory("d")
     checkpoints = opened(files)
     checkpoints.log_starts[OLD] = 7
-    job = checkpoints.job()
+    job = result_of(checkpoints.job_steps())
     job.run(files)
     checkpoints.forget(OLD)
     checkpoints.clear(OLD)
@@ -104,7 +104,7 @@ def test_v15_lines_that_a_power_loss_may_restore_are_cleared(is_synced: bool) ->
     """Replaced files count as gone once the directory has been synced."""
     files, checkpoints = with_lines()
     checkpoints.forget(OLD)
-    job = checkpoints.job()
+    job = result_of(checkpoints.job_steps())
     job.run(files)
     assert checkpoints.install(job)
     if is_synced:
@@ -149,7 +149,7 @@ def test_v15_a_job_in_progress_stores_no_point_above_a_truncation() -> None:
     """Although the stored point is below the truncation: recovery would report corruption."""
     files, checkpoints = with_lines()
     checkpoints.recovery_points[OLD] = 100
-    job = checkpoints.job()
+    job = result_of(checkpoints.job_steps())
     job.run(files)
     checkpoints.lower({OLD: 50})
     assert not checkpoints.install(job)
@@ -162,7 +162,7 @@ def test_v15_a_job_in_steps_stores_no_point_above_a_truncation() -> None:
     files, checkpoints = with_lines()
     checkpoints.recovery_points[OLD] = 100
     checkpoints.lower({OLD: 50})
-    job = checkpoints.job()
+    job = result_of(checkpoints.job_steps())
     job.run(files)
     assert checkpoints.install(job)
     assert job.offsets[RECOVERY_POINTS][OLD] == 50

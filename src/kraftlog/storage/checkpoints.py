@@ -9,17 +9,16 @@ topic-b 7 99
 from __future__ import annotations
 
 from kraftlog.errors import CorruptLogError
+from kraftlog.steps import result_of
 from kraftlog.types import uuid_from_text, uuid_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
-    from typing import TypeVar
 
     from kraftlog.types import Uuid
 
     Name = tuple[str, int]
-    R = TypeVar("R")
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -33,7 +32,7 @@ LINES_PER_STEP = 500
 
 
 def encode_offsets(offsets: Mapping[Name, int]) -> bytes:
-    return finished(encode_offsets_steps(offsets))
+    return result_of(encode_offsets_steps(offsets))
 
 
 def encode_offsets_steps(offsets: Mapping[Name, int]) -> Generator[None, None, bytes]:
@@ -44,16 +43,6 @@ def encode_offsets_steps(offsets: Mapping[Name, int]) -> Generator[None, None, b
         if not len(lines) % LINES_PER_STEP:
             yield
     return _encode(lines)
-
-
-def finished(steps: Generator[None, None, R]) -> R:
-    """Run all steps at once and return their result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            result: R = stop.value
-            return result
 
 
 def decode_offsets(data: bytes, path: str) -> dict[Name, int]:

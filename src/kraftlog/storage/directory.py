@@ -2,7 +2,7 @@
 
 It is opened once per process, which the lock ensures. Logs are opened one by one and in slices:
 `open_log` is a generator. Whatever blocks for long is a job for an I/O thread: flushes, checkpoint
-files (`checkpoint_job`) and deletion (`take_garbage`, `unlink_garbage`).
+files (`checkpoint_job_steps`) and deletion (`take_garbage`, `unlink_garbage`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 
 from kraftlog.errors import CorruptLogError, DiskFullError, StorageError
+from kraftlog.steps import result_of
 from kraftlog.storage.checkpoints import (
     LINES_PER_STEP,
     PARTITION_METADATA,
     decode_partition_metadata,
     encode_partition_metadata,
-    finished,
 )
 from kraftlog.storage.config import DEFAULT_CONFIG
 from kraftlog.storage.disk import (
@@ -307,12 +307,11 @@ class LogDirectory:
 
     # -- checkpoints ------------------------------------------------------------------------------
 
-    def checkpoint_job(self) -> CheckpointJob:
-        """A job that writes the checkpoint files as of now; one at a time."""
-        return finished(self.checkpoint_job_steps())
-
     def checkpoint_job_steps(self) -> Generator[None, None, CheckpointJob]:
-        """The same in steps; its content is as of the last step that reads the logs."""
+        """Make a job that writes the checkpoint files, in steps; one job at a time.
+
+        Its content is as of the last step that reads the logs.
+        """
         yield from self._collecting()
         return (yield from self._checkpoints.job_steps())
 
@@ -373,7 +372,7 @@ class LogDirectory:
     def _close(self, broker_epoch: int) -> None:
         try:
             self._close_logs()
-            finished(self._collecting())
+            result_of(self._collecting())
             self._checkpoints.write()
             if self.was_clean or not self.unopened:
                 self._write_clean_shutdown(broker_epoch)

@@ -18,7 +18,6 @@ from kraftlog.storage.checkpoints import (
     decode_offsets,
     encode_offsets,
     encode_offsets_steps,
-    finished,
 )
 from kraftlog.storage.disk import read_whole, write_atomically, write_whole
 
@@ -94,12 +93,11 @@ class OffsetCheckpoints:
 
     # -- all files, in an I/O thread --------------------------------------------------------------
 
-    def job(self) -> CheckpointJob:
-        """The files as of now, one job at a time: `run` in a thread, `install`, `installed`."""
-        return finished(self.job_steps())
-
     def job_steps(self) -> Generator[None, None, CheckpointJob]:
-        """The same in steps; the files are as of the first step."""
+        """Make a job, in steps; the files are as of the first step.
+
+        One job at a time: `run` in a thread, `install`, `installed`.
+        """
         job = CheckpointJob(self._generation, {f: dict(o) for f, o in self._to_write()})
         for file, offsets in job.offsets.items():
             self._named[file].update(offsets)  # all names before the first step ends: see `clear`

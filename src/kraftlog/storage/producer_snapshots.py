@@ -18,7 +18,8 @@ from kraftlog.logstate.producers import (
     RetainedBatch,
 )
 from kraftlog.records.crc import crc32c
-from kraftlog.storage.checkpoints import LINES_PER_STEP, finished
+from kraftlog.steps import result_of
+from kraftlog.storage.checkpoints import LINES_PER_STEP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def encode_snapshot(state: ProducerState) -> bytes:
 
 
 def encode_entries(entries: list[ProducerEntry]) -> bytes:
-    return finished(encode_entries_steps(entries))
+    return result_of(encode_entries_steps(entries))
 
 
 def encode_entries_steps(entries: list[ProducerEntry]) -> Generator[None, None, bytes]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.node.fast_path.request_templates import LONGEST_PREFIX, RequestTemplates
+from kraftlog.node.fast_path.request_templates import LONGEST_PREFIX
 from kraftlog.simulator.host import VirtualConnection
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
@@ -25,7 +25,12 @@ from kraftlog.wire.messages.fetch import (
     ForgottenTopic,
     ReplicaState,
 )
-from tests.node.fast_path.test_produce import ForgetfulConnection, Side, frame
+from tests.node.fast_path.test_produce import (
+    ForgetfulConnection,
+    Side,
+    frame,
+    served_by_templates,
+)
 from tests.node.test_log_ends import delete
 from tests.node.test_requests import batch
 
@@ -202,18 +207,6 @@ def test_what_repeats_is_served_as_if_it_came_for_the_first_time(
     assert quick.left() == slow.left()
 
 
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    seen: list[bool] = []
-    take = RequestTemplates.take
-
-    def watched(*arguments: Any) -> bool:
-        seen.append(take(*arguments))
-        return seen[-1]
-
-    monkeypatch.setattr(RequestTemplates, "take", watched)
-    return seen
-
-
 @pytest.mark.parametrize("version", range(7, 19))
 @pytest.mark.parametrize("wants", [False, True], ids=["no session", "session"])
 def test_readers_that_catch_up_are_recognised(
@@ -223,7 +216,7 @@ def test_readers_that_catch_up_are_recognised(
     write(side, 5)
     reader = Reader(side, 1, {"version": version}, wants=wants)
     reader.ask(0)
-    seen = taken(monkeypatch)
+    seen = served_by_templates(monkeypatch)
     for offset in (1, 2, 3):
         reader.ask(offset)
     reader.ask(5)
@@ -242,7 +235,7 @@ def test_what_is_unusual_goes_the_ordinary_way(
     reader = Reader(side, 1, {"version": version}, wants=False)
     parts = 1 if version == 6 else 2
     reader.ask(0, parts=parts)
-    seen = taken(monkeypatch)
+    seen = served_by_templates(monkeypatch)
     reader.ask(1, parts=parts)
     assert seen == [False]
 
@@ -257,7 +250,7 @@ def test_requests_with_long_names_are_not_kept(
     write(side, 5)
     reader = Reader(side, 1, {"version": 12, name: "x" * length}, wants=False)
     reader.ask(0)
-    seen = taken(monkeypatch)
+    seen = served_by_templates(monkeypatch)
     reader.ask(1)
     assert seen == [is_known]
 
@@ -278,7 +271,7 @@ def test_what_more_than_reads_goes_the_ordinary_way(
     write(side, 5)
     raw = fetch_frame(side.host, version, [(0, 1)], **words)
     side.send(1, raw)
-    seen = taken(monkeypatch)
+    seen = served_by_templates(monkeypatch)
     side.send(1, raw)
     assert seen == [False]
 
@@ -304,7 +297,7 @@ def test_readers_without_a_session_are_recognised_in_each_partition(
     for _ in range(5):
         side.send(0, frame(batch(b"y"), acks=0, index=1))
     side.turn()
-    seen = taken(monkeypatch)
+    seen = served_by_templates(monkeypatch)
     for offset in range(4):
         for index in (0, 1):
             side.send(1, fetch_frame(side.host, 12, [(index, offset)]))
@@ -322,7 +315,7 @@ def test_readers_are_recognised_by_the_leader_of_the_next_epoch(
     for epoch in (0, 1):
         partition.lead(epoch)
         reader.ask(0, leader_epoch=epoch)
-        seen = seen or taken(monkeypatch)
+        seen = seen or served_by_templates(monkeypatch)
         for offset in (1, 2):
             reader.ask(offset, leader_epoch=epoch)
     assert seen == [True, True, False, True, True]

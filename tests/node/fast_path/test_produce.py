@@ -310,8 +310,8 @@ def test_whatever_a_header_says_it_gets_the_same_answer(version: int) -> None:
     assert quick.left() == slow.left()
 
 
-def taken(frames: Sequence[bytes], monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Which of these the shortcut has served."""
+def served_by_templates(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Grows by one for each request from now on: whether a template served it."""
     seen: list[bool] = []
     take = RequestTemplates.take
 
@@ -320,6 +320,12 @@ def taken(frames: Sequence[bytes], monkeypatch: pytest.MonkeyPatch) -> list[bool
         return seen[-1]
 
     monkeypatch.setattr(RequestTemplates, "take", watched)
+    return seen
+
+
+def taken(frames: Sequence[bytes], monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Which of these the shortcut has served."""
+    seen = served_by_templates(monkeypatch)
     side = Side(VirtualConnection)
     for raw in frames:
         side.send(0, raw)

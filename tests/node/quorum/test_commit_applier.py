@@ -17,12 +17,11 @@ from kraftlog.node.sliced import A_TURN, Slices
 from kraftlog.records.header import stamp
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.metadata_records import NoOpRecord
 from kraftlog.wire.messages.remove_partitions import RemovePartitionsRequest, RemovePartitionsTopic
 from kraftlog.wire.record_frames import encode_metadata
-from tests.node.frame_client import FrameClient, make_host
+from tests.node.frame_client import FrameClient, creation, make_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -214,20 +213,9 @@ def states_until_answered(
     return states
 
 
-def creation(**topics: int) -> CreateTopicsRequest:
-    return CreateTopicsRequest(
-        topics=[
-            CreatableTopic(
-                name=name, num_partitions=count, replication_factor=1, assignments=(), configs=()
-            )
-            for name, count in topics.items()
-        ]
-    )
-
-
 def test_v4_a_topic_is_shown_with_all_its_partitions() -> None:
     host = slow_host(demo=1)
-    states = states_until_answered(host, ApiKey.CREATE_TOPICS, 7, creation(one=20, two=20))
+    states = states_until_answered(host, ApiKey.CREATE_TOPICS, 7, creation({"one": 20, "two": 20}))
     assert states == [{"demo": 1}, {"demo": 1, "one": 20}, {"demo": 1, "one": 20, "two": 20}]
 
 
@@ -273,7 +261,7 @@ def test_v4_a_topic_that_is_deleted_disappears_before_its_partitions() -> None:
 
 def test_v1_a_kill_in_the_midst_of_a_batch_is_one_before_it_was_followed() -> None:
     host = slow_host(demo=1)
-    FrameClient(host).send(ApiKey.CREATE_TOPICS, 7, creation(many=20))
+    FrameClient(host).send(ApiKey.CREATE_TOPICS, 7, creation({"many": 20}))
     while not host.node.quorum.is_applying:
         host.one_turn()
         host.deliver()
@@ -292,7 +280,7 @@ def test_q38_no_snapshot_is_taken_in_the_midst_of_a_batch(monkeypatch: pytest.Mo
         taken.append(len(host.node.image.partitions))
 
     monkeypatch.setattr(host.node.quorum.snapshotter, "take", take)
-    FrameClient(host).send(ApiKey.CREATE_TOPICS, 7, creation(many=20))
+    FrameClient(host).send(ApiKey.CREATE_TOPICS, 7, creation({"many": 20}))
     host.settle()
     host.one_turn()
     assert set(taken) == {1, 21}

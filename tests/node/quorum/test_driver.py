@@ -22,7 +22,7 @@ from kraftlog.node.handlers.forwarding import AGAIN_MS
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
 from kraftlog.node.quorum.driver import QuorumDriver
-from kraftlog.node.quorum.proposal import GATHERED_BYTES, Proposal
+from kraftlog.node.quorum.proposal import GATHERED_BYTES
 from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.responses import response_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
@@ -54,6 +54,7 @@ from kraftlog.wire.messages.metadata_records import NoOpRecord, TopicRecord
 from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from kraftlog.wire.record_frames import encode_metadata
 from tests.node.frame_client import FrameClient, ask_settled
+from tests.node.proposals import proposal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -84,7 +85,7 @@ class Machine:
     def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
         if self.driver is not None and leader_id == 1:
             self.proposals += 1
-            assert self.driver.propose(Proposal([NoOpRecord()]), lambda _, __: None, NOW) == 0
+            assert self.driver.propose(proposal_of([NoOpRecord()]), lambda _, __: None, NOW) == 0
 
 
 def driven(
@@ -135,7 +136,7 @@ def test_what_is_proposed_in_a_turn_is_one_batch() -> None:
     start, outcome = driver.end, list[int]()
     large = [TopicRecord(name="x" * (GATHERED_BYTES // 3), topic_id=b"x" * 16)] * 3
     for records in ([NoOpRecord()], [NoOpRecord()], large):
-        assert driver.propose(Proposal(records), lambda code, _: outcome.append(code), NOW) == 0
+        assert driver.propose(proposal_of(records), lambda code, _: outcome.append(code), NOW) == 0
     assert driver.end == start + 5
     batches = [read_header(it.data) for it in wanted if isinstance(it, effects.AppendBatch)]
     assert [(it.base_offset, it.record_count) for it in batches] == [(start, 2), (start + 2, 3)]
@@ -146,7 +147,7 @@ def test_what_is_proposed_in_a_turn_is_one_batch() -> None:
 def test_a_node_that_does_not_lead_refuses_what_is_proposed() -> None:
     machine, _ = driven(1, 2, election=ElectionState(5, 2))
     assert machine.driver is not None
-    refusal = machine.driver.propose(Proposal([NoOpRecord()]), lambda _, __: None, NOW)
+    refusal = machine.driver.propose(proposal_of([NoOpRecord()]), lambda _, __: None, NOW)
     assert refusal == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert not machine.driver.proposal_batch
 

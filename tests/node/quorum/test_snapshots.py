@@ -9,7 +9,6 @@ import pytest
 
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet, voters_by_id
 from kraftlog.node.quorum.batches import METADATA_LOG, snapshot_voters
-from kraftlog.node.quorum.proposal import Proposal
 from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.node.quorum.snapshotter import RECORDS, snapshot_policy_of
@@ -21,6 +20,7 @@ from kraftlog.types import NULL_UUID, OffsetAndEpoch, uuid_text
 from kraftlog.wire.apis import CONTROLLER
 from kraftlog.wire.messages.metadata_records import ConfigRecord
 from tests.node.frame_client import FrameClient, create_topics
+from tests.node.proposals import proposal_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -262,7 +262,7 @@ def host_without_its_first_segment() -> VirtualHost:
     host = VirtualHost(settings=OFTEN)
     create_topics(host, {"demo": 1})
     for _ in range(80):
-        assert not host.node.quorum.propose(Proposal([LARGE] * 3), lambda _, __: None, host.now)
+        assert not host.node.quorum.propose(proposal_of([LARGE] * 3), lambda _, __: None, host.now)
         host.turn()
     return host
 
@@ -273,7 +273,7 @@ def test_q38_what_lies_before_the_snapshots_leaves_the_disk() -> None:
     host = VirtualHost(settings=OFTEN)
     large = ConfigRecord(resource_type=2, resource_name="t", name="x", value="v" * 30_000)
     for _ in range(80):
-        assert not host.node.quorum.propose(Proposal([large] * 3), lambda _, __: None, host.now)
+        assert not host.node.quorum.propose(proposal_of([large] * 3), lambda _, __: None, host.now)
         host.turn()
     names = [name for name in host.files.list(FOLDER) if name.endswith(".log")]
     assert int(min(names).partition(".")[0]) > 0

@@ -314,20 +314,20 @@ class DelayedFetch:
         """Whatever is found at the next look and was not at this one is written in between."""
         watched = self.partitions
         is_all = all(one.high_watermark == one.written_end for one in watched)
-        self.seen_bytes = sum([one.written_bytes for one in watched]) if is_all else None
+        self.seen_bytes = self._written_bytes() if is_all else None
 
     def _lacks_bytes(self) -> bool:
         """Whether too little has been written since the last look. Many may wait for one partition,
         and are asked each time that something is written to it."""
         if self.seen_bytes is None:
             return False
+        return self.size + self._written_bytes() - self.seen_bytes < self.request.min_bytes
+
+    def _written_bytes(self) -> int:
         watched = self.partitions
-        written = (
-            watched[0].written_bytes
-            if len(watched) == 1
-            else sum([one.written_bytes for one in watched])
-        )
-        return self.size + written - self.seen_bytes < self.request.min_bytes
+        if len(watched) == 1:
+            return watched[0].written_bytes
+        return sum([one.written_bytes for one in watched])
 
     def try_again(self, partition: Partition) -> None:
         """The high watermark of a partition has moved, or the partition is gone."""

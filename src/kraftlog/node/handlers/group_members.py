@@ -109,7 +109,7 @@ def _commit(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, 
             topic.partitions = kept
             known.append(topic)
     request.topics = known
-    shard.offset_commit(_RejoinResponse(slot, refused), context_of(slot), request, now)
+    shard.offset_commit(_WithRefusedTopics(slot, refused), context_of(slot), request, now)
 
 
 def _delete(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, now: Now) -> None:
@@ -134,13 +134,13 @@ def _delete(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, 
         if topic.name not in ids
     ]
     request.topics = [topic for topic in request.topics if topic.name in ids]
-    shard.offset_delete(_RejoinResponse(slot, refused), request, now)
+    shard.offset_delete(_WithRefusedTopics(slot, refused), request, now)
 
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-class _RejoinResponse:
+class _WithRefusedTopics:
     """A slot whose answer is completed with what was refused before."""
 
     __slots__ = ("_refused", "_slot")

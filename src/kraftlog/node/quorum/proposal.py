@@ -27,30 +27,24 @@ class Proposal:
 
     __slots__ = ("batch", "records", "size_bytes", "values")
 
-    def __init__(self, records: Iterable[Message]) -> None:
-        """Raises UnwritableError when one of them does not fit."""
+    def __init__(self) -> None:
         self.values: list[bytes] = []
         self.records: list[Message] = []
         self.size_bytes = 0
-        #: All that it takes to make a batch of it, where that would take long at once.
+        #: The batch of a large proposal, built in steps; None for those that others may join.
         self.batch: BatchBuilder | None = None
-        for record in records:
-            self._add(record)
-
-    def _add(self, record: Message) -> None:
-        value, read = metadata_read_back(record, record_version(record))
-        self.values.append(value)
-        self.records.append(read)
-        self.size_bytes += len(value)
 
     @classmethod
     def making(
         cls, records: Iterable[Message], timestamp_ms: int
     ) -> Generator[int, None, Proposal]:
-        """The same, step by step."""
-        proposal = cls(())
+        """Encode records and read them back, in steps; UnwritableError if one does not fit."""
+        proposal = cls()
         for record in records:
-            proposal._add(record)
+            value, read = metadata_read_back(record, record_version(record))
+            proposal.values.append(value)
+            proposal.records.append(read)
+            proposal.size_bytes += len(value)
             yield A_RECORD_COSTS
         if proposal.size_bytes > GATHERED_BYTES:
             builder = BatchBuilder()

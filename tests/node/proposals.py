@@ -1,0 +1,17 @@
+"""Proposals made at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftlog.node.quorum.proposal import Proposal
+from kraftlog.steps import result_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kraftlog.wire.schema import Message
+
+
+def proposal_of(records: Iterable[Message]) -> Proposal:
+    return result_of(Proposal.making(records, timestamp_ms=0))
