@@ -1,7 +1,7 @@
-"""Work in steps: a generator that does a bounded piece of work between two `yield`s.
+"""Long work in steps: generators that do a bounded amount of work between two `yield`s.
 
-It yields what that has cost, in units of about a microsecond. Costs are counted, never measured, so
-that the simulator does the same again. Who drives it may let others have their turn in between.
+Each step yields its cost in units of about a microsecond. Costs are counted, never measured, so
+that simulator runs are reproducible. The caller may serve other requests between two steps.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: So many items of a list are let go of in a step, each for half a microsecond.
-LET_GO_AT_ONCE = 100
+#: Items of a list that are freed in one step; each takes half a microsecond.
+ITEMS_FREED_PER_STEP = 100
 
 
 def result_of(steps: Generator[Any, None, T]) -> T:
@@ -28,19 +28,19 @@ def result_of(steps: Generator[Any, None, T]) -> T:
 
 
 def drained(items: Iterable[T]) -> Iterator[T]:
-    """The items one by one, each let go of as it is taken: no step frees them all at once.
+    """Yield the items one by one and drop each, so that they are not all freed in one step.
 
-    A list is emptied by that: to copy a giant one takes long, too.
+    A list is emptied in place, because copying a giant one takes long, too.
     """
-    waiting = items if isinstance(items, list) else list(items)
-    waiting.reverse()
+    remaining = items if isinstance(items, list) else list(items)
+    remaining.reverse()
     del items
-    while waiting:
-        yield waiting.pop()
+    while remaining:
+        yield remaining.pop()
 
 
 def letting_go_of(message: Any) -> Iterator[int]:
-    """Empty the lists of a message that nobody else may hold."""
+    """Empty the lists of a message, which must not be shared."""
     for name in message._fields:
         items = getattr(message, name)
         if isinstance(items, list):
@@ -48,8 +48,8 @@ def letting_go_of(message: Any) -> Iterator[int]:
 
 
 def letting_go(items: MutableSequence[Any]) -> Iterator[int]:
-    """Empty a list of objects that nobody else may hold: to free them takes its time, too."""
+    """Empty a list in steps, as freeing many objects takes long; it must not be shared."""
     while items:
-        count = min(len(items), LET_GO_AT_ONCE)
+        count = min(len(items), ITEMS_FREED_PER_STEP)
         del items[-count:]
         yield (count + 1) // 2

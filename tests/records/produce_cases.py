@@ -104,9 +104,9 @@ def _bytes_of_batches(case: Any) -> None:
     case("shorter than a length", good[:11], INVALID)
     case("cut in the header", good[:40], INVALID)
     case("cut in the records", good[:-1], INVALID)
-    case("5 bytes behind", good + bytes(5), OK, ours=INVALID)
-    case("half a batch behind", good + good[:40], OK, ours=INVALID)
-    case("61 zeros behind", good + bytes(61), CORRUPT, ours=INVALID)
+    case("5 bytes after the batch", good + bytes(5), OK, ours=INVALID)
+    case("half a batch after the batch", good + good[:40], OK, ours=INVALID)
+    case("61 zero bytes after the batch", good + bytes(61), CORRUPT, ours=INVALID)
     case("two batches", good + good, INVALID)
     case("length 13", put(good, 8, ">i", 13), CORRUPT)
     case("length 14", put(good, 8, ">i", 14), CORRUPT)
@@ -183,7 +183,7 @@ def _payloads(case: Any) -> None:
     """What only opening the batch shows."""
     case("a record too few", raw(record(0) + record(1), 3, 2), INVALID)
     case("a record too many", raw(record(0) + record(1) + record(2), 2, 1), INVALID)
-    case("a byte behind the record", raw(record(0) + b"\0", 1, 0), INVALID)
+    case("a byte after the record", raw(record(0) + b"\0", 1, 0), INVALID)
     case("a record cut off", raw(record(0)[:-1], 1, 0), INVALID)
     case("offsets swapped", raw(record(1) + record(0), 2, 1), OK, ours=INVALID)
     case("offsets all 0", raw(record(0) + record(0), 2, 1), OK, ours=INVALID)
@@ -202,7 +202,7 @@ def _payloads(case: Any) -> None:
         case(f"packed by {name}", made(codec=codec), OK)
         if codec:
             plain = put(made(), 21, ">h", codec)
-            case(f"not packed by {name}", plain, UNKNOWN, ours=INVALID)
+            case(f"not compressed with {name}", plain, UNKNOWN, ours=INVALID)
 
 
 def _times_and_sizes(case: Any) -> None:

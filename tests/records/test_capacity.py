@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftlog.records.builder import encode_record
-from kraftlog.records.capacity import EXPANSION, MOST_RECORDS, why_not
+from kraftlog.records.capacity import EXPANSION, MOST_RECORDS, excess_of
 from kraftlog.records.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD, compress
 from kraftlog.records.reader import MIN_RECORD_SIZE
 
@@ -40,7 +40,7 @@ def test_no_codec_exceeds_its_bound(codec: int, size: int) -> None:
 @given(st.integers(1, 500), st.integers(NONE, ZSTD), st.sampled_from([None, b"", b"v", b"v" * 99]))
 def test_real_compressed_batches_are_accepted(count: int, codec: int, value: bytes | None) -> None:
     payload = b"".join(encode_record(number, 0, None, value) for number in range(count))
-    assert why_not(codec, compress(codec, payload), count) == ""
+    assert excess_of(codec, compress(codec, payload), count) == ""
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_real_compressed_batches_are_accepted(count: int, codec: int, value: byt
         (LZ4, compress(LZ4, SMALLEST), 10_000, "10000 records in "),
         (ZSTD, compress(ZSTD, SMALLEST), 1_000_000, "1000000 records in "),
         (ZSTD, compress(ZSTD, bytes(1 << 20)), MOST_RECORDS + 1, f"{MOST_RECORDS + 1} records"),
-        (GZIP, compress(ZSTD, SMALLEST), 1, "not packed by gzip"),
-        (ZSTD, compress(GZIP, SMALLEST), 1, "not packed by zstd"),
-        (LZ4, SMALLEST, 1, "not packed by lz4"),
+        (GZIP, compress(ZSTD, SMALLEST), 1, "not compressed with gzip"),
+        (ZSTD, compress(GZIP, SMALLEST), 1, "not compressed with zstd"),
+        (LZ4, SMALLEST, 1, "not compressed with lz4"),
     ],
 )
 def test_impossible_record_counts_are_refused(
     codec: int, records: bytes, count: int, why: str
 ) -> None:
-    assert why in why_not(codec, records, count)
+    assert why in excess_of(codec, records, count)

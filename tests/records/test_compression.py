@@ -29,8 +29,8 @@ from kraftlog.records.compression import (
     ZSTD,
     compress,
     decompress,
+    decompress_front,
     lz4_bound,
-    unpack_front,
     zstd_bound,
 )
 
@@ -272,8 +272,8 @@ def test_a_missing_package_is_named(codec: int, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD], ids=["gzip", "lz4", "zstd"])
 def test_the_start_of_oversized_data_is_decompressed(codec: int) -> None:
     packed = compress(codec, SAMPLE)
-    assert unpack_front(codec, packed, len(SAMPLE)) == (SAMPLE, True)
-    assert unpack_front(codec, packed, 50_000) == (SAMPLE[:50_000], False)
+    assert decompress_front(codec, packed, len(SAMPLE)) == (SAMPLE, True)
+    assert decompress_front(codec, packed, 50_000) == (SAMPLE[:50_000], False)
 
 
 @pytest.mark.parametrize(

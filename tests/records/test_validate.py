@@ -56,7 +56,7 @@ def test_header_validation_finds_all_but_record_errors() -> None:
     assert refused == [(name, codes[name]) for name, _ in refused]
     assert [case.name for case in passed if case.ours != ErrorCode.NONE] == [
         "a record too many",
-        "a byte behind the record",
+        "a byte after the record",
         "a record cut off",
         "offsets swapped",
         "offsets all 0",
@@ -66,7 +66,7 @@ def test_header_validation_finds_all_but_record_errors() -> None:
         "a record too few in gzip",
         "bytes behind gzip",
         "bytes behind lz4",
-        "not packed by snappy",
+        "not compressed with snappy",
         "no key",
         "no key in gzip",
     ]

@@ -206,10 +206,10 @@ class Words(Message, versions=(0, 1), flexible=1):
 @pytest.mark.parametrize(
     ("version", "raw", "what", "field", "position"),
     [
-        (0, b"\xff\xff\xff\xff\0\0", "null where none may be", "words", 0),
-        (0, b"\0\0\0\0\xff\xfe", "null where none may be", "last", 4),
-        (1, b"\1\xff\xff\xff\xff\x0f\0", "null where none may be", "last", 1),
-        (1, b"\1\0\0", "null where none may be", "last", 1),
+        (0, b"\xff\xff\xff\xff\0\0", "null is not allowed", "words", 0),
+        (0, b"\0\0\0\0\xff\xfe", "null is not allowed", "last", 4),
+        (1, b"\1\xff\xff\xff\xff\x0f\0", "null is not allowed", "last", 1),
+        (1, b"\1\0\0", "null is not allowed", "last", 1),
         (0, b"\0\0\0\0\x30\0" + 0x3000 * b"\xff", "string too long once read", "last", 6),
         (1, b"\xff\xff\xff\xff\x1f\1\0", "varint beyond 32 bits", "words", 5),
         (1, b"\xff\xff\xff\xff\xff\1\0", "varint longer than five bytes", "words", 5),

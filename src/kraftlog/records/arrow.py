@@ -1,7 +1,7 @@
 """Record columns as Arrow arrays, without a Python object per record.
 
-Keys, values and the bytes between them follow each other in the payload, so the payload with the
-list of their edges *is* an Arrow array of binaries; the ones wanted are taken out of it in C++.
+Keys, values and the bytes between them alternate in the payload, so the payload with the list of
+their boundaries *is* an Arrow binary array. Arrow's `take` copies the wanted elements in C++.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_PAYLOAD = (1 << 31) - 1
 
 
 def to_arrow(columns: RecordColumns, *, with_headers: bool = True) -> pa.RecordBatch:
-    """offset, timestamp, key, value and, if wanted, headers (a list of key and value)."""
+    """Convert to columns offset, timestamp, key, value and optionally headers (key, value)."""
     import pyarrow as pa
 
     keys, values = _binaries(
@@ -47,7 +47,7 @@ def _binaries(
     second_starts: Numbers,
     second_lengths: Numbers,
 ) -> tuple[pa.Array, pa.Array]:
-    """Two columns of byte strings that take turns in `payload`."""
+    """Two columns of byte strings that alternate in `payload`."""
     import numpy as np
     import pyarrow as pa
 
@@ -95,7 +95,7 @@ def _headers(columns: RecordColumns) -> pa.ListArray:
 
 
 def _text(names: pa.Array) -> pa.Array:
-    """As strings; bytes that are no UTF-8 become the replacement character, as in Java."""
+    """Convert to strings; invalid UTF-8 becomes the replacement character, as in Java."""
     import pyarrow as pa
 
     try:

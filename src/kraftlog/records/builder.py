@@ -1,4 +1,4 @@
-"""Building record batches: the bytes are those of Kafka's own builder for the same input."""
+"""Builds record batches, byte for byte as Kafka's own builder does for the same input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kraftlog.records.header import BatchHeader
     from kraftlog.records.record import Header, Record
 
-#: No leader has written the batch yet.
+#: The leader epoch of a batch that no leader has appended yet.
 NO_LEADER_EPOCH = -1
 
 _FRONT = struct.Struct(">qiibI")
@@ -44,7 +44,7 @@ def encode_record(
     value: bytes | None,
     headers: Sequence[Header] = (),
 ) -> bytes:
-    """One record in its encoding within a batch, with its length in front."""
+    """Encode a record as in a batch, prefixed with its length."""
     parts = [b"\0", encode_varint(timestamp_delta), encode_varint(offset_delta)]
     parts += (NULL_LENGTH,) if key is None else (encode_varint(len(key)), key)
     parts += (NULL_LENGTH,) if value is None else (encode_varint(len(value)), value)
@@ -58,10 +58,10 @@ def encode_record(
 
 
 class BatchBuilder:
-    """Collects records and writes them as one batch.
+    """Collects records into one batch.
 
-    Offsets may leave gaps, as compaction does, but they only grow. The first record gives the
-    base timestamp, unless a delete horizon takes its place.
+    Offsets must ascend but may have gaps, as after compaction. The base timestamp is that of the
+    first record, or the delete horizon if there is one.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class BatchBuilder:
         self.base_timestamp = delete_horizon_ms
         self.max_timestamp = NO_TIMESTAMP
         self.next_offset = base_offset
-        #: Bytes of the batch so far, uncompressed.
+        #: The uncompressed size of the batch so far.
         self.size = HEADER_SIZE
         self.attributes = (
             codec
@@ -114,7 +114,7 @@ class BatchBuilder:
         *,
         offset: int | None = None,
     ) -> int:
-        """Add a record and return its offset, which is the next one unless it is given."""
+        """Add a record at `offset`, by default the next one; return its offset."""
         offset = self.next_offset if offset is None else offset
         if offset < self.next_offset:
             raise ValueError(f"offset {offset} after offset {self.next_offset - 1}")
@@ -130,7 +130,7 @@ class BatchBuilder:
         return offset
 
     def build(self, *, last_offset: int | None = None) -> bytes:
-        """The batch. `last_offset` is that of a batch which lost its last records."""
+        """Build the batch; `last_offset` is beyond the last record if compaction removed some."""
         if not self._records:
             raise ValueError("a batch without records is made by build_empty_batch")
         last = self.next_offset - 1 if last_offset is None else last_offset
@@ -163,7 +163,7 @@ def build_batch(
     base_sequence: int = NO_SEQUENCE,
     is_transactional: bool = False,
 ) -> bytes:
-    """A batch of records that have their offsets already; the first one's is the base offset."""
+    """Build a batch of records with given offsets; the first is the base offset."""
     records = list(records)
     builder = BatchBuilder(
         base_offset=records[0].offset if records else 0,
@@ -194,9 +194,9 @@ def build_empty_batch(
     is_control: bool = False,
     has_log_append_time: bool = False,
 ) -> bytes:
-    """An empty batch, which compaction leaves of a batch without records.
+    """Build the empty batch that compaction leaves when it removes all records of a batch.
 
-    It keeps the producer's last sequence, so that its next batch is still recognised.
+    It keeps the producer's last sequence, so that its next batch is in sequence.
     """
     attributes = (
         (TIMESTAMP_TYPE_BIT if has_log_append_time else 0)
@@ -223,7 +223,7 @@ def build_empty_batch(
 def rebuild_batch(
     header: BatchHeader, records: bytes, record_count: int, max_timestamp: int
 ) -> bytes:
-    """A batch with fewer of its records, which are as they were: unpacked, one after the other."""
+    """Rebuild a batch from the remaining `records`: their unchanged, uncompressed bytes."""
     return _assemble(
         header.base_offset,
         header.leader_epoch,

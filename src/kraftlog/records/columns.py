@@ -1,11 +1,11 @@
-"""Decoding the records of many batches at once, into columns.
+"""Decodes the records of many batches at once into columns, with numpy.
 
-Only where each record starts must be found one after the other, as a record's length says where
-the next one is; that loop is as short as Python allows. All else is done by numpy for all records
-together: field by field, a varint of every record in a few operations.
+Only the start of each record must be found sequentially, as a record's length leads to the next
+one; that loop is as short as Python allows. Then numpy decodes field by field, each for all records
+at once.
 
-This is for analysis (numpy comes with the extra `arrow`); a broker never comes here. The rules are
-those of `reader`: what it accepts is accepted, what it refuses is refused.
+This is for analysis (the extra `arrow` installs numpy); a broker does not use it. It accepts and
+refuses the same batches as `reader`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class RecordColumns:
     """Records as columns. Bytes are given by start and length in `payload`; length -1 is null.
 
-    Headers of all records stand in one list, in order: `header_counts` says how many each has.
+    The headers of all records are in one list; `header_counts` is the number of each record's.
     """
 
     __slots__ = (
@@ -79,9 +79,9 @@ def decode_batches(
     with_control: bool = False,
     max_size: int = MAX_RECORDS_SIZE,
 ) -> RecordColumns:
-    """The records of the batches in `buffer`; a batch cut off by its end is left out.
+    """Decode the records of the batches in `buffer`; a partial last batch is ignored.
 
-    `max_size` bounds the unpacked bytes of all batches together.
+    `max_size` bounds the total decompressed size of all batches.
     """
     headers = []
     payloads = []
@@ -100,7 +100,7 @@ def decode_batches(
 
 
 def decode_payloads(headers: Sequence[BatchHeader], payloads: Sequence[bytes]) -> RecordColumns:
-    """The records of batches whose payloads are unpacked already."""
+    """Decode the records of batches whose payloads are decompressed already."""
     import numpy as np
 
     whole = b"".join(payloads) if len(payloads) != 1 else payloads[0]
@@ -114,7 +114,7 @@ def decode_payloads(headers: Sequence[BatchHeader], payloads: Sequence[bytes]) -
     counts = np.array([header.record_count for header in headers], dtype=np.int64)
 
     def of_batch(numbers: list[int]) -> Numbers:
-        """A number of each batch, for each of its records."""
+        """Repeat the number of each batch for each of its records."""
         return np.array(numbers, dtype=np.int64).repeat(counts)
 
     columns = RecordColumns()
@@ -123,7 +123,7 @@ def decode_payloads(headers: Sequence[BatchHeader], payloads: Sequence[bytes]) -
     sizes = cursor.take_varint()
     ends = cursor.at + sizes
     cursor.ends = ends
-    cursor.at = cursor.at + 1  # attributes of a record are not in use
+    cursor.at = cursor.at + 1  # a record's attributes are unused
     timestamp_deltas = cursor.take_varint(bits=64)
     offset_deltas = cursor.take_varint()
     columns.key_starts, columns.key_lengths = cursor.take_bytes()
@@ -145,7 +145,7 @@ def decode_payloads(headers: Sequence[BatchHeader], payloads: Sequence[bytes]) -
 
 
 def find_records(payload: bytes, start: int, end: int, count: int, starts: list[int]) -> None:
-    """Append to `starts` where the records of `payload[start:end]` start; they must fill it."""
+    """Append the start of each record of `payload[start:end]` to `starts`; they must fill it."""
     if count * MIN_RECORD_SIZE > end - start:
         raise CorruptBatchError(f"{count} records in {end - start} bytes")
     position = start
@@ -171,10 +171,11 @@ def find_records(payload: bytes, start: int, end: int, count: int, starts: list[
 
 
 class _Cursor:
-    """A place in each of many records, which moves through all of them field by field.
+    """A position in each of many records, which advances through all of them field by field.
 
-    Places may run past a record's end, never past 2^63: fields are at most 2^31 long. Reading
-    there gives some byte or other; the caller finds out in the end, as places only grow.
+    A position may pass the end of its record, but never 2^63, as a field has at most 2^31 bytes.
+    Reads beyond the end return arbitrary bytes; as positions only grow, the caller's final check of
+    the ends finds this.
     """
 
     __slots__ = ("at", "ends", "octets")
@@ -185,7 +186,7 @@ class _Cursor:
         self.ends = at
 
     def take_varint(self, *, bits: int = 32) -> Numbers:
-        """The next field of every record, a zigzag varint."""
+        """Read the next field of every record, a zigzag varint."""
         import numpy as np
 
         octet = self.octets.take(self.at, mode="clip")
@@ -209,7 +210,7 @@ class _Cursor:
         return (number >> np.uint64(1)).astype(np.int64) ^ sign
 
     def take_bytes(self) -> tuple[Numbers, Numbers]:
-        """Start and length of the next field of every record, which may be null."""
+        """Read the start and length of the next field of every record; it may be null."""
         import numpy as np
 
         lengths = self.take_varint()
@@ -218,12 +219,12 @@ class _Cursor:
         return starts, np.maximum(lengths, -1)
 
 
-#: For fewer records than this, numpy's cost per call is more than that of one by one.
+#: For fewer records, a Python loop is faster than numpy's overhead per call.
 _FEW = 16
 
 
 def _take_headers(cursor: _Cursor, columns: RecordColumns) -> None:
-    """The headers of all records: the first of each, then the second of those that have one ..."""
+    """Read all headers: the first of every record, then the second where there is one, ..."""
     import numpy as np
 
     counts = cursor.take_varint()

@@ -1,10 +1,10 @@
-"""The codecs of record batches, with a bound on what is unpacked.
+"""The compression codecs of record batches, with a limit on the decompressed size.
 
-gzip comes with Python. snappy, lz4 and zstd come with cramjam, which is loaded when the first such
-batch must be opened. A broker opens few: batches are opaque to it.
+gzip is in the standard library. snappy, lz4 and zstd are in cramjam, which is imported for the
+first batch that must be decompressed. A broker decompresses few: batches are opaque to it.
 
-Unpacking never allocates more than `max_size`, nor more than the packed bytes could hold: the
-block headers of lz4 and zstd frames bound that without unpacking anything.
+Decompression never allocates more than `max_size`, nor more than the compressed bytes can contain:
+the block headers of lz4 and zstd frames give a bound without decompression.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class UnsupportedCodecError(CorruptBatchError):
-    """The batch may be sound, but nothing here can open it."""
+    """The batch may be valid, but its codec is unknown or not installed."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what, code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
-    """`data` packed as Kafka's clients do; `level` is the codec's own, None its default."""
+    """Compress `data` as Kafka's clients do; `level` is the codec's own, None its default."""
     if codec == NONE:
         return data
     if codec == GZIP:
@@ -49,17 +49,17 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, max_size: int) -> bytes:
-    """The unpacked bytes; refused when they would be more than `max_size`."""
+    """Decompress `data`; raise if the result exceeds `max_size`."""
     if codec == GZIP:
         return _gunzip(data, max_size)
     if codec == SNAPPY:
         return _unsnappy(data, max_size)
     if codec == LZ4:
         bound = lz4_bound(data)
-        return _unpack_frame(codec, _cramjam(codec).lz4, data, bound, max_size)
+        return _decompress_frame(codec, _cramjam(codec).lz4, data, bound, max_size)
     if codec == ZSTD:
         bound = zstd_bound(data)
-        return _unpack_frame(codec, _cramjam(codec).zstd, data, bound, max_size)
+        return _decompress_frame(codec, _cramjam(codec).zstd, data, bound, max_size)
     if codec == NONE:
         if len(data) > max_size:
             raise _too_large(codec, max_size)
@@ -67,10 +67,10 @@ def decompress(codec: int, data: Buffer, max_size: int) -> bytes:
     raise UnsupportedCodecError(f"unknown compression codec {codec}")
 
 
-def unpack_front(codec: int, data: Buffer, max_size: int) -> tuple[bytes, bool]:
-    """As `decompress`, but of what would be larger only the front; whether it is all there is.
+def decompress_front(codec: int, data: Buffer, max_size: int) -> tuple[bytes, bool]:
+    """Decompress at most `max_size` bytes; return them, and whether they are complete.
 
-    Of one raw block of snappy, which can't be unpacked in part, that may be nothing.
+    A raw snappy block can't be decompressed in part: the front of a larger one is empty.
     """
     try:
         if codec == GZIP:
@@ -79,7 +79,7 @@ def unpack_front(codec: int, data: Buffer, max_size: int) -> tuple[bytes, bool]:
             module = _cramjam(codec).lz4 if codec == LZ4 else _cramjam(codec).zstd
             bound = lz4_bound(data) if codec == LZ4 else zstd_bound(data)
             buffer = bytearray(min(bound, max_size))
-            return _unpack_into(codec, module, data, buffer, bound)
+            return _decompress_into(codec, module, data, buffer, bound)
         return decompress(codec, data, max_size), True
     except _TooLargeError:
         return b"", False
@@ -98,11 +98,11 @@ def _cramjam(codec: int) -> ModuleType:
 
 
 class _TooLargeError(CorruptBatchError):
-    """More than is unpacked at once."""
+    """The decompressed data exceeds the limit."""
 
 
 def _too_large(codec: int, max_size: int) -> CorruptBatchError:
-    return _TooLargeError(f"{CODEC_NAMES[codec]} data of more than {max_size} bytes unpacked")
+    return _TooLargeError(f"{CODEC_NAMES[codec]} data of more than {max_size} bytes decompressed")
 
 
 def _too_many_blocks(codec: int) -> CorruptBatchError:
@@ -110,32 +110,32 @@ def _too_many_blocks(codec: int) -> CorruptBatchError:
 
 
 def _corrupt(codec: int, why: object) -> CorruptBatchError:
-    return CorruptBatchError(f"{CODEC_NAMES[codec]} data can't be unpacked: {why}")
+    return CorruptBatchError(f"{CODEC_NAMES[codec]} data can't be decompressed: {why}")
 
 
 # gzip
 
-#: Producers write one. Java recurses for each that is empty, and fails at some thousands.
+#: Producers write one member. Java recurses for each empty one, and fails at some thousands.
 _GZIP_MEMBERS = 100
 
 
 def _gzip(data: bytes, level: int | None) -> bytes:
     import zlib
 
-    packer = zlib.compressobj(-1 if level is None else level, wbits=31)
-    return packer.compress(data) + packer.flush()
+    compressor = zlib.compressobj(-1 if level is None else level, wbits=31)
+    return compressor.compress(data) + compressor.flush()
 
 
 def _gunzip(data: Buffer, max_size: int) -> bytes:
-    """All members of a gzip stream."""
-    unpacked, is_whole = _gunzip_front(data, max_size)
+    """Decompress all members of a gzip stream."""
+    decompressed, is_whole = _gunzip_front(data, max_size)
     if not is_whole:
         raise _too_large(GZIP, max_size)
-    return unpacked
+    return decompressed
 
 
 def _gunzip_front(data: Buffer, max_size: int) -> tuple[bytes, bool]:
-    """The first `max_size` bytes, and whether there are no more."""
+    """Return the first `max_size` bytes, and whether they are complete."""
     import zlib
 
     parts: list[bytes] = []
@@ -162,12 +162,12 @@ def _gunzip_front(data: Buffer, max_size: int) -> tuple[bytes, bool]:
 
 # snappy
 
-#: In front of what Kafka's Java clients write: a name, a version and the lowest one that reads it.
+#: The header of Kafka's Java clients: magic, then version and lowest compatible version.
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
 #: The block size of Kafka's Java clients.
 _XERIAL_BLOCK = 32 * 1024
-#: The densest element of the format copies 64 bytes by 3.
+#: The densest element of the format copies 64 bytes with 3.
 _SNAPPY_RATIO = 22
 
 
@@ -181,7 +181,7 @@ def _snappy_xerial(data: bytes) -> bytes:
 
 
 def _unsnappy(data: Buffer, max_size: int) -> bytes:
-    """Blocks after xerial's header, or else one raw block."""
+    """Decompress the blocks after a xerial header, or one raw block."""
     view = memoryview(data)
     if view[:8] != _XERIAL_MAGIC:
         return _unsnappy_block(view, max_size, max_size)
@@ -220,19 +220,19 @@ def _unsnappy_block(block: memoryview, room: int, max_size: int) -> bytes:
 # lz4 and zstd frames
 
 
-#: Version 1, independent blocks of at most 64 KiB, no sizes or checksums but the header's own.
+#: Version 1, independent blocks of at most 64 KiB, no content size, no checksum but the header's.
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK = 64 * 1024
 _LZ4_STORED = 1 << 31
 
 
 def _lz4_frame(data: bytes, level: int | None) -> bytes:
-    """The frame that Kafka's Java clients write; with a level, one with a checksum per block."""
+    """Write the frame of Kafka's Java clients; with a level, it has a checksum per block."""
     lz4: Any = _cramjam(LZ4).lz4
-    if level is not None:  # only the whole frame can be packed at a level
-        packer = lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-        packer.compress(data)
-        return bytes(packer.finish())
+    if level is not None:  # only a whole frame can be compressed at a level
+        compressor = lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+        compressor.compress(data)
+        return bytes(compressor.finish())
     parts = [_LZ4_HEADER]
     for start in range(0, len(data), _LZ4_BLOCK):
         plain = data[start : start + _LZ4_BLOCK]
@@ -245,16 +245,16 @@ def _lz4_frame(data: bytes, level: int | None) -> bytes:
     return b"".join(parts)
 
 
-def _unpack_frame(codec: int, module: Any, data: Buffer, bound: int, max_size: int) -> bytes:
-    """Unpack into a buffer that is as large as the result may be, and no larger."""
+def _decompress_frame(codec: int, module: Any, data: Buffer, bound: int, max_size: int) -> bytes:
+    """Decompress into a buffer of the maximum size of the result."""
     buffer = bytearray(min(bound, max_size))
-    unpacked, is_whole = _unpack_into(codec, module, data, buffer, bound)
+    decompressed, is_whole = _decompress_into(codec, module, data, buffer, bound)
     if not is_whole:
         raise _too_large(codec, max_size)
-    return unpacked
+    return decompressed
 
 
-def _unpack_into(
+def _decompress_into(
     codec: int, module: Any, data: Buffer, buffer: bytearray, bound: int
 ) -> tuple[bytes, bool]:
     """Decompress into the buffer; return what fits, and whether that is all."""
@@ -267,16 +267,16 @@ def _unpack_into(
     return bytes(memoryview(buffer)[:size]), True
 
 
-#: What is unpacked at most lies in no more blocks than this, in whatever codec; to go through
-#: hundreds of thousands of empty ones would keep everybody waiting.
+#: The decompression limit never takes more blocks, in any codec; hundreds of thousands of empty
+#: blocks would block the loop.
 _MOST_BLOCKS = 4096
 _LZ4_MAGIC = 0x184D2204
-#: An lz4 block unpacks to less than 255 times its size.
+#: An lz4 block decompresses to less than 255 times its size.
 _LZ4_RATIO = 255
 
 
 def lz4_bound(data: Buffer) -> int:
-    """At most how many bytes the frames in `data` hold, by the headers of their blocks."""
+    """Bound the decompressed size of the frames in `data` by their block headers."""
     view = memoryview(data)
     bound = 0
     cursor = 0
@@ -288,9 +288,9 @@ def lz4_bound(data: Buffer) -> int:
         block_max = 1 << (8 + 2 * (block_flags >> 4 & 7))
         cursor += 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
         while size := int.from_bytes(_bytes_at(LZ4, view, cursor, 4), "little"):
-            packed = size & ~_LZ4_STORED
-            bound += min(block_max, packed if size & _LZ4_STORED else packed * _LZ4_RATIO)
-            cursor += 4 + packed + (4 if flags & 0x10 else 0)
+            compressed = size & ~_LZ4_STORED
+            bound += min(block_max, compressed if size & _LZ4_STORED else compressed * _LZ4_RATIO)
+            cursor += 4 + compressed + (4 if flags & 0x10 else 0)
             blocks += 1
             if blocks > _MOST_BLOCKS:
                 break
@@ -307,9 +307,9 @@ _ZSTD_SKIPPABLE = 0x184D2A50
 
 
 def zstd_bound(data: Buffer) -> int:
-    """At most how many bytes the frames in `data` hold, by the headers of their blocks.
+    """Bound the decompressed size of the frames in `data` by their block headers.
 
-    A content size is not believed: it may be missing, or a lie.
+    The content size is not used: it may be missing or wrong.
     """
     view = memoryview(data)
     bound = 0

@@ -1,7 +1,7 @@
-"""Control batches: records for brokers and clients in a log, hidden from applications.
+"""Control batches: records for brokers and clients, which applications do not see.
 
-A control record's key is (version, type). The values of LEADER_CHANGE and above are messages of
-the wire format and live with the other messages; only the end of a transaction has a plain one.
+A control record's key is (version, type). From LEADER_CHANGE on the values are messages, defined
+with the others in `wire.messages`. Transaction markers have a fixed format, defined here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SNAPSHOT_HEADER = 3
 SNAPSHOT_FOOTER = 4
 KRAFT_VERSION = 5
 KRAFT_VOTERS = 6
-#: As Kafka's tools print them.
+#: The names that Kafka's tools print.
 NAMES = (
     "ABORT",
     "COMMIT",
@@ -38,7 +38,7 @@ _MARKER = struct.Struct(">hi")
 
 
 def control_name(control_type: int) -> str:
-    """The type's name. A type of a later Kafka is no error: readers pass over it."""
+    """The name of a type. A later Kafka's type is no error: readers skip it."""
     return NAMES[control_type] if 0 <= control_type < len(NAMES) else "UNKNOWN"
 
 
@@ -47,7 +47,7 @@ def encode_control_key(control_type: int) -> bytes:
 
 
 def decode_control_key(key: bytes | None) -> int:
-    """The type. Later versions may add fields after it, so more bytes are no error."""
+    """Decode the type. Extra bytes are no error, as later versions may add fields."""
     if key is None or len(key) < _KEY.size:
         raise CorruptBatchError(f"{key!r} is no key of a control record")
     version, control_type = _KEY.unpack_from(key)
@@ -57,12 +57,12 @@ def decode_control_key(key: bytes | None) -> int:
 
 
 def encode_end_marker(coordinator_epoch: int) -> bytes:
-    """The value of ABORT and COMMIT."""
+    """Encode the value of an ABORT or COMMIT marker."""
     return _MARKER.pack(0, coordinator_epoch)
 
 
 def decode_end_marker(value: bytes | None) -> int:
-    """The epoch of the coordinator that ended the transaction."""
+    """Decode the epoch of the coordinator that ended the transaction."""
     if value is None or len(value) < _MARKER.size:
         raise CorruptBatchError(f"{value!r} is no value of an end-of-transaction record")
     version, coordinator_epoch = _MARKER.unpack_from(value)
@@ -78,7 +78,7 @@ def build_control_batch(
     leader_epoch: int,
     timestamp_ms: int,
 ) -> bytes:
-    """A batch of (type, value) pairs from the leader of a quorum."""
+    """Build a quorum leader's batch of (type, value) pairs."""
     builder = BatchBuilder(base_offset=base_offset, leader_epoch=leader_epoch, is_control=True)
     for control_type, value in records:
         builder.append(timestamp_ms, encode_control_key(control_type), value)
@@ -95,7 +95,7 @@ def build_end_marker(
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytes:
-    """The batch that ends a producer's transaction in one partition."""
+    """Build the marker that ends a producer's transaction in one partition."""
     builder = BatchBuilder(
         base_offset=base_offset,
         leader_epoch=leader_epoch,

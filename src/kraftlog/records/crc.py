@@ -1,7 +1,7 @@
-"""CRC-32C of any buffer, by the processor's own instruction.
+"""CRC-32C of any buffer, with the processor's instruction.
 
-The package's `__init__` imports `importlib.metadata` to find its version, which costs most of a
-node's start-up, so its extension module is loaded by itself.
+The extension module of the crc32c package is loaded directly, because the package's `__init__`
+imports `importlib.metadata`, which would take most of a node's start-up time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _load() -> Callable[[Buffer], int]:
-    # importlib.util has a function for this, and costs 4 ms to import.
+    # importlib.util has a function for this, but takes 4 ms to import.
     from importlib.machinery import (
         EXTENSION_SUFFIXES,
         ExtensionFileLoader,

@@ -1,7 +1,7 @@
-"""Checking every record of a batch without making objects of them: what a broker asks on arrival.
+"""Checks every record of a produced batch without creating objects.
 
-As strict as `reader.decode_records`, and some times faster: numbers of one or two bytes, which most
-are, are read in place, and nothing is copied.
+It is as strict as `reader.decode_records` and several times as fast: varints of one or two bytes,
+the common case, are read in place, and nothing is copied.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def examine_records(header: BatchHeader, payload: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Offset delta, timestamp and whether there is a key, of each record in turn."""
+    """Yield each record's offset delta, timestamp, and whether it has a key."""
     if header.record_count * MIN_RECORD_SIZE > len(payload):
         raise CorruptBatchError(f"{header.record_count} records in {len(payload)} bytes")
     last_delta, base_timestamp = header.last_offset_delta, header.base_timestamp
@@ -39,11 +39,11 @@ def examine_records(header: BatchHeader, payload: bytes) -> Iterator[tuple[int, 
     except ValueError as error:
         raise CorruptBatchError(f"record {number}: {error}", position=end) from None
     if end != len(payload):
-        raise CorruptBatchError(f"{len(payload) - end} bytes behind the last record")
+        raise CorruptBatchError(f"{len(payload) - end} bytes after the last record")
 
 
 def _examine(payload: bytes, start: int) -> tuple[int, int, int, bool]:  # noqa: PLR0912 - calls would double its time
-    """The record that begins here: end, timestamp and offset deltas, whether it has a key."""
+    """Check the record at `start`; return its end, its two deltas, and whether it has a key."""
     varint = decode_varint
     size, more = payload[start], payload[start + 1]
     if size < 0x80:

@@ -1,7 +1,7 @@
-"""The 61 bytes in front of every record batch (format v2): reading and stamping them.
+"""Reads and stamps the 61-byte header of a record batch (format v2).
 
-The CRC covers the bytes from `attributes` to the end, so base offset and leader epoch can be
-written in place by whoever appends the batch.
+The CRC covers the bytes from `attributes` to the end, so a leader can write base offset and leader
+epoch in place when it appends the batch.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
 assert HEADER_SIZE == 61
 
-#: Bytes of a batch that its length field does not count: base offset and the length itself.
+#: The bytes that a batch's length field does not count: base offset and the length itself.
 LENGTH_OVERHEAD = 12
-#: The length field of a batch without records.
+#: The batch length of a batch without records.
 MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 MAX_OFFSET = (1 << 63) - 1
-#: Where the CRC'd part begins.
+#: The start of the bytes that the CRC covers.
 CRC_START = 21
 MAX_TIMESTAMP_START = 35
 MAGIC = 2
@@ -61,7 +61,7 @@ class BatchHeader(Value):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """The size of the whole batch in bytes."""
         return self.batch_length + LENGTH_OVERHEAD
 
     @property
@@ -90,7 +90,7 @@ class BatchHeader(Value):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers in the batch may go; it stands in for the base timestamp."""
+        """When tombstones and markers may be removed; stored in place of the base timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
@@ -102,12 +102,12 @@ class BatchHeader(Value):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; nothing is checked but that 61 bytes are there."""
+    """Read the header at `position`; only its size is checked."""
     return BatchHeader(*HEADER.unpack_from(buffer, position))
 
 
 def read_checked_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header of the batch at `position`, which must be complete and valid."""
+    """Read the header of the batch at `position`, which must be complete and valid."""
     available = len(buffer) - position
     if available < HEADER_SIZE:
         raise CorruptBatchError(f"{available} bytes can't hold a batch", position=position)
@@ -121,7 +121,7 @@ def read_checked_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def check_header(header: BatchHeader, position: int = 0) -> None:
-    """Raise unless every number is one that a batch can have. (`walk` has the same rules.)"""
+    """Raise unless all fields are valid. (`walk` has the same rules.)"""
     if header.magic != MAGIC:
         raise CorruptBatchError(f"record format {header.magic}, not {MAGIC}", position=position)
     if header.batch_length < MIN_LENGTH:
@@ -144,19 +144,19 @@ def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, epoch
 
 
 def stamp_whole(batch: bytearray | memoryview, base_offset: int, epoch: int) -> None:
-    """As `stamp`, of exactly one batch: between the two lies its length, which it has already."""
+    """Like `stamp`, for exactly one batch: it rewrites the length between the two, unchanged."""
     _STAMP.pack_into(batch, 0, base_offset, len(batch) - LENGTH_OVERHEAD, epoch)
 
 
 def stamp_append_time(buffer: bytearray | memoryview, position: int, now_ms: int) -> None:
-    """Make `now_ms` the time of all records of a batch; this one needs a new checksum."""
+    """Set the log append time of a batch in place, and update its CRC."""
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + CRC_START)
     _ATTRIBUTES.pack_into(buffer, position + CRC_START, attributes | TIMESTAMP_TYPE_BIT)
     stamp_max_timestamp(buffer, position, now_ms)
 
 
 def stamp_max_timestamp(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
-    """Make this the greatest timestamp of a batch, and give it a new checksum."""
+    """Set the max timestamp of a batch in place, and update its CRC."""
     view = memoryview(buffer)
     header = read_header(buffer, position)
     _OFFSET.pack_into(buffer, position + MAX_TIMESTAMP_START, timestamp_ms)

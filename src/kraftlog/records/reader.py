@@ -1,7 +1,7 @@
-"""Reading the records of a batch: the plain form, for tools, tests and small batches.
+"""Reads the records of a batch one by one: for tools, tests and small batches.
 
-Input may come from anyone: whatever is wrong with it ends in a `CorruptBatchError`, and nothing
-is allocated by a length that was not checked before.
+The input is untrusted: every error in it raises a `CorruptBatchError`, and nothing is allocated by
+an unchecked length.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from kraftlog.records.record import Header
     from kraftlog.types import Buffer
 
-#: A batch of Kafka's default size limit would have to be packed a hundredfold to exceed this.
+#: A batch of Kafka's default maximum size exceeds this only if it is compressed a hundredfold.
 MAX_RECORDS_SIZE = 128 << 20
-#: Length, attributes, two deltas, two lengths and a count: one byte each at least.
+#: Length, attributes, two deltas, two lengths and a count: at least one byte each.
 MIN_RECORD_SIZE = 7
 
 
@@ -42,7 +42,7 @@ def check_crc(buffer: Buffer, header: BatchHeader, position: int = 0) -> None:
 def records_payload(
     buffer: Buffer, header: BatchHeader, position: int = 0, *, max_size: int = MAX_RECORDS_SIZE
 ) -> bytes:
-    """The records' bytes; refused when unpacking would make more than `max_size` of them."""
+    """The decompressed records; raises if they exceed `max_size`."""
     packed = memoryview(buffer)[position + HEADER_SIZE : position + header.size]
     if header.codec and header.record_count:
         return decompress(header.codec, packed, max_size)
@@ -56,7 +56,7 @@ def read_records(
     with_crc: bool = True,
     max_size: int = MAX_RECORDS_SIZE,
 ) -> Iterator[Record]:
-    """The records of the batch at `position`, checked one after the other."""
+    """Yield the records of the batch at `position`; each is checked as it is read."""
     header = read_checked_header(buffer, position)
     if with_crc:
         check_crc(buffer, header, position)
@@ -65,7 +65,7 @@ def read_records(
 
 
 def decode_records(header: BatchHeader, payload: bytes) -> Iterator[Record]:
-    """The records in the unpacked `payload` of a batch."""
+    """Yield the records in the decompressed `payload` of a batch."""
     if header.record_count * MIN_RECORD_SIZE > len(payload):
         raise CorruptBatchError(f"{header.record_count} records in {len(payload)} bytes")
     cursor = 0
@@ -78,7 +78,7 @@ def decode_records(header: BatchHeader, payload: bytes) -> Iterator[Record]:
             raise CorruptBatchError(f"record {number}: {error}", position=cursor) from None
         yield record
     if cursor != len(payload):
-        raise CorruptBatchError(f"{len(payload) - cursor} bytes behind the last record")
+        raise CorruptBatchError(f"{len(payload) - cursor} bytes after the last record")
 
 
 def _decode_record(header: BatchHeader, payload: bytes, start: int) -> tuple[Record, int]:
@@ -128,5 +128,5 @@ def decode_headers(payload: bytes, cursor: int, end: int) -> tuple[tuple[Header,
 
 
 def wrap_long(number: int) -> int:
-    """A sum as 64 bits hold it."""
+    """Wrap a sum to a signed 64-bit integer, as in Java."""
     return (number + (1 << 63) & 0xFFFF_FFFF_FFFF_FFFF) - (1 << 63)

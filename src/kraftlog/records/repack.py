@@ -1,4 +1,4 @@
-"""A batch packed by another codec than its producer's: what a topic's compression.type asks for."""
+"""Recompresses a batch with the codec of its topic's `compression.type`."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def repack(
     *,
     max_size: int = MAX_RECORDS_SIZE,
 ) -> bytearray:
-    """The same records behind the same header, but for length, codec and checksum.
+    """Recompress a batch; only length, codec and CRC of its header change.
 
-    The records themselves are not looked at.
+    The records themselves are not parsed.
     """
     try:
         payload = records_payload(batch, header, max_size=max_size)
     except CorruptBatchError as error:
-        # The checksum is right, so sending the same again, as clients do, would not help.
+        # The checksum is valid, so a retry, as after CORRUPT_MESSAGE, would not help.
         raise CorruptBatchError(error.what, code=ErrorCode.INVALID_RECORD) from error
-    packed = compress(codec, payload, level) if codec else payload
+    compressed = compress(codec, payload, level) if codec else payload
     made = bytearray(memoryview(batch)[:HEADER_SIZE])
-    made += packed
+    made += compressed
     _LENGTH.pack_into(made, _LENGTH_AT, len(made) - LENGTH_OVERHEAD)
     attributes = (header.attributes & ~CODEC_MASK) | codec
     _CRC_AND_ATTRIBUTES.pack_into(made, _CRC_AT, 0, attributes)

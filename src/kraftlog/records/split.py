@@ -1,7 +1,7 @@
-"""Where each record of a batch begins and ends, and what compaction asks of it, quickly.
+"""Splits a batch into records, with the fields that compaction needs.
 
-Headers are not looked into and values not copied, and numbers of one byte, which most are, are read
-in place: that makes it some times faster than decoding.
+It is several times as fast as decoding: headers are skipped, values are not copied, and one-byte
+varints, the common case, are read in place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def split_records(payload: bytes, count: int) -> Iterator[Part]:  # noqa: PLR0912 - calls would double its time
-    """The records in the unpacked payload of a batch, which lie in it as `payload[start:end]`."""
+    """Yield the records in a batch's decompressed payload; each is `payload[start:end]`."""
     end = 0
     varint = decode_varint
     try:
@@ -60,4 +60,4 @@ def split_records(payload: bytes, count: int) -> Iterator[Part]:  # noqa: PLR091
     except (IndexError, ValueError) as error:
         raise CorruptBatchError(f"a record that can't be read: {error}", position=end) from None
     if end != len(payload):
-        raise CorruptBatchError(f"{len(payload) - end} bytes behind the last record")
+        raise CorruptBatchError(f"{len(payload) - end} bytes after the last record")

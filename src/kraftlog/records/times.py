@@ -1,9 +1,9 @@
-"""Finding a moment in the records of a batch, in bounded pieces of work."""
+"""Finds the first record of a batch with a timestamp, in bounded steps."""
 
 from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError
-from kraftlog.records.compression import NONE, unpack_front
+from kraftlog.records.compression import NONE, decompress_front
 from kraftlog.records.header import (
     DELETE_HORIZON_BIT,
     HEADER_SIZE,
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
     from kraftlog.records.header import BatchHeader
 
-    #: Offset and timestamp; None: no record is young enough.
+    #: Offset and timestamp; None if all records are older.
     Found = Generator[int, None, tuple[int, int] | None]
 
-#: So many bytes of a packed batch are unpacked at most: more would keep everybody waiting.
+#: The most bytes that are decompressed of a batch: more would block the loop.
 UNPACKED_BYTES = 2 << 20
-#: After so many records the search pauses, having cost so many microseconds.
+#: Records in a step of the search, and its cost in microseconds.
 RECORDS_IN_A_STEP = 500
 A_STEP_COSTS = 600
 
 
 def finding_time(batch: bytes, timestamp: int, first: int) -> Found:
-    """The first record of a whole batch, from the offset `first` on, that is not older.
+    """Find the first record at or after `timestamp`, from offset `first` on, in a whole batch.
 
-    Yields what each step has cost in microseconds. The header answers where it can. Of a batch that
-    unpacks to more than `UNPACKED_BYTES` only the front is searched; if all of that is older, the
-    answer is where the search ended: a reader that begins there misses nothing.
+    Yields the cost of each step in microseconds. If the header suffices, the records are not read.
+    Of a batch larger than `UNPACKED_BYTES`, only the front is searched; if all of it is older, the
+    result is the end of the search, so that a reader that starts there misses nothing.
     """
     header = read_checked_header(batch)
     if header.max_timestamp < timestamp:
@@ -44,18 +44,18 @@ def finding_time(batch: bytes, timestamp: int, first: int) -> Found:
         if header.has_log_append_time:
             return header.base_offset, header.max_timestamp
         if header.base_timestamp >= timestamp and not header.attributes & DELETE_HORIZON_BIT:
-            return header.base_offset, header.base_timestamp  # the time of the first record
-    packed = memoryview(batch)[HEADER_SIZE : header.size]
+            return header.base_offset, header.base_timestamp  # that of the first record
+    compressed = memoryview(batch)[HEADER_SIZE : header.size]
     if header.codec == NONE:
-        payload, is_whole = bytes(packed), True
+        payload, is_whole = bytes(compressed), True
     else:
-        payload, is_whole = unpack_front(header.codec, packed, UNPACKED_BYTES)
+        payload, is_whole = decompress_front(header.codec, compressed, UNPACKED_BYTES)
         yield len(payload) >> 10
     return (yield from _search(header, payload, timestamp, first, is_whole=is_whole))
 
 
 def _is_dense(header: BatchHeader) -> bool:
-    """Whether nothing was compacted away."""
+    """Whether compaction has removed no record."""
     return header.record_count == header.last_offset_delta + 1
 
 
@@ -92,7 +92,7 @@ def _search(
 
 
 def _peek(payload: bytes, cursor: int) -> tuple[int, int, int]:
-    """Where the record at `cursor` ends, its timestamp delta and its offset delta."""
+    """The end, timestamp delta and offset delta of the record at `cursor`."""
     byte = payload[cursor]
     if byte < 0x80:
         length, cursor = byte >> 1 ^ -(byte & 1), cursor + 1

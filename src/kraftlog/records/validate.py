@@ -1,14 +1,14 @@
 """Validates the records of a produce request, in Kafka's order and with its error codes.
 
-`check_produced` looks at the header and the checksum, which is all that the ordinary path needs:
-the records stay opaque. `check_records` opens the batch, which a compacted topic must do for its
-keys. Kafka opens every batch; what differs for a client is said in docs/records.md.
+`check_produced` checks the header and the CRC, and leaves the records opaque: most topics need no
+more. `check_records` decodes them, which a compacted topic needs for its keys. Kafka decodes every
+batch; docs/records.md lists the differences for clients.
 """
 
 from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError, ErrorCode, RejectedRecordsError
-from kraftlog.records.capacity import why_not
+from kraftlog.records.capacity import excess_of
 from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
 from kraftlog.records.examine import examine_records
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from kraftlog.records.header import BatchHeader
     from kraftlog.types import Buffer
 
-#: Up to the magic byte a batch lies as in the oldest format, whose head was this long.
+#: Up to the magic byte a batch has the layout of the oldest format, whose header had this size.
 _SIZE_UP_TO_MAGIC = 17
-#: The smallest batch length of the oldest format; Kafka refuses less before it knows the format.
+#: The minimum batch length of the oldest format; Kafka checks it before the format.
 _OLDEST_MIN_LENGTH = 14
 _UNBOUNDED = (1 << 63) - 1
-#: How many rejected records are named, so that a small batch has no huge answer. As many as
-#: librdkafka puts into one at most, if not told otherwise.
+#: The most rejected records in a response, as a small batch must not cause a huge one:
+#: librdkafka's default maximum of records in a batch.
 MAX_REJECTED = 10_000
 
-#: After so many records there is a pause, where there may be one, and what they have cost.
+#: Records in a step of the check, and its cost in microseconds.
 RECORDS_IN_A_STEP = 500
 A_STEP_COSTS = 500
 
 
 class ProduceRules(Value):
-    """A topic's settings that decide what is accepted. The defaults are Kafka's."""
+    """The topic configs that decide which batches are accepted. The defaults are Kafka's."""
 
     #: max.message.bytes and segment.bytes
     max_batch_size: int = 1_048_588
@@ -54,23 +54,23 @@ class ProduceRules(Value):
     #: message.timestamp.before.max.ms and message.timestamp.after.max.ms
     before_max_ms: int = _UNBOUNDED
     after_max_ms: int = 3_600_000
-    #: message.timestamp.type is LogAppendTime: what producers say does not matter
+    #: message.timestamp.type is LogAppendTime: producers' timestamps are ignored
     has_log_append_time: bool = False
     #: cleanup.policy has compact
     needs_keys: bool = False
     #: batch.validation is records
     opens_batches: bool = False
-    #: Produce requests before version 7 can't carry it
+    #: Produce requests before version 7 do not support it
     allows_zstd: bool = True
 
     @property
     def concern_records(self) -> bool:
-        """Whether the header can't tell all, so that `check_records` must follow."""
+        """Whether the header does not suffice, so that `check_records` must follow."""
         return self.needs_keys or self.opens_batches or self.before_max_ms < _UNBOUNDED
 
 
 def check_produced(records: Buffer, rules: ProduceRules, now_ms: int) -> BatchHeader:
-    """The header of the one batch that `records` must be; else an error with the client's code."""
+    """Return the header of the one valid batch in `records`, or raise with an error code."""
     header = _first_batch(records, rules)
     if header.base_offset != 0:
         raise _invalid(f"base offset {header.base_offset}; producers number from 0")
@@ -84,27 +84,27 @@ def check_produced(records: Buffer, rules: ProduceRules, now_ms: int) -> BatchHe
     if crc32c(memoryview(records)[CRC_START : header.size]) != header.crc:
         raise CorruptBatchError("the checksum does not match")
     if header.size < len(records):
-        # Kafka drops a rest that is no whole batch, and acknowledges. A client that thinks to have
-        # written two batches is better told that it has not.
-        raise _invalid(f"{len(records) - header.size} bytes behind the one batch that is allowed")
+        # Kafka drops a partial second batch and acknowledges the first. Refusing both tells the
+        # client that the second was not written.
+        raise _invalid(f"{len(records) - header.size} bytes after the only allowed batch")
     if header.codec > ZSTD:
-        # Kafka trips over these and answers UNKNOWN_SERVER_ERROR.
+        # Kafka returns UNKNOWN_SERVER_ERROR for these.
         raise CorruptBatchError(
             f"unknown compression codec {header.codec}",
             code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
         )
     _check_numbers(header)
-    lie = why_not(header.codec, memoryview(records)[HEADER_SIZE:], header.record_count)
+    lie = excess_of(header.codec, memoryview(records)[HEADER_SIZE:], header.record_count)
     if lie:
         raise _invalid(lie)
     if header.has_log_append_time:
-        # Kafka clears the bit again on a topic with create time, and refuses on the other.
+        # Kafka clears the bit on a topic with CreateTime, and refuses it on one with LogAppendTime.
         raise CorruptBatchError(
-            "append time is the broker's to give", code=ErrorCode.INVALID_TIMESTAMP
+            "only the broker sets the log append time", code=ErrorCode.INVALID_TIMESTAMP
         )
     wrong = _wrong_timestamp(header.max_timestamp, rules, now_ms)
     if wrong:
-        # The records say which of them it is: the others may be sent again without these.
+        # This names the records with a wrong timestamp; the client may resend the others.
         check_records(records, header, rules, now_ms)
         raise CorruptBatchError(wrong, code=ErrorCode.INVALID_TIMESTAMP)
     if header.size > rules.segment_size:
@@ -123,9 +123,9 @@ def check_records(
     *,
     max_size: int = MAX_RECORDS_SIZE,
 ) -> int:
-    """Open a batch and check every record in it, as the topic's settings ask.
+    """Check every record of a batch by the topic's configs; return the largest timestamp.
 
-    Gives the greatest timestamp, which the header should have.
+    The header's max timestamp should be that one.
     """
     checking = checking_records(records, header, rules, now_ms, max_size=max_size)
     while True:
@@ -144,7 +144,7 @@ def checking_records(
     *,
     max_size: int = MAX_RECORDS_SIZE,
 ) -> Generator[int, None, int]:
-    """The same in steps; yields the cost of each in microseconds."""
+    """Like `check_records`, in steps; yields the cost of each in microseconds."""
     rejected: list[tuple[int, str]] = []
     greatest = NO_TIMESTAMP
     earliest, latest = now_ms - rules.before_max_ms, now_ms + rules.after_max_ms
@@ -163,7 +163,7 @@ def checking_records(
             if rules.needs_keys and not has_key:
                 rejected.append((number, "a record of a compacted topic must have a key"))
             elif earliest <= timestamp_ms <= latest:
-                continue  # as nearly always; the call would say so, too
+                continue  # the common case, without the call
             elif wrong := _wrong_timestamp(timestamp_ms, rules, now_ms):
                 rejected.append((number, wrong))
                 code = ErrorCode.INVALID_TIMESTAMP
@@ -172,7 +172,7 @@ def checking_records(
     except CorruptBatchError as error:
         if error.code != ErrorCode.CORRUPT_MESSAGE:
             raise
-        # The checksum is right, so sending the same again, as clients do, would not help.
+        # The checksum is valid, so a retry, as after CORRUPT_MESSAGE, would not help.
         raise _invalid(error.what) from error
     if rejected:
         what = f"{len(rejected)} of {header.record_count} records are refused: {rejected[0][1]}"
@@ -181,7 +181,7 @@ def checking_records(
 
 
 def _first_batch(records: Buffer, rules: ProduceRules) -> BatchHeader:
-    """The header, once there are bytes for the batch and its format is ours."""
+    """Read the header after checking the size and the record format."""
     size = len(records)
     if size < _SIZE_UP_TO_MAGIC:
         raise _invalid(f"{size} bytes are no record batch")
@@ -192,9 +192,9 @@ def _first_batch(records: Buffer, rules: ProduceRules) -> BatchHeader:
         raise _invalid(f"a batch of {length + LENGTH_OVERHEAD} bytes, cut off after {size}")
     magic = records[16]
     if magic != MAGIC:
-        # Kafka 4.3.1 answers INVALID_RECORD to the formats 0 and 1 (ProduceRequest.validateRecords
-        # for requests from version 3, the oldest that it takes), CORRUPT_MESSAGE to those that
-        # never were (ByteBufferLogInputStream.nextBatchSize).
+        # Kafka 4.3.1 returns INVALID_RECORD for formats 0 and 1 (ProduceRequest.validateRecords,
+        # for requests from version 3, the oldest that it supports), and CORRUPT_MESSAGE for unknown
+        # formats (ByteBufferLogInputStream.nextBatchSize).
         raise CorruptBatchError(
             f"record format {magic}; producers must write format {MAGIC}",
             code=ErrorCode.INVALID_RECORD if magic < MAGIC else ErrorCode.CORRUPT_MESSAGE,
@@ -222,7 +222,7 @@ def _check_numbers(header: BatchHeader) -> None:
 
 
 def _wrong_timestamp(timestamp_ms: int, rules: ProduceRules, now_ms: int) -> str:
-    """Why it is not accepted; nothing where it is."""
+    """Explain why a timestamp is refused; an empty string if it is accepted."""
     if rules.has_log_append_time or timestamp_ms == NO_TIMESTAMP:
         return ""
     if -rules.after_max_ms <= now_ms - timestamp_ms <= rules.before_max_ms:

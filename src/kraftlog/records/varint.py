@@ -1,16 +1,16 @@
-"""Zigzag varints: how records write their lengths and deltas, small numbers in few bytes."""
+"""Zigzag varints, the encoding of lengths and deltas in records."""
 
 from __future__ import annotations
 
 _LONG = 0xFFFF_FFFF_FFFF_FFFF
 
-#: The encodings of -64 to 63, by their zigzag number; nearly all lengths and deltas are here.
+#: The encodings of -64 to 63 by their zigzag number, which cover nearly all lengths and deltas.
 _ONE_BYTE = [bytes([number]) for number in range(128)]
 NULL_LENGTH = _ONE_BYTE[1]
 
 
 def encode_varint(value: int) -> bytes:
-    """A signed number of at most 64 bits."""
+    """Encode a signed number of at most 64 bits."""
     number = ((value << 1) ^ (value >> 63)) & _LONG
     if number < 0x80:
         return _ONE_BYTE[number]
@@ -25,9 +25,9 @@ def encode_varint(value: int) -> bytes:
 
 
 def decode_varint(buffer: bytes, position: int, *, max_bits: int) -> tuple[int, int]:
-    """The number at `position` and the position behind it.
+    """Decode the number at `position`; return it and the position after it.
 
-    A number cut off by the end raises IndexError, one of more than `max_bits` ValueError.
+    Raises IndexError at the end of the buffer, and ValueError beyond `max_bits`.
     """
     byte = buffer[position]
     position += 1

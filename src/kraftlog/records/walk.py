@@ -1,9 +1,9 @@
-"""Going from batch to batch by their headers alone, in memory or on disk.
+"""Walks from batch to batch by their headers, in memory or on disk.
 
-A step costs a fraction of a microsecond: no object but the tuple of the header's fields, in the
-order of `BatchHeader` (`BatchHeader(*fields)` makes one of it). The checksum is not computed; the
-numbers of the header are checked, and that offsets grow. What is wrong raises a
-`CorruptBatchError` whose `position` is where the last good batch ends.
+A step takes a fraction of a microsecond and creates only the tuple of the header's fields, in the
+order of `BatchHeader` (`BatchHeader(*fields)` converts it). Header fields are checked, and that
+offsets ascend; the CRC is not. An error raises `CorruptBatchError` with the end of the last valid
+batch as its `position`.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ if TYPE_CHECKING:
 def walk(
     buffer: Buffer, start: int = 0, end: int | None = None, *, may_end_in_batch: bool = False
 ) -> Iterator[tuple[int, Fields]]:
-    """Position and header fields of each batch in `buffer[start:end]`.
+    """Yield position and header fields of each batch in `buffer[start:end]`.
 
-    Answers to a fetch may end in the midst of a batch; `may_end_in_batch` says that such a rest
-    is no error.
+    With `may_end_in_batch` a partial last batch, as in a fetch response, is no error.
     """
     unpack = HEADER.unpack_from
     position = start
@@ -66,7 +65,7 @@ def walk(
 
 
 def walk_file(pread: Pread, start: int, end: int) -> Iterator[tuple[int, Fields]]:
-    """The same over a file of `end` bytes, by reads of 61 bytes: `pread(size, offset)`."""
+    """Like `walk`, for a file of `end` bytes, with reads of 61 bytes: `pread(size, offset)`."""
     position = start
     next_offset = 0
     while end - position >= HEADER_SIZE:
@@ -74,7 +73,7 @@ def walk_file(pread: Pread, start: int, end: int) -> Iterator[tuple[int, Fields]
         if len(head) < HEADER_SIZE:
             break
         fields: Fields = HEADER.unpack(head)
-        if not _is_sound(fields, next_offset):
+        if not _is_valid(fields, next_offset):
             raise _error(fields, position, next_offset)
         following = position + LENGTH_OVERHEAD + fields[1]
         if following > end:
@@ -86,8 +85,8 @@ def walk_file(pread: Pread, start: int, end: int) -> Iterator[tuple[int, Fields]
         raise CorruptBatchError(f"a batch cut off after {end - position} bytes", position=position)
 
 
-def _is_sound(fields: Fields, next_offset: int) -> bool:
-    """What `walk` asks as well, in place, as a call would cost it a third of its speed."""
+def _is_valid(fields: Fields, next_offset: int) -> bool:
+    """The checks that `walk` has inline, where a call would take a third of its speed."""
     base_offset, length, _, magic, _, _, last_delta, _, _, _, _, _, count = fields
     return (
         magic == MAGIC
@@ -99,7 +98,7 @@ def _is_sound(fields: Fields, next_offset: int) -> bool:
 
 
 def _error(fields: Fields, position: int, next_offset: int) -> CorruptBatchError:
-    """Which rule the header breaks; called only if it breaks one."""
+    """The error for the rule that an invalid header breaks."""
     header = BatchHeader(*fields)
     try:
         check_header(header, position)

@@ -1,1 +1,1 @@
-"""Messages to bytes and back: Kafka's wire protocol."""
+"""Kafka's wire protocol: encodes and decodes messages."""

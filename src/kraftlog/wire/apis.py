@@ -1,7 +1,7 @@
-"""Every API there is: number, versions, where it is served, and where its schema lives.
+"""All APIs: their keys, versions, listeners and schemas.
 
-The table is here, and not on the message classes, so that a node can say what it can do without
-importing a single schema; a test holds the two against each other.
+The table is separate from the message classes, so that a node can answer ApiVersions without
+importing them; a test compares the two.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ BROKER = 1
 CONTROLLER = 2
 BOTH = BROKER | CONTROLLER
 
-#: First flexible version of an API that has none.
+#: The first flexible version of an API that has none.
 NEVER = 0x7FFF
 
 
 class ApiKey:
-    """The numbers by which requests name their API."""
+    """Kafka's API keys."""
 
     PRODUCE = 0
     FETCH = 1
@@ -101,14 +101,14 @@ class ApiKey:
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
     UPDATE_RAFT_VOTER = 82
-    # Our own, far from Kafka's: Kafka numbers its APIs one by one from 0.
+    # Our own APIs, far from Kafka's keys, which are consecutive from 0.
     DISCOVER_BROKERS = 20000
     READ_OFFSET = 20001
     REMOVE_PARTITIONS = 20002
 
 
 class Api(Value):
-    """One API: the versions we read and write, and the first of them that is flexible."""
+    """One API: its supported versions, and the first flexible one."""
 
     key: int
     name: str
@@ -128,7 +128,7 @@ class Api(Value):
         return self._class("Response")
 
     def _class(self, which: str) -> type[Message]:
-        """Imported when it is first needed, as starting is quicker so; then remembered."""
+        """Import the class on first use, which shortens the start, and cache it."""
         found = _classes.get((self.key, which))
         if found is None:
             module: Any = import_module(f"kraftlog.wire.messages.{self.module}")
@@ -139,7 +139,7 @@ class Api(Value):
         return 2 if version >= self.flexible else 1
 
     def response_header_version(self, version: int) -> int:
-        """ApiVersions always answers with the old header: its asker may know no other."""
+        """The response header's version; always 0 for ApiVersions, as clients may know no other."""
         return 1 if version >= self.flexible and self.key != ApiKey.API_VERSIONS else 0
 
 

@@ -33,13 +33,13 @@ _stepwise_readers: dict[tuple[type[Message], int, bool], StepwiseReader] = {}
 _stepwise_writers: dict[tuple[type[Message], int, type[Message] | None], StepwiseWriter] = {}
 _piece_writers: dict[tuple[type[Message], int, type[Message]], Writer] = {}
 
-#: Values that their fields can't hold: numbers out of range, long strings, halves of surrogates.
+#: What writers raise for numbers out of range, strings too long, lone surrogates and versions.
 WHAT_WRITERS_RAISE = (struct.error, UnicodeEncodeError, UnsupportedVersionError)
 _WHAT_READERS_RAISE = (struct.error, IndexError, Malformed)
 
 
 def reader(cls: type[Message], version: int) -> Reader:
-    """`read(buf, pos, end) -> (message, pos)`; see `decode` for what it expects and raises."""
+    """The compiled `read(buf, pos, end) -> (message, pos)`; see `decode` for its errors."""
     found = _readers.get((cls, version))
     if found is None:
         found = _readers[cls, version] = compiler.compile_reader(cls, version)
@@ -47,7 +47,7 @@ def reader(cls: type[Message], version: int) -> Reader:
 
 
 def writer(cls: type[Message], version: int) -> Writer:
-    """`write(message, put)`: hands the pieces of the message to `put`, one after the other."""
+    """The compiled `write(message, put)`, which passes the message to `put` piece by piece."""
     found = _writers.get((cls, version))
     if found is None:
         found = _writers[cls, version] = compiler.compile_writer(cls, version)
@@ -55,9 +55,9 @@ def writer(cls: type[Message], version: int) -> Writer:
 
 
 def decode(cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | None = None) -> M:
-    """The message that fills `buffer[pos:end]` to the last byte, or a ProtocolError.
+    """Decode the message that fills `buffer[pos:end]` exactly; otherwise raise ProtocolError.
 
-    Record batches in it are views of `buffer`, everything else is copied.
+    Record batches in it are views of `buffer`; everything else is copied.
     """
     return _decode(cls, version, buffer, pos, end, reader(cls, version), False)
 
@@ -65,16 +65,16 @@ def decode(cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | 
 def decode_request(
     cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | None = None
 ) -> M:
-    """As `decode`, but bytes after the message are ignored."""
+    """Like `decode`, but bytes after the message are ignored."""
     return _decode(cls, version, buffer, pos, end, reader(cls, version), False, whole=False)
 
 
 def decoding_request(
     cls: type[M], version: int, raw: Buffer, pos: int = 0
 ) -> Generator[int, None, M]:
-    """As `decode_request`, step by step, of a large message without batches, from any buffer.
+    """Like `decode_request`, in steps, for a large message without batches, from any buffer.
 
-    Yields how many items of arrays were read since.
+    Each step yields the number of array items that it has read.
     """
     end = len(raw)
     try:
@@ -100,12 +100,12 @@ def stepwise_reader(cls: type[Message], version: int, *, lenient: bool = False) 
 
 
 def encoding(message: Message, version: int, put: Callable[[Any], None]) -> Iterator[int]:
-    """Hands the pieces of a message to `put` step by step; yields how many items they were."""
+    """Pass a message to `put` in steps; each yields the number of items that it has written."""
     return _stepwise_writer(type(message), version, None)(message, put)
 
 
 def encoding_piece(cls: type[Message], version: int, part: M) -> Generator[int, None, M]:
-    """As `encode_piece`, step by step."""
+    """Like `encode_piece`, in steps."""
     pieces: list[Any] = []
     yield from _stepwise_writer(cls, version, type(part))(part, pieces.append)
     piece: Any = b"".join(pieces)
@@ -125,7 +125,7 @@ def _stepwise_writer(
 def decode_part(
     cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | None = None
 ) -> tuple[M, int]:
-    """The message at the start of `buffer[pos:end]`, and the position after it."""
+    """Decode the message at the start of `buffer[pos:end]`; return it and the position after it."""
     stop = len(buffer) if end is None else end
     source: Any = buffer if type(buffer) is bytes else bytes(memoryview(buffer)[:stop])
     try:
@@ -141,7 +141,7 @@ def decode_part(
 
 
 def lenient_reader(cls: type[Message], version: int, keep_tags: bool = False) -> Reader:
-    """A reader that takes strings of any bytes, as Kafka's do; slower, and hardly ever needed."""
+    """A reader that accepts invalid UTF-8 in strings, as Kafka's do; slower and rarely needed."""
     key = cls, version, keep_tags
     found = _lenient_readers.get(key)
     if found is None:
@@ -151,7 +151,7 @@ def lenient_reader(cls: type[Message], version: int, keep_tags: bool = False) ->
 
 
 def decode_with_tags(cls: type[M], version: int, buffer: Buffer) -> M:
-    """As `decode`, but tagged fields that the schema does not know stay in `unknown_tags`."""
+    """Like `decode`, but keep unknown tagged fields in `unknown_tags`."""
     found = _tag_readers.get((cls, version))
     if found is None:
         found = _tag_readers[cls, version] = compiler.compile_reader(cls, version, keep_tags=True)
@@ -171,7 +171,7 @@ def _decode(
     stop = len(buffer) if end is None else end
     source: Any = buffer
     if type(buffer) is not bytes and not has_batches(cls):
-        # What is no batch is short-lived and small: bytes are the quickest thing to read from.
+        # A message without batches is small and short-lived; bytes are the fastest to read from.
         source, pos, stop = bytes(memoryview(buffer)[pos:stop]), 0, stop - pos
     try:
         try:
@@ -188,7 +188,7 @@ def _decode(
 def explain(
     cls: type[Message], version: int, buffer: Buffer, pos: int, end: int, keep_tags: bool = False
 ) -> ProtocolError:
-    """Why these bytes are no such message."""
+    """The error with the field and position at which these bytes are invalid."""
     from kraftlog.wire.explain import read_slowly
 
     name = f"{cls.__name__} v{version}"
@@ -201,7 +201,7 @@ def explain(
 
 
 def encode(message: Message, version: int) -> bytes:
-    """The bytes of a message, without a header."""
+    """Encode a message, without a header."""
     cls = type(message)
     write = _writers.get((cls, version)) or writer(cls, version)
     pieces: list[Any] = []
@@ -210,10 +210,10 @@ def encode(message: Message, version: int) -> bytes:
 
 
 def encode_piece(cls: type[Message], version: int, part: M) -> M:
-    """The bytes of a struct as it stands in message `cls`, typed as what they stand for.
+    """Encode a struct as in message `cls`; the bytes are typed as the struct.
 
-    An array whose schema says `pieces` takes them in place of the struct itself: who answers
-    with the same structs again and again keeps their bytes.
+    An array field with `pieces` accepts them in place of the struct, so that a struct that is sent
+    repeatedly is encoded once.
     """
     key = (cls, version, type(part))
     found = _piece_writers.get(key)
@@ -227,7 +227,7 @@ def encode_piece(cls: type[Message], version: int, part: M) -> M:
 
 
 def encode_with_tags(message: Message, version: int) -> bytes:
-    """As `encode`, with the message's `unknown_tags` written back."""
+    """Like `encode`, but also write the message's `unknown_tags`."""
     cls = type(message)
     found = _tag_writers.get((cls, version))
     if found is None:

@@ -1,18 +1,17 @@
-"""Writes the Python that reads and writes one message in one version, and compiles it.
+"""Generates and compiles the Python code that reads and writes a message in one version.
 
-A generic codec decides per field, at run time, what was known when the version was negotiated.
-Here it is decided once: for a message and a version the compiler writes straight-line code in
-which neighbouring fixed-width fields are one `struct` call, nested structs are loops in the same
-function, and every length is bounded by the bytes that are left before anything is allocated.
-The text can be looked at: `print(reader_source(FetchRequest, 17))`.
+A generic codec decides for each field at run time what the version determines. The compiler decides
+it once: it generates straight-line code in which adjacent fixed-width fields are one `struct` call,
+nested structs are inlined, and every length is checked against the remaining bytes before anything
+is allocated. To see the code: `print(reader_source(FetchRequest, 17))`.
 
-A reader is `read(buf, pos, end) -> (message, pos)`; what it raises on a broken message is the
-codec's business. A writer is `write(message, put)`, where `put` takes one piece of bytes after
-the other; the pieces of a `batches` field are handed on as they are, uncopied.
+A reader is `read(buf, pos, end) -> (message, pos)`; the codec handles its exceptions. A writer is
+`write(message, put)`; it calls `put` for each piece of bytes, and passes the buffers of a `batches`
+field uncopied.
 
-Of both there is a stepwise form for giant messages: a generator with the same arguments, which
-pauses after some items of arrays and yields how many these were. It reads from any buffer, which
-need not be copied before, and leaves a giant array the list that it was read into.
+Giant messages have stepwise readers and writers: generators with the same arguments, which pause
+after some array items and yield their number. A stepwise reader reads from any buffer without
+copying it, and leaves a giant array as a list.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ if TYPE_CHECKING:
 
 
 def reader_source(cls: type[Message], version: int, keep_tags: bool = False) -> str:
-    """The text of a reader, to look at."""
+    """The source of a reader, for inspection."""
     return ReaderGenerator(VersionedSchema(cls, version, keep_tags)).write().text()
 
 
 def writer_source(cls: type[Message], version: int, keep_tags: bool = False) -> str:
-    """The text of a writer, to look at."""
+    """The source of a writer, for inspection."""
     return WriterGenerator(VersionedSchema(cls, version, keep_tags)).write().text()
 
 
@@ -66,9 +65,9 @@ def compile_writer(
 def compile_stepwise_reader(
     cls: type[Message], version: int, lenient: bool = False
 ) -> StepwiseReader:
-    form = VersionedSchema(cls, version, lenient=lenient)
-    form.zero_copy = True
-    source = ReaderGenerator(form, stepwise=True).write()
+    schema = VersionedSchema(cls, version, lenient=lenient)
+    schema.zero_copy = True
+    source = ReaderGenerator(schema, stepwise=True).write()
     reader: StepwiseReader = source.build("read", f"read {cls.__name__} v{version} stepwise")
     return reader
 

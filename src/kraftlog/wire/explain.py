@@ -1,9 +1,8 @@
-"""Reads a malformed message slowly, to find the field that is wrong.
+"""Reads a malformed message field by field, to find the invalid one.
 
-The compiled readers are fast because they do not keep track of where they are. When one gives up,
-the same bytes are read again here, field by field along the schema, and the first thing that does
-not fit is reported with its field and position. This is also the readable twin of the compiler:
-tests hold the two against each other.
+Compiled readers are fast because they do not track the current field. When one fails, this module
+reads the same bytes again along the schema, and reports the first invalid field and its position.
+It is also the readable counterpart of the compiler: tests compare the two.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ def read_slowly(
     end: int | None = None,
     keep_tags: bool = False,
 ) -> tuple[Message, int]:
-    """The message at `pos` and the position after it, or a ProtocolError with the position."""
+    """Read the message at `pos`; return it and the position after it, or raise ProtocolError."""
     cursor = Cursor(VersionedSchema(cls, version, keep_tags), memoryview(buffer)[:end], pos)
     message = cursor.struct(cls, "")
     return message, cursor.pos
 
 
 class Cursor:
-    """A place in the bytes of a message, and how to read on from there."""
+    """A position in the bytes of a message, and the methods that read from there."""
 
-    def __init__(self, form: VersionedSchema, view: memoryview, pos: int) -> None:
-        self.form = form
+    def __init__(self, schema: VersionedSchema, view: memoryview, pos: int) -> None:
+        self.schema = schema
         self.view = view
         self.pos = pos
 
@@ -57,8 +56,8 @@ class Cursor:
         return self.view[self.pos - size : self.pos]
 
     def fixed(self, code: str, path: str) -> Any:
-        form = struct.Struct(">" + code)
-        return form.unpack(self.take(form.size, path))[0]
+        layout = struct.Struct(">" + code)
+        return layout.unpack(self.take(layout.size, path))[0]
 
     def uvarint(self, path: str) -> int:
         value = 0
@@ -75,10 +74,10 @@ class Cursor:
         message = object.__new__(cls)
         for field in cls._schema:
             setattr(message, field.name, field.default)
-        for field in self.form.plain(cls):
+        for field in self.schema.plain(cls):
             where = f"{path}.{field.name}" if path else field.name
             setattr(message, field.name, self.field(field, where))
-        if self.form.flexible:
+        if self.schema.flexible:
             self.tags(message, path)
         return message
 
@@ -90,21 +89,21 @@ class Cursor:
     def length(self, field: Field, wide: str, path: str) -> int:
         start = self.pos
         count: int
-        if self.form.compact(field):
-            said = self.uvarint(path)
-            count = -1 if said > LEAST_NEGATIVE else said - 1
+        if self.schema.compact(field):
+            encoded = self.uvarint(path)
+            count = -1 if encoded > LEAST_NEGATIVE else encoded - 1
         else:
             count = self.fixed(wide, path)
-        if count < 0 and not field.nullable_in(self.form.version):
+        if count < 0 and not field.nullable_in(self.schema.version):
             self.pos = start
-            self.fail("null where none may be", path)
+            self.fail("null is not allowed", path)
         return count
 
     def array(self, field: Field, path: str) -> Any:
         count = self.length(field, "i", path)
         if count < 0:
             return None
-        if count * self.form.smallest_item(field) > self.left():
+        if count * self.schema.min_item_size(field) > self.left():
             self.fail(f"array of {count} items, {self.left()} bytes left", path)
         item = field if field.struct is not None else item_of(field)
         return tuple([self.item(item, f"{path}[{index}]") for index in range(count)])
@@ -119,14 +118,14 @@ class Cursor:
             return self.fixed(FIXED[field.kind][0], path)
         if field.struct is not None:
             is_tagged = int(field.tag >= 0)
-            if field.nullable_in(self.form.version) and self.fixed("b", path) < is_tagged:
+            if field.nullable_in(self.schema.version) and self.fixed("b", path) < is_tagged:
                 return None
             return self.struct(field.struct, path)
         count = self.length(field, "h" if field.kind == "string" else "i", path)
         if count < 0:
             return None
         if field.kind == "string" and count > LONGEST_STRING:
-            self.fail(f"string of {count} bytes, at most {LONGEST_STRING} are taken", path)
+            self.fail(f"string of {count} bytes, at most {LONGEST_STRING} are allowed", path)
         start = self.pos
         raw = self.take(count, path)
         if field.kind == "string":
@@ -138,7 +137,7 @@ class Cursor:
         return raw if field.kind == "batches" else bytes(raw)
 
     def tags(self, message: Message, path: str) -> None:
-        known = {field.tag: field for field in self.form.tagged(type(message))}
+        known = {field.tag: field for field in self.schema.tagged(type(message))}
         where = f"{path}.tags" if path else "tags"
         last, unknown = -1, []
         for _ in range(self.uvarint(where)):
@@ -155,7 +154,7 @@ class Cursor:
                 self.known_tag(message, known[tag], size, path)
             else:
                 unknown.append((tag, bytes(self.take(size, where))))
-        if self.form.keep_tags and last >= 0:
+        if self.schema.keep_tags and last >= 0:
             message.unknown_tags = tuple(unknown)
 
     def known_tag(self, message: Message, field: Field, size: int, path: str) -> None:
@@ -163,4 +162,4 @@ class Cursor:
         stop = self.pos + size
         setattr(message, field.name, self.field(field, where))
         if self.pos != stop:
-            self.fail(f"tagged field of another size than the {size} bytes it says", where)
+            self.fail(f"tagged field does not match its size of {size} bytes", where)

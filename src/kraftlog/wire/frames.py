@@ -1,4 +1,4 @@
-"""Frames: the headers in front of requests and responses, and the length in front of both."""
+"""Frames: a length, a request or response header, and the message."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from kraftlog.wire.apis import Api
     from kraftlog.wire.schema import Message
 
-#: Bytes of the length in front of a frame.
+#: The size of a frame's length prefix.
 LENGTH_SIZE = 4
-#: Up to this many bytes a piece of an answer is copied rather than handled by itself.
+#: Smaller pieces of a response are copied together, which is faster than handling each.
 SMALL_PIECE = 16 << 10
 
 _REQUEST = struct.Struct(">hhih")
@@ -28,7 +28,7 @@ _LENGTH_AND_CORRELATION = struct.Struct(">ii")
 
 
 class RequestHead(Value):
-    """The header of a request; `body` is the position of the request itself."""
+    """The header of a request; `body` is the position after it."""
 
     api_key: int
     version: int
@@ -38,7 +38,7 @@ class RequestHead(Value):
 
 
 def read_request_head(buffer: Buffer, pos: int, end: int) -> RequestHead:
-    """The header of the request in `buffer[pos:end]` (without the length)."""
+    """Read the header of the request in `buffer[pos:end]`, a frame without its length."""
     try:
         key, version, correlation_id, size = _REQUEST.unpack_from(buffer, pos)
         body = pos + _REQUEST.size
@@ -62,9 +62,9 @@ def read_request_head(buffer: Buffer, pos: int, end: int) -> RequestHead:
 
 
 def response_frame(api: Api, version: int, correlation_id: int, response: Message) -> list[Any]:
-    """The pieces of a whole response: length, header, body; slices of files stay what they are.
+    """The pieces of a response frame; slices of files remain separate.
 
-    Small pieces are joined with their neighbours: what sends them handles each one several times.
+    Small pieces are joined, because each piece has a cost when it is sent.
     """
     pieces = _unfinished(api, version)
     writer(type(response), version)(response, pieces.append)
@@ -72,7 +72,7 @@ def response_frame(api: Api, version: int, correlation_id: int, response: Messag
 
 
 def framed(api: Api, version: int, correlation_id: int, body: list[Any]) -> list[Any]:
-    """The same of a response whose bytes are there already."""
+    """The pieces of a response frame whose body is encoded already."""
     return _finished(_unfinished(api, version) + body, correlation_id)
 
 
@@ -86,7 +86,7 @@ def _finished(pieces: list[Any], correlation_id: int) -> list[Any]:
 
 
 def joined(pieces: list[Any]) -> list[Any]:
-    """The same bytes in fewer pieces."""
+    """Join adjacent small pieces."""
     whole: list[Any] = []
     small: list[bytes] = []
     for piece in pieces:
@@ -105,7 +105,7 @@ def joined(pieces: list[Any]) -> list[Any]:
 def request_frame(
     api: Api, version: int, correlation_id: int, client_id: str | None, request: Message
 ) -> list[Any]:
-    """The pieces of a whole request."""
+    """The pieces of a request frame."""
     raw_id = b"\xff\xff" if client_id is None else client_id.encode()
     head = _KEY_AND_VERSION.pack(api.key, version, correlation_id)
     if client_id is not None:

@@ -1,8 +1,7 @@
-"""The few pieces of the wire format that are functions at run time.
+"""The primitive types of the wire format that generated code calls; the others are inlined.
 
-Everything else is written out by the compiler. Reading functions raise `IndexError`,
-`struct.error` or `Malformed` on bytes that are no message; the codec turns
-all of them into one `ProtocolError` (see `explain`).
+Reading functions raise `IndexError`, `struct.error` or `Malformed` for invalid bytes; the codec
+converts all of them to `ProtocolError` (see `explain`).
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer
 
 
-class Malformed(Exception):  # noqa: N818 - not an error that anyone but the codec sees
-    """Bytes that no writer produces. Never leaves the codec."""
+class Malformed(Exception):  # noqa: N818 - internal: the codec converts it
+    """The bytes are invalid; internal to the codec."""
 
 
 class LongStringError(struct.error):
-    """A string is to be written that is longer than any may be."""
+    """A string is too long to be written."""
 
     def __init__(self, size_bytes: int) -> None:
         super().__init__(f"string of {size_bytes} bytes, at most {LONGEST_STRING} are written")
 
 
-#: The unsigned varints of one and two bytes that occur most.
+#: The encodings of the most frequent unsigned varints.
 UVARINT = [bytes((n,)) for n in range(128)] + [
     bytes((n & 0x7F | 0x80, n >> 7)) for n in range(128, 256)
 ]
@@ -46,22 +45,22 @@ def uvarint(value: int) -> bytes:
     return bytes(out)
 
 
-#: As in Kafka, whichever form a string has.
+#: Kafka's limit, also for compact strings.
 LONGEST_STRING = 32767
-#: Compact lengths are 32 bits wide, signed, and one more than what they count: above this one they
-#: are negative. This one itself overflows to the largest length.
+#: A compact length is a 32-bit signed number, one more than the count. This encoding overflows to
+#: the largest count; larger ones are negative.
 LEAST_NEGATIVE = 1 << 31
 
 
 def text_as_java(piece: Buffer) -> str:
-    """Bytes as Java reads them as UTF-8: whatever can't be read becomes U+FFFD.
+    """Decode UTF-8 as Java does: invalid bytes become U+FFFD.
 
-    So does Python's `replace`, but for half a surrogate pair, which counts as one, not as three.
-    A text that could not be written back is refused: U+FFFD takes three bytes.
+    Python's `replace` does the same, except that it decodes a lone surrogate to three U+FFFD, and
+    Java to one. As U+FFFD takes three bytes, a text that can't be encoded again is refused.
     """
     raw = bytes(piece)
     if b"\xed" in raw:
-        import re  # hardly ever needed
+        import re  # rarely needed
 
         raw = re.sub(rb"\xed[\xa0-\xbf][\x80-\xbf]?", "\ufffd".encode(), raw)
     text = raw.decode("utf-8", "replace")
@@ -71,7 +70,7 @@ def text_as_java(piece: Buffer) -> str:
 
 
 def rest_of_uvarint(buf: Any, pos: int, first: int) -> tuple[int, int]:
-    """Finish a varint of 32 bits whose first byte, already read, announced more."""
+    """Finish reading a varint of at most 32 bits; `first`, its first byte, is read already."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buf[pos]
@@ -85,19 +84,19 @@ def rest_of_uvarint(buf: Any, pos: int, first: int) -> tuple[int, int]:
 
 
 def rest_of_length(buf: Any, pos: int, first: int) -> tuple[int, int]:
-    """As above, where it is a length, counted from 1. Beyond 31 bits it is negative, so null."""
+    """Finish a compact length, which is one more than the count; a negative one becomes 0, null."""
     value, pos = rest_of_uvarint(buf, pos, first)
     return (value, pos) if value <= LEAST_NEGATIVE else (0, pos)
 
 
 def rest_of_text_length(buf: Any, pos: int, first: int) -> tuple[int, int]:
-    """As above, where it is the length of a string.
+    """Finish the length of a compact string.
 
-    Compact ones could be longer than the old form can say: they could never be quoted in it.
+    A longer string could not be returned in an older version, whose lengths have 16 bits.
     """
     value, pos = rest_of_length(buf, pos, first)
     if value > LONGEST_STRING + 1:
-        raise Malformed("string longer than any may be")
+        raise Malformed("string longer than the limit")
     return value, pos
 
 
@@ -107,7 +106,7 @@ def skip_tags(buf: Any, pos: int, end: int, count: int) -> int:
 
 
 def each_tag(buf: Any, pos: int, end: int, count: int, found: list[Any] | None) -> int:
-    """Walk a tagged section, noting (tag, position, end) of each field; tags must ascend."""
+    """Append (tag, position, end) of each tagged field to `found`; tags must ascend."""
     if count > 0x7F:
         count, pos = rest_of_uvarint(buf, pos, count)
     last = -1
@@ -132,7 +131,7 @@ def each_tag(buf: Any, pos: int, end: int, count: int, found: list[Any] | None) 
 
 
 class Memo(dict["Any", "Any"]):
-    """Remembers encodings of values that come again and again; empties itself when full."""
+    """A cache of the encodings of repeated values; it is cleared when it is full."""
 
     LIMIT = 4096
 
@@ -143,13 +142,13 @@ class Memo(dict["Any", "Any"]):
         return value
 
 
-_STRING_MEMO_SIZE = 255  # longer ones are not names and do not repeat
+_STRING_MEMO_SIZE = 255  # longer strings are no names and rarely repeat
 _strings = Memo()
 _compact_strings = Memo()
 
 
 def put_string(text: str) -> bytes:
-    """Two bytes of length and the text."""
+    """Encode a string with a length of two bytes."""
     known = _strings.get(text)
     if known is not None:
         return known  # type: ignore[no-any-return]  # a Memo holds anything
@@ -161,7 +160,7 @@ def put_string(text: str) -> bytes:
 
 
 def put_compact_string(text: str) -> bytes:
-    """A varint of length + 1 and the text."""
+    """Encode a string with a varint of length + 1."""
     known = _compact_strings.get(text)
     if known is not None:
         return known  # type: ignore[no-any-return]  # a Memo holds anything
@@ -173,10 +172,10 @@ def put_compact_string(text: str) -> bytes:
 
 
 class Numbers:
-    """Arrays of one kind of number (or of UUIDs), with and without compact length.
+    """Reads and writes arrays of one kind of number (or of UUIDs).
 
-    Replica lists repeat endlessly, so short arrays are remembered in both directions: reading
-    gives the same tuple for the same bytes, writing the same bytes for the same tuple.
+    Replica lists repeat endlessly, so short arrays are cached in both directions: the same bytes
+    give the same tuple, and the same tuple the same bytes.
     """
 
     LONGEST_REMEMBERED = 16
@@ -190,15 +189,15 @@ class Numbers:
         self.read_known = Memo()
 
     def unpacker(self, count: int) -> Any:
-        """A precompiled reader of `count` items; only short ones are kept."""
-        form = self.code * count if self.code == "16s" else f"{count}{self.code}"
-        made = struct.Struct(">" + form)
+        """A precompiled struct of `count` items; only short ones are cached."""
+        layout = self.code * count if self.code == "16s" else f"{count}{self.code}"
+        made = struct.Struct(">" + layout)
         if count <= self.LONGEST_REMEMBERED:
             self.readers[count] = made
         return made
 
     def read(self, buf: Any, pos: int, count: int) -> tuple[Any, ...]:
-        """`count` items at `pos`; the caller knows that they are there, and goes on behind them."""
+        """Read `count` items at `pos`; the caller has checked the size and advances."""
         reader = self.readers.get(count) or self.unpacker(count)
         return reader.unpack_from(buf, pos)  # type: ignore[no-any-return]  # struct gives tuples
 
@@ -206,7 +205,7 @@ class Numbers:
         return (self.readers.get(len(values)) or self.unpacker(len(values))).pack(*values)  # type: ignore[no-any-return]  # struct gives bytes
 
     def put(self, values: Sequence[Any]) -> bytes:
-        """Four bytes of length and the items. `values` may be a tuple or, slower, a list."""
+        """Encode an array with a length of four bytes; a tuple is faster than a list."""
         if type(values) is not tuple:
             values = tuple(values)
         known = self.known.get(values)
@@ -216,7 +215,7 @@ class Numbers:
         return self.known.keep(values, out) if len(values) <= self.LONGEST_REMEMBERED else out
 
     def put_compact(self, values: Sequence[Any]) -> bytes:
-        """A varint of length + 1 and the items."""
+        """Encode an array with a varint of length + 1."""
         if type(values) is not tuple:
             values = tuple(values)
         known = self.known_compact.get(values)
@@ -228,7 +227,7 @@ class Numbers:
         return self.known_compact.keep(values, out)  # type: ignore[no-any-return]  # as above
 
 
-#: struct code and size of every fixed-width kind.
+#: The `struct` code and size of every fixed-width kind.
 FIXED = {
     "bool": ("?", 1),
     "int8": ("b", 1),

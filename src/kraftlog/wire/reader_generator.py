@@ -1,4 +1,4 @@
-"""Writes the text of readers; see `compiler`."""
+"""Generates the source of readers; see `compiler`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Field, Message
     from kraftlog.wire.versioned_schema import VersionedSchema
 
-#: To copy an array of more items takes long. (Shorter ones are tuples, as others are.)
+#: A stepwise reader leaves larger arrays as lists, as a copy to a tuple would take long.
 GIANT_ARRAY = 1_000
 
 
 class ReaderGenerator:
-    """Writes the text of a reader, or of a generator that reads the same step by step."""
+    """Generates the source of a reader or a stepwise reader."""
 
-    def __init__(self, form: VersionedSchema, *, stepwise: bool = False) -> None:
-        self.form = form
+    def __init__(self, schema: VersionedSchema, *, stepwise: bool = False) -> None:
+        self.schema = schema
         self.stepwise = stepwise
         self.source = Source("def read(buf, pos, end):")
         self.source.scope |= {
@@ -35,16 +35,16 @@ class ReaderGenerator:
             "new": object.__new__,
             "view": memoryview,  # batches are slices of it
         }
-        # Fixed-width reads that wait to be merged into one: (struct code, target).
+        # Fixed-width reads, to be merged into one: (struct code, target).
         self.waiting: list[tuple[str, str]] = []
 
     def write(self) -> Source:
         out = self.source
-        if self.form.zero_copy:
+        if self.schema.zero_copy:
             out.line("whole = view(buf)")
         if self.stepwise:
             begin_steps(out)
-        self.struct(self.form.cls, "m")
+        self.struct(self.schema.cls, "m")
         self.flush()
         if self.stepwise:
             out.line("yield work")
@@ -52,7 +52,7 @@ class ReaderGenerator:
         return out
 
     def flush(self) -> None:
-        """One `unpack_from` for the fixed-width fields gathered so far."""
+        """Emit one `unpack_from` for the pending fixed-width fields."""
         if not self.waiting:
             return
         out = self.source
@@ -70,11 +70,11 @@ class ReaderGenerator:
     def struct(self, cls: type[Message], name: str) -> None:
         out = self.source
         out.line(f"{name} = new({out.refer('C', cls)})")
-        for field in self.form.absent(cls):
+        for field in self.schema.absent(cls):
             self.default(field, f"{name}.{field.name}")
-        for field in self.form.plain(cls):
+        for field in self.schema.plain(cls):
             self.field(field, f"{name}.{field.name}")
-        if self.form.flexible:
+        if self.schema.flexible:
             self.tags(cls, name)
 
     def default(self, field: Field, target: str) -> None:
@@ -92,13 +92,13 @@ class ReaderGenerator:
         elif field.struct is not None:
             self.nested(field, target)
         else:
-            self.sized(field, target)
+            self.variable_length(field, target)
 
     def length(self, field: Field, wide: str) -> tuple[str, int]:
-        """Read a length: its name, and what it is for nothing (a compact one counts from 1)."""
+        """Emit the read of a length; return its variable and its value for zero items."""
         out = self.source
         count = out.fresh("n")
-        compact = self.form.compact(field)
+        compact = self.schema.compact(field)
         self.waiting.append(("B" if compact else wide, count))
         self.flush()
         if compact:
@@ -107,21 +107,21 @@ class ReaderGenerator:
         return count, int(compact)
 
     def null(self, field: Field, target: str) -> None:
-        """The branch for a negative length: null, whichever it is."""
+        """Emit the branch for null, which is any negative length."""
         out = self.source
         with out.block("else:"):
-            if field.nullable_in(self.form.version):
+            if field.nullable_in(self.schema.version):
                 out.line(f"{target} = None")
             else:
-                out.line("raise Malformed('null where none may be')")
+                out.line("raise Malformed('null is not allowed')")
 
-    def sized(self, field: Field, target: str) -> None:
-        """A string, bytes or batches."""
+    def variable_length(self, field: Field, target: str) -> None:
+        """Emit the read of a string, bytes or batches."""
         out = self.source
         count, zero = self.length(field, "h" if field.kind == "string" else "i")
         stop = out.fresh("e")
         with out.block(f"if {count} > {zero}:"):
-            out.line(f"{stop} = pos + {less(count, zero)}")
+            out.line(f"{stop} = pos + {items_in(count, zero)}")
             out.line(f"if {stop} > end: raise Malformed('longer than the message')")
             out.line(f"{target} = {self.content(field.kind, stop)}")
             out.line(f"pos = {stop}")
@@ -138,16 +138,16 @@ class ReaderGenerator:
             return f"whole[pos:{stop}]"
         piece = f"buf[pos:{stop}]"
         if kind == "string":
-            if self.form.lenient:
+            if self.schema.lenient:
                 return f"java_text({piece})"
-            return f"str({piece}, 'utf-8')" if self.form.zero_copy else f"{piece}.decode()"
-        return f"bytes({piece})" if self.form.zero_copy else piece
+            return f"str({piece}, 'utf-8')" if self.schema.zero_copy else f"{piece}.decode()"
+        return f"bytes({piece})" if self.schema.zero_copy else piece
 
     def nested(self, field: Field, target: str) -> None:
         out = self.source
         assert field.struct is not None
         name = out.fresh("s")
-        if not field.nullable_in(self.form.version):
+        if not field.nullable_in(self.schema.version):
             self.struct(field.struct, name)
             out.line(f"{target} = {name}")
             return
@@ -165,7 +165,7 @@ class ReaderGenerator:
         count, zero = self.length(field, "i")
         with out.block(f"if {count} > {zero}:"):
             if field.struct is None and field.kind in FIXED:
-                self.numbers(field, less(count, zero), target)
+                self.numbers(field, items_in(count, zero), target)
             else:
                 self.items(field, count, zero, target)
         with out.block(f"elif {count} == {zero}:"):
@@ -179,7 +179,7 @@ class ReaderGenerator:
         out.line(f"{stop} = pos + ({count}) * {kind.size}")
         out.line(f"if {stop} > end: raise Malformed('array longer than the message')")
         read = out.refer("read", kind.read)
-        if self.form.zero_copy:  # slices of such a buffer may not be hashable
+        if self.schema.zero_copy:  # slices of such a buffer may not be hashable
             out.line(f"{target} = {read}(buf, pos, {count})")
         else:
             known, raw = out.refer("known", kind.read_known), out.fresh("r")
@@ -192,11 +192,11 @@ class ReaderGenerator:
         out.line(f"pos = {stop}")
 
     def items(self, field: Field, count: str, zero: int, target: str) -> None:
-        """Item after item; most arrays hold one or two, so no `range` is made to count them."""
+        """Emit the loop over an array; without `range`, as most arrays have one or two items."""
         out = self.source
         items, item = out.fresh("a"), out.fresh("i")
-        smallest = self.form.smallest_item(field)
-        bound = f"({less(count, zero)}) * {smallest}" if smallest > 1 else less(count, zero)
+        min_size = self.schema.min_item_size(field)
+        bound = f"({items_in(count, zero)}) * {min_size}" if min_size > 1 else items_in(count, zero)
         out.line(f"if {bound} > end - pos: raise Malformed('array longer than the message')")
         out.line(f"{items} = []")
         with out.block(f"while {count} > {zero}:"):
@@ -206,7 +206,7 @@ class ReaderGenerator:
             if field.struct is not None:
                 self.struct(field.struct, item)
             else:
-                self.sized(item_of(field), item)
+                self.variable_length(item_of(field), item)
             self.flush()
             out.line(f"{items}.append({item})")
         if self.stepwise:
@@ -215,20 +215,20 @@ class ReaderGenerator:
             out.line(f"{target} = tuple({items})")
 
     def tags(self, cls: type[Message], name: str) -> None:
-        """The tagged section: known fields are read where they stand, others stepped over."""
+        """Emit the read of the tagged section; unknown fields are skipped."""
         out = self.source
-        known = self.form.tagged(cls)
+        known = self.schema.tagged(cls)
         count = out.fresh("g")
         self.waiting.append(("B", count))
         self.flush()
         for field in known:
             self.default(field, f"{name}.{field.name}")
-        if not known and not self.form.keep_tags:
+        if not known and not self.schema.keep_tags:
             out.line(f"if {count}: pos = skip_tags(buf, pos, end, {count})")
             return
         with out.block(f"if {count}:"):
             found, tag, stop = out.fresh("f"), out.fresh("t"), out.fresh("e")
-            if self.form.keep_tags:
+            if self.schema.keep_tags:
                 out.line(f"{name}.unknown_tags = ()")
             out.line(f"{found} = []")
             after = out.fresh("p")
@@ -246,7 +246,7 @@ class ReaderGenerator:
                 self.flush()
                 out.line(f"if pos != {stop}: raise Malformed('tagged field of another size')")
             word = "elif"
-        if self.form.keep_tags:
+        if self.schema.keep_tags:
             kept = f"{name}.unknown_tags += (({tag}, bytes(buf[pos:{stop}])),)"
             if word == "if":
                 out.line(kept)
@@ -255,8 +255,8 @@ class ReaderGenerator:
                     out.line(kept)
 
 
-def less(count: str, zero: int) -> str:
-    """How many, by a length that says `zero` of nothing."""
+def items_in(count: str, zero: int) -> str:
+    """The number of items for a length that is `zero` for none."""
     return f"{count} - {zero}" if zero else count
 
 

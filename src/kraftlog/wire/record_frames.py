@@ -1,13 +1,12 @@
-"""The frames of stored records: Kafka's type numbers and versions around messages in logs.
+"""The frames of stored records: Kafka's types and versions around messages in logs.
 
-Metadata records: frame version, type and version as unsigned varints, then the message.
-Records of `__consumer_offsets` and `__transaction_state`: the key is a type (int16) and a
-message, the value a version (int16) and a message; null takes back what was said under the key.
-What consumers send each other: a version (int16) and a message.
-Control records: the key is a version and a type (both int16), the value a version and a message.
+- Metadata records: frame version, type and version as unsigned varints, then the message.
+- Records of `__consumer_offsets` and `__transaction_state`: the key is a type (int16) and a
+  message, the value a version (int16) and a message, or null as a tombstone.
+- Consumer protocol: a version (int16) and a message.
+- Control records: the key is a version and a type (both int16), the value a version and a message.
 
-What is of an unknown type or version raises `UnknownRecordError`, so that a reader may choose
-to step over it.
+An unknown type or version raises `UnknownRecordError`, so that a reader may skip the record.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 METADATA_FRAME_VERSION = 1
 
-#: Names of the classes in `messages.metadata_records`, by type number.
+#: The classes of `messages.metadata_records` by type.
 METADATA_TYPES = {
     0: "RegisterBrokerRecord",
     1: "UnregisterBrokerRecord",
@@ -60,7 +59,7 @@ METADATA_TYPES = {
     28: "ClearElrRecord",
 }
 
-#: Module and stem of the classes `<stem>Key` and `<stem>Value`, by type number.
+#: By type: the module and the name of the classes `<name>Key` and `<name>Value`.
 OFFSETS_TYPES = {
     0: ("group_records", "LegacyOffsetCommit"),
     1: ("group_records", "OffsetCommit"),
@@ -89,7 +88,7 @@ TRANSACTION_TYPES = {0: ("transaction_records", "TransactionLog")}
 
 
 class ControlType:
-    """Types of control records. From LEADER_CHANGE on the value begins with its own version."""
+    """Types of control records. From LEADER_CHANGE on the value begins with its version."""
 
     ABORT = 0
     COMMIT = 1
@@ -112,11 +111,11 @@ CONTROL_TYPES = {
 
 
 class UnknownRecordError(ProtocolError):
-    """A record of a type, or a version of it, that is not ours to understand."""
+    """The type of a record, or its version, is unknown."""
 
 
 def message_class(module: str, name: str) -> type[Message]:
-    """A class of `wire.messages`; the module is imported when the first record needs it."""
+    """A class of `wire.messages`, imported on first use."""
     holder: Any = import_module(f"kraftlog.wire.messages.{module}")
     found: type[Message] = getattr(holder, name)
     return found
@@ -129,7 +128,7 @@ _metadata_numbers: dict[type[Message], int] = {}
 
 
 def metadata_class(number: int) -> type[Message]:
-    """The class of a type number; all of them are looked up when the first one is wanted."""
+    """The class of a record type; the first call looks up all of them."""
     if not _metadata_classes:
         for known, name in METADATA_TYPES.items():
             cls = message_class("metadata_records", name)
@@ -142,21 +141,21 @@ def metadata_class(number: int) -> type[Message]:
 
 
 def metadata_type(cls: type[Message]) -> int:
-    """The type number of a metadata record's class."""
+    """The type of a metadata record's class."""
     if not _metadata_numbers:
         metadata_class(0)
     return _metadata_numbers[cls]
 
 
 def encode_metadata(record: Message, version: int) -> bytes:
-    """A metadata record with its frame, as stored in the value of a log record."""
+    """Encode a metadata record with its frame, as the value of a log record."""
     number = metadata_type(type(record))
     head = bytes((METADATA_FRAME_VERSION, number)) + uvarint(version)
     return head + encode(record, version)
 
 
 def decode_metadata(value: Buffer) -> tuple[Message, int]:
-    """The record and its version."""
+    """Decode a metadata record; return it and its version."""
     raw = bytes(value)
     frame, pos = _uvarint(raw, 0, "frame version")
     if frame != METADATA_FRAME_VERSION:
@@ -169,7 +168,7 @@ def decode_metadata(value: Buffer) -> tuple[Message, int]:
 
 
 def metadata_read_back(record: Message, version: int) -> tuple[bytes, Message]:
-    """The bytes of a record and what they say, which is the same; UnwritableError if it is not."""
+    """Encode a record and decode it again; raise UnwritableError if the result differs."""
     name = type(record).__name__
     try:
         value = encode_metadata(record, version)
@@ -180,13 +179,13 @@ def metadata_read_back(record: Message, version: int) -> tuple[bytes, Message]:
     return value, found
 
 
-def _check_same(said: Message | None, found: Message | None) -> None:
-    if found != said and not is_same(said, found):
-        raise UnwritableError(f"{said!r:.2000} is read back as {found!r:.2000}")
+def _check_same(expected: Message | None, found: Message | None) -> None:
+    if found != expected and not is_same(expected, found):
+        raise UnwritableError(f"{expected!r:.2000} is read back as {found!r:.2000}")
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, whichever kind of sequence their arrays are."""
+    """Whether two values are equal; arrays may be tuples or lists."""
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(is_same, one, other))
     if isinstance(one, Value) and type(one) is type(other):
@@ -216,12 +215,12 @@ def _check_version(cls: type[Message], version: int, pos: int) -> None:
 
 
 class CoordinatorLog:
-    """Keys and values of one of the two topics in which coordinators keep their state."""
+    """Keys and values of one of the coordinators' two topics."""
 
     def __init__(self, types: dict[int, tuple[str, str]]) -> None:
         self.types = types
         self._numbers = {f"{stem}Key": number for number, (_, stem) in types.items()}
-        #: Classes by name, once looked up: a partition is loaded record by record.
+        #: A cache of the classes, because a partition is loaded record by record.
         self._classes: dict[tuple[int, str], type[Message]] = {}
 
     def key_class(self, number: int) -> type[Message]:
@@ -244,14 +243,14 @@ class CoordinatorLog:
         return struct.pack(">h", self._numbers[type(key).__name__]) + encode(key, 0)
 
     def decode_key(self, raw: Buffer) -> tuple[int, Message]:
-        """The type number and the key."""
+        """Decode a key; return its type and the key."""
         number = _int16(raw, 0, "type")
         return number, decode(self.key_class(number), 0, raw, 2)
 
     def read_back(
         self, key: Message, value: Message | None, version: int
     ) -> tuple[bytes, bytes | None]:
-        """The bytes of a key and its value, which say the same; UnwritableError if they don't."""
+        """Encode a key and its value; raise UnwritableError if decoding does not restore them."""
         try:
             raw_key = self.encode_key(key)
             _check_same(key, decode(type(key), 0, raw_key, 2))
@@ -264,7 +263,7 @@ class CoordinatorLog:
         return raw_key, raw_value
 
     def decode_value(self, number: int, raw: Buffer | None) -> Message | None:
-        """The value that stands under a key of this type; None is the end of what it said."""
+        """Decode the value of a key of this type; None for a tombstone."""
         return None if raw is None else decode_versioned(self.value_class(number), raw)
 
 
@@ -273,7 +272,7 @@ TRANSACTION_LOG = CoordinatorLog(TRANSACTION_TYPES)
 
 
 def encode_versioned(message: Message, version: int) -> bytes:
-    """The version and the message, of coordinators' values and the consumer protocol."""
+    """Encode version and message, as in coordinators' values and the consumer protocol."""
     return struct.pack(">h", version) + encode(message, version)
 
 
@@ -284,7 +283,7 @@ def decode_versioned(cls: type[M], raw: Buffer) -> M:
 
 
 def decode_consumer_protocol(cls: type[M], raw: Buffer) -> M:
-    """As consumers decode it: of a later version, the fields of our latest one."""
+    """Decode as consumers do: in a later version, only the fields of the latest known one."""
     version = _int16(raw, 0, "version")
     if version < 0:
         _check_version(cls, version, 0)
@@ -303,14 +302,14 @@ def _int16(raw: Buffer, pos: int, field: str) -> int:
 
 
 def encode_control(kind: int, message: Message) -> tuple[bytes, bytes]:
-    """Key and value of a control record; what names its version itself is written in that one."""
+    """Encode key and value of a control record; a message's `version` field gives its version."""
     key = struct.pack(">hh", 0, kind)
     version: int = getattr(message, "version", -1)
     return key, encode_versioned(message, 0) if version < 0 else encode(message, version)
 
 
 def decode_control(key: Buffer, value: Buffer) -> tuple[int, Message]:
-    """The type and the content of a control record."""
+    """Decode the type and the value of a control record."""
     kind = _int16(key, 2, "type")
     if kind not in CONTROL_TYPES:
         raise UnknownRecordError(f"no control record has type {kind}", field="type", position=2)

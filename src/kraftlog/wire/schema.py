@@ -1,6 +1,4 @@
-"""The language in which messages are written down.
-
-A message is one class for all of its versions, and the class is the schema:
+"""The schema language: a message is one class for all its versions, and the class is the schema.
 
     class FetchPartition(Message):
         partition: int = int32()
@@ -10,22 +8,21 @@ A message is one class for all of its versions, and the class is the schema:
     class FetchRequest(Message, versions=(4, 18), flexible=12):
         ...
 
-The words a field takes:
+The keywords of a field:
 
-`since`, `until`   the first and last version that has the field (both default to the message's)
-`default`          what a reader puts in when the version lacks the field; a field that gives no
-                   default must be given by whoever makes the message
-`nullable`         True, or the first version in which null may be sent
-`tag`              the field rides in the tagged section under this number, only when it differs
-                   from its default
-`ignorable`        the field may be dropped when the version lacks it; otherwise writing a value
-                   other than the default into such a version is an error
-`pieces`           the array also takes structs that are bytes already (see `codec.encode_piece`)
-`flexible=False`   the field keeps the old string form in flexible versions (the header's client id)
+`since`, `until`   the first and last version with the field (by default those of the message)
+`default`          the value that a reader sets if the version lacks the field; without a default,
+                   the constructor requires the field
+`nullable`         True, or the first version that allows null
+`tag`              the field's number in the tagged section; it is written only if it differs from
+                   its default
+`ignorable`        a writer drops the field if the version lacks it; otherwise any value but the
+                   default is an error
+`pieces`           the array also accepts encoded structs (see `codec.encode_piece`)
+`flexible=False`   the string is not compact in flexible versions (the client id in the header)
 
-`flexible` on a class is its first version with compact lengths and tagged sections; None: none.
-How the bytes are made is the business of `compiler`; what a broken message was about is told by
-`explain`.
+A class's `flexible` is its first version with compact lengths and tagged sections, or None.
+`compiler` turns schemas into code; `explain` finds the invalid field of a malformed message.
 """
 
 from __future__ import annotations
@@ -41,14 +38,14 @@ else:
         return lambda cls: cls
 
 
-#: A version no message has: stands for "to the end" and "never".
+#: A version beyond all, for fields that never end or never start.
 FOREVER = 0x7FFF
-#: Stands for "no default": the caller must set the field.
+#: No default: the caller must set the field.
 _REQUIRED: Any = object()
 
 
 class Field:
-    """One field of a message. `kind` is its wire type; `struct` the class of a (nested) struct."""
+    """One field of a message: `kind` is its wire type, `struct` the class of a nested struct."""
 
     __slots__ = (
         "default",
@@ -152,25 +149,25 @@ def binary(**words: Any) -> Any:
 
 
 def batches(**words: Any) -> Any:
-    """Record batches: read as a view of the frame, written as the buffers they are."""
+    """Record batches: read as a view of the frame, written without a copy."""
     return Field("batches", None, **words)
 
 
 def array(of: type[Message] | str, **words: Any) -> Any:
-    """An array of structs or of a primitive named by its kind; read as a tuple."""
+    """An array of structs, or of a primitive given by its kind; read as a tuple."""
     if isinstance(of, str):
         return Field(of, (), None, True, **words)
     return Field("struct", (), of, True, **words)
 
 
 def struct(of: type[Message], **words: Any) -> Any:
-    """A nested struct; `default=EMPTY` is one whose fields are all at their defaults."""
+    """A nested struct; with `default=EMPTY`, all its fields have their defaults."""
     if words.get("default") is EMPTY:
         words["default"] = blank(of)
     return Field("struct", None, of, **words)
 
 
-#: Stands for "a struct with every field at its default".
+#: The default of a struct field: a struct with the defaults of all its fields.
 EMPTY: Any = object()
 
 
@@ -194,7 +191,7 @@ EMPTY: Any = object()
     ),
 )
 class MessageMeta(ValueMeta):
-    """Takes the fields out of a class body: their names become slots, their words the schema."""
+    """Turns the fields of a class body into slots and the message's schema."""
 
     def __new__(
         mcs,
@@ -223,15 +220,15 @@ class MessageMeta(ValueMeta):
 
     @staticmethod
     def default_of(name: str, field: str, default: Any) -> Any:  # noqa: ARG004 - as the parent has it
-        # A message is not changed once it is handed over, so default structs may be shared.
+        # Messages are not changed after their construction, so default structs can be shared.
         return default
 
 
 class Message(Value, metaclass=MessageMeta):
-    """The parent of all messages and of the structs in them.
+    """The base of all messages and of the structs in them.
 
-    `unknown_tags` holds what a reader that was told to keep them found under tags the schema
-    does not know, as (tag, bytes) in order; otherwise it is not there at all.
+    `unknown_tags` has the unknown tagged fields as (tag, bytes), in order. Only a reader with
+    `keep_tags` sets it.
     """
 
     __slots__ = ("unknown_tags",)

@@ -1,4 +1,4 @@
-"""The text of a function that is being written, with the objects it refers to."""
+"""The source of a generated function, and the objects that it refers to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Source:
-    """Lines of a function under construction, with the objects that its text refers to."""
+    """The lines of a function, and the objects that they refer to."""
 
     def __init__(self, head: str) -> None:
         self.lines = [head]
@@ -22,12 +22,12 @@ class Source:
         self.lines.append("    " * self.depth + text)
 
     def fresh(self, stem: str) -> str:
-        """A local name that no other part of the function uses."""
+        """An unused local name."""
         self._counter += 1
         return f"{stem}{self._counter}"
 
     def refer(self, stem: str, thing: Any) -> str:
-        """The name under which the text may use an object."""
+        """The name by which the source refers to an object."""
         name = self._named.get(id(thing))
         if name is None:
             name = self.fresh(stem)
@@ -59,12 +59,12 @@ class Block:
         self.source.depth -= 1
 
 
-#: After how many items of arrays a stepwise reader or writer pauses.
+#: The array items in a step of a stepwise reader or writer.
 ITEMS_IN_A_STEP = 100
 
 
 def begin_steps(out: Source) -> None:
-    """The function is a generator: it yields how many items it has read or written since."""
+    """Make the function a generator that yields the number of items of each step."""
     out.line("work = 0")
 
 

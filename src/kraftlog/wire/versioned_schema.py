@@ -1,4 +1,4 @@
-"""What a schema comes down to in one version: which fields, in which form, of which least size."""
+"""A message's schema in one version: its fields, their encodings and minimum sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class VersionedSchema:
     def __init__(
         self, cls: type[Message], version: int, keep_tags: bool = False, lenient: bool = False
     ) -> None:
-        """`lenient`: strings that are not UTF-8 are read as Java reads them."""
+        """With `lenient`, invalid UTF-8 in strings is decoded as in Java."""
         first, last = cls._versions
         if not first <= version <= last:
             raise UnsupportedVersionError(
@@ -31,11 +31,11 @@ class VersionedSchema:
         self.zero_copy = has_batches(cls)
 
     def plain(self, cls: type[Message]) -> list[Field]:
-        """The fields in the order of their encoding."""
+        """The fields outside the tagged section, in the order of their encoding."""
         return [f for f in cls._schema if f.in_version(self.version) and f.tag < 0]
 
     def tagged(self, cls: type[Message]) -> list[Field]:
-        """The fields of the tagged section; a writer puts them in the order of their tags."""
+        """The fields of the tagged section; a writer sorts them by tag."""
         return [f for f in cls._schema if f.in_version(self.version) and f.tag >= 0]
 
     def absent(self, cls: type[Message]) -> list[Field]:
@@ -44,17 +44,17 @@ class VersionedSchema:
     def compact(self, field: Field) -> bool:
         return self.flexible and field.flexible
 
-    def smallest(self, field: Field) -> int:
+    def min_size(self, field: Field) -> int:
         """The minimum size of the field, which bounds the length of an array."""
         if field.is_array:
             return 1 if self.compact(field) else 4
-        return self.smallest_item(field)
+        return self.min_item_size(field)
 
-    def smallest_item(self, field: Field) -> int:
+    def min_item_size(self, field: Field) -> int:
         if field.struct is not None:
             if not field.is_array and field.nullable_in(self.version):
                 return 1
-            inner = sum([self.smallest(f) for f in self.plain(field.struct)])
+            inner = sum([self.min_size(f) for f in self.plain(field.struct)])
             return max(inner + self.flexible, 1)
         if field.kind in FIXED:
             return FIXED[field.kind][1]
@@ -67,7 +67,7 @@ _with_batches: dict[type[Message], bool] = {}
 
 
 def has_batches(cls: type[Message]) -> bool:
-    """Whether record batches travel in the message, which are read as views."""
+    """Whether the message contains record batches, which are read as views."""
     known = _with_batches.get(cls)
     if known is None:
         known = any(
@@ -79,5 +79,5 @@ def has_batches(cls: type[Message]) -> bool:
 
 
 def item_of(field: Field) -> Field:
-    """The field that one element of an array of primitives would be: never null."""
+    """A field like one element of an array of primitives, which is never null."""
     return Field(field.kind, None, flexible=field.flexible)

@@ -1,4 +1,4 @@
-"""Writes the text of writers; see `compiler`."""
+"""Generates the source of writers; see `compiler`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from kraftlog.wire.versioned_schema import VersionedSchema
 
 
-#: What is said to people may quote names and values of any length, so it is cut.
+#: Messages for people, which are shortened, as they may quote long names and values.
 MESSAGES = frozenset(("error_message", "batch_index_error_message"))
 
 
 class WriterGenerator:
-    """Writes the text of a writer, or of a generator that writes the same step by step."""
+    """Generates the source of a writer or a stepwise writer."""
 
-    def __init__(self, form: VersionedSchema, *, stepwise: bool = False) -> None:
-        self.form = form
+    def __init__(self, schema: VersionedSchema, *, stepwise: bool = False) -> None:
+        self.schema = schema
         self.stepwise = stepwise
         self.source = Source("def write(m, put):")
         self.source.scope |= {
@@ -36,16 +36,16 @@ class WriterGenerator:
             "put_compact_string": primitives.put_compact_string,
             "in_short": in_short,
             "uvarints": primitives.UVARINT,
-            "no_place": _no_place,
-            "bad_null": _bad_null,
+            "not_in_version": _not_in_version,
+            "null_refused": _null_refused,
             "put_tags": _put_tags,
         }
-        # Fixed-width writes that wait to be merged into one: (struct code, expression).
+        # Fixed-width writes, to be merged into one: (struct code, expression).
         self.waiting: list[tuple[str, str]] = []
 
     def write(self, part: type[Message] | None = None) -> Source:
-        """A writer of the message, or of a struct as it stands in the message."""
-        cls = part or self.form.cls
+        """Generate a writer of the message, or of a struct in it."""
+        cls = part or self.schema.cls
         if self.stepwise:
             begin_steps(self.source)
         self.struct(cls, "m", cls.__name__)
@@ -72,23 +72,23 @@ class WriterGenerator:
 
     def struct(self, cls: type[Message], name: str, path: str) -> None:
         out = self.source
-        for field in self.form.absent(cls):
+        for field in self.schema.absent(cls):
             if not field.ignorable:
                 default = self.constant(field.default)
                 where = f"{path}.{field.name}"
                 value = f"{name}.{field.name}"
                 out.line(
                     f"if {self.differs(field, value, default)}: "
-                    f"no_place({where!r}, {self.form.version}, {value})"
+                    f"not_in_version({where!r}, {self.schema.version}, {value})"
                 )
-        for field in self.form.plain(cls):
+        for field in self.schema.plain(cls):
             self.field(field, f"{name}.{field.name}", f"{path}.{field.name}")
-        if self.form.flexible:
+        if self.schema.flexible:
             self.tags(cls, name, path)
 
     @staticmethod
     def differs(field: Field, value: str, default: str) -> str:
-        """Whether a value is not the default; a struct is mostly the very default, so ask that."""
+        """The test whether a value differs; a struct usually is the default, so `is` first."""
         is_struct = field.struct is not None and not field.is_array
         return (
             f"{value} is not {default} and {value} != {default}"
@@ -109,32 +109,32 @@ class WriterGenerator:
         elif field.struct is not None:
             self.nested(field, value, path)
         else:
-            self.sized(field, value, path)
+            self.variable_length(field, value, path)
 
     def null(self, field: Field, value: str, path: str, null: bytes) -> None:
-        """The branch for None, up to the head of the other one."""
+        """Emit the branch for None, and the `else:` of the other one."""
         out = self.source
         with out.block(f"if {value} is None:"):
-            if field.nullable_in(self.form.version):
+            if field.nullable_in(self.schema.version):
                 out.line(f"put({null!r})")
             else:
-                out.line(f"bad_null({path!r}, {self.form.version})")
+                out.line(f"null_refused({path!r}, {self.schema.version})")
         out.line("else:")
 
-    def held(self, value: str) -> str:
-        """A local name for an attribute that is used more than once."""
+    def as_local(self, value: str) -> str:
+        """Emit a local variable for an attribute that is used more than once."""
         if value.isidentifier():
             return value
         name = self.source.fresh("v")
         self.source.line(f"{name} = {value}")
         return name
 
-    def sized(self, field: Field, value: str, path: str) -> None:
-        """A string, bytes or batches."""
+    def variable_length(self, field: Field, value: str, path: str) -> None:
+        """Emit the write of a string, bytes or batches."""
         self.flush()
         out = self.source
-        value = self.held(value)
-        compact = self.form.compact(field)
+        value = self.as_local(value)
+        compact = self.schema.compact(field)
         if field.kind == "string":
             self.null(field, value, path, b"\0" if compact else b"\xff\xff")
             put = "put_compact_string" if compact else "put_string"
@@ -162,15 +162,15 @@ class WriterGenerator:
     def nested(self, field: Field, value: str, path: str) -> None:
         out = self.source
         assert field.struct is not None
-        if not field.nullable_in(self.form.version):
+        if not field.nullable_in(self.schema.version):
             name = out.fresh("s")
             out.line(f"{name} = {value}")
-            out.line(f"if {name} is None: bad_null({path!r}, {self.form.version})")
+            out.line(f"if {name} is None: null_refused({path!r}, {self.schema.version})")
             self.struct(field.struct, name, path)
             return
         self.flush()
-        name = self.held(value)
-        # In a tag Kafka marks null by 0, elsewhere by -1.
+        name = self.as_local(value)
+        # Kafka encodes a null struct as 0 in a tagged field, and as -1 elsewhere.
         self.null(field, name, path, b"\xff" if field.tag < 0 else b"\0")
         out.depth += 1
         self.waiting.append(("b", "1"))
@@ -181,8 +181,8 @@ class WriterGenerator:
     def array(self, field: Field, value: str, path: str) -> None:
         self.flush()
         out = self.source
-        value = self.held(value)
-        compact = self.form.compact(field)
+        value = self.as_local(value)
+        compact = self.schema.compact(field)
         self.null(field, value, path, b"\0" if compact else b"\xff\xff\xff\xff")
         out.depth += 1
         if field.struct is None and field.kind in FIXED:
@@ -207,15 +207,15 @@ class WriterGenerator:
                 if field.struct is not None:
                     self.struct(field.struct, item, f"{path}[]")
                 else:
-                    self.sized(item_of(field), item, f"{path}[]")
+                    self.variable_length(item_of(field), item, f"{path}[]")
                 self.flush()
         out.depth -= 1
 
     def tags(self, cls: type[Message], name: str, path: str) -> None:
-        """The tagged section holds what differs from its default; mostly that is nothing."""
+        """Emit the tagged section: the fields that differ from their defaults, usually none."""
         out = self.source
-        known = self.form.tagged(cls)
-        if not known and not self.form.keep_tags:
+        known = self.schema.tagged(cls)
+        if not known and not self.schema.keep_tags:
             self.waiting.append(("B", "0"))
             return
         self.flush()
@@ -232,7 +232,7 @@ class WriterGenerator:
                 out.line(f"put = outer{found}")
                 out.line(f"if {found} is None: {found} = []")
                 out.line(f"{found}.append(({field.tag}, {pieces}))")
-        if self.form.keep_tags:
+        if self.schema.keep_tags:
             with out.block(f"for {found}t, {found}b in getattr({name}, 'unknown_tags', ()):"):
                 out.line(f"if {found} is None: {found} = []")
                 out.line(f"{found}.append(({found}t, [{found}b]))")
@@ -248,9 +248,9 @@ def _put_tags(found: list[tuple[int, list[bytes]]], put: Callable[[Any], None]) 
             put(piece)
 
 
-def _no_place(path: str, version: int, value: Any) -> None:
-    raise UnsupportedVersionError(f"{path} = {value!r} can't be said in version {version}")
+def _not_in_version(path: str, version: int, value: Any) -> None:
+    raise UnsupportedVersionError(f"{path} = {value!r} is not supported in version {version}")
 
 
-def _bad_null(path: str, version: int) -> None:
+def _null_refused(path: str, version: int) -> None:
     raise UnsupportedVersionError(f"{path} may not be null in version {version}")
