@@ -35,7 +35,9 @@ def test_without_acceptance_it_says_what_may_be_lost_and_what_to_repeat(
     words = ["quorum", "repair", "--data", data, "--voters", "3@new.example:9093"]
     assert main(words) == 1
     shown = capsys.readouterr().out
-    assert "whatever voters 1, 2 had committed behind offset 4 (epoch 7)" in shown
+    assert (
+        "records that voters 1, 2 committed after the end of this log, offset 4 (epoch 7)" in shown
+    )
     assert "1 records from offset 3 on" in shown
     assert "Nothing was changed" in shown
     again = shown.splitlines()[-1].split()
@@ -60,7 +62,7 @@ def test_a_record_and_what_follows_it_is_given_up_only_if_that_is_accepted(
     assert main([*words, "--accept-loss", "4@7"]) == 1
     assert main(words) == 1
     shown = capsys.readouterr().out
-    assert "1 records from offset 3 on, and whatever they have changed" in shown
+    assert "1 records from offset 3 on, with their changes of topics" in shown
     again = shown.splitlines()[-1].split()
     assert again[-4:] == ["--drop-from", "3", "--accept-loss", "3@7"]
     assert main(again[1:]) == 0
@@ -72,10 +74,10 @@ def test_a_record_and_what_follows_it_is_given_up_only_if_that_is_accepted(
     [
         ("3", [], "--voters: '3' is not ID@HOST:PORT"),
         ("3@h:9093:short", [], "is not ID@HOST:PORT"),
-        ("1@h:9093", ["--accept-loss", "4@7"], "nothing of the log would be kept"),
-        ("3@h:9093", ["--accept-loss", "3@7"], "says 3@7: it has to say 4@7"),
+        ("1@h:9093", ["--accept-loss", "4@7"], "its log would be lost"),
+        ("3@h:9093", ["--accept-loss", "3@7"], "--accept-loss must be 4@7, not 3@7"),
         ("3@h:9093", ["--drop-from", "4"], "the log has offsets 0 to 3"),
-        ("3@h:9093:AAAAAAAAAAAAAAAAAAAAAA", ["--accept-loss", "4"], "says 4"),
+        ("3@h:9093:AAAAAAAAAAAAAAAAAAAAAA", ["--accept-loss", "4"], "4@7, not 4"),
     ],
 )
 def test_what_it_refuses(
@@ -89,7 +91,7 @@ def test_new_nodes_are_told_how_to_come(data: str, capsys: pytest.CaptureFixture
     voters = "3@h:9093, 7@i:9093"
     assert main(["quorum", "repair", "--data", data, "--voters", voters]) == 1
     shown = capsys.readouterr().out
-    assert "Nodes 7 must be there to elect: with empty directories" in shown
+    assert "enough of nodes 7 run. Start them with" in shown
 
 
 def test_a_directory_that_is_none_is_named(

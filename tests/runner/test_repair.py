@@ -83,10 +83,12 @@ def test_the_survivor_is_read_from_log_and_election_state() -> None:
     assert (remains.committed, remains.voters, remains.others) == (4, THREE, (1, 2))
     assert remains.point == "5@7"
     text = "\n".join(described(remains, ALONE))
-    assert "voters now: 1, 2, 3; voters then: 3" in text
-    assert "whatever voters 1, 2 had committed behind offset 5 (epoch 7)" in text
+    assert "current voters: 1, 2, 3; new voters: 3" in text
+    assert (
+        "records that voters 1, 2 committed after the end of this log, offset 5 (epoch 7)" in text
+    )
     assert "1 records from offset 4 on" in text
-    assert "If 2 of the voters now can be started" in text
+    assert "If 2 of the current voters can be started" in text
 
 
 def test_a_sole_voter_can_lose_nothing() -> None:
@@ -108,7 +110,7 @@ def test_without_voters_in_the_log_those_of_quorum_state_are_used() -> None:
     survivor.close()
     quorum_state.store(files, LOG, stored.replace(voter_ids=()))
     survivor = SurvivingDirectory(files, "data")
-    assert "voters nobody knows" in may_be_lost(survivor.remains)[0]
+    assert "unknown voters" in may_be_lost(survivor.remains)[0]
     survivor.close()
 
 
@@ -119,7 +121,7 @@ def test_without_voters_in_the_log_those_of_quorum_state_are_used() -> None:
 def test_without_the_exact_confirmation_nothing_is_written(accepted: str | None) -> None:
     files = left()
     before = looked_at(files)
-    with pytest.raises(RepairRefusedError, match="it has to say 5@7"):
+    with pytest.raises(RepairRefusedError, match="--accept-loss must be 5@7"):
         repair(files, accepted)
     after = looked_at(files)
     assert (after[0].key(), after[1], after[2]) == (before[0].key(), before[1], before[2])
@@ -128,10 +130,10 @@ def test_without_the_exact_confirmation_nothing_is_written(accepted: str | None)
 @pytest.mark.parametrize(
     ("voters", "why"),
     [
-        (voters_by_id(1, 2), "without it nothing of the log would be kept"),
-        (VoterSet((Voter(ReplicaKey(3, b"x" * 16)),)), "without it nothing"),
-        (VoterSet(), "nobody"),
-        (VoterSet((Voter(ReplicaKey(3)), Voter(ReplicaKey(3)))), "stands twice"),
+        (voters_by_id(1, 2), "otherwise its log would be lost"),
+        (VoterSet((Voter(ReplicaKey(3, b"x" * 16)),)), "otherwise its log would be lost"),
+        (VoterSet(), "none"),
+        (VoterSet((Voter(ReplicaKey(3)), Voter(ReplicaKey(3)))), "duplicate id"),
     ],
 )
 def test_invalid_voters_are_refused(voters: VoterSet, why: str) -> None:
@@ -204,7 +206,7 @@ def test_an_empty_log_cannot_be_repaired() -> None:
 
 
 def test_q2_the_last_epochs_cannot_be_skipped() -> None:
-    with pytest.raises(RepairRefusedError, match="beyond the last"):
+    with pytest.raises(RepairRefusedError, match="above the maximum"):
         repair(left(epoch=MAX_EPOCH - EPOCH_LEAP + 1), "5@7")
 
 

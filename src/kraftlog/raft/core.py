@@ -100,7 +100,7 @@ class RaftCore:
         self._effects: list[Any] = []
         if log.last_epoch > election.epoch:
             # The election state is older than the log, so votes given in the log's epoch are
-            # unknown: vote for itself, and so for nobody else (Q4).
+            # unknown: vote for itself, and so for no other (Q4).
             self.election = ElectionState(log.last_epoch, -1, me)
             self._persist()
         name = elections.role_at_start(self)
@@ -415,7 +415,7 @@ class RaftCore:
             return error
         if size_bytes > self.config.max_batch_bytes:
             return ErrorCode.MESSAGE_TOO_LARGE
-        assert isinstance(self.role, Leader), "nobody else's proposals are taken"
+        assert isinstance(self.role, Leader), "only the leader accepts proposals"
         self.role.propose(self, slot, count, size_bytes, payload)
         return ErrorCode.NONE
 

@@ -2,15 +2,15 @@
 
     unattached   knows no leader of its epoch, has not voted in it
     voted        knows no leader of its epoch, has voted for another
-    prospective  asks whether standing would be worth it; epoch unchanged (P1)
-    candidate    has voted for itself and asks the others
-    leader       won
+    prospective  requests pre-votes; its epoch is unchanged (P1)
+    candidate    has voted for itself and requests the others' votes
+    leader       has won the election of its epoch
     follower     knows the leader and fetches from it
-    resigned     was the leader of this epoch and is no more
-    observer     no voter: fetches, neither stands nor counts
+    resigned     was the leader of this epoch, and has resigned or restarted
+    observer     is no voter: fetches, and neither campaigns nor counts
 
-A role is left for another of the same epoch only along this table; a newer epoch leads to
-unattached, voted, follower or observer from anywhere.
+Within an epoch only the transitions of this table are legal; a newer epoch makes any role
+unattached, voted, follower or observer.
 """
 
 from __future__ import annotations

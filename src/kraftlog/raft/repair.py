@@ -1,4 +1,4 @@
-"""Recovery from a lost majority: new voters for the log of one surviving replica. The decisions.
+"""Plans the repair of a quorum without a majority: new voters for the log of one survivor.
 
 The survivor cannot know what the others had committed beyond the end of its log, nor which of its
 last records were committed. So a plan lists what may be lost, and requires the operator to confirm
@@ -82,82 +82,84 @@ def survivor_of(
     )
 
 
-def plan(remains: SurvivingState, voters: VoterSet, accepted: str | None, size_bytes: int) -> Plan:
+def plan(survivor: SurvivingState, voters: VoterSet, accepted: str | None, size_bytes: int) -> Plan:
     """Plan a repair; refused unless the voters are valid and the loss is confirmed."""
-    _check_voters(remains, voters)
-    epoch = max(remains.election.epoch, remains.last_epoch) + EPOCH_LEAP
+    _check_voters(survivor, voters)
+    epoch = max(survivor.election.epoch, survivor.last_epoch) + EPOCH_LEAP
     if epoch > MAX_EPOCH:
-        raise RepairRefusedError(f"epoch {epoch} is beyond the last there can be, {MAX_EPOCH}")
-    if may_be_lost(remains) and accepted != remains.point:
-        said = "is missing" if accepted is None else f"says {accepted}"
+        raise RepairRefusedError(f"epoch {epoch} is above the maximum, {MAX_EPOCH}")
+    if may_be_lost(survivor) and accepted != survivor.point:
+        given = "" if accepted is None else f", not {accepted}"
         raise RepairRefusedError(
-            f"something may be lost, and the acceptance {said}: it has to say {remains.point}"
+            f"records may be lost: to accept that, --accept-loss must be {survivor.point}{given}"
         )
-    mine = [voter for voter in voters.voters if voter.key.id == remains.me.id]
-    named = voters.with_voter(mine[0].replace(key=remains.me))
-    named = named.replace(cluster_id=remains.voters.cluster_id or remains.cluster_id)
-    change = LeaderChange(remains.me.id, named.ids, (remains.me.id,), named)
-    raises_level = named.kraft_version > remains.voters.kraft_version
-    last = remains.end + 1 + raises_level
-    batch = Batch(remains.end, last, epoch, size_bytes, named, change)
+    mine = [voter for voter in voters.voters if voter.key.id == survivor.me.id]
+    named = voters.with_voter(mine[0].replace(key=survivor.me))
+    named = named.replace(cluster_id=survivor.voters.cluster_id or survivor.cluster_id)
+    change = LeaderChange(survivor.me.id, named.ids, (survivor.me.id,), named)
+    raises_level = named.kraft_version > survivor.voters.kraft_version
+    last = survivor.end + 1 + raises_level
+    batch = Batch(survivor.end, last, epoch, size_bytes, named, change)
     # A vote for itself keeps others from being elected in this epoch; it does not lead it.
-    return Plan(ElectionState(epoch, -1, remains.me), batch, named)
+    return Plan(ElectionState(epoch, -1, survivor.me), batch, named)
 
 
-def _check_voters(remains: SurvivingState, voters: VoterSet) -> None:
+def _check_voters(survivor: SurvivingState, voters: VoterSet) -> None:
     if len(set(voters.ids)) < len(voters.ids):
-        raise RepairRefusedError(f"voters {_listed(voters.ids)}: an id stands twice")
-    if not voters.holds(remains.me):
+        raise RepairRefusedError(f"voters {_listed(voters.ids)}: duplicate id")
+    if not voters.holds(survivor.me):
         raise RepairRefusedError(
-            f"the new voters are {_listed(voters.ids) or 'nobody'}, but this directory is that of "
-            f"node {remains.me.id}: without it nothing of the log would be kept"
+            f"the new voters ({_listed(voters.ids) or 'none'}) must include node {survivor.me.id} "
+            "with this directory: otherwise its log would be lost"
         )
-    if not remains.end and not remains.start:
-        raise RepairRefusedError("the log is empty: there is nothing to be repaired")
+    if not survivor.end and not survivor.start:
+        raise RepairRefusedError("the log is empty: there is nothing to repair")
 
 
-def may_be_lost(remains: SurvivingState) -> list[str]:
+def may_be_lost(survivor: SurvivingState) -> list[str]:
     """What a repair may lose, one item a line; empty if there never was another voter."""
-    given_up = (
-        f"{remains.dropped} records from offset {remains.end} on, and whatever they have changed: "
-        "topics, partitions, settings. Partitions of topics that they made are set aside as strays"
+    discarded = (
+        f"{survivor.dropped} records from offset {survivor.end} on, with their changes of topics, "
+        "partitions and configurations. Partitions of topics that they created become strays"
     )
-    dropped = [given_up] if remains.dropped else []
-    if not remains.others and remains.me.id in remains.voters.ids:
+    dropped = [discarded] if survivor.dropped else []
+    if not survivor.others and survivor.me.id in survivor.voters.ids:
         return dropped
-    who = f"voters {_listed(remains.others)}" if remains.others else "voters nobody knows"
-    where = f"offset {remains.end} (epoch {remains.last_epoch})"
-    lost = f"whatever {who} had committed behind {where}: this directory can't say how much"
+    who = f"voters {_listed(survivor.others)}" if survivor.others else "unknown voters"
+    where = f"offset {survivor.end} (epoch {survivor.last_epoch})"
+    lost = (
+        f"records that {who} committed after the end of this log, {where}; it is unknown how many"
+    )
     return [*dropped, lost]
 
 
-def described(remains: SurvivingState, voters: VoterSet) -> list[str]:
+def described(survivor: SurvivingState, voters: VoterSet) -> list[str]:
     """The current state and the planned one, for the operator who has to decide."""
-    known = remains.voters
-    log = f"a log from offset {remains.start} to {remains.end}, last epoch {remains.last_epoch}"
-    node = f"node {remains.me.id} of cluster {remains.cluster_id or 'unknown'}"
+    known = survivor.voters
+    log = f"a log from offset {survivor.start} to {survivor.end}, last epoch {survivor.last_epoch}"
+    node = f"node {survivor.me.id} of cluster {survivor.cluster_id or 'unknown'}"
     lines = [
-        f"{node}, epoch {remains.election.epoch}: {log}",
-        f"voters now: {_listed(known.ids) or 'unknown'}; voters then: {_listed(voters.ids)}",
+        f"{node}, epoch {survivor.election.epoch}: {log}",
+        f"current voters: {_listed(known.ids) or 'unknown'}; new voters: {_listed(voters.ids)}",
     ]
-    lost = may_be_lost(remains)
-    lines += ["What may be lost for good:", *[f"  - {what}" for what in lost]] if lost else []
-    tail = remains.end - remains.committed
+    lost = may_be_lost(survivor)
+    lines += ["May be lost permanently:", *[f"  - {what}" for what in lost]] if lost else []
+    tail = survivor.end - survivor.committed
     if lost and tail:
         lines += [
-            "What is kept and counts as committed from then on, although it may not have been:",
-            f"  - {tail} records from offset {remains.committed} on",
+            "Are kept and become committed, even if they were not committed before:",
+            f"  - {tail} records from offset {survivor.committed} on",
         ]
     if lost:
         lines += [
-            f"If {known.majority} of the voters now can be started, start them instead.",
-            "Never start the others again with what they have: empty their directories first.",
+            f"If {known.majority} of the current voters can be started, start them instead.",
+            "Never restart the other voters with their old directories: empty them first.",
         ]
-    new = [voter_id for voter_id in voters.ids if voter_id != remains.me.id]
+    new = [voter_id for voter_id in voters.ids if voter_id != survivor.me.id]
     if new:
         lines += [
-            f"Nodes {_listed(new)} must be there to elect: with empty directories, and without",
-            "voters in their own configuration, or they could begin a cluster of their own.",
+            f"No leader can be elected before enough of nodes {_listed(new)} run. Start them with",
+            "empty directories and without configured voters, or they may form another cluster.",
         ]
     return lines
 

@@ -401,7 +401,7 @@ class MemoryFiles:
 
     # -- internals ---------------------------------------------------------------------------
 
-    def space(self, path: str) -> tuple[int, int]:  # noqa: ARG002 - all is one file system
+    def space(self, path: str) -> tuple[int, int]:  # noqa: ARG002 - there is one file system
         total = _ENDLESS_BYTES if self.capacity_bytes is None else self.capacity_bytes
         return total, max(0, total - self.used_bytes())
 

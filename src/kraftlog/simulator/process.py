@@ -131,7 +131,7 @@ class Replica:
         """Carry out one effect of the core before a crash."""
         raise NotImplementedError
 
-    def lose_disk(self, kept: int, election: ElectionState | None = None) -> None:  # noqa: ARG002 - how, each kind of replica knows
+    def lose_disk(self, kept: int, election: ElectionState | None = None) -> None:  # noqa: ARG002 - subclasses use it
         """Lose the disk of a stopped process, or all but some batches and an election state.
 
         Without an election state, only that of the batches is known.

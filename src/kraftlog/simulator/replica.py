@@ -344,7 +344,7 @@ class CoreReplica(Replica):
         self.world.note(self, "sees leader", effect)
         self.serves, self.to_serve = -1, effect.epoch if effect.leader_id == self.id else -1
 
-    def _wrong_cluster(self, effect: WrongCluster) -> None:  # noqa: ARG002 - effects are carried alike
+    def _wrong_cluster(self, effect: WrongCluster) -> None:  # noqa: ARG002 - one interface for all effects
         self.world.saw("leader of another cluster refused")
 
     def _stop(self, effect: Stop) -> None:

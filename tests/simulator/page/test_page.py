@@ -1,4 +1,4 @@
-"""The page of a run: whole in itself, true to the run, and alive in a browser."""
+"""The page of a run: self-contained, equal to the run, and interactive in a browser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from kraftlog.cli import simulate as command
 from kraftlog.simulator.page.render import play_page
-from kraftlog.simulator.page.sentences import ReplicaState, changes, describe_cuts, told
+from kraftlog.simulator.page.sentences import ReplicaState, change_result, changes, describe_cuts
 from kraftlog.simulator.rng import Rng
 from kraftlog.simulator.run import simulate
 from kraftlog.simulator.scenarios.catalog import SCENARIOS
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-#: A leader is cut off, another is elected; a run with every kind of fault is the second.
+#: A leader is cut off, and another is elected.
 RUN = ("leader-partitioned", 3)
-#: Three voters give way to three others.
+#: Three voters are replaced by three others.
 MOVE = ("move", 2)
 RUNS = [RUN, MOVE, ("leader-failure", 4), ("mixture", 7), ("mixture", 15)]
-#: A follower fetches a snapshot in pieces, and its leader goes.
+#: The leader changes while a follower fetches a snapshot in chunks.
 SNAPSHOTS = ("snapshot-race", 2)
 
 
@@ -43,7 +43,7 @@ def data_in(page: str) -> Any:
 
 
 def elected(data: Any) -> list[tuple[int, int, int]]:
-    """When, who and in which epoch."""
+    """The time, winner and epoch of each election."""
     won = re.compile(r"(\d+) is elected: it leads epoch (\d+)\.")
     found = [(event[0], won.fullmatch(event[3])) for event in data["events"]]
     return [(math.ceil(at), int(match[1]), int(match[2])) for at, match in found if match]
@@ -54,7 +54,7 @@ def page() -> str:
     return play_page(*RUN)
 
 
-def test_the_page_is_whole_in_itself(page: str) -> None:
+def test_the_page_is_self_contained(page: str) -> None:
     assert not re.search(r"https?:|//\w+\.\w+|@import|url\(|<link|<img|\bsrc=|fetch\(", page)
     assert "/* style */" not in page
     assert "/* script */" not in page
@@ -66,7 +66,7 @@ def test_the_same_seed_gives_the_same_bytes(page: str) -> None:
 
 
 @pytest.mark.parametrize(("scenario", "seed"), RUNS)
-def test_a_recorded_run_is_the_run(scenario: str, seed: int) -> None:
+def test_a_recorded_run_equals_the_original(scenario: str, seed: int) -> None:
     plain: list[str] = []
     recorded: list[str] = []
     simulate(scenario, seed, trace=plain.append)
@@ -84,7 +84,7 @@ def test_counts_agree_with_the_trace(scenario: str, seed: int) -> None:
     )
     arrived = [message for message in data["messages"] if message[6] == "arrived"]
     from_peers = [line for line in lines if "slot=(replica" in line or " Response(" in line]
-    # What reaches a replica that is paused, or whose life has ended, is not handled.
+    # A paused process, or a later incarnation, does not handle the message.
     handled = len(from_peers)
     if scenario == "mixture":
         assert handled <= len(arrived)
@@ -142,17 +142,17 @@ def test_an_election_is_described(page: str) -> None:
     texts = [event[3] for event in data["events"]]
     story = [
         f"Fault: {old} is cut off.",
-        f"{new} asks {old} whether it would vote for it after epoch {epoch - 1}: lost on the way.",
-        f"{new} stands in the new epoch {epoch} and votes for itself.",
-        f"{new} asks {old} for its vote in epoch {epoch}: lost on the way.",
+        f"{new} requests a pre-vote from {old}, still in epoch {epoch - 1}: lost.",
+        f"{new} becomes a candidate in epoch {epoch} and votes for itself.",
+        f"{new} requests the vote of {old} in epoch {epoch}: lost.",
         f"{new} is elected: it leads epoch {epoch}.",
-        f"{new} tells {old} that it leads epoch {epoch}: lost on the way.",
+        f"{new} notifies {old} that it leads epoch {epoch}: lost.",
     ]
     places = [texts.index(sentence) for sentence in story]
     assert places == sorted(places)
-    votes = [text for text in texts if text.endswith(f"gives {new} its vote in epoch {epoch}.")]
+    votes = [text for text in texts if text.endswith(f"grants {new} its vote in epoch {epoch}.")]
     for who in [text.split()[0] for text in votes]:
-        assert f"{new} asks {who} for its vote in epoch {epoch}: granted." in texts
+        assert f"{new} requests the vote of {who} in epoch {epoch}: granted." in texts
     assert votes
 
 
@@ -160,15 +160,15 @@ def test_a_snapshot_download_is_described() -> None:
     """Q38."""
     data = data_in(play_page(*SNAPSHOTS))
     texts = [event[3] for event in data["events"]]
-    put = re.compile(r"(\d) puts the snapshot of all before (\d+) in place of its log\.")
+    put = re.compile(r"(\d) replaces its log by the snapshot up to (\d+)\.")
     placed, who, end = next(
         (i, m[1], m[2]) for i, text in enumerate(texts) if (m := put.match(text))
     )
     story = [
         rf"\d has a snapshot: its log starts at {end}\.",
-        rf"\d tells {who} that its log starts at {end}, behind a snapshot\.",
-        rf"{who} asks \d for the snapshot of all before {end}, from byte 0 on\.",
-        rf"\d sends {who} bytes 0 to \d+ of \d+ of the snapshot of all before {end}\.",
+        rf"\d refers {who} to the snapshot before its log start, {end}\.",
+        rf"{who} fetches the snapshot up to {end} from \d, from byte 0 on\.",
+        rf"\d sends {who} bytes 0 to \d+ of \d+ of the snapshot up to {end}\.",
     ]
     found = [next(i for i, text in enumerate(texts) if re.match(line, text)) for line in story]
     assert found == sorted(found)
@@ -178,28 +178,28 @@ def test_a_snapshot_download_is_described() -> None:
     assert "snapshot" in {message[4] for message in data["messages"]}
 
 
-def test_a_run_that_fails_is_shown_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_run_is_shown_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     setting, _ = SCENARIOS["initial-leader"]
-    never = Goal("two leaders in peace", lambda: False, 2000)
+    never = Goal("two leaders without conflict", lambda: False, 2000)
     script = lambda world: [*begin(world), never]  # noqa: E731 - as short as a script gets
     monkeypatch.setitem(SCENARIOS, "impossible", (setting, script))
     data = data_in(play_page("impossible", 9))
     assert data["failed"]
-    broken = "A rule is broken: liveness: not within 2000 ms: two leaders in peace"
+    broken = "An invariant is violated: liveness: not within 2000 ms: two leaders without conflict"
     assert data["events"][-1][2:4] == ["fault", broken]
 
 
 def test_a_reassignment_is_described() -> None:
-    """R12, R2, R3: what is asked for, each step, and the end of it."""
+    """R12, R2, R3: the request, each step, and the end."""
     data = data_in(play_page(*MOVE))
     texts = [event[3] for event in data["events"] if event[2] == "voters"]
     story = [
-        "The administrator asks to move to 3 4 5.",
-        "where this is to lead: the voters are to be 3, 4, 5.",
-        "1 decides: 4 votes. The voters: 0, 1, 2, 4.",
-        "The administrator hears that its wish to move to 3 4 5 is committed.",
-        "goes by its log, committed or not: ",
-        " knows of no further change: 3, 4, 5 vote.",
+        "The administrator requests to move to 3 4 5.",
+        "has a reassignment in its log. The target voters: 3, 4, 5.",
+        "1 appends a voter change: 4 is added. The voters: 0, 1, 2, 4.",
+        "The request to move to 3 4 5 succeeds: it is committed.",
+        " finds a voter change in its log: ",
+        " has no target voters any more. The voters: 3, 4, 5.",
     ]
     places = [next(i for i, text in enumerate(texts) if part in text) for part in story]
     assert places[0] == 0
@@ -213,21 +213,21 @@ def test_a_reassignment_is_described() -> None:
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (0, "The administrator hears that its wish to add voter 3 is committed."),
-        (126, "The administrator is refused to add voter 3: DUPLICATE_VOTER."),
+        (0, "The request to add voter 3 succeeds: it is committed."),
+        (126, "The request to add voter 3 fails: DUPLICATE_VOTER."),
     ],
 )
 def test_the_administrators_response_in_words(error: int, text: str) -> None:
-    assert told("add voter 3", error) == text
+    assert change_result("add voter 3", error) == text
 
 
 def test_a_truncated_change_in_words() -> None:
-    """R1: the set before is in force again."""
+    """R1: the previous set is in force again."""
     state = ReplicaState(
         "follower", 1, 0, -1, 9, 9, 5, False, False, (), (0, 1, 2), True, None, (0, 7)
     )
     now = state.replace(end=7, voters=(0, 1), voters_at=(0,))
-    assert ("voters", "1 takes a change back, as its log is cut: 0, 1 vote.") in changes(
+    assert ("voters", "1 reverts a voter change by truncation. The voters: 0, 1.") in changes(
         1, state, now
     )
 
@@ -239,8 +239,8 @@ def test_a_truncated_change_in_words() -> None:
         ([(0, 1), (1, 0), (0, 2), (2, 0), (0, 3), (3, 0)], "0 is cut off"),
         ([(a, b) for a in range(4) for b in range(4) if a // 2 != b // 2], "split: 0 1 | 2 3"),
         ([(0, 1), (1, 0), (0, 2), (2, 0)], "voters split: 0 | 1 2"),
-        ([(0, 1), (1, 0), (2, 3)], "no way 0↔1 2→3"),
-        ([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)], "no way 0→1 0→2 0→3 1→2 and 1 more"),
+        ([(0, 1), (1, 0), (2, 3)], "cut: 0↔1 2→3"),
+        ([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)], "cut: 0→1 0→2 0→3 1→2 and 1 more"),
     ],
 )
 def test_cuts_in_words(cuts: list[tuple[int, int]], text: str) -> None:
@@ -260,7 +260,7 @@ def test_the_command_writes_the_page(
 
 # In a browser ------------------------------------------------------------------------------------
 
-#: Does with the page what a visitor does, and leaves what it saw in the page.
+#: Uses the page as a visitor does, and stores what it sees in the page.
 VISIT = """
 <script>
 const seen = {};
@@ -291,7 +291,7 @@ document.body.insertAdjacentHTML("beforeend", `<pre id="seen">${JSON.stringify(s
 
 @pytest.fixture
 def browse(chromium: str, tmp_path: Path) -> Callable[..., str]:
-    """Opens a page: `browse(text, "#t=42")` is what the document has become."""
+    """Open a page: `browse(text, "#t=42")` returns the resulting document."""
 
     def open_page(text: str, fragment: str = "", screenshot: str = "") -> str:
         path = tmp_path / "page.html"
@@ -338,7 +338,7 @@ def test_the_browser_shows_the_roles_of_the_run(page: str, browse: Callable[...,
 
 
 def test_the_browser_shows_where_a_log_starts(browse: Callable[..., str]) -> None:
-    """Q38: what is in a snapshot is drawn otherwise than what is in the log."""
+    """Q38: offsets in a snapshot are drawn differently from those in the log."""
     text = play_page(*SNAPSHOTS)
     document = browse(text, f"#t={data_in(text)['end']}")
     starts = [int(start) for start in re.findall(r'data-start="(\d+)"', document)]
@@ -347,31 +347,31 @@ def test_the_browser_shows_where_a_log_starts(browse: Callable[..., str]) -> Non
     assert "entry in-snapshot" in document
 
 
-def test_the_browser_shows_who_votes_and_who_is_to(browse: Callable[..., str]) -> None:
+def test_the_browser_shows_voters_and_targets(browse: Callable[..., str]) -> None:
     """R13: voters, observers and targets while a reassignment runs."""
     page = play_page(*MOVE)
     events = data_in(page)["events"]
-    named = next(at for at, _, _, text, _ in events if "the voters are to be 3, 4, 5" in text)
+    named = next(at for at, _, _, text, _ in events if "target voters: 3, 4, 5" in text)
     document = browse(page, f"#t={named}")
     found = re.findall(r'data-node="(\d+)".*?data-voter="(\w+)" data-target="(\w+)"', document)
     assert [(voter, target) for _, voter, target in sorted(found)] == (
         [("true", "false")] * 3 + [("false", "true")] * 3
     )
     assert document.count(">is to become a voter<") == 3
-    assert document.count(">is to leave<") == 3
+    assert document.count(">is to be removed<") == 3
     assert 'class="entry voters' in document
 
 
 def test_the_page_can_be_navigated(page: str, browse: Callable[..., str]) -> None:
     document = browse(page.replace("</body>", VISIT + "</body>"))
-    seen = json.loads(re.findall(r'<pre id="seen">(.*?)</pre>', document)[-1])  # behind the script
+    seen = json.loads(re.findall(r'<pre id="seen">(.*?)</pre>', document)[-1])  # after the script
     data = data_in(page)
     cut = [str(math.ceil(data["faults"][0][0])), f"Fault: {data['faults'][0][2]}."]
     assert seen["slider"] == seen["back"] == seen["fault"] == cut
     assert seen["step"][1] not in {cut[1], ""}
     at, text = seen["election"]
     assert int(at) > int(cut[0])
-    assert "misses a leader and asks around first" in text
+    assert "hears from no leader and requests pre-votes" in text
     assert int(seen["playing"][0]) == int(at) + 1
     assert seen["filtered"] == [at, text]
     assert seen["kinds"] == ["fault", "role", "vote"]
@@ -381,7 +381,7 @@ def test_the_page_can_be_navigated(page: str, browse: Callable[..., str]) -> Non
 
 
 def test_an_error_in_a_page_is_seen(page: str, browse: Callable[..., str]) -> None:
-    """What the other tests rest on."""
+    """The other tests rely on this."""
     with pytest.raises(AssertionError, match="CONSOLE"):
         browse(page.replace("begin();\n", "begin(); missing();\n"))
 

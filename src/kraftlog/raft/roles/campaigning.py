@@ -33,6 +33,6 @@ class Campaigning:
 def campaign(core: RaftCore) -> None:
     """Become a candidate: the next epoch, with a vote for itself (Q13)."""
     if core.election.epoch == MAX_EPOCH:
-        core.effect(Stop(f"epoch {MAX_EPOCH} is the last there can be"))
+        core.effect(Stop(f"epoch {MAX_EPOCH} is the maximum"))
         return
     core.become(quorum.CANDIDATE, ElectionState(core.election.epoch + 1, -1, core.me))

@@ -82,5 +82,5 @@ class Fetcher(Role):
         if core.election.leader_id >= 0:
             core.arm("fetch", core.config.retry_backoff_max_ms)
 
-    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - roles are asked alike
+    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
         core.arm("fetch", core.backoff(core.peer(peer).failures))

@@ -10,8 +10,8 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
 
-#: When the leader's process is found dead, each voter waits this much longer than the one before
-#: it.
+#: When the leader's process is found dead, each voter waits this much longer than the
+#: previous one.
 STAGGER_MS = 100
 
 

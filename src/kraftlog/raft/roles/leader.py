@@ -108,7 +108,7 @@ class Leader(Role):
         payload = LeaderChange(core.me.id, core.log.voter_set.ids, core.granted, voters)
         self.append(core, count, LEADER_CHANGE_SIZE, payload, voters)
 
-    def has_live_leader(self, core: RaftCore) -> bool:  # noqa: ARG002 - roles are asked alike
+    def has_live_leader(self, core: RaftCore) -> bool:  # noqa: ARG002 - one interface for all roles
         return True
 
     # Appending -----------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ class Leader(Role):
         else:
             self.on_no_response(core, peer, request)
 
-    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - roles are asked alike
+    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
         if peer not in self.endorsed:
             core.arm(f"begin-epoch {peer}", core.backoff(core.peer(peer).failures))
 

@@ -39,5 +39,5 @@ class Prospective(VoterPoll):
         core.attempt += 1
         core.become(elections.role_in_epoch(core))
 
-    def on_succession(self, core: RaftCore, position: int) -> None:  # noqa: ARG002 - it stands already, nearly
+    def on_succession(self, core: RaftCore, position: int) -> None:  # noqa: ARG002 - it campaigns already
         campaign(core)

@@ -43,7 +43,7 @@ class Resigned(Role):
     def ask(self, core: RaftCore, peer: int) -> None:
         core.send(peer, End(core.cluster_id, core.me.id, core.election.epoch, self.successors))
 
-    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:  # noqa: ARG002 - roles are asked alike
+    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:  # noqa: ARG002 - one interface for all roles
         self.unnotified = tuple([voter_id for voter_id in self.unnotified if voter_id != peer])
 
     def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - as above

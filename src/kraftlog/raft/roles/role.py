@@ -26,7 +26,7 @@ class Role:
     def leave(self, core: RaftCore) -> None:
         """End the role; its timers and requests are dropped already."""
 
-    def has_live_leader(self, core: RaftCore) -> bool:  # noqa: ARG002 - roles are asked alike
+    def has_live_leader(self, core: RaftCore) -> bool:  # noqa: ARG002 - one interface for all roles
         """Whether it leads or has recently heard from a leader; then it grants no pre-vote."""
         return False
 

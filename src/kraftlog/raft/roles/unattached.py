@@ -38,11 +38,11 @@ class Unattached(Campaigning, Role):
         else:
             self.on_campaign_timer(core, name)
 
-    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:  # noqa: ARG002 - roles are asked alike
+    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:  # noqa: ARG002 - one interface for all roles
         """The peer knows no leader either, or this replica would follow it by now."""
         core.arm("discover", core.backoff(3))
 
-    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - roles are asked alike
+    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
         core.arm("discover", core.backoff(core.peer(peer).failures))
 
 

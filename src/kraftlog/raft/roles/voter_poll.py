@@ -73,7 +73,7 @@ class VoterPoll(Role):
         elif len(self.refused) > len(voters.voters) - voters.majority:
             self.lost(core)
 
-    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - roles are asked alike
+    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
         core.arm(f"ask {peer}", core.backoff(core.peer(peer).failures))
 
     def on_timer(self, core: RaftCore, name: str) -> None:

@@ -49,5 +49,5 @@ class KeyValue(Model):
                 return state + text, None
         raise ValueError(f"a key-value store knows get, put and append, not {call!r}")
 
-    def leaves_alone(self, call: Any, result: Hashable) -> bool:  # noqa: ARG002 - a get never does
+    def leaves_alone(self, call: Any, result: Hashable) -> bool:  # noqa: ARG002 - a get changes nothing
         return bool(call[0] == "get")

@@ -72,7 +72,7 @@ def split_with_bridge(world: World, rng: Rng, for_ms: int) -> None:
     _cut_for(world, _between(side, others), for_ms)
 
 
-def majority_ring(world: World, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - kinds are called alike
+def majority_ring(world: World, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - one interface for all faults
     """Every replica hears a majority, and no two the same one."""
     ring = list(world.replicas)
     reach = max(len(ring) // 4, 1)
@@ -219,7 +219,7 @@ def jump_wall_clock(world: World, rng: Rng, for_ms: int) -> None:
     victim.wall_offset_ms += (rng.below(2) * 2 - 1) * for_ms * 100
 
 
-def tiny_fetches(world: World, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - kinds are called alike
+def tiny_fetches(world: World, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - one interface for all faults
     world.batches_per_fetch = 1
     world.at(world.time + for_ms, _fetch_as_before, world)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class CommittedPrefix(Invariant):
     name = "committed prefix"
 
-    def on_commit(self, replica: Replica, core: RaftCore, high_watermark: int) -> None:  # noqa: ARG002 - invariants are shown alike
+    def on_commit(self, replica: Replica, core: RaftCore, high_watermark: int) -> None:  # noqa: ARG002 - one interface for all invariants
         disk, committed = replica.disk, self.oracle.committed
         position = disk.position_before(high_watermark)
         if position < 0:

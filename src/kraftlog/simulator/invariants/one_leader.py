@@ -22,10 +22,10 @@ class OneLeader(Invariant):
         super().__init__(world)
         self.leaders: dict[int, int] = {}
 
-    def on_role(self, replica: Replica, core: RaftCore) -> None:  # noqa: ARG002 - invariants are shown alike
+    def on_role(self, replica: Replica, core: RaftCore) -> None:  # noqa: ARG002 - one interface for all invariants
         self._note(core.election)
 
-    def on_persist(self, replica: Replica, state: ElectionState) -> None:  # noqa: ARG002 - invariants are shown alike
+    def on_persist(self, replica: Replica, state: ElectionState) -> None:  # noqa: ARG002 - one interface for all invariants
         self._note(state)
 
     def _note(self, state: ElectionState) -> None:

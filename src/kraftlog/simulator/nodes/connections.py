@@ -69,10 +69,10 @@ class VirtualPeers(PeerChannels):
             channel.connection.asked[correlation] = request_from_wire(api_key, request)
         super()._put(channel, api_key, version, correlation, request)
 
-    def _connect(self, channel: VirtualChannel, now: Now) -> None:  # noqa: ARG002 - hosts are called alike
+    def _connect(self, channel: VirtualChannel, now: Now) -> None:  # noqa: ARG002 - one interface for all hosts
         channel.connection = self._replica.world.network.connect(self._replica, channel)
 
-    def _flush(self, channel: VirtualChannel, now: Now) -> None:  # noqa: ARG002 - hosts are called alike
+    def _flush(self, channel: VirtualChannel, now: Now) -> None:  # noqa: ARG002 - one interface for all hosts
         assert channel.connection is not None
         if channel.is_connected and channel.out:
             channel.connection.send_request(bytes(channel.out))

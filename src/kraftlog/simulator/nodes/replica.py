@@ -200,7 +200,7 @@ class NodeReplica(Replica):
     def _log_line(self, line: str) -> None:
         self.world.note(self, "says", line)
 
-    def end(self, rng: Rng) -> None:  # noqa: ARG002 - what a crash leaves of a job, is known
+    def end(self, rng: Rng) -> None:  # noqa: ARG002 - a job's result is fixed
         self.files.kill()
         self.kill()
 

@@ -89,9 +89,9 @@ class Recording:
     def happened(self, node: int, kind: str, text: str, message: int = -1) -> None:
         self.events.append(RecordedEvent(self.moment(), node, kind, text, message))
 
-    def sent(self, source: Replica, target: int, way_back: Any, body: Any) -> Sent:
+    def sent(self, source: Replica, target: int, return_path: Any, body: Any) -> Sent:
         """A request, or the response to the request with the same return path."""
-        asker, incarnation, number = way_back
+        asker, incarnation, number = return_path
         key = asker.id, incarnation, number
         request = self._requests.get(key) if asker.id == target else None
         asked = request.body if request is not None else None
@@ -122,11 +122,11 @@ class Recording:
                 continue
             event = self.events[message.event]
             if message.asked is None:
-                event.text += sentences.became_of(message.body, message.fate, message.answer)
+                event.text += sentences.fate_of(message.body, message.fate, message.answer)
             elif message.fate == "lost":
-                event.text = f"{event.text[:-1]}: lost on the way."
+                event.text = f"{event.text[:-1]}: lost."
 
-    # What replicas are ---------------------------------------------------------------------------
+    # States of replicas --------------------------------------------------------------------------
 
     def saw_replica(self, who: int, state: ReplicaState) -> None:
         """Record what changed since the last look at this replica."""
@@ -150,7 +150,7 @@ class Recording:
                 self.faults.append(Outage(self.events[-1].at, what, tuple(nodes)))
         for what, fault in still_open.items():
             node = fault.nodes[0] if fault.nodes else -1
-            self.happened(node, "fault", f"No more: {what}.")
+            self.happened(node, "fault", f"Ended: {what}.")
             fault.end = self.events[-1].at
 
 
@@ -287,20 +287,20 @@ class RecordedWorld(World):
         elif what == "fault" and detail.kind in sentences.STRIKES:
             self.tell(-1, "fault", sentences.STRIKES[detail.kind])
         elif what == "asks to":
-            self.tell(-1, "voters", f"The administrator asks to {detail}.")
+            self.tell(-1, "voters", f"The administrator requests to {detail}.")
         elif what == "is told":
-            self.tell(-1, "voters", sentences.told(*detail))
+            self.tell(-1, "voters", sentences.change_result(*detail))
         elif what == "violation":
-            self.tell(-1, "fault", f"A rule is broken: {detail}")
+            self.tell(-1, "fault", f"An invariant is violated: {detail}")
 
     def kill(self, replica: Replica) -> None:
         if replica.core is not None:
-            self.tell(replica.id, "fault", f"The process of {replica.id} ends.")
+            self.tell(replica.id, "fault", f"The process of {replica.id} is killed.")
         super().kill(replica)
 
     def lose_power(self, replica: Replica) -> None:
         if replica.core is not None:
-            text = f"{replica.id} loses power: what was not on disk may be gone."
+            text = f"{replica.id} loses power: unsynced writes may be lost."
             self.tell(replica.id, "fault", text)
         super().lose_power(replica)
 
@@ -317,10 +317,10 @@ class RecordedNetwork(Network):
         recording = world.recording
         recording.time = world.time
         is_request = act == self._arrive
-        way_back, body = arguments[1 if is_request else 0], arguments[-1]
+        return_path, body = arguments[1 if is_request else 0], arguments[-1]
         sender = world.replicas[source]
-        recording.saw_replica(source, world.state_of(sender))  # first what made it speak
-        message = recording.sent(sender, target, way_back, body)
+        recording.saw_replica(source, world.state_of(sender))  # first the cause of the message
+        message = recording.sent(sender, target, return_path, body)
         before = world.sequence
         super()._carry(source, target, self._land, (message, act, arguments))
         if world.sequence == before:
@@ -332,8 +332,8 @@ class RecordedNetwork(Network):
         target = world.replicas[message.target]
         fate = "arrived"
         asker, incarnation, _ = arguments[1 if message.asked is None else 0]
-        of_another_life = message.asked is not None and asker.incarnation != incarnation
-        if (message.source, message.target) in self.cuts or of_another_life:
+        of_another_incarnation = message.asked is not None and asker.incarnation != incarnation
+        if (message.source, message.target) in self.cuts or of_another_incarnation:
             fate = "lost"
         elif target.core is None:
             fate = "refused" if target.machine_up else "lost"
@@ -354,7 +354,7 @@ class RecordedWorkload(Workload):
 
     def read_at(self, replica: Replica) -> None:
         who = replica.id
-        self.world.tell(who, "client", f"A client asks {who} how far to read.")
+        self.world.tell(who, "client", f"A client requests a read offset from {who}.")
         super().read_at(replica)
 
     def _look_at_leaders(self) -> None:
@@ -367,16 +367,19 @@ class RecordedWorkload(Workload):
         node, text = self._asked, ""
         match event:
             case Invoked(id=number):
-                text = f"A client asks {node} to append value {number}."
+                text = f"A client sends append {number} to {node}."
             case Acknowledged(id=number, offset=offset):
                 self._look_at_leaders()
-                node, text = -1, f"A client hears that value {number} is safe at offset {offset}."
+                node, text = (
+                    -1,
+                    f"A client learns that append {number} is committed at offset {offset}.",
+                )
             case Unknown(id=number):
-                node, text = -1, f"A client never learns what became of value {number}."
+                node, text = -1, f"A client gives up: the outcome of append {number} is unknown."
             case Failed(id=number):
-                node, text = -1, f"A client is refused (request {number})."
+                node, text = -1, f"A client learns that request {number} failed."
             case ReadAnswered(offset=offset):
-                node, text = -1, f"A client hears that all before {offset} is to be read."
+                node, text = -1, f"A client may read up to offset {offset}."
         if text:
             self.world.tell(node, "client", text)
         super()._record(event)

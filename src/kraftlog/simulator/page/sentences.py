@@ -1,4 +1,4 @@
-"""Sentences about a run: messages, role changes, faults."""
+"""The sentences of a page: messages, role changes, faults."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _ERRORS = {number: name for name, number in vars(ErrorCode).items() if isinstanc
 STRIKES = {
     "reset": "Connections break.",
     "wall-clock": "A wall clock jumps. The protocol does not look at it.",
-    "strangers": "Strangers send requests that nobody may obey.",
-    "shutdown": "A process is asked to shut down in order.",
+    "strangers": "Foreign senders send requests that every replica must refuse.",
+    "shutdown": "A process shuts down cleanly.",
 }
 
 
@@ -78,33 +78,32 @@ def kind_of(body: Any, asked: Any = None) -> str:
 
 
 def request(source: int, target: int, body: Any) -> str:
-    """The sentence of a request without its end, which tells its fate."""
+    """The sentence of a request, without its end, which is `fate_of`."""
     if isinstance(body, Vote):
         if body.pre_vote:
-            return f"{source} asks {target} whether it would vote for it after epoch {body.epoch}"
-        return f"{source} asks {target} for its vote in epoch {body.epoch}"
+            return f"{source} requests a pre-vote from {target}, still in epoch {body.epoch}"
+        return f"{source} requests the vote of {target} in epoch {body.epoch}"
     if isinstance(body, Begin):
-        return f"{source} tells {target} that it leads epoch {body.epoch}"
+        return f"{source} notifies {target} that it leads epoch {body.epoch}"
     if isinstance(body, End):
         order = ", ".join([str(key.id) for key in body.successors])
-        return f"{source} tells {target} that it leaves; who should stand, best first: {order}"
+        return f"{source} notifies {target} that it resigns; successors, preferred first: {order}"
     if isinstance(body, SnapshotFetch):
         which = _snapshot(body.id.offset)
-        return f"{source} asks {target} for {which}, from byte {body.position} on"
+        return f"{source} fetches {which} from {target}, from byte {body.position} on"
     assert isinstance(body, Fetch)
-    has = f"it has all before {body.offset}" if body.offset else "its log is empty"
-    return f"{source} fetches from {target}: {has}"
+    return f"{source} fetches from {target}, from offset {body.offset} on"
 
 
-def became_of(asked: Any, fate: str, answer: Any) -> str:
+def fate_of(asked: Any, fate: str, answer: Any) -> str:
     """The end of a request's sentence; `answer` is None without a response."""
     if fate == "lost":
-        return ": lost on the way."
+        return ": lost."
     if fate == "refused":
-        return ": nobody runs there."
+        return ": the process is down."
     if isinstance(asked, Vote):
         if answer is None:
-            return ": no answer."
+            return ": no response."
         return ": granted." if answer.granted else ": refused."
     return "."
 
@@ -119,69 +118,69 @@ def answer(source: int, target: int, body: Any, asked: Any, core: RaftCore | Non
         piece = f"bytes {body.position} to {body.position + body.length - 1} of {body.size}"
         return f"{source} sends {target} {piece} of {_snapshot(body.id.offset)}."
     if body.error:
-        return f"{source} refuses {target}: {_error(body)}."
+        return f"{source} refuses the request of {target}: {_error(body)}."
     if isinstance(body, BeginResult):
-        return f"{source} accepts that {target} leads epoch {body.epoch}."
+        return f"{source} acknowledges {target} as the leader of epoch {body.epoch}."
     assert isinstance(body, EndResult)
-    return f"{source} has heard that {target} leaves."
+    return f"{source} acknowledges the resignation of {target}."
 
 
 def _vote_answer(
     source: int, target: int, body: VoteResult, asked: Vote, core: RaftCore | None
 ) -> str:
     if body.granted and asked.pre_vote:
-        return f"{source} would vote for {target}: an election is worth it."
+        return f"{source} grants {target} a pre-vote."
     if body.granted:
-        return f"{source} gives {target} its vote in epoch {body.epoch}."
-    what = "would not vote for" if asked.pre_vote else "does not vote for"
-    return f"{source} {what} {target}: {_why_no_vote(source, body, asked, core)}."
+        return f"{source} grants {target} its vote in epoch {body.epoch}."
+    what = "a pre-vote" if asked.pre_vote else "its vote"
+    return f"{source} refuses {target} {what}: {_why_refused(source, body, asked, core)}."
 
 
-def _why_no_vote(source: int, body: VoteResult, asked: Vote, core: RaftCore | None) -> str:
+def _why_refused(source: int, body: VoteResult, asked: Vote, core: RaftCore | None) -> str:
     if body.error:
         return _error(body)
     if core is not None and not core.log.is_covered_by(asked.last_epoch, asked.end_offset):
         return "its own log is more up to date"
     if body.leader_id == source:
-        return "it leads itself"
+        return "it is the leader"
     if body.leader_id >= 0:
-        return f"it still hears the leader {body.leader_id}"
+        return f"it follows the leader {body.leader_id}"
     voted = core.election.voted if core is not None else None
     if voted is not None and not asked.pre_vote:
         return f"it has voted for {'itself' if voted.id == source else voted.id}"
-    return "not now"
+    return "not granted now"
 
 
 def _fetch_answer(source: int, target: int, body: FetchResult) -> str:
     if body.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-        known = f"{body.leader_id} does" if body.leader_id >= 0 else "it knows no leader"
-        return f"{source} tells {target} that it does not lead; {known} (epoch {body.epoch})."
+        known = f"{body.leader_id} is" if body.leader_id >= 0 else "it knows no leader"
+        return f"{source} tells {target} that it is not the leader; {known} (epoch {body.epoch})."
     if body.error:
-        return f"{source} refuses {target}: {_error(body)}."
+        return f"{source} refuses the request of {target}: {_error(body)}."
     end = body.high_watermark
-    mark = f"committed: all before {end}" if end > 0 else "nothing is known to be committed"
+    mark = f"high watermark {end}" if end > 0 else "high watermark unknown"
     if body.diverging is not None:
         epoch, end = body.diverging.epoch, body.diverging.offset
-        return f"{source} tells {target} that their logs part: here epoch {epoch} ends at {end}."
+        return f"{source} tells {target} that its log diverges: epoch {epoch} ends at {end}."
     if body.snapshot is not None:
         start = body.snapshot.offset
-        return f"{source} tells {target} that its log starts at {start}, behind a snapshot."
+        return f"{source} refers {target} to the snapshot before its log start, {start}."
     if body.batches:
         first, last = body.batches[0].base_offset, body.batches[-1].last_offset
         return f"{source} sends {target} {_offsets(first, last + 1)}; {mark}."
-    return f"{source} has nothing new for {target}; {mark}."
+    return f"{source} has no new records for {target}; {mark}."
 
 
 def _error(body: Any) -> str:
     if body.error == ErrorCode.FENCED_LEADER_EPOCH:
-        return f"that epoch is over, this is epoch {body.epoch}"
+        return f"its epoch is fenced, the current one is {body.epoch}"
     if body.error == ErrorCode.UNKNOWN_LEADER_EPOCH:
-        return f"that epoch is unknown here, this is epoch {body.epoch}"
+        return f"its epoch is unknown, the current one is {body.epoch}"
     return _ERRORS.get(body.error, str(body.error))
 
 
 def _snapshot(end: int) -> str:
-    return f"the snapshot of all before {end}"
+    return f"the snapshot up to {end}"
 
 
 def _offsets(first: int, end: int) -> str:
@@ -192,69 +191,67 @@ def _offsets(first: int, end: int) -> str:
 
 
 def changes(who: int, before: ReplicaState, now: ReplicaState) -> Iterator[tuple[str, str]]:
-    """Kind and sentence of each change; starts and ends have sentences of their own."""
+    """Kind and sentence of each change; `started` and the recording describe starts and ends."""
     leads = now.role == "leader"
     if now.role == "down":
         if now.end < before.end:
-            yield "log", f"{who} has lost all from offset {now.end} on."
+            yield "log", f"{who} has lost its records from offset {now.end} on."
         return
     if (now.role, now.epoch, now.leader) != (before.role, before.epoch, before.leader):
         yield "role", role(who, now.role, now.epoch, now.leader, now.voted)
     if now.start > before.start and now.start == now.end != before.end:
-        yield "log", f"{who} puts {_snapshot(now.start)} in place of its log."
+        yield "log", f"{who} replaces its log by {_snapshot(now.start)}."
     elif now.start > before.start:
         yield "log", f"{who} has a snapshot: its log starts at {now.start}."
     elif now.end > before.end:
-        how = "appends" if leads else "copies"
+        how = "appends" if leads else "replicates"
         yield "log", f"{who} {how} {_offsets(before.end, now.end)}."
     elif now.end < before.end:
-        yield "log", f"{who} cuts its log at {now.end}: what stood there was never committed."
+        yield "log", f"{who} truncates its log to {now.end}: those records were never committed."
     elif now.flushed > before.flushed:
-        yield "log", f"{who} has all before {now.flushed} on disk."
+        yield "log", f"{who} has flushed its log up to {now.flushed}."
     if (now.voters, now.targets) != (before.voters, before.targets):
         yield "voters", voters(who, before, now)
     if now.high_watermark > before.high_watermark:
         end = now.high_watermark
         if leads:
-            yield "commit", f"{who} commits all before {end}: a majority has it on disk."
+            yield "commit", f"{who} commits up to {end}: a majority has it on disk."
         else:
-            yield "commit", f"{who} learns that all before {end} is committed."
+            yield "commit", f"{who} learns that the high watermark is {end}."
 
 
 def voters(who: int, before: ReplicaState, now: ReplicaState) -> str:
     """The new voters by the log of `who`."""
     if now.end < before.end:
-        return f"{who} takes a change back, as its log is cut: {_list(now.voters)} vote."
+        return f"{who} reverts a voter change by truncation. The voters: {_list(now.voters)}."
     if now.voters == before.voters:
         if now.targets is None:
-            return f"{who} knows of no further change: {_list(now.voters)} vote."
-        return f"{who} knows where this is to lead: the voters are to be {_list(now.targets)}."
-    came = [f"{one} votes" for one in now.voters if one not in before.voters]
-    left = [f"{one} votes no more" for one in before.voters if one not in now.voters]
-    says = "decides" if now.role == "leader" else "goes by its log, committed or not"
-    return f"{who} {says}: {' and '.join(came + left)}. The voters: {_list(now.voters)}."
+            return f"{who} has no target voters any more. The voters: {_list(now.voters)}."
+        return f"{who} has a reassignment in its log. The target voters: {_list(now.targets)}."
+    came = [f"{one} is added" for one in now.voters if one not in before.voters]
+    left = [f"{one} is removed" for one in before.voters if one not in now.voters]
+    how = "appends a voter change" if now.role == "leader" else "finds a voter change in its log"
+    return f"{who} {how}: {' and '.join(came + left)}. The voters: {_list(now.voters)}."
 
 
 def _list(ids: Iterable[int]) -> str:
     return ", ".join(map(str, ids))
 
 
-def told(change: str, error: int) -> str:
+def change_result(change: str, error: int) -> str:
     """The sentence of the administrator's response."""
     if error:
-        return f"The administrator is refused to {change}: {_ERRORS.get(error, str(error))}."
-    return f"The administrator hears that its wish to {change} is committed."
+        return f"The request to {change} fails: {_ERRORS.get(error, str(error))}."
+    return f"The request to {change} succeeds: it is committed."
 
 
 def role(who: int, name: str, epoch: int, leader: int, voted: int) -> str:
     """The sentence of a new role, or a new leader or vote."""
     match name:
         case "prospective":
-            return (
-                f"{who} misses a leader and asks around first: the pre-vote, still epoch {epoch}."
-            )
+            return f"{who} hears from no leader and requests pre-votes, still in epoch {epoch}."
         case "candidate":
-            return f"{who} stands in the new epoch {epoch} and votes for itself."
+            return f"{who} becomes a candidate in epoch {epoch} and votes for itself."
         case "leader":
             return f"{who} is elected: it leads epoch {epoch}."
         case "follower":
@@ -262,9 +259,9 @@ def role(who: int, name: str, epoch: int, leader: int, voted: int) -> str:
         case "voted":
             return f"{who} has voted for {voted} in epoch {epoch} and waits for the result."
         case "resigned":
-            return f"{who} leads epoch {epoch} no more: it resigned."
+            return f"{who} no longer leads epoch {epoch}: it has resigned."
         case "observer":
-            known = f"follows {leader}" if leader >= 0 else "looks for a leader"
+            known = f"follows {leader}" if leader >= 0 else "looks for the leader"
             return f"{who}, an observer, {known} in epoch {epoch}."
     return f"{who} knows no leader of epoch {epoch}."
 
@@ -272,11 +269,11 @@ def role(who: int, name: str, epoch: int, leader: int, voted: int) -> str:
 def started(who: int, start: int, end: int, epoch: int) -> str:
     if not end and not epoch:
         return f"{who} starts with an empty disk."
-    behind = f" (before {start}: a snapshot)" if start else ""
-    return f"{who} starts with what its disk holds: all before {end}{behind}, and epoch {epoch}."
+    snapshot = f" (up to {start} in a snapshot)" if start else ""
+    return f"{who} starts with a log up to {end}{snapshot} and epoch {epoch}."
 
 
-# What is broken ----------------------------------------------------------------------------------
+# Faults ------------------------------------------------------------------------------------------
 
 
 def conditions(world: World, cuts: str) -> list[tuple[str, list[int]]]:
@@ -286,27 +283,27 @@ def conditions(world: World, cuts: str) -> list[tuple[str, list[int]]]:
     if cuts:
         found.append((cuts, []))
     if network.loss:
-        found.append((f"{network.loss / 10:g} % of messages get lost", []))
+        found.append((f"{network.loss / 10:g} % of messages are lost", []))
     if network.duplicates:
-        found.append((f"{network.duplicates / 10:g} % of messages arrive twice", []))
+        found.append((f"{network.duplicates / 10:g} % of messages are duplicated", []))
     if network.garbled:
-        found.append((f"{network.garbled / 10:g} % of answers with records are garbled", []))
+        found.append((f"{network.garbled / 10:g} % of responses with records are corrupt", []))
     if network.delayed:
-        found.append((f"{network.delayed / 10:g} % of messages are late", []))
+        found.append((f"{network.delayed / 10:g} % of messages are delayed", []))
     held = sum(until > world.time for until in network.clogged.values())
     if held:
-        found.append((f"{held} directions are clogged", []))
+        found.append((f"{held} directions hold messages back", []))
     if world.batches_per_fetch < world.setting.batches_per_fetch and not world.healed:
-        found.append(("a fetch brings one batch at most", []))
+        found.append(("a fetch returns at most one batch", []))
     found += [(f"{who} has a full disk", [who]) for who in world.room]
-    found += [(f"{who} has a disk that refuses writes", [who]) for who in world.write_errors]
-    found += [(f"{who} has a failing disk", [who]) for who in world.failing_disks]
+    found += [(f"{who} has a disk whose writes fail", [who]) for who in world.write_errors]
+    found += [(f"{who} has a disk whose syncs fail", [who]) for who in world.failing_disks]
     found += [
         (f"{who} has a slow disk", [who])
         for who in world.slow_disks
         if who not in world.failing_disks
     ]
-    found += [(f"{who} may crash anywhere", [who]) for who in world.crash_permille]
+    found += [(f"{who} may crash at any point", [who]) for who in world.crash_permille]
     for replica in world.replicas.values():
         who, rate = replica.id, replica.clock_rate
         if replica.core is None and replica.incarnation:
@@ -339,7 +336,7 @@ def describe_cuts(
         if a < b or (b, a) not in cuts
     ]
     more = f" and {len(shown) - 4} more" if len(shown) > 4 else ""
-    return f"no way {' '.join(shown[:4])}{more}"
+    return f"cut: {' '.join(shown[:4])}{more}"
 
 
 def _hearing_groups(among: Iterable[int], cuts: Collection[tuple[int, int]]) -> list[set[int]]:

@@ -1,4 +1,4 @@
-// One lane per replica: its log, offset below offset.
+// One lane per replica: its log, offset by offset.
 
 const LANE = {name: 92, box: 15, gap: 2, ruler: 15, note: 186};
 

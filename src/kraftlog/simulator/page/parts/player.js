@@ -57,7 +57,7 @@ function drawList(position) {
     return `<li class="${place}" data-event="${first + i}" style="--chip:${kindColour(event[EVENT.kind])}"><time>${Math.ceil(event[EVENT.at])}</time><i></i><span>${escapeText(event[EVENT.text])}</span></li>`;
   });
   const list = element("events");
-  list.innerHTML = rows.join("") || "<li><span></span><i></i>Nothing is shown: see the filter.</li>";
+  list.innerHTML = rows.join("") || "<li><span></span><i></i>The filter hides all events.</li>";
   const now = list.querySelector(".now");
   list.scrollTop = now ? now.offsetTop - list.offsetTop - list.clientHeight / 2 : 0;
 }
@@ -82,7 +82,7 @@ function readAddress() {
 function step(by) {
   pause();
   const position = lastAt(listed, view.time);
-  // Between two events, a step back goes to the one that has just happened.
+  // Between two events, a step back goes to the earlier one.
   const between = position >= 0 && listed[position][EVENT.at] < view.time - 1e-6;
   const next = by < 0 && between ? position : position + by;
   if (next >= 0 && next < listed.length) goTo(listed[next][EVENT.at]);
@@ -121,7 +121,7 @@ function advance(now) {
   if (view.time >= run.end) pause(); else requestAnimationFrame(advance);
 }
 
-// Where nothing is to be seen for long, time passes faster, but not beyond the next event.
+// While nothing is visible for long, time passes faster, but not beyond the next event.
 function hurried(ms) {
   const next = listed[lastAt(listed, view.time) + 1];
   const quietUntil = next ? next[EVENT.at] : run.end;
@@ -216,7 +216,7 @@ const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 
 function begin() {
   element("run-name").textContent = `${run.scenario}, seed ${run.seed}`;
-  element("outcome").textContent = run.failed ? run.outcome : `${count(run.voters, "voter")}, ${count(run.observers, "observer")}; every rule held`;
+  element("outcome").textContent = run.failed ? run.outcome : `${count(run.voters, "voter")}, ${count(run.observers, "observer")}; no invariant violated`;
   element("outcome").classList.toggle("failed", run.failed);
   document.title = `${run.scenario}, seed ${run.seed}: a run of the quorum`;
   element("slider").max = run.end;

@@ -1,4 +1,4 @@
-// The ring: replicas, and messages on their way between them.
+// The ring: replicas, and the messages in flight between them.
 
 const RING = {x: 330, y: 160, width: 212, height: 112, node: 30};
 const places = nodes.map((id) => {
@@ -6,7 +6,7 @@ const places = nodes.map((id) => {
   return {x: RING.x + RING.width * Math.cos(angle), y: RING.y + RING.height * Math.sin(angle)};
 });
 
-// A message's way: bent, so that there and back are apart.
+// A message's path: curved, so that requests and responses do not overlap.
 function pathOf(source, target) {
   const a = places[source], b = places[target];
   const dx = b.x - a.x, dy = b.y - a.y, far = Math.hypot(dx, dy) || 1;
@@ -27,14 +27,14 @@ const fixed = (number) => number.toFixed(1);
 const curve = ({from, middle, to}) =>
   `M${fixed(from.x)} ${fixed(from.y)}Q${fixed(middle.x)} ${fixed(middle.y)} ${fixed(to.x)} ${fixed(to.y)}`;
 
-// How far it is at `time`, 1 when it has arrived; a lost one gets no further than the middle.
+// Its progress at `time`, 1 when it has arrived; a lost message ends in the middle.
 function progressOf(message, time) {
   const sent = message[MESSAGE.sent], lands = message[MESSAGE.lands];
   const share = lands > sent ? Math.min((time - sent) / (lands - sent), 1) : 1;
   return message[MESSAGE.fate] === "lost" ? 0.55 * share : share;
 }
 
-// `fadeMs`: how long what has arrived can still be seen. `told`: the message the caption tells of.
+// `fadeMs`: how long a message that has arrived stays visible. `told`: the message in the caption.
 function drawMessage(index, time, fadeMs, told) {
   const message = run.messages[index];
   const path = pathOf(message[MESSAGE.source], message[MESSAGE.target]);
@@ -53,14 +53,14 @@ function drawMessage(index, time, fadeMs, told) {
   return `${line}<circle ${at} class="message-dot" cx="${fixed(x)}" cy="${fixed(y)}" r="5.5" fill="${fill}" stroke="${colour}"/>`;
 }
 
-// What stands beside a replica: its role, its leader, its vote, and whether that is to change.
+// The text beside a replica: its role, its leader, its vote, and its part in a reassignment.
 function linesOf(id, state, newest, targets) {
   const name = state.role !== "leader" ? state.role : state.epoch === newest ? "★ leader" : "old leader";
   const role = name + (state.paused ? ", paused" : "");
   if (state.role === "down") return [role];
   const lines = [role];
   if (state.role !== "leader") lines.push(state.leader < 0 ? "no leader" : `leader: ${state.leader}`);
-  if (targets && targets.includes(id) !== state.votes) lines.push(state.votes ? "is to leave" : "is to become a voter");
+  if (targets && targets.includes(id) !== state.votes) lines.push(state.votes ? "is to be removed" : "is to become a voter");
   if (state.votes) {
     const vote = state.voted < 0 ? "no vote" : state.voted === id ? "voted for itself" : `voted for ${state.voted}`;
     lines.push(state.writing ? `${vote} (to disk …)` : vote);

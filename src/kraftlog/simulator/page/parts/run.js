@@ -1,4 +1,4 @@
-// The run as data, and questions about a moment of it. Nothing here draws.
+// The run as data, and its state at a moment. Nothing here draws.
 
 const run = JSON.parse(document.getElementById("run").textContent);
 const nodes = run.states.map((_, id) => id);
@@ -13,20 +13,20 @@ const KINDS = [...MESSAGE_KINDS, "role", "log", "commit", "voters", "client", "f
 const KIND_COLOURS = {role: "--leader", log: "--soft", commit: "--ink", voters: "--voters", client: "--observer", fault: "--bad"};
 const kindColour = (kind) => `var(${KIND_COLOURS[kind] || "--" + kind})`;
 
-// The rule behind what is seen.
+// The rule for each kind of event.
 const RULES = {
-  "pre-vote": "Asking first costs nothing: no epoch changes, and who still hears a leader says no.",
-  vote: "One vote an epoch, on disk before it is given, and only for a log at least as up to date as one’s own.",
-  begin: "A new leader tells every voter, until each has noticed. Observers find out by fetching.",
-  end: "A leader that leaves names its successors, so that nobody has to wait for a timeout.",
-  fetch: "To fetch from an offset says: all before it is on disk here. Who knows no leader asks any voter.",
-  snapshot: "What a snapshot holds is no longer in the log. Who lacks it gets the snapshot, piece by piece.",
-  role: "Who learns of a newer epoch adopts it at once, whatever it was.",
-  log: "Only the leader appends; the others copy. Where logs part, the leader’s is right.",
-  commit: "Committed is what a majority of the voters has on disk. It can’t be lost any more.",
-  voters: "Voters come and go one at a time. A change is in force where it is in the log, and goes if it is cut off.",
-  client: "A client is told “safe” only after the commit. Without an answer it can’t know.",
-  fault: "Faults may delay the quorum. They must not make it forget or contradict itself.",
+  "pre-vote": "A pre-vote changes no epoch. A replica that still hears from a leader refuses it.",
+  vote: "One vote an epoch, durable before it is sent, and only for a log that is at least as up to date as the voter’s.",
+  begin: "A new leader notifies every voter until each has acknowledged it. Observers find it by fetching.",
+  end: "A resigning leader names its successors, so that no voter has to wait for a timeout.",
+  fetch: "A voter’s fetch acknowledges everything before its offset. A replica without a leader fetches from any voter to find it.",
+  snapshot: "Records before the log start are only in the snapshot. A replica that needs them fetches it in chunks.",
+  role: "A replica of any role adopts a newer epoch at once.",
+  log: "Only the leader appends; the others replicate. A log that diverges from the leader’s is truncated.",
+  commit: "Records are committed once a majority of the voters has them on disk. They are never lost.",
+  voters: "Voters change one at a time. A change is in force as soon as it is in a replica’s log, and reverted if it is truncated.",
+  client: "A client gets a response only after the commit. Without a response the outcome is unknown.",
+  fault: "Faults may delay the quorum. They must not make it lose or contradict committed records.",
 };
 
 // The last entry of a list of [time, ...] that is not later; -1 if all are.
@@ -46,12 +46,12 @@ function stateAt(id, time) {
   return {role, epoch, leader, voted, end, flushed, mark, paused, writing, epochs, voters, votes, targets, votersAt, start};
 }
 
-// The newest epoch that anybody leads: a leader of an older one does not know yet that it is over.
+// The newest epoch with a leader: the leader of an older one does not know of it yet.
 function newestReign(time) {
   return Math.max(-1, ...nodes.map((id) => stateAt(id, time)).filter((s) => s.role === "leader").map((s) => s.epoch));
 }
 
-// Where a reassignment leads to, as the newest leader knows it; null if there is none.
+// The target voters in the newest leader's log; null if there are none.
 function targetsAt(time) {
   const newest = newestReign(time);
   const leader = nodes.map((id) => stateAt(id, time)).find((s) => s.role === "leader" && s.epoch === newest);
@@ -65,7 +65,7 @@ function cutsAt(time) {
 
 const faultsAt = (time) => run.faults.filter((f) => f[FAULT.begin] <= time && time < f[FAULT.end]);
 
-// Messages by the stretches of time in which they are under way.
+// Messages by the spans of time in which they are in flight.
 const STRETCH_MS = 20;
 const stretches = new Map();
 run.messages.forEach((message, index) => {
@@ -76,7 +76,7 @@ run.messages.forEach((message, index) => {
   }
 });
 
-// Whatever was under way at some time from `since` to `time`.
+// The messages in flight at some time from `since` to `time`.
 function messagesWithin(since, time) {
   const found = new Set();
   for (let s = Math.floor(since / STRETCH_MS); s <= Math.floor(time / STRETCH_MS); s++) {
@@ -107,7 +107,7 @@ function spansOf(roles) {
 const reigns = spansOf(["leader"]);
 const campaigns = spansOf(["prospective", "candidate"]);
 
-// An election: where a stretch of campaigns begins.
+// An election: the begin of a span of campaigns.
 const elections = [];
 for (const [begin, end] of campaigns) {
   const last = elections[elections.length - 1];

@@ -1,4 +1,4 @@
-// The timeline: who led, when there were elections, and what was broken.
+// The timeline: leaders, elections and faults.
 
 const ROW = {name: 62, height: 15, gap: 2, most: 5};
 
@@ -29,7 +29,7 @@ function drawTimeline() {
   }
   parts.push(`<text class="row-name" y="${top(1) + 11}">elections</text>`);
   for (const [begin, end] of elections) {
-    parts.push(`<rect class="campaign election-mark" data-time="${begin}" x="${x(begin)}" y="${top(1) + 2}" width="${Math.max(x(end) - x(begin), 5)}" height="${ROW.height - 4}" rx="2"><title>somebody stands, from ${Math.ceil(begin)} to ${Math.ceil(end)} ms</title></rect>`);
+    parts.push(`<rect class="campaign election-mark" data-time="${begin}" x="${x(begin)}" y="${top(1) + 2}" width="${Math.max(x(end) - x(begin), 5)}" height="${ROW.height - 4}" rx="2"><title>a replica campaigns, from ${Math.ceil(begin)} to ${Math.ceil(end)} ms</title></rect>`);
   }
   parts.push(`<text class="row-name" y="${top(2) + 11}">faults</text>`);
   run.faults.forEach((fault, index) => {
