@@ -175,7 +175,7 @@ def test_a_wait_that_stops_half_way_costs_its_client(
 ) -> None:
     host = make_host(demo=1)
     connection = waiting_fetch(host)
-    monkeypatch.setattr(DelayedFetch, "look", rude)
+    monkeypatch.setattr(DelayedFetch, "read", rude)
     if wakes == "time":
         host.pass_time(200)
     else:

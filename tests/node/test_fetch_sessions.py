@@ -222,7 +222,7 @@ def test_who_finds_a_place_where_all_are_taken(
     assert there is not None
     now = Now(silent_ms + lived_ms, 0)
     if lived_ms:
-        assert sessions.go_on(request(there.id, 1), 12, now) is there
+        assert sessions.resume(request(there.id, 1), 12, now) is there
     found = sessions.open(wide(count, follower=follower), 12, now)
     assert (found is not None) == finds
     assert len(sessions) == 1
@@ -233,7 +233,7 @@ def test_a_follower_does_not_give_way_to_a_reader() -> None:
     there = sessions.open(wide(1, follower=True), 12, Now(0, 0))
     assert there is not None
     now = Now(EVICTION_MS + 1, 0)
-    assert sessions.go_on(request(there.id, 1), 12, now) is there
+    assert sessions.resume(request(there.id, 1), 12, now) is there
     assert sessions.open(wide(50), 12, now) is None
 
 

@@ -44,7 +44,7 @@ def test_logs_are_left_alone_until_the_broker_has_read_that_it_is_back() -> None
     seen = []
     while not again.node.is_ready:
         seen.append(
-            (again.node.replica_manager.has_arrived, len(again.node.replica_manager.partitions))
+            (again.node.replica_manager.is_registered, len(again.node.replica_manager.partitions))
         )
         again.turn()
     assert (False, 0) in seen

@@ -20,7 +20,7 @@ from kraftlog.effects import (
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.image import ReplayError
 from kraftlog.metadata.loader import MetadataLoader, MetadataPublisher
-from kraftlog.replication.delayed_produce import one_done
+from kraftlog.replication.delayed_produce import complete_one
 from kraftlog.replication.partition import Partition
 from kraftlog.replication.replica_manager import ReplicaManager
 from kraftlog.replication.topic_configs import TopicConfigs
@@ -78,7 +78,7 @@ class Replicas:
     def leads(self, partition: Partition) -> None:
         self.heard.append(f"leads in {partition.leader_epoch}")
 
-    def leads_no_more(self, _: Partition) -> None:
+    def resigned(self, _: Partition) -> None:
         self.heard.append("leads no more")
 
     def log_failed(self, _: Partition) -> None:
@@ -130,7 +130,7 @@ def records(replicas: tuple[int, ...] = (1,)) -> tuple[Any, ...]:
 
 def leading(replicas: tuple[int, ...] = (1,)) -> Replicas:
     this = Replicas()
-    this.manager.take_up()
+    this.manager.open_logs()
     this.replay(*records(replicas))
     this.opened()
     this.taken()
@@ -143,11 +143,11 @@ def test_no_log_is_touched_before_this_life_of_the_broker_is_known() -> None:
     this.replay(TopicRecord(name="t", topic_id=other), RemoveTopicRecord(topic_id=other))
     this.replay(*records())
     assert (this.taken(), this.manager.partitions) == ([], {})
-    this.manager.take_up()
+    this.manager.open_logs()
     opened, strays = this.taken()
     assert (type(opened), opened.log, opened.topic_id) == (OpenLog, LOG, ID)
     assert strays == MarkStrays(frozenset([LOG]), frozenset([other]))
-    this.manager.take_up()
+    this.manager.open_logs()
     assert this.taken() == [], "once"
 
 
@@ -252,8 +252,8 @@ def test_a_fetch_that_can_not_look_again_costs_itself_alone() -> None:
         def __init__(self, error: Exception | None) -> None:
             self.slot = self.error = error
 
-        def try_again(self, partition: Partition) -> None:
-            partition.watch_no_more(self)
+        def try_complete(self, partition: Partition) -> None:
+            partition.unwatch(self)
             if self.error is not None:
                 raise self.error
             looked.append(partition)
@@ -291,7 +291,7 @@ def test_whoever_can_not_follow_the_image_is_named() -> None:
 def test_an_answer_leaves_with_the_last_thing_that_it_waits_for() -> None:
     slot = Slot()
     slot.waits = 2
-    one_done(slot)
+    complete_one(slot)
     assert not slot.is_answered
-    one_done(slot)
+    complete_one(slot)
     assert slot.is_answered

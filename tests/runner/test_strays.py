@@ -109,7 +109,7 @@ def test_logs_without_a_partition_become_strays() -> None:
     directory.close()
     expected = [f"left-{index}.{ANOTHER_ID.hex()}{STRAY}" for index in range(7)]
     host = VirtualHost(first.files, settled=False)
-    while not host.node.replica_manager.has_arrived:
+    while not host.node.replica_manager.is_registered:
         assert folders(host, "left") == [f"left-{index}" for index in range(7)]
         host.deliver()
         host.one_turn()

@@ -1,9 +1,7 @@
-"""Fetch sessions (KIP-227): a reader of many partitions names only those that changed, and is told
-only of those that did.
+"""Fetch sessions (KIP-227): requests and responses name only the partitions that changed.
 
-A session counts its requests: the reader says which one it sends, and where the two do not agree
-the session is started anew. There are so many sessions and no more; who finds no place is served
-without one.
+Each request has the session epoch that the broker expects; if they differ, the client starts a new
+session. The number of sessions is limited; a client without one gets full responses.
 """
 
 from __future__ import annotations
@@ -25,30 +23,30 @@ if TYPE_CHECKING:
     )
 
 NO_SESSION = 0
-#: The number of the request that begins a session, and of one that ends it or wants none.
+#: The epochs of a request that starts a session, and of one that ends it or wants none.
 FIRST, LAST = 0, -1
 _MAX_EPOCH = 0x7FFFFFFF
 BY_ID_SINCE = 13
-#: So long a session may be silent, or is let live, before another takes its place (as in Kafka).
+#: Idle time, or minimum age, after which a session may be evicted (as in Kafka).
 EVICTION_MS = 120_000
-UNTOLD = -1
-#: After so many partitions there is a pause, where there may be one.
+UNKNOWN = -1
+#: Partitions per slice, if the request is served in slices.
 PARTITIONS_IN_A_STEP = 200
 
 
 class SessionPartition:
-    """What the reader asked of a partition, and what it was told last."""
+    """A partition's request, and the offsets in its last response."""
 
-    __slots__ = ("asked", "high_watermark", "start")
+    __slots__ = ("high_watermark", "request", "start")
 
-    def __init__(self, asked: FetchPartition) -> None:
-        self.asked = asked
-        self.high_watermark = UNTOLD
-        self.start = UNTOLD
+    def __init__(self, request: FetchPartition) -> None:
+        self.request = request
+        self.high_watermark = UNKNOWN
+        self.start = UNKNOWN
 
     def sent(self, data: PartitionData) -> None:
-        """After an error the reader is told in any case what is there."""
-        self.high_watermark = UNTOLD if data.error_code else data.high_watermark
+        """Note what the response has; after an error the next one includes the partition."""
+        self.high_watermark = UNKNOWN if data.error_code else data.high_watermark
         self.start = data.log_start_offset
 
 
@@ -64,11 +62,11 @@ class SessionTopic:
 
     @property
     def partitions(self) -> list[FetchPartition]:
-        return [partition.asked for partition in self.known.values()]
+        return [partition.request for partition in self.known.values()]
 
 
 class FetchSession:
-    """Belongs to one reader. `epoch` is the number of the request that comes next."""
+    """The session of one client. `epoch` is the epoch of its next request."""
 
     __slots__ = ("by_id", "created_ms", "epoch", "id", "is_follower", "size", "topics", "used_ms")
 
@@ -79,14 +77,14 @@ class FetchSession:
         self.epoch = 1
         self.created_ms = self.used_ms = now.monotonic_ms
         self.topics: dict[str | Uuid, SessionTopic] = {}
-        #: How many partitions it has.
+        #: The number of partitions.
         self.size = 0
 
     def _key(self, topic: str, topic_id: Uuid) -> str | Uuid:
         return topic_id if self.by_id else topic
 
-    def is_about(self, topic: str, topic_id: Uuid, index: int) -> bool:
-        """Whether this partition is all that it has."""
+    def has_only(self, topic: str, topic_id: Uuid, index: int) -> bool:
+        """Whether this is its only partition."""
         if len(self.topics) != 1:
             return False
         found = self.topics.get(self._key(topic, topic_id))
@@ -96,13 +94,13 @@ class FetchSession:
         found = self.topics.get(self._key(topic, topic_id))
         return None if found is None else found.known.get(index)
 
-    def ask(self, topics: Iterable[FetchTopic]) -> None:
-        """These are asked for from now on, or in another way than before."""
-        for _ in self.asking(topics):
+    def update(self, topics: Iterable[FetchTopic]) -> None:
+        """Add or update the partitions of a request."""
+        for _ in self.update_in_steps(topics):
             pass
 
-    def asking(self, topics: Iterable[FetchTopic]) -> Iterator[int]:
-        """The same in steps; yields what each has cost."""
+    def update_in_steps(self, topics: Iterable[FetchTopic]) -> Iterator[int]:
+        """`update` in steps; yields their costs."""
         for topic in topics:
             key = self._key(topic.topic, topic.topic_id)
             known = self.topics.get(key)
@@ -114,7 +112,7 @@ class FetchSession:
                     known.known[part.partition] = SessionPartition(part)
                     self.size += 1
                 else:
-                    before.asked = part
+                    before.request = part
                 if not number % PARTITIONS_IN_A_STEP:
                     yield PARTITIONS_IN_A_STEP
             yield 1
@@ -130,12 +128,12 @@ class FetchSession:
                     del self.topics[key]
 
     def sent(self, responses: Iterable[FetchableTopicResponse]) -> None:
-        """The reader is about to hear this; what had data is served last the next time."""
+        """Note the response; partitions with data move to the end of the next one."""
         for _ in self.sent_in_steps(responses):
             pass
 
     def sent_in_steps(self, responses: Iterable[FetchableTopicResponse]) -> Iterator[int]:
-        """The same in steps; yields what each has cost."""
+        """`sent` in steps; yields their costs."""
         for topic in responses:
             key = self._key(topic.topic, topic.topic_id)
             known = self.topics.get(key)
@@ -157,7 +155,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """At most `slots` of them, the one that was used longest ago first."""
+    """At most `slots` sessions, the least recently used first."""
 
     def __init__(self, slots: int, rng: Rng) -> None:
         self._slots = slots
@@ -167,8 +165,8 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def go_on(self, request: FetchRequest, version: int, now: Now) -> FetchSession | int | None:
-        """The session that a request goes on with; None: it has none (yet); else what is wrong."""
+    def resume(self, request: FetchRequest, version: int, now: Now) -> FetchSession | int | None:
+        """The session that a request continues, None without one, or an error code."""
         if request.session_epoch in {FIRST, LAST}:
             self._sessions.pop(request.session_id, None)
             return None
@@ -179,7 +177,7 @@ class FetchSessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.by_id != (version >= BY_ID_SINCE):
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        session.ask(request.topics)
+        session.update(request.topics)
         session.forget(request)
         if not session.topics:
             del self._sessions[session.id]
@@ -188,7 +186,7 @@ class FetchSessions:
         return session
 
     def advance(self, session: FetchSession, now: Now) -> None:
-        """It has been used: the next to be silent for long are others."""
+        """Advance the epoch and make it the most recently used."""
         del self._sessions[session.id]
         self._sessions[session.id] = session
         session.used_ms = now.monotonic_ms
@@ -198,26 +196,26 @@ class FetchSessions:
         return self._sessions.get(session_id)
 
     def drop(self, session_id: int) -> None:
-        """Its reader is told that there is none, and begins another."""
+        """Remove a session; the client's next request gets an error and it starts another."""
         self._sessions.pop(session_id, None)
 
     def has(self, session: FetchSession) -> bool:
         return self._sessions.get(session.id) is session
 
     def open(self, request: FetchRequest, version: int, now: Now) -> FetchSession | None:
-        """A session for a client that asks for one, if there is a place."""
-        opening = self.opening(request, version, now)
+        """Create a session for a client that wants one, if there is room."""
+        steps = self.open_in_steps(request, version, now)
         while True:
             try:
-                next(opening)
+                next(steps)
             except StopIteration as stop:
                 session: FetchSession | None = stop.value
                 return session
 
-    def opening(
+    def open_in_steps(
         self, request: FetchRequest, version: int, now: Now
     ) -> Generator[int, None, FetchSession | None]:
-        """The same in steps; yields what each has cost."""
+        """`open` in steps; yields their costs."""
         follower_id = request.replica_id if version < 15 else request.replica_state.replica_id
         session = FetchSession(
             self._new_id(),
@@ -225,21 +223,21 @@ class FetchSessions:
             is_follower=follower_id >= 0,
             now=now,
         )
-        yield from session.asking(request.topics)
-        if not session.topics or not self._make_place(session, now):
+        yield from session.update_in_steps(request.topics)
+        if not session.topics or not self._make_room(session, now):
             return None
         self._sessions[session.id] = session
         return session
 
     def _new_id(self) -> int:
-        """One that no reader has from an earlier life of this node either, as good as surely."""
+        """A random id, so that no client has it from before a restart."""
         while True:
             session_id = self._rng.getrandbits(31)
             if session_id != NO_SESSION and session_id not in self._sessions:
                 return session_id
 
-    def _make_place(self, newcomer: FetchSession, now: Now) -> bool:
-        """A silent session gives way; else one that has lived for a while and is worth less."""
+    def _make_room(self, newcomer: FetchSession, now: Now) -> bool:
+        """Evict an idle session, else a smaller one that is old enough."""
         if len(self._sessions) < self._slots:
             return True
         if not self._sessions:
@@ -248,20 +246,20 @@ class FetchSessions:
         if now.monotonic_ms - oldest.used_ms > EVICTION_MS:
             del self._sessions[oldest.id]
             return True
-        settled = [
+        evictable = [
             session
             for session in self._sessions.values()
             if now.monotonic_ms - session.created_ms > EVICTION_MS
             or (newcomer.is_follower and not session.is_follower)
         ]
-        if not settled:
+        if not evictable:
             return False
-        least = min(settled, key=_worth)
-        if _worth(least) >= _worth(newcomer):
+        least = min(evictable, key=_value)
+        if _value(least) >= _value(newcomer):
             return False
         del self._sessions[least.id]
         return True
 
 
-def _worth(session: FetchSession) -> tuple[bool, int]:
+def _value(session: FetchSession) -> tuple[bool, int]:
     return session.is_follower, session.size

@@ -1,4 +1,4 @@
-"""Leaders of partitions, as answers tell of them."""
+"""Current leaders of partitions, for responses."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Uuid
 
-#: No leader, and so no epoch.
+#: No leader and no epoch.
 NONE_KNOWN = -1, -1
 
 
 def leader_of(image: Image, topic: str, topic_id: Uuid, index: int) -> tuple[int, int]:
-    """The leader and its epoch, as the image has them; the topic goes by its id or its name."""
+    """Leader and leader epoch in the image; the topic is named by id or by name."""
     if topic_id == NULL_UUID:
         topic_id = image.topic_ids.get(topic, NULL_UUID)
     partition = image.partitions.get((topic_id, index))
@@ -30,7 +30,7 @@ def name_endpoint(
 ) -> None:
     """Add a leader's endpoint to a response once; `endpoint` is the response's own struct.
 
-    A leader that is fenced, or lacks the listener that the client uses, has none.
+    A leader that is fenced, or without the listener that the client uses, has none.
     """
     if leader in [named.node_id for named in response.node_endpoints]:
         return

@@ -109,7 +109,7 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         controller_channel=node.controller_channel,
         applied=lambda: node.quorum.applied,
         metadata=node.metadata_loader,
-        arrived=node.replica_manager.take_up,
+        arrived=node.replica_manager.open_logs,
     )
 
 

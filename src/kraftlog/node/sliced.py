@@ -1,18 +1,16 @@
-"""Long work in slices: one per turn, with other clients served in between.
+"""Long work in slices over several turns, so that other clients are served in between.
 
-A handler that may have much to do returns a generator. Between two `yield`s it does a bounded
-piece of work, and it yields what that has cost, in units of about a microsecond. Costs are counted,
-not measured: the simulator does the same again. All requests of a turn have one budget together.
-What is left of a request when that is used up goes on in later turns, each request a share in
-turn; its connection hands over no further request meanwhile, so there is at most one of them for
-each connection, and a client's requests keep their order.
+A handler with much to do returns a generator. Between two `yield`s it does a bounded amount of
+work, and it yields the cost in units of about a microsecond. Costs are counted, not measured, so
+that a simulation is deterministic. All sliced work of a turn shares one budget; when it is spent,
+unfinished requests continue in later turns, round robin. A connection delivers no further request
+while one is unfinished, so the requests of a client keep their order.
 
-A request that is sliced reads the image as it is in each slice: an answer about many topics may
-tell of one as it was before a change and of another as it is after it, as answers of different
-brokers do. What decides or changes more than one thing does so within a slice.
+A sliced request reads the current image in each slice: a response about many topics may have one
+as of before a change and another as of after it, like responses of different brokers. A decision
+about several things happens within one slice.
 
-The node has long work of its own, too: what many records change, when they are decided upon and
-when they are committed (`Slices.begin`).
+The node has long work of its own, too: deciding on and applying many records (`Slices.begin`).
 """
 
 from __future__ import annotations
@@ -35,9 +33,9 @@ if TYPE_CHECKING:
 
 #: Budget of all sliced work in a turn.
 A_TURN = 2_000
-#: Share of one piece of work before the next has its turn.
+#: The part of the budget that one piece of work may spend before the next.
 A_SHARE = 500
-#: A larger frame has a buffer of its own that is not reused.
+#: A larger frame has its own buffer, which is not reused.
 GIANT_FRAME = 2 << 20
 
 
@@ -52,7 +50,7 @@ class Work:
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """Drop the generator, which closes the files that it holds."""
+        """Drop the generator, which closes its open files."""
         self.is_cancelled = True
         self.steps = iter(())
 
@@ -80,10 +78,10 @@ class SlicedRequest(Work):
 
 
 class Slices:
-    """The budget of a turn for long work, of the node itself and of requests.
+    """The budget of a turn for sliced work of the node itself and of requests.
 
-    Both get their shares of one budget in turn, one step at least. `has_work`: the next turn goes
-    on, whether anything comes or not.
+    Both share the budget, with at least one step each. `has_work`: the next turn continues, even
+    without input.
     """
 
     def __init__(self) -> None:
@@ -101,8 +99,7 @@ class Slices:
         self.a_share = min(a_turn, A_SHARE)
 
     def begin(self, steps: Iterator[int]) -> Work:
-        """Begin work of the node itself. What fits into one share is done at once, whatever is left
-        of the turn's budget."""
+        """Begin work of the node itself; runs one share of it at once, whatever budget is left."""
         work = Work(steps)
         is_alone = not self.has_work and self._left > self.a_share
         self._left -= work.advance(self._left if is_alone else self.a_share)
@@ -112,14 +109,14 @@ class Slices:
         return work
 
     def finish_turn(self) -> bool:
-        """Spend the rest of the turn's budget, at least a step of each kind.
+        """Spend the rest of the turn's budget, at least one step of each kind.
 
         Returns whether work is left.
         """
         if not self.has_work:
             self._left = self.a_turn
             return False
-        has_own = bool(self._own)  # what comes of that may be due at once
+        has_own = bool(self._own)  # its results may be due at once
         while True:
             if self._own:
                 self._go_on_with_own()
@@ -144,10 +141,10 @@ class Slices:
             self._own.append(work)
 
     def _go_on_with_request(self) -> None:
-        """The sliced requests of a node; see below."""
+        """Continue a sliced request; only a node has them."""
 
     def _request_poll(self) -> None:
-        """Ask for a poll in the next turn."""
+        """Request a poll in the next turn."""
 
 
 class SlicedRequests(Slices):
@@ -160,7 +157,7 @@ class SlicedRequests(Slices):
     def run(self, slot: PendingResponse, steps: Iterator[int], request: Any = None) -> None:
         """Begin a request within the turn's budget. Raises what its first slice raises.
 
-        `request`: a Produce or Fetch, which is taken back if a later slice raises.
+        `request`: a Produce or Fetch request; `contain` undoes it if a later slice raises.
         """
         sliced = SlicedRequest(slot, steps, request)
         left = self._left
@@ -214,10 +211,10 @@ def kept_body(buffer: Buffer, pos: int, end: int) -> tuple[Buffer, int]:
 def read_and_serve(node: Node, slot: PendingResponse, body: Buffer, pos: int) -> Iterator[int]:
     """Decode a large request in steps, then serve it."""
     api = slot.api
-    assert api is not None, "it is known what is served"
+    assert api is not None, "the API of a served request is known"
     request = yield from decoding_request(api.request(), slot.version, body, pos)
     del body
     steps = handler(api.key)(node, slot, request, node.now)
-    del request  # a handler lets go of what it has done
+    del request  # handlers free the parts that they have processed
     if steps is not None:
         yield from steps

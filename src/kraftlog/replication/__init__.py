@@ -1,1 +1,1 @@
-"""One partition's life: leader, follower, high watermark, waiting requests."""
+"""Partitions: leadership, appends, the high watermark and delayed produce requests."""

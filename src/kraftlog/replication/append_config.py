@@ -1,4 +1,4 @@
-"""`AppendConfig`: what a topic's settings ask of those who write to its partitions."""
+"""`AppendConfig`: the topic settings that govern appends to its partitions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from kraftlog.config.topic import TopicConfig
 
-#: compression.type: batches stay as the producer has packed them.
+#: compression.type=producer: batches keep the producer's codec.
 AS_PRODUCED = -1
 
 _CODECS = {
@@ -20,22 +20,22 @@ _CODECS = {
     "lz4": LZ4,
     "zstd": ZSTD,
 }
-#: Kafka's default for compression.lz4.level; our own packing of lz4 without a level is as good.
+#: Kafka's default for compression.lz4.level; our lz4 without a level compresses as well.
 _LZ4_LEVEL = 9
 
 
 class AppendConfig(Value):
-    """One for all partitions of a topic; never changed but replaced."""
+    """Shared by all partitions of a topic; immutable."""
 
     rules: ProduceRules
-    #: The same for requests that are older than zstd.
+    #: The same for request versions before zstd.
     rules_before_zstd: ProduceRules
     min_insync_replicas: int
     codec: int = AS_PRODUCED
     level: int | None = None
 
     def must_repack(self, codec: int) -> bool:
-        return self.codec != AS_PRODUCED and self.codec != codec  # noqa: PLR1714 - asked of every batch
+        return self.codec != AS_PRODUCED and self.codec != codec  # noqa: PLR1714 - in the hot path
 
 
 def append_config_of(config: TopicConfig) -> AppendConfig:

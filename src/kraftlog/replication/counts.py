@@ -1,10 +1,10 @@
-"""What has gone through the partitions of a topic on this broker, in plain integers."""
+"""Traffic counters of the topics on this broker, as plain integers."""
 
 from __future__ import annotations
 
 
 class TopicCounts:
-    """Only grows. All partitions of a topic that are here share one."""
+    """Counters of one topic, shared by its partitions on this broker; they never decrease."""
 
     __slots__ = (
         "bytes_in",
@@ -20,7 +20,7 @@ class TopicCounts:
         self.messages_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
-        #: Requests, one for each partition that they name, and those among them that failed.
+        #: Requests, counted once per partition that they name, and how many of them failed.
         self.produces = 0
         self.failed_produces = 0
         self.fetches = 0
@@ -32,11 +32,11 @@ class TopicCounts:
 
 
 class BrokerTopicStats:
-    """The counts of every topic that has had a partition here."""
+    """The counters of every topic with a partition on this broker."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicCounts] = {}
-        #: What topics had counted that are gone: sums over all topics only grow.
+        #: Counts of deleted topics, so that the totals over all topics never decrease.
         self._gone = TopicCounts()
 
     def of_topic(self, topic: str) -> TopicCounts:

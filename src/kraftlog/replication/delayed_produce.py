@@ -1,8 +1,8 @@
-"""Batches that are written here and that other replicas in sync lack: who waits for those.
+"""`DelayedProduce`: a batch with acks=all that waits for the other in-sync replicas.
 
-While a partition's only replica in sync is this one, whatever is written is committed, and nothing
-of this is ever made. A request waits for as long as it said: then it is told REQUEST_TIMED_OUT, and
-the offsets that its batches have, as they may be committed yet.
+If this replica is the only one in sync, written means committed and nothing waits. When the
+request's timeout expires, the response has REQUEST_TIMED_OUT and the offsets of the batches, which
+may still be committed.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from kraftlog.types import DelayedResponse, Now
 
 
-def one_done(slot: DelayedResponse) -> None:
-    """One of the things that an answer waits for has come."""
+def complete_one(slot: DelayedResponse) -> None:
+    """Count down what a response waits for; send it at zero."""
     slot.waits -= 1
     if not slot.waits:
         slot.respond(slot.response)
 
 
 class DelayedProduce:
-    """One batch whose producer wants it on every replica in sync."""
+    """One batch with acks=all that is written here but not on every in-sync replica."""
 
     __slots__ = ("done", "offset", "partition", "result", "slot")
 
@@ -33,16 +33,16 @@ class DelayedProduce:
         self, partition: Partition, offset: int, slot: DelayedResponse, result: Any
     ) -> None:
         self.partition = partition
-        #: Where the high watermark must be.
+        #: The high watermark that completes it.
         self.offset = offset
         self.slot = slot
         self.result = result
         self.done = False
         partition.wait_for_isr(self)
 
-    def expire(self, now: Now) -> None:  # noqa: ARG002 - whatever waits is called alike
+    def expire(self, now: Now) -> None:  # noqa: ARG002 - interface of delayed operations
         if not self.done:
             self.done = True
-            self.partition.wait_no_more(self)
+            self.partition.stop_waiting(self)
             self.result.error_code = ErrorCode.REQUEST_TIMED_OUT
-            one_done(self.slot)
+            complete_one(self.slot)

@@ -1,4 +1,4 @@
-"""Up to where a partition's log is of which leader epoch."""
+"""End offsets of leader epochs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from kraftlog.ports.logs import LogReader
     from kraftlog.replication.partition import Partition
 
-#: No epoch, and so no end.
+#: No epoch and no end offset.
 NO_EPOCH = -1, -1
 
 
 def end_of_epoch(logs: LogReader, partition: Partition, epoch: int) -> tuple[int, int]:
-    """The newest epoch with records that is not above this one, and where it ends; else -1, -1.
+    """The largest epoch <= `epoch` with records, and its end offset; else -1, -1.
 
-    The leader's own epoch is known also before it has written; one yet to come is not.
+    The leader's own epoch counts even without records; a later one is unknown.
     """
     if epoch < 0 or epoch > partition.leader_epoch:
         return NO_EPOCH

@@ -1,11 +1,11 @@
-"""One partition's life on the broker that leads it.
+"""`Partition`: a partition on its leader.
 
-Offsets are assigned when a batch is taken on, become real when the host has written it (`written`)
-and visible to readers when the high watermark passes them. While this replica is the only one in
-sync the high watermark is what is written.
+A batch gets its offsets when it is appended, is in the log once the host has written it (`written`)
+and is visible to consumers below the high watermark. If this replica is the only one in sync, the
+high watermark is the written end.
 
-What is known of producers goes with the offsets: it counts a batch when that is taken on, and
-goes back where the write of it fails. The log keeps a copy of its own, never ahead of the file.
+Producer state moves with the offsets: an append updates it, a failed write restores it. The log
+has its own copy, which is never ahead of the file.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from kraftlog.replication.delayed_produce import DelayedProduce
     from kraftlog.types import DelayedResponse, LogName, Uuid
 
-    #: The offset needed, a slot, what that is told, how many milliseconds it waits for replicas.
+    #: Required offset, pending response, partition result, timeout in ms for other replicas.
     Ack = tuple[int, DelayedResponse, Any, int]
 
-#: What a producer waits for.
+#: The values of acks.
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
-#: The patience of who waits for no other replica.
+#: Instead of a timeout: the leader's write completes the request.
 WRITTEN_IS_ENOUGH = -1
 
 
 class Append:
-    """Batches that one turn adds to one partition: written by a single call.
+    """The batches of one turn for one partition, written by a single call.
 
-    It says of them what the log must know, so that nobody goes through them a second time.
+    It has everything the log needs to know of them, so that the log need not parse them.
     """
 
     __slots__ = (
@@ -64,16 +64,16 @@ class Append:
         self.size = 0
         #: The largest timestamp, and the last offset of its batch.
         self.max_timestamp = self.max_timestamp_offset = -1
-        #: The headers of those whose producer numbers them.
+        #: The headers of batches from idempotent producers.
         self.idempotent: list[BatchHeader] = []
-        #: What was known of the producers that have a part in it; None: nothing.
+        #: The entries of its producers before this append; None: the producer was new.
         self.producers_before: dict[int, ProducerEntry | None] = {}
 
 
 class Partition:
-    """The leader's side. Nobody else writes its fields: whatever changes it is a method.
+    """The leader's view of a partition. Only its own methods write its fields.
 
-    The one exception are `acks`, to which the fast path of Produce adds by itself.
+    The one exception is `acks`: the fast path of Produce appends to it.
     """
 
     __slots__ = (
@@ -121,39 +121,38 @@ class Partition:
         self.leader_epoch = -1
         self.leads = False
         self.is_open = False
-        #: Whether requests are served: this broker leads, and the log can be written.
+        #: Whether requests are served: this broker leads, and the log is writable.
         self.online = False
-        #: Where readers may begin, and where the log begins whatever happens.
+        #: The log start offset, and the one that is durable.
         self.start = self.stored_start = 0
-        #: The next offset to assign, and the one up to which the host has written.
+        #: The next offset to assign, and the end of what the host has written.
         self.end = 0
         self.written_end = 0
-        #: How much has been written since the log was opened.
+        #: Bytes written since the log was opened.
         self.written_bytes = 0
         self.high_watermark = 0
-        #: What this turn has taken on and the host has not been given yet.
+        #: The append of this turn, not yet passed to the host.
         self.pending: Append | None = None
-        #: What the host has not reported as written yet, oldest first.
+        #: Appends that the host has not reported as written, oldest first.
         self.unwritten: list[Append] = []
-        #: As of `end`; None until a producer numbers its batches.
+        #: Producer state as of `end`; None until the first idempotent batch.
         self.producers: ProducerState | None = None
-        #: What the topic's settings ask of writes; replaced when they change.
         self.append_config = append_config
         self.replica_count = self.in_sync = 1
         #: Shared with the topic's other partitions.
         self.counts = TopicCounts() if counts is None else counts
-        #: Who waits for a write, oldest first.
+        #: Produce requests that wait for a write, oldest first.
         self.acks: deque[Ack] = deque()
-        #: Whose batch is written and must be in every replica in sync: fresh ones, and the others.
+        #: Written batches with acks=all: those without a timeout yet, and those that wait.
         self.just_written: list[Ack] = []
         self.awaiting_isr: list[DelayedProduce] = []
-        #: Who waits for the log to begin durably at an offset: (offset, slot, what it is told).
+        #: DeleteRecords that wait for a durable log start: (offset, slot, partition result).
         self.deletions: list[tuple[int, DelayedResponse, Any]] = []
-        #: Fetches that wait for the high watermark to move.
+        #: Delayed fetches that wait for the high watermark to move.
         self.fetches: dict[Any, None] = {}
 
     def opened(self, start: int, end: int, producers: ProducerState | None = None) -> None:
-        """The log is there, with these offsets and what it knows of producers."""
+        """The log is open, with these offsets and producers."""
         self.start = self.stored_start = start
         self.producers = producers
         self.end = self.written_end = self.high_watermark = end
@@ -163,19 +162,21 @@ class Partition:
         self.online = self.leads
 
     def lead(self, leader_epoch: int) -> None:
-        """This broker leads; once the log is open, requests are served."""
+        """Become leader; requests are served once the log is open."""
         self.leader_epoch = leader_epoch
         self.leads = True
         self.online = self.is_open
 
     def resign(self, leader_epoch: int) -> None:
-        """Another leads in this epoch, or nobody."""
+        """Stop leading: in this epoch another broker leads, or none."""
         self.leader_epoch = leader_epoch
         self.leads = self.online = False
 
     def replicas_changed(self, replica_count: int, in_sync: int) -> bool:
-        """Whether the high watermark has moved: once no other replica is in sync, nobody has to be
-        waited for."""
+        """Set the replica counts; returns whether the high watermark has moved.
+
+        If no other replica is in sync any more, everything written is committed.
+        """
         self.replica_count, self.in_sync = replica_count, in_sync
         if in_sync > 1 or self.high_watermark >= self.written_end:
             return False
@@ -183,11 +184,11 @@ class Partition:
         return True
 
     def configure(self, append_config: AppendConfig) -> None:
-        """The topic has other settings."""
+        """Apply changed topic settings."""
         self.append_config = append_config
 
     def append(self, header: BatchHeader, batch: memoryview, turn: list[Append]) -> int:
-        """Take on a valid batch: give it its offsets, in place. Returns its base offset."""
+        """Append a valid batch: assign its offsets in place. Returns its base offset."""
         header.base_offset = base = self.end
         header.leader_epoch = self.leader_epoch
         self.add(batch, header.last_offset_delta, header.max_timestamp, turn)
@@ -197,7 +198,7 @@ class Partition:
         return base
 
     def add(self, batch: memoryview, delta: int, max_timestamp: int, turn: list[Append]) -> None:
-        """As `append`, of a batch that no producer has numbered: these numbers are enough."""
+        """`append` for a batch without producer id, which needs no parsed header."""
         base = self.end
         stamp_whole(batch, base, self.leader_epoch)
         pending = self.pending
@@ -221,28 +222,28 @@ class Partition:
         producers.apply(header)
 
     def check_producer(self, header: BatchHeader) -> int:
-        """What a producer gets for a batch that it has numbered: see `ProducerState.check`."""
+        """The error code for a batch of an idempotent producer: see `ProducerState.check`."""
         return ErrorCode.NONE if self.producers is None else self.producers.check(header)
 
     def duplicate_of(self, header: BatchHeader) -> RetainedBatch:
-        """The batch that this one, which `check_producer` calls a duplicate, repeats."""
+        """The earlier batch that this one repeats, if `check_producer` reports a duplicate."""
         found = None if self.producers is None else self.producers.duplicate_of(header)
         assert found is not None, "a duplicate is one of something"
         return found
 
     @property
     def lacks_replicas(self) -> bool:
-        """Whether fewer are in sync than acks of all ask for; never more than there can be."""
+        """Whether the ISR is smaller than min.insync.replicas, or than all replicas if fewer."""
         return self.in_sync < min(self.append_config.min_insync_replicas, self.replica_count)
 
     def is_reached(self, offset: int, timeout_ms: int) -> bool:
-        """Whether all before this offset is as safe as is asked for."""
+        """Whether everything before the offset is written, or committed if there is a timeout."""
         if timeout_ms == WRITTEN_IS_ENOUGH:
             return offset <= self.written_end
         return offset <= self.high_watermark
 
     def wait_for(self, offset: int, slot: DelayedResponse, result: Any, timeout_ms: int) -> None:
-        """Release this one in its turn, though younger ones may wait already."""
+        """Add a waiting response in the order of offsets: later offsets may wait already."""
         if offset <= self.written_end:
             self.just_written.append((offset, slot, result, timeout_ms))
             return
@@ -252,20 +253,20 @@ class Partition:
         self.acks.insert(place, (offset, slot, result, timeout_ms))
 
     def take_just_written(self) -> list[Ack]:
-        """Those whose batch is written, and who have not been told for how long they wait."""
+        """Take the written batches with acks=all that have no timeout yet."""
         just_written, self.just_written = self.just_written, []
         return just_written
 
     def wait_for_isr(self, waiting: DelayedProduce) -> None:
-        """Its batch is written here, and has to be on every replica in sync."""
+        """Add a batch that is written here and waits for the other in-sync replicas."""
         self.awaiting_isr.append(waiting)
 
-    def wait_no_more(self, waiting: DelayedProduce) -> None:
-        """Its time is over."""
+    def stop_waiting(self, waiting: DelayedProduce) -> None:
+        """Remove a batch whose timeout has expired."""
         self.awaiting_isr.remove(waiting)
 
     def take_replicated(self) -> list[DelayedProduce]:
-        """Those whose batch every replica in sync has."""
+        """Take the batches below the high watermark: every in-sync replica has them."""
         waiting, self.awaiting_isr = self.awaiting_isr, []
         replicated = []
         for one in waiting:
@@ -277,23 +278,23 @@ class Partition:
         return replicated
 
     def watch(self, fetch: Any) -> None:
-        """Have a fetch look again when the high watermark moves."""
+        """Call `try_complete` of a delayed fetch when the high watermark moves."""
         self.fetches[fetch] = None
 
-    def watch_no_more(self, fetch: Any) -> None:
+    def unwatch(self, fetch: Any) -> None:
         self.fetches.pop(fetch, None)
 
     def start_moved(self, start: int) -> None:
-        """The log begins later, but an earlier start may come back after a crash."""
+        """Advance the log start offset; it is not durable, so a crash may undo it."""
         self.start = max(self.start, start)
 
     def delete_records(self, offset: int, slot: DelayedResponse, result: Any) -> None:
-        """Nobody reads before the offset from now on; the slot waits until that is durable."""
+        """Advance the log start offset at once; the response waits until it is durable."""
         self.start_moved(offset)
         self.deletions.append((offset, slot, result))
 
     def start_stored(self, start: int) -> list[tuple[int, DelayedResponse, Any]]:
-        """What is before `start` is gone from the log for good; gives those who waited for it."""
+        """The log start offset is durable; returns the deletions that waited for it."""
         self.start_moved(start)
         self.stored_start = max(self.stored_start, start)
         done = [waiting for waiting in self.deletions if waiting[0] <= start]
@@ -302,19 +303,19 @@ class Partition:
         return done
 
     def take_deletions(self) -> list[tuple[int, DelayedResponse, Any]]:
-        """All who wait for the log to begin later."""
+        """Take all waiting deletions."""
         waiting, self.deletions = self.deletions, []
         return waiting
 
     def handed_over(self) -> None:
-        """The host has what this turn has taken on."""
+        """The host has received this turn's append."""
         self.pending = None
 
     def written(self, end: int) -> list[Ack]:
-        """The host has written up to `end`; gives those whose wait is over.
+        """The host has written up to `end`; returns the responses that no longer wait.
 
-        Where writes had to wait for the disk and no longer have to, an older report may come
-        behind a newer one: what is written stays written.
+        When writes stop waiting for the disk, an older report may arrive after a newer one: it is
+        ignored.
         """
         if end <= self.written_end:
             return []
@@ -331,7 +332,7 @@ class Partition:
         return self._released(end)
 
     def failed(self, *, stays_online: bool) -> None:
-        """A write failed: nothing assigned since the last good one is real."""
+        """A write failed: discard the offsets assigned since the last successful one."""
         self.online = self.online and stays_online
         self.is_open = self.is_open and stays_online
         self.pending = None
@@ -342,7 +343,7 @@ class Partition:
         self.unwritten.clear()
 
     def take_waiting(self) -> list[tuple[DelayedResponse, Any]]:
-        """All who wait for a write, or for replicas: their slots, and what those are told."""
+        """Take all responses that wait for a write or for replicas, with their results."""
         waiting = [(slot, result) for _, slot, result, _ in (*self.acks, *self.just_written)]
         for one in self.awaiting_isr:
             one.done = True
@@ -363,7 +364,7 @@ class Partition:
         return [ack for ack in done if ack[3] == WRITTEN_IS_ENOUGH]
 
     def refusal(self, leader_epoch: int) -> int:
-        """Why a request for this partition can't be served; `leader_epoch` -1: not said."""
+        """The error code for a request to this partition; `leader_epoch` -1: not given."""
         if not self.online:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if leader_epoch >= 0:

@@ -1,4 +1,4 @@
-"""Now and then producers that were silent for long are forgotten."""
+"""`ProducerExpiration`: periodic expiration of idle producer ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ProducerExpiration:
-    """`deadline` is in monotonic milliseconds; how old a producer is, its timestamps say."""
+    """Expires producers by the timestamps of their batches; `deadline` is monotonic."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class ProducerExpiration:
     ) -> None:
         self._partitions = partitions
         self._interval_ms = interval_ms
-        #: After how long a producer is forgotten, as the settings say now.
+        #: The current producer.id.expiration.ms.
         self._expiration_ms = expiration_ms
         self._due_ms = 0
         self.postpone(now)

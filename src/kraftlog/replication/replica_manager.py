@@ -1,13 +1,13 @@
-"""`ReplicaManager`: the replicas that this broker keeps, and what they lead.
+"""`ReplicaManager`: the partitions that this broker hosts.
 
-It follows the image: logs are opened and deleted, partitions lead or resign. What requests append
-goes on the flat list `turn`, which the host writes and empties once per turn of its loop, reporting
-back by `written` or `write_failed`; then those who wait for it are told.
+It follows the metadata image: it opens and deletes logs, and partitions become leader or resign.
+Appends of requests go to the flat list `turn`. The host writes and empties it once per turn of its
+loop and reports `written` or `write_failed`, which completes the waiting requests.
 
-A broker that starts replays what it knew long ago: a topic that was deleted since, and another one
-under its name, whose log is on this disk. So no log is touched before the broker has read that it
-has come back (`take_up`): all that its earlier lives knew stands in front of that. What else lies
-in the directory then is nobody's.
+A starting broker replays old metadata: a topic may since have been deleted and created again, and
+the disk has the log of the new one. So it touches no log before it has replayed its own
+registration (`open_logs`), which follows everything its earlier incarnations knew. Logs that the
+image does not name then are strays.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import PartitionChanged, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.replication.counts import BrokerTopicStats
-from kraftlog.replication.delayed_produce import DelayedProduce, one_done
+from kraftlog.replication.delayed_produce import DelayedProduce, complete_one
 from kraftlog.replication.partition import Partition
 from kraftlog.value import TYPE_CHECKING
 
@@ -44,30 +44,30 @@ if TYPE_CHECKING:
     from kraftlog.types import DelayedResponse, LogName, Uuid
 
     class PartitionListener(Protocol):
-        """Hears of every partition that is here, as Kafka's PartitionListener does."""
+        """Called for every partition on this broker, as Kafka's PartitionListener."""
 
         def leads(self, partition: Partition) -> None:
-            """This broker leads it, and the log is open. Told again where the epoch changes."""
+            """This broker leads and the log is open. Called again when the epoch changes."""
             ...
 
-        def leads_no_more(self, partition: Partition) -> None:
-            """Another leads, or the partition is not here any more."""
+        def resigned(self, partition: Partition) -> None:
+            """This broker no longer leads or hosts the partition."""
             ...
 
         def log_failed(self, partition: Partition) -> None:
-            """Its log can't be written any more."""
+            """The log has failed and is not writable."""
             ...
 
 
-#: What it costs to tell a partition and its log new settings, in microseconds.
-A_PARTITION_COSTS = 3
+#: Cost of configuring a partition and its log, in microseconds.
+PARTITION_COST = 3
 
 
 class ReplicaManager(MetadataPublisher):
-    """Finds partitions, and carries out what the image, the host and time have for them.
+    """Finds partitions, and applies to them what the image and the host report.
 
-    `schedule(waiter, timeout_ms)` has `waiter.expire` called when its time is over; `fail(slot,
-    error)` is what a mistake of ours costs whoever waits.
+    `schedule(operation, timeout_ms)` calls `operation.expire` at the timeout; `fail(slot, error)`
+    fails a pending response after an internal error.
     """
 
     name = "replica manager"
@@ -94,12 +94,12 @@ class ReplicaManager(MetadataPublisher):
         self.turn: list[Append] = []
         self.topic_stats = BrokerTopicStats()
         #: Whether this life of the broker was read of in the log: no partition is taken up before.
-        self.has_arrived = False
-        #: Topics of which the log says that they were deleted before.
-        self._deleted_meanwhile: set[Uuid] = set()
+        self.is_registered = False
+        #: Topics whose deletion was replayed before this broker's registration.
+        self._deleted_before: set[Uuid] = set()
 
     def partition(self, topic: str, topic_id: Uuid, index: int, by_id: bool) -> Partition | int:
-        """The partition a request names, by name or id; else the code of what is wrong."""
+        """The partition that a request names by topic name or id; else an error code."""
         image = self._metadata.image
         if not by_id:
             found = image.topic_ids.get(topic)
@@ -118,7 +118,7 @@ class ReplicaManager(MetadataPublisher):
     # The turn's appends --------------------------------------------------------------------------
 
     def take_turn(self) -> list[Append]:
-        """What the host has to write now; each ends in `written` or `write_failed`."""
+        """Take the appends for the host to write; each ends in `written` or `write_failed`."""
         taken, self.turn = self.turn, []
         for append in taken:
             append.partition.handed_over()
@@ -126,40 +126,40 @@ class ReplicaManager(MetadataPublisher):
 
     def written(self, partition: Partition, end: int) -> None:
         for _, slot, _, _ in partition.written(end):
-            one_done(slot)
+            complete_one(slot)
         if partition.just_written:
             self._wait_for_replicas(partition)
-        self._wake(partition)
+        self._complete_fetches(partition)
 
     def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
-        """Nobody is told that what could not be written was. A full disk is no reason to go."""
+        """Fail the requests that wait for a write. After a full disk the partition stays online."""
         if partition.pending is not None:
-            self.turn.remove(partition.pending)  # it follows upon offsets that are not real
+            self.turn.remove(partition.pending)  # its offsets follow offsets that were not written
         partition.failed(stays_online=stays_online)
         self._drop_waiting(partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def take_back(self, partitions: Iterable[Partition]) -> None:
-        """Have them end where they are written: what else this turn has sent to them is refused."""
+        """Drop this turn's appends to the partitions, and fail the requests that wait for them."""
         for partition in partitions:
             pending = partition.pending
             if pending is not None:
-                # Were there others that wait to be durable, their offsets would be given once more.
-                is_alone = partition.unwritten[0] is pending
-                self.write_failed(partition, stays_online=is_alone)
+                # Earlier appends may yet become durable: their offsets must not be assigned twice.
+                is_only_append = partition.unwritten[0] is pending
+                self.write_failed(partition, stays_online=is_only_append)
 
-    # Who waits -----------------------------------------------------------------------------------
+    # Delayed operations --------------------------------------------------------------------------
 
     def wait_for(
         self, partition: Partition, offset: int, slot: DelayedResponse, result: Any, timeout_ms: int
     ) -> None:
-        """Tell the slot once all before the offset is written, or on every replica in sync."""
+        """Have the response wait until everything before the offset is written or committed."""
         slot.waits += 1
         partition.wait_for(offset, slot, result, timeout_ms)
         if partition.just_written:
             self._wait_for_replicas(partition)
 
     def _wait_for_replicas(self, partition: Partition) -> None:
-        """What was just written, and must be elsewhere too, has from now on the time it said."""
+        """Start the timeouts of written batches that wait for the other in-sync replicas."""
         for offset, slot, result, timeout_ms in partition.take_just_written():
             waiting = DelayedProduce(partition, offset, slot, result)
             self._schedule(waiting, timeout_ms)
@@ -167,45 +167,45 @@ class ReplicaManager(MetadataPublisher):
     def delete_records(
         self, partition: Partition, offset: int, slot: DelayedResponse, result: Any
     ) -> None:
-        """Have the log begin at an offset; the slot is told once that is durable."""
+        """Advance the log start offset; the response waits until that is durable."""
         slot.waits += 1
         partition.delete_records(offset, slot, result)
         self._emit(MoveLogStart(partition.log, offset))
 
     def _drop_waiting(self, partition: Partition, code: int) -> None:
-        """Who waits for this partition is told that it waits in vain."""
+        """Fail everything that waits for this partition."""
         for slot, result in partition.take_waiting():
             result.error_code = code
             result.base_offset = -1
-            one_done(slot)
+            complete_one(slot)
         self._drop_deletions(partition, code)
-        self._wake(partition)
+        self._complete_fetches(partition)
 
     def _drop_deletions(self, partition: Partition, code: int) -> None:
         for _, slot, result in partition.take_deletions():
             result.error_code = code
             result.low_watermark = -1
-            one_done(slot)
+            complete_one(slot)
 
-    def _wake(self, partition: Partition) -> None:
-        """Fetches that wait look again."""
+    def _complete_fetches(self, partition: Partition) -> None:
+        """Check the delayed fetches of this partition again."""
         if partition.fetches:
             for fetch in list(partition.fetches):
                 try:
-                    fetch.try_again(partition)
+                    fetch.try_complete(partition)
                 except Exception as error:
                     self._fail(fetch.slot, error)
 
-    # What became of logs -------------------------------------------------------------------------
+    # Reports about logs --------------------------------------------------------------------------
 
     def handle(self, message: LogOpened | LogStartMoved | LogStartNotStored | LogFailed) -> None:
-        """A report about the log of a partition, unless that has gone meanwhile."""
+        """Apply a report about a log, unless its partition has since been removed."""
         partition = self.partitions.get((message.topic_id, message.log[1]))
         if partition is None:
             return
         if isinstance(message, LogOpened):
             partition.opened(message.start, message.end, message.producers)
-            self._wake(partition)
+            self._complete_fetches(partition)
             if partition.online:
                 for listener in self.listeners:
                     listener.leads(partition)
@@ -225,17 +225,17 @@ class ReplicaManager(MetadataPublisher):
             return
         for _, slot, result in partition.start_stored(moved.start):
             result.low_watermark = partition.stored_start
-            one_done(slot)
+            complete_one(slot)
 
-    # What the image says -------------------------------------------------------------------------
+    # Metadata changes ----------------------------------------------------------------------------
 
     def changed(self, change: Change) -> None:
-        """Become what the image says of this broker."""
+        """Apply a change of the image."""
         if isinstance(change, PartitionChanged):
-            if not self.has_arrived:
+            if not self.is_registered:
                 return
             if change.after is not None:
-                self._follow(change.after)
+                self._apply_partition(change.after)
                 return
             assert change.before is not None, "a change is from something or to something"
             partition = self.partitions.get(change.before.key)
@@ -245,7 +245,7 @@ class ReplicaManager(MetadataPublisher):
             self._topic_removed(change.topic.id, change.topic.name)
 
     def reloaded(self, before: Image) -> None:
-        """What is gone goes first: its name may be that of another topic by now."""
+        """Remove deleted partitions first: a new topic may have the same name."""
         image = self._metadata.image
         for topic in before.topics.values():
             if topic.id not in image.topics:
@@ -253,29 +253,29 @@ class ReplicaManager(MetadataPublisher):
         for partition in list(self.partitions.values()):
             if (partition.topic_id, partition.index) not in image.partitions:
                 self.forget(partition)
-        if self.has_arrived:
-            self._follow_all()
+        if self.is_registered:
+            self._apply_all()
 
-    def take_up(self) -> None:
-        """Take up all logs once this life of the broker is in the log; leave the others alone."""
-        if self.has_arrived:
+    def open_logs(self) -> None:
+        """Open all logs once the broker has replayed its registration; mark the others strays."""
+        if self.is_registered:
             return
-        self.has_arrived = True
-        self._follow_all()
-        self._emit(MarkStrays(frozenset(self.by_log), frozenset(self._deleted_meanwhile)))
-        self._deleted_meanwhile.clear()
+        self.is_registered = True
+        self._apply_all()
+        self._emit(MarkStrays(frozenset(self.by_log), frozenset(self._deleted_before)))
+        self._deleted_before.clear()
 
-    def _follow_all(self) -> None:
+    def _apply_all(self) -> None:
         for image in list(self._metadata.image.partitions.values()):
-            self._follow(image)
+            self._apply_partition(image)
 
     def _topic_removed(self, topic_id: Uuid, name: str) -> None:
-        if not self.has_arrived:
-            self._deleted_meanwhile.add(topic_id)
+        if not self.is_registered:
+            self._deleted_before.add(topic_id)
         self.topic_stats.forget_topic(name)
 
-    def _follow(self, image: PartitionImage) -> None:
-        """Open the replica, lead, resign, or have nothing to do with it any more."""
+    def _apply_partition(self, image: PartitionImage) -> None:
+        """Open the replica, lead, resign or remove it, as the image says."""
         is_here = self._broker_id in image.replicas
         partition = self.partitions.get(image.key)
         if partition is None:
@@ -294,7 +294,7 @@ class ReplicaManager(MetadataPublisher):
                     listener.leads(partition)
         elif partition.leader_epoch != image.leader_epoch:
             for listener in self.listeners:
-                listener.leads_no_more(partition)
+                listener.resigned(partition)
             self._drop_waiting(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             partition.resign(image.leader_epoch)
 
@@ -311,19 +311,19 @@ class ReplicaManager(MetadataPublisher):
         return partition
 
     def _high_watermark_moved(self, partition: Partition) -> None:
-        """Whose batches every replica in sync has is told so; or that too few of those are left."""
+        """Complete the batches that are committed, with an error if the ISR is now too small."""
         for one in partition.take_replicated():
             if partition.lacks_replicas:
                 one.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-            one_done(one.slot)
-        self._wake(partition)
+            complete_one(one.slot)
+        self._complete_fetches(partition)
 
     def forget(self, partition: Partition) -> None:
-        """Have nothing more to do with a partition: its log goes, too."""
+        """Remove a partition and delete its log."""
         del self.partitions[partition.topic_id, partition.index]
         del self.by_log[partition.log]
         for listener in self.listeners:
-            listener.leads_no_more(partition)
+            listener.resigned(partition)
         if partition.pending is not None:
             self.turn.remove(partition.pending)
         partition.resign(partition.leader_epoch)
@@ -333,20 +333,20 @@ class ReplicaManager(MetadataPublisher):
     # Settings of topics --------------------------------------------------------------------------
 
     def published(self) -> Iterator[int]:
-        """Tell the partitions and logs of the topics whose settings are others now."""
-        is_everything, topics = self._topic_configs.take_changed()
-        found = list(self.partitions.values()) if is_everything else self._of_topics(topics)
-        for partition in found:
+        """Configure the partitions and logs of topics whose settings have changed."""
+        all_changed, topics = self._topic_configs.take_changed()
+        partitions = list(self.partitions.values()) if all_changed else self._of_topics(topics)
+        for partition in partitions:
             settings = self._topic_configs.of(partition.topic)
             if partition.append_config is not settings.append_config:
                 partition.configure(settings.append_config)
                 self._emit(ConfigureLog(partition.log, settings.config))
-            yield A_PARTITION_COSTS
+            yield PARTITION_COST
 
     def _of_topics(self, topics: Sequence[str]) -> Iterator[Partition]:
         for name in topics:
             topic = self._metadata.image.topic_named(name)
             for index in range(topic.partition_count if topic is not None else 0):
-                found = self.partitions.get((topic.id, index)) if topic is not None else None
-                if found is not None:
-                    yield found
+                partition = self.partitions.get((topic.id, index)) if topic is not None else None
+                if partition is not None:
+                    yield partition

@@ -1,7 +1,7 @@
-"""The settings of the topics that are kept here, for their partitions and for their logs.
+"""`TopicConfigs`: the effective settings of topics, for their partitions and logs.
 
-They are worked out when first needed, once for all topics that say the same, and again when a
-layer of them changes: the topic's own settings, this broker's or those of all brokers.
+They are computed on first use, once for all topics with equal overrides, and again when a layer
+changes: the topic's own overrides, this broker's settings or the cluster-wide defaults.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ if TYPE_CHECKING:
 
 
 class TopicSettings(Value):
-    """For the logs, and for who writes to the partitions."""
+    """Effective settings of a topic: for its logs, and for appends."""
 
     config: TopicConfig
     append_config: AppendConfig
 
 
 class TopicConfigs(MetadataPublisher):
-    """`of` a topic; what changes while records are replayed is kept for `take_changed`."""
+    """`of` a topic; changes are collected during replay for `take_changed`."""
 
     name = "topic configs"
 
     def __init__(self, metadata: MetadataLoader, layers: Callable[[], ConfigLayers]) -> None:
         self._metadata = metadata
-        #: What stands below the topics' own settings.
+        #: The layers below a topic's own overrides.
         self._layers = layers
-        self._made: dict[tuple[tuple[str, str], ...], TopicSettings] = {}
+        self._cache: dict[tuple[tuple[str, str], ...], TopicSettings] = {}
         self._changed: set[str] = set()
         self._all_changed = False
 
     def of(self, topic: str) -> TopicSettings:
         own = self._metadata.image.config(TOPIC, topic)
-        said = tuple(sorted(own.items()))
-        made = self._made.get(said)
-        if made is None:
+        overrides = tuple(sorted(own.items()))
+        settings = self._cache.get(overrides)
+        if settings is None:
             config = TopicConfig(dict(own), self._layers())
-            made = self._made[said] = TopicSettings(config, append_config_of(config))
-        return made
+            settings = self._cache[overrides] = TopicSettings(config, append_config_of(config))
+        return settings
 
     def changed(self, change: Change) -> None:
         if isinstance(change, ConfigChanged):
@@ -59,20 +59,19 @@ class TopicConfigs(MetadataPublisher):
             elif change.resource_type == BROKER:
                 self._forget_all()
 
-    def reloaded(self, before: Image) -> None:  # noqa: ARG002 - publishers are called alike
+    def reloaded(self, before: Image) -> None:  # noqa: ARG002 - interface of publishers
         self._forget_all()
 
     def _forget_all(self) -> None:
-        """What was worked out does not count any more."""
         self._all_changed = True
-        self._made.clear()
+        self._cache.clear()
 
     def take_changed(self) -> tuple[bool, Sequence[str]]:
-        """Whether any topic's settings may be others since the last time; else those topics."""
+        """Whether all topics may have changed since the last call; else the topics that have."""
         if not self._all_changed and not self._changed:
             return False, ()
-        changed, is_everything = self._changed, self._all_changed
+        changed, all_changed = self._changed, self._all_changed
         self._changed, self._all_changed = set(), False
-        if len(self._made) > len(self._metadata.image.topics) + 1:
-            self._made.clear()  # what no topic says any more
-        return is_everything, sorted(changed)
+        if len(self._cache) > len(self._metadata.image.topics) + 1:
+            self._cache.clear()  # drop overrides that no topic has any more
+        return all_changed, sorted(changed)

@@ -177,7 +177,7 @@ def sessions_of(side: Side) -> Any:
 
 def asked(session: Any) -> Any:
     return [
-        (topic.topic, index, known.asked, known.high_watermark, known.start)
+        (topic.topic, index, known.request, known.high_watermark, known.start)
         for topic in session.topics.values()
         for index, known in topic.known.items()
     ]
@@ -276,8 +276,8 @@ def test_what_more_than_reads_goes_the_ordinary_way(
     assert seen == [False]
 
 
-@pytest.mark.parametrize(("epoch", "lessons"), [(0, 1), (7, 0)])
-def test_nothing_is_learnt_from_who_asks_in_another_epoch(epoch: int, lessons: int) -> None:
+@pytest.mark.parametrize(("epoch", "learnt"), [(0, 1), (7, 0)])
+def test_nothing_is_learnt_from_who_asks_in_another_epoch(epoch: int, learnt: int) -> None:
     """It would be forgotten with the next request, and learnt anew, for as long as it asks."""
     side = Side(VirtualConnection)
     write(side, 5)
@@ -285,7 +285,7 @@ def test_nothing_is_learnt_from_who_asks_in_another_epoch(epoch: int, lessons: i
         side.send(1, fetch_frame(side.host, 12, [(0, 1)], leader_epoch=epoch, number=number))
     repeats = side.connections[1].repeats
     assert repeats is not None
-    assert (len(repeats._known), repeats._lessons) == (lessons, lessons)
+    assert (len(repeats._templates), repeats._learnt) == (learnt, learnt)
 
 
 def test_readers_without_a_session_are_recognised_in_each_partition(

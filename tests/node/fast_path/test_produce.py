@@ -16,9 +16,9 @@ from kraftlog.config.keys import TOPIC
 from kraftlog.errors import ProtocolError
 from kraftlog.node.fast_path.request_templates import (
     LONGEST_PREFIX,
-    MOST_LESSONS,
-    MOST_SIZES,
-    MOST_TEMPLATES,
+    MAX_LEARNT,
+    MAX_SIZES,
+    MAX_TEMPLATES,
     RequestTemplates,
 )
 from kraftlog.records.builder import encode_record
@@ -400,12 +400,12 @@ def test_what_serves_no_more_is_forgotten_and_the_rest_is_not() -> None:
     """A setting of one topic changes, more often than a connection is learnt from in vain."""
     side = Side(VirtualConnection)
     repeats = learnt_by(side, frame(PLAIN), frame(PLAIN, topic="other"))
-    rest = set(repeats._known)
-    for change in range(MOST_LESSONS + 1):
+    rest = set(repeats._templates)
+    for change in range(MAX_LEARNT + 1):
         partition = side.host.node.replica_manager.by_log["demo", 0]
         partition.append_config = partition.append_config.replace(min_insync_replicas=change)
         side.send(0, frame(PLAIN))
-        assert set(repeats._known) == rest
+        assert set(repeats._templates) == rest
 
 
 def learnt_by(side: Side, *frames: bytes) -> RequestTemplates:
@@ -419,12 +419,12 @@ def learnt_by(side: Side, *frames: bytes) -> RequestTemplates:
 def test_who_lives_long_has_room_for_what_is_new() -> None:
     """What serves no more gives way, though nobody has asked for it since."""
     repeats = RequestTemplates()
-    for number in range(3 * MOST_LESSONS):
+    for number in range(3 * MAX_LEARNT):
         stub = NamedTemplate(number)
         repeats.learn(stub)
-        assert repeats._known[stub.head, stub.prefix] is stub
-        stub.is_stale = number % MOST_TEMPLATES > 0
-    assert len(repeats._known) <= MOST_TEMPLATES
+        assert repeats._templates[stub.head, stub.prefix] is stub
+        stub.is_stale = number % MAX_TEMPLATES > 0
+    assert len(repeats._templates) <= MAX_TEMPLATES
 
 
 def test_who_is_learnt_from_in_vain_is_left_alone() -> None:
@@ -432,15 +432,15 @@ def test_who_is_learnt_from_in_vain_is_left_alone() -> None:
     side = Side(VirtualConnection)
     raw = frame(PLAIN)
     tagged = struct.pack(">i", len(raw) - 4 + 3) + raw[4:-1] + b"\x01\x63\x01x"
-    repeats = learnt_by(side, *(MOST_LESSONS + 10) * [tagged])
-    assert (repeats._lessons, repeats._known) == (MOST_LESSONS, {})
+    repeats = learnt_by(side, *(MAX_LEARNT + 10) * [tagged])
+    assert (repeats._learnt, repeats._templates) == (MAX_LEARNT, {})
 
 
 def test_no_more_than_so_many_are_known() -> None:
     repeats = RequestTemplates()
-    for number in range(2 * MOST_TEMPLATES):
+    for number in range(2 * MAX_TEMPLATES):
         repeats.learn(NamedTemplate(number))
-    assert len(repeats._known) == MOST_TEMPLATES
+    assert len(repeats._templates) == MAX_TEMPLATES
 
 
 def test_a_broker_that_can_not_serve_for_long_costs_no_lessons() -> None:
@@ -450,9 +450,9 @@ def test_a_broker_that_can_not_serve_for_long_costs_no_lessons() -> None:
     repeats = learnt_by(side, raw)
     side.host.node.replica_manager.by_log["demo", 1].online = False
     learnt_by(side, *10 * [raw])
-    assert (repeats._lessons, repeats._known) == (0, {})
+    assert (repeats._learnt, repeats._templates) == (0, {})
     side.host.node.replica_manager.by_log["demo", 1].online = True
-    assert learnt_by(side, raw)._known
+    assert learnt_by(side, raw)._templates
 
 
 @pytest.mark.parametrize(("length", "is_known"), [(400, True), (LONGEST_PREFIX, False)])
@@ -465,9 +465,9 @@ def test_requests_with_long_names_are_not_kept(
 
 def test_requests_of_ever_other_lengths_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each length has to be tried for every request that follows."""
-    frames = 2 * [frame(PLAIN, client="x" * length) for length in range(2 * MOST_SIZES)]
+    frames = 2 * [frame(PLAIN, client="x" * length) for length in range(2 * MAX_SIZES)]
     known = taken(frames, monkeypatch)[len(frames) // 2 :]
-    assert known == MOST_SIZES * [True] + MOST_SIZES * [False]
+    assert known == MAX_SIZES * [True] + MAX_SIZES * [False]
 
 
 class NamedTemplate:

@@ -139,7 +139,7 @@ class GroupCoordinators(MetadataPublisher):
         self._shards[partition.index] = context
         self._load_on(context, self._node.now)
 
-    def leads_no_more(self, partition: Partition) -> None:
+    def resigned(self, partition: Partition) -> None:
         context = self._shards.get(partition.index) if partition.topic == TOPIC else None
         if context is not None:
             del self._shards[partition.index]

@@ -1,1 +1,1 @@
-"""Shortcuts for requests that come again and again: docs/fast-path.md."""
+"""The fast path for repeated requests: docs/fast-path.md."""

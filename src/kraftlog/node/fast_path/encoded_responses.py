@@ -1,4 +1,4 @@
-"""What answers to requests that repeat have in common: all but a few numbers."""
+"""Responses to repeated requests, encoded but for a few numbers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: The length and the correlation id in front of an answer.
-ANSWER_HEAD = Struct(">ii")
+#: Size and correlation id, at the start of a response.
+RESPONSE_HEAD = Struct(">ii")
 
 
-def around_numbers(write: Callable[[int], bytes], width: int) -> tuple[bytes, bytes]:
-    """What stands before and behind the numbers that `write` puts into an answer behind its head.
+def split_around_numbers(write: Callable[[int], bytes], width: int) -> tuple[bytes, bytes]:
+    """The bytes of a response before and after its numbers, without size and correlation id.
 
-    They are `width` bytes in one place, found by writing the answer in two ways.
+    The numbers are `width` adjacent bytes, found by encoding the response with two values.
     """
     zeros, ones = write(0), write(-1)
     at = next(i for i, (a, b) in enumerate(zip(zeros, ones, strict=True)) if a != b)
-    return zeros[ANSWER_HEAD.size : at], zeros[at + width :]
+    return zeros[RESPONSE_HEAD.size : at], zeros[at + width :]

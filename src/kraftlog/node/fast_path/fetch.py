@@ -1,7 +1,7 @@
-"""Fetch requests that repeat but for offset and number: one partition, in one session or in none.
+"""Repeated Fetch requests for one partition that differ only in offset and session epoch.
 
-Served here is a reader who finds enough at once, as one who catches up does all the time. Who has
-to wait, or has nothing to hear, or is refused, goes to `handlers.fetch`.
+Only a fetch that finds enough data at once is served here, as a consumer that catches up sends
+them. One that must wait, gets an empty response or an error goes to `handlers.fetch`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import Struct
 
 from kraftlog.errors import ErrorCode, StorageError
-from kraftlog.node.fast_path.encoded_responses import around_numbers
+from kraftlog.node.fast_path.encoded_responses import split_around_numbers
 from kraftlog.node.fast_path.request_templates import LONGEST_PREFIX
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
 from kraftlog.node.handlers.fetch import BY_ID_SINCE, READ_COMMITTED
@@ -33,12 +33,12 @@ _API = APIS[ApiKey.FETCH]
 #: The first version with sessions.
 SESSIONS_SINCE = 7
 _INT32, _INT64 = Struct(">i"), Struct(">q")
-#: High watermark, last stable offset, start of the log: they stand behind each other.
+#: High watermark, last stable offset and log start offset are adjacent.
 _OFFSETS_SIZE = 24
 
 
 class ReadyResponse:
-    """Stands where a slot stands: an answer that is ready."""
+    """An encoded response, in the place of a `PendingResponse`."""
 
     __slots__ = ("asked_ms", "pieces")
 
@@ -51,15 +51,14 @@ class ReadyResponse:
         self.asked_ms = now.monotonic_ms
 
     def abandon(self) -> None:
-        """Nothing goes on for it."""
+        """There is nothing to cancel."""
 
 
 class FetchTemplate:
-    """Fetches of one connection from one partition."""
+    """Fetch requests of one connection from one partition."""
 
     __slots__ = (
-        "_asked",
-        "_behind_front",
+        "_after_offsets",
         "_connection",
         "_count_key",
         "_epoch_at",
@@ -69,6 +68,7 @@ class FetchTemplate:
         "_middle",
         "_offset_at",
         "_pack",
+        "_partition_request",
         "_request",
         "_session",
         "_size",
@@ -95,7 +95,7 @@ class FetchTemplate:
         self.head = _API.key << 16 | version
         self._epoch_at = 8 + len(front)
         self._offset_at = self._epoch_at + _INT32.size + len(middle)
-        if session is None:  # its number is always the same: whatever is asked for is told apart
+        if session is None:  # the session epoch is constant, so it belongs to the prefix
             front, middle = front + _INT32.pack(LAST) + middle, b""
         self.prefix, self._middle = front, middle
         self._size = self._offset_at + _INT64.size + len(self._suffix)
@@ -103,38 +103,38 @@ class FetchTemplate:
         self._connection = slot.connection
         self._request = request
         self._topic = request.topics[0]
-        self._asked = self._topic.partitions[0]
-        self._max_bytes = min(self._asked.partition_max_bytes, request.max_bytes)
+        self._partition_request = self._topic.partitions[0]
+        self._max_bytes = min(self._partition_request.partition_max_bytes, request.max_bytes)
         self.partition = partition
         self._session = session
         self._is_flexible = version >= _API.flexible
         self._count_key = node.counts.key_of(_API.key, version)
-        self._find_form_of_answers(version)
+        self._encode_template(version)
 
     @property
     def is_stale(self) -> bool:
         session = self._session
-        return bool(self.partition.refusal(self._asked.current_leader_epoch)) or (
+        return bool(self.partition.refusal(self._partition_request.current_leader_epoch)) or (
             session is not None and not self.node.fetch_sessions.has(session)
         )
 
     def take(
         self,
         buffer: bytearray,
-        view: memoryview,  # noqa: ARG002 - all templates are called alike
+        view: memoryview,  # noqa: ARG002 - interface of templates
         pos: int,
         end: int,
         correlation_id: int,
         now: Now,
     ) -> bool:
-        """As `handlers.fetch` would, or not at all."""
+        """Serve the request as `handlers.fetch` would, or return False."""
         partition = self.partition
         at = pos + self._offset_at
         if (
             end - pos != self._size
             or not buffer.startswith(self._suffix, at + 8)
             or (self._session is not None and not self._is_next(self._session, buffer, pos))
-            or partition.refusal(self._asked.current_leader_epoch)
+            or partition.refusal(self._partition_request.current_leader_epoch)
         ):
             return False
         (offset,) = _INT64.unpack_from(buffer, at)
@@ -158,8 +158,8 @@ class FetchTemplate:
         counts.fetches += 1
         counts.bytes_out += len(found)
         if self._session is not None:
-            self._go_on(self._session, offset, now)
-        answer = ReadyResponse(self._answer(correlation_id, found), now)
+            self._continue_session(self._session, offset, now)
+        answer = ReadyResponse(self._response_pieces(correlation_id, found), now)
         self._connection.slots.append(answer)
         self._connection.ready(answer)
         return True
@@ -167,27 +167,31 @@ class FetchTemplate:
     # The session ---------------------------------------------------------------------------------
 
     def _is_next(self, session: FetchSession, buffer: bytearray, pos: int) -> bool:
-        """Whether this is the next request of a session that is about this partition alone."""
+        """Whether this is the next request of a session with only this partition."""
         at = pos + self._epoch_at
         return (
             _INT32.unpack_from(buffer, at)[0] == session.epoch
             and buffer.startswith(self._middle, at + _INT32.size)
             and self.node.fetch_sessions.has(session)
-            and session.is_about(self._topic.topic, self._topic.topic_id, self._asked.partition)
+            and session.has_only(
+                self._topic.topic, self._topic.topic_id, self._partition_request.partition
+            )
         )
 
-    def _go_on(self, session: FetchSession, offset: int, now: Now) -> None:
-        self._asked = self._asked.replace(fetch_offset=offset)
-        known = session.find(self._topic.topic, self._topic.topic_id, self._asked.partition)
+    def _continue_session(self, session: FetchSession, offset: int, now: Now) -> None:
+        self._partition_request = self._partition_request.replace(fetch_offset=offset)
+        known = session.find(
+            self._topic.topic, self._topic.topic_id, self._partition_request.partition
+        )
         assert known is not None, "the session is about this partition"
-        known.asked = self._asked
+        known.request = self._partition_request
         known.high_watermark = self.partition.high_watermark
         known.start = self.partition.start
         self.node.fetch_sessions.advance(session, now)
 
-    # Answers -------------------------------------------------------------------------------------
+    # Responses -----------------------------------------------------------------------------------
 
-    def _answer(self, correlation_id: int, found: Any) -> list[Any]:
+    def _response_pieces(self, correlation_id: int, found: Any) -> list[Any]:
         size = len(found)
         length = uvarint(size + 1) if self._is_flexible else _INT32.pack(size)
         whole = self._pack.size + len(length) + size + len(self._tail) - LENGTH_SIZE
@@ -199,26 +203,26 @@ class FetchTemplate:
             high_watermark,
             high_watermark,
             self.partition.start,
-            self._behind_front,
+            self._after_offsets,
         )
         return [head + length, found, self._tail] if self._tail else [head + length, found]
 
-    def _find_form_of_answers(self, version: int) -> None:
-        """What an answer is, but for offsets and records."""
-        pieces = self._written(version, 0)
-        front, back = around_numbers(
-            lambda number: self._written(version, number)[0], _OFFSETS_SIZE
+    def _encode_template(self, version: int) -> None:
+        """Encode the response once, without offsets and records."""
+        pieces = self._encode(version, 0)
+        front, back = split_around_numbers(
+            lambda number: self._encode(version, number)[0], _OFFSETS_SIZE
         )
         length_size = 1 if self._is_flexible else _INT32.size
-        self._front, self._behind_front = front, back[:-length_size]
+        self._front, self._after_offsets = front, back[:-length_size]
         self._tail = b"".join(pieces[2:])
-        self._pack = Struct(f">ii{len(front)}sqqq{len(self._behind_front)}s")
+        self._pack = Struct(f">ii{len(front)}sqqq{len(self._after_offsets)}s")
 
-    def _written(self, version: int, number: int) -> list[Any]:
-        """An answer in the ordinary way, with a single byte for records: the second piece."""
+    def _encode(self, version: int, number: int) -> list[Any]:
+        """Encode a whole response with one byte of records, which is the second piece."""
         session = self._session
         data = PartitionData(
-            partition_index=self._asked.partition,
+            partition_index=self._partition_request.partition,
             error_code=ErrorCode.NONE,
             high_watermark=number,
             last_stable_offset=number,
@@ -240,7 +244,7 @@ class FetchTemplate:
 def partition_of_request(
     node: Node, slot: PendingResponse, request: FetchRequest
 ) -> tuple[Partition, FetchSession | None] | None:
-    """What a request that was served is about; None where there is something special."""
+    """Partition and session of a served request; None if the fast path does not support it."""
     if (
         slot.version < SESSIONS_SINCE
         or len(request.topics) != 1
@@ -276,13 +280,13 @@ def template_of(
     pos: int,
     end: int,
 ) -> FetchTemplate | None:
-    """What is constant about it, unless it is said in another way than we would say it."""
+    """The template of a request; None if the client encodes it differently than we do."""
     if (
-        end - pos > LONGEST_PREFIX  # all of it is kept, wherever the long names stand
+        end - pos > LONGEST_PREFIX  # the template keeps the whole request
         or memoryview(buffer)[pos:end] != _request_frame(slot, request)
     ):
         return None
-    form = _form_of(slot, request)
+    form = _split_frame(slot, request)
     return None if form is None else FetchTemplate(node, slot, request, *subject, form)
 
 
@@ -291,8 +295,8 @@ def _request_frame(slot: PendingResponse, request: FetchRequest) -> bytes:
     return b"".join(pieces)[LENGTH_SIZE:]
 
 
-def _form_of(slot: PendingResponse, request: FetchRequest) -> tuple[bytes, bytes, bytes] | None:
-    """What is before, between and behind the number in the session and the offset."""
+def _split_frame(slot: PendingResponse, request: FetchRequest) -> tuple[bytes, bytes, bytes] | None:
+    """The bytes before, between and after the session epoch and the offset."""
     frames = []
     for number in (0, -1):
         topic = request.topics[0]

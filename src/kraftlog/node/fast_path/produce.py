@@ -1,8 +1,7 @@
-"""Produce requests that repeat but for their batch: one batch for one partition, nothing unusual.
+"""Repeated Produce requests for one partition that differ only in their batch.
 
-What is checked here is what `handlers.produce` checks, by numbers instead of objects; a batch that
-is refused for any reason goes there, and gets its code there. Answers are joined while they wait
-for the same write.
+The checks are those of `handlers.produce`, without decoding; a batch that fails one goes there and
+gets its error code there. Responses that wait for the same write are sent together.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from struct import Struct
 
 from kraftlog.errors import ErrorCode
-from kraftlog.node.fast_path.encoded_responses import ANSWER_HEAD, around_numbers
+from kraftlog.node.fast_path.encoded_responses import RESPONSE_HEAD, split_around_numbers
 from kraftlog.node.handlers.metadata import is_internal
 from kraftlog.node.handlers.produce import ACKS, BY_ID_SINCE, ZSTD_SINCE, timeout_ms
 from kraftlog.records.capacity import EXPANSION, MOST_RECORDS, is_packed_by
@@ -52,14 +51,14 @@ _API = APIS[ApiKey.PRODUCE]
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 _SMALLEST_BATCH = HEADER_SIZE + MIN_RECORD_SIZE
-#: So many answers are joined: more would gain nothing, and a slot may not stand for any number.
-MOST_JOINED = 64
-#: Each is told the offset that its batch got.
-ITS_OWN = -2
+#: At most this many responses share one `PendingResponses`: more would gain nothing.
+MAX_JOINED = 64
+#: Each response has the base offset of its own batch.
+OWN_OFFSET = -2
 
 
 class PendingResponses:
-    """Stands where a slot stands: answers of one connection that wait for the same write."""
+    """Responses of one connection that wait for the same write, as one pending response."""
 
     __slots__ = (
         "_template",
@@ -75,7 +74,7 @@ class PendingResponses:
     )
 
     api = _API
-    #: Their batches are in the file, or on their way.
+    #: The batches are written or being written, so they take no request memory.
     size = 0
 
     def __init__(
@@ -83,17 +82,17 @@ class PendingResponses:
     ) -> None:
         self._template = template
         self.asked_ms = now.monotonic_ms
-        #: Where the log began when they were written.
+        #: The log start offset in these responses.
         self.start = start
-        #: What has to be written for them.
+        #: The append that they wait for.
         self.write = write
         self.packed: list[bytes] = []
         self.pieces: list[Any] | None = None
         self.waits = 1
         self.response: Any = None
-        #: What they are all told: set by whoever has no good news.
+        #: Error code and base offset for all of them, set if the append fails.
         self.error_code = int(ErrorCode.NONE)
-        self.base_offset = ITS_OWN
+        self.base_offset = OWN_OFFSET
 
     @property
     def count(self) -> int:
@@ -101,44 +100,44 @@ class PendingResponses:
 
     def respond(self, _: Any) -> None:
         if self.error_code:
-            self.packed = [self._bad_news(raw) for raw in self.packed]
+            self.packed = [self._error_response(raw) for raw in self.packed]
         self.pieces = [b"".join(self.packed)]
         self._template.complete(self)
 
-    def _bad_news(self, good: bytes) -> bytes:
+    def _error_response(self, good: bytes) -> bytes:
         template = self._template
-        _, correlation_id = ANSWER_HEAD.unpack_from(good)
+        _, correlation_id = RESPONSE_HEAD.unpack_from(good)
         base = self.base_offset
-        if base == ITS_OWN:
+        if base == OWN_OFFSET:
             base = template.offset_in(good)
         return template.respond(correlation_id, self.error_code, base, self.start)
 
     def abandon(self) -> None:
-        """The connection is gone; the batches stay."""
+        """The connection is closed; the batches stay in the log."""
 
 
 class ProduceTemplate:
-    """Requests of one connection to one partition."""
+    """Produce requests of one connection to one partition."""
 
     __slots__ = (
         "_acks",
         "_after_max_ms",
-        "_answer_back",
-        "_answer_front",
-        "_answer_size",
         "_append_config",
+        "_back",
         "_before_max_ms",
         "_count_key",
+        "_front",
         "_is_flexible",
         "_least_size",
         "_max_codec",
         "_max_size",
         "_name",
         "_pack",
+        "_pending",
         "_records_at",
         "_replica_manager",
         "_requests",
-        "_run",
+        "_response_size",
         "_start",
         "_suffix",
         "_timeout_ms",
@@ -168,7 +167,7 @@ class ProduceTemplate:
         self._version = version
         self._is_flexible = version >= _API.flexible
         self._records_at = 8 + len(prefix)
-        # So many bytes hold the header at any rate, however long the size before it is.
+        # The smallest request with a whole batch header, whatever the length of its size field.
         length_size = 1 if self._is_flexible else _INT32.size
         self._least_size = self._records_at + length_size + _SMALLEST_BATCH + len(suffix)
         self.node = node
@@ -185,9 +184,9 @@ class ProduceTemplate:
         self._max_size = min(rules.max_batch_size, rules.segment_size)
         self._before_max_ms, self._after_max_ms = rules.before_max_ms, rules.after_max_ms
         self._max_codec = ZSTD if version >= ZSTD_SINCE else ZSTD - 1
-        #: What was said last and may have to be added to.
-        self._run: PendingResponses | None = None
-        self._write_answers_for(partition.start)
+        #: The last pending responses, if others may still join them.
+        self._pending: PendingResponses | None = None
+        self._encode_template(partition.start)
 
     @property
     def is_stale(self) -> bool:
@@ -202,7 +201,7 @@ class ProduceTemplate:
         correlation_id: int,
         now: Now,
     ) -> bool:
-        """As `handlers.produce` would, or not at all."""
+        """Serve the request as `handlers.produce` would, or return False."""
         partition, suffix = self.partition, self._suffix
         if (
             end - pos < self._least_size
@@ -223,8 +222,8 @@ class ProduceTemplate:
         else:
             (size,) = _INT32.unpack_from(buffer, at)
             at += 4
-        behind = at + size
-        if behind + len(suffix) != end or not buffer.startswith(suffix, behind):
+        records_end = at + size
+        if records_end + len(suffix) != end or not buffer.startswith(suffix, records_end):
             return False
         fields = _unpack_header(buffer, at)
         base, length, _, magic, crc, attributes, delta, _, newest, producer_id, _, _, count = fields
@@ -232,9 +231,9 @@ class ProduceTemplate:
             base
             or length != size - LENGTH_OVERHEAD
             or magic != MAGIC
-            or not 0 <= attributes <= self._max_codec  # a codec, and no other bit
+            or not 0 <= attributes <= self._max_codec  # a codec and no other bit
             or count != delta + 1
-            # One record that is not packed has room: the smallest request is as large as that.
+            # The smallest request has room for one uncompressed record.
             or (
                 (count != 1 or attributes)
                 and (
@@ -249,36 +248,36 @@ class ProduceTemplate:
                 and not -self._after_max_ms <= now.wall_ms - newest <= self._before_max_ms
             )
             or (self._acks == ACKS_ALL and (partition.in_sync > 1 or partition.lacks_replicas))
-            or crc32c(view[at + CRC_START : behind]) != crc
+            or crc32c(view[at + CRC_START : records_end]) != crc
         ):
             return False
         base = partition.end
         if producer_id < 0:
-            partition.add(view[at:behind], delta, newest, self._replica_manager.turn)
-        elif not self._append_numbered(fields, view[at:behind]):
+            partition.add(view[at:records_end], delta, newest, self._replica_manager.turn)
+        elif not self._append_idempotent(fields, view[at:records_end]):
             return False
         self._requests[self._count_key] += 1
         partition.counts.produces += 1
         if self._acks != ACKS_NONE:
-            self._answer_later(correlation_id, base, now)
+            self._respond_later(correlation_id, base, now)
         return True
 
-    def _append_numbered(self, fields: Sequence[int], batch: memoryview) -> bool:
-        """Append what comes next of its producer; anything else has to be looked at."""
+    def _append_idempotent(self, fields: Sequence[int], batch: memoryview) -> bool:
+        """Append a batch with the next sequence number; others are left to the handler."""
         header = BatchHeader(*fields)
         if header.base_sequence < 0 or self.partition.check_producer(header):
             return False
         self.partition.append(header, batch, self._replica_manager.turn)
         return True
 
-    # Answers -------------------------------------------------------------------------------------
+    # Responses -----------------------------------------------------------------------------------
 
-    def _answer_later(self, correlation_id: int, base: int, now: Now) -> None:
-        """Once the batch is there: with the answer before, if both are the youngest of all."""
-        partition, run = self.partition, self._run
+    def _respond_later(self, correlation_id: int, base: int, now: Now) -> None:
+        """Respond after the write, together with the previous response if that is the last one."""
+        partition, run = self.partition, self._pending
         acks, slots, start = partition.acks, self.connection.slots, partition.start
         if start != self._start:
-            self._write_answers_for(start)
+            self._encode_template(start)
         if (
             run is not None
             and acks
@@ -286,32 +285,30 @@ class ProduceTemplate:
             and slots[-1] is run
             and run.write is partition.pending
             and run.start == start
-            and len(run.packed) < MOST_JOINED
+            and len(run.packed) < MAX_JOINED
         ):
             acks[-1] = partition.end, run, run, self._timeout_ms
         else:
-            run = self._run = PendingResponses(self, start, partition.pending, now)
+            run = self._pending = PendingResponses(self, start, partition.pending, now)
             slots.append(run)
             acks.append((partition.end, run, run, self._timeout_ms))
         run.packed.append(
-            self._pack(
-                self._answer_size, correlation_id, self._answer_front, base, self._answer_back
-            )
+            self._pack(self._response_size, correlation_id, self._front, base, self._back)
         )
 
     def complete(self, run: PendingResponses) -> None:
-        """They may leave, and nothing is added to them."""
-        if self._run is run:
-            self._run = None
+        """Send the responses; no others join them."""
+        if self._pending is run:
+            self._pending = None
         self.connection.ready(run)
 
     def offset_in(self, answer: bytes) -> int:
-        """The base offset that an answer tells, which was written for where the log began then."""
-        found: int = _INT64.unpack_from(answer, ANSWER_HEAD.size + len(self._answer_front))[0]
+        """The base offset in an encoded response of the current template."""
+        found: int = _INT64.unpack_from(answer, RESPONSE_HEAD.size + len(self._front))[0]
         return found
 
     def respond(self, correlation_id: int, code: int, base: int, start: int) -> bytes:
-        """A whole answer in the ordinary way."""
+        """Encode a whole response."""
         result = PartitionProduceResponse(
             index=self.partition.index,
             error_code=code,
@@ -328,20 +325,22 @@ class ProduceTemplate:
         )
         return b"".join(response_frame(_API, self._version, correlation_id, response))
 
-    def _write_answers_for(self, start: int) -> None:
-        """What an answer is, but for correlation id and offset."""
-        front, back = around_numbers(lambda base: self.respond(0, 0, base, start), _INT64.size)
+    def _encode_template(self, start: int) -> None:
+        """Encode the response once, without correlation id and base offset."""
+        front, back = split_around_numbers(
+            lambda base: self.respond(0, 0, base, start), _INT64.size
+        )
         form = Struct(f">ii{len(front)}sq{len(back)}s")
         self._start = start
-        self._answer_size = form.size - LENGTH_SIZE
-        self._answer_front, self._answer_back = front, back
+        self._response_size = form.size - LENGTH_SIZE
+        self._front, self._back = front, back
         self._pack = form.pack
 
 
 def partition_of_request(
     node: Node, slot: PendingResponse, request: ProduceRequest
 ) -> Partition | None:
-    """What a request that was served is about; None where there is something special."""
+    """The partition of a served request; None if the fast path does not support it."""
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
         return None
     topic = request.topic_data[0]
@@ -372,9 +371,9 @@ def template_of(
     pos: int,
     end: int,
 ) -> ProduceTemplate | None:
-    """What is constant about it, unless it is said in another way than we would say it."""
+    """The template of a request; None if the client encodes it differently than we do."""
     records = request.topic_data[0].partition_data[0].records
-    assert records is not None, "it has a subject"
+    assert records is not None, "partition_of_request has checked it"
     size = len(records)
     pieces = request_frame(_API, slot.version, 0, slot.client_id, request)
     at = next(i for i, piece in enumerate(pieces) if piece is records)

@@ -1,13 +1,13 @@
-"""`RequestTemplates`: the requests that a connection has been seen to repeat.
+"""`RequestTemplates`: the constant bytes of requests that a connection repeats.
 
-A producer says the same in every request but for its number and its batch: client, topic,
-partition and settings stand in front of the batch, byte for byte. Once a request has been served
-in the ordinary way, its constant bytes are remembered as a template; one that begins with them
-needs no decoding, and its answer no encoding.
+The Produce requests of a producer differ only in correlation id and batch: client id, topic,
+partition and settings before the batch are the same bytes. After the handler has served such a
+request, its constant bytes become a template; a request that begins with them needs no decoding,
+and its response no encoding.
 
-A template decides nothing: whatever it does not expect (`take` gives False, and has changed
-nothing) goes the ordinary way. It asks its partition each time, so nothing has to be dropped when
-the cluster changes, but for the memory.
+A template never refuses a request: what it does not expect goes to the handler (`take` returns
+False and has changed nothing). It checks its partition for every request, so a change of the
+cluster needs no invalidation; stale templates are dropped only to free memory.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer, Now
 
     class Template(Protocol):
-        """One request that repeats."""
+        """The constant bytes of one repeated request."""
 
-        #: API key and version; what follows upon the correlation id, up to what differs.
+        #: API key and version; the constant bytes after the correlation id.
         head: int
         prefix: bytes
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
         @property
         def is_stale(self) -> bool:
-            """Whether it will not serve again: what it goes by is not so any more."""
+            """Whether it will serve no request any more."""
             ...
 
         def take(
@@ -50,38 +50,38 @@ if TYPE_CHECKING:
             correlation_id: int,
             now: Now,
         ) -> bool:
-            """Serve the request, which begins as it should; else change nothing and give False."""
+            """Serve a request that begins with the prefix; else change nothing, return False."""
             ...
 
 
-#: API key and version as one number, correlation id. What follows is the prefix of a template.
+#: API key and version as one number, and the correlation id. The prefix of a template follows.
 HEAD = Struct(">ii")
-#: So many partitions one connection may send to and have remembered.
-MOST_TEMPLATES = 256
-#: So many bytes of a request are kept, and looked up for each that follows, in so many lengths:
-#: room for the names that clients and topics have, and for those of a few topics.
+#: The maximum of templates per connection, one for each partition.
+MAX_TEMPLATES = 256
+#: The longest prefix, and the maximum of different prefix lengths: each is one lookup per request.
+#: Enough for usual client ids and topic names.
 LONGEST_PREFIX = 512
-MOST_SIZES = 16
-#: A connection that never says the same twice is not learnt from for ever.
-MOST_LESSONS = 4 * MOST_TEMPLATES
+MAX_SIZES = 16
+#: Stop learning from a connection that never repeats a request.
+MAX_LEARNT = 4 * MAX_TEMPLATES
 
 
 class RequestTemplates:
-    """Belongs to one connection, whose frames go through `take` first."""
+    """The templates of one connection; its frames go through `take` first."""
 
-    __slots__ = ("_known", "_last", "_lessons", "_sizes")
+    __slots__ = ("_last", "_learnt", "_sizes", "_templates")
 
     def __init__(self) -> None:
-        #: By API and version, and by the bytes behind the correlation id.
-        self._known: dict[tuple[int, bytes], Template] = {}
-        #: How long those bytes are; as a rule, all are as long.
+        #: By API key and version, and prefix.
+        self._templates: dict[tuple[int, bytes], Template] = {}
+        #: The lengths of the prefixes, usually one.
         self._sizes: list[int] = []
         self._last: Template | None = None
-        #: From how many requests something was to be learnt: those that are known, and in vain.
-        self._lessons = 0
+        #: Requests learnt from: live templates, and requests that gave none.
+        self._learnt = 0
 
     def take(self, buffer: bytearray, view: memoryview, pos: int, end: int, now: Now) -> bool:
-        """Whether the frame in `buffer[pos:end]` was one that repeats, and has been served."""
+        """Whether a template has served the frame in `buffer[pos:end]`."""
         if end - pos < HEAD.size:
             return False
         head, correlation_id = HEAD.unpack_from(buffer, pos)
@@ -106,64 +106,66 @@ class RequestTemplates:
 
     def _find(self, head: int, view: memoryview, pos: int) -> Template | None:
         for size in self._sizes:
-            found = self._known.get((head, bytes(view[pos : pos + size])))
+            found = self._templates.get((head, bytes(view[pos : pos + size])))
             if found is not None:
                 return found
         return None
 
     def _forget_stale(self) -> None:
-        """Those that will not serve again; their like may be learnt anew."""
-        known = {key: template for key, template in self._known.items() if not template.is_stale}
-        self._lessons -= len(self._known) - len(known)
-        self._known = known
+        """Drop stale templates; their requests may be learnt again."""
+        known = {
+            key: template for key, template in self._templates.items() if not template.is_stale
+        }
+        self._learnt -= len(self._templates) - len(known)
+        self._templates = known
         self._sizes = list({len(prefix) for _, prefix in known})
         self._last = None
 
-    def is_curious(self, buffer: Buffer, pos: int, end: int) -> bool:
-        """Whether something may be learnt from this request."""
-        if self._lessons >= MOST_LESSONS or end - pos < HEAD.size:
+    def may_learn(self, buffer: Buffer, pos: int, end: int) -> bool:
+        """Whether this request may become a template."""
+        if self._learnt >= MAX_LEARNT or end - pos < HEAD.size:
             return False
         head, _ = HEAD.unpack_from(buffer, pos)
         return self._find(head, memoryview(buffer), pos + 8) is None
 
     def learn(self, template: Template | None) -> None:
-        """A lesson, though nothing may have come of it."""
-        self._lessons += 1
+        """Count a request learnt from, and add its template if it gave one."""
+        self._learnt += 1
         if template is None:
             return
         size = len(template.prefix)
         if not self._has_room(size):
             self._forget_stale()
         if self._has_room(size):
-            self._known[template.head, template.prefix] = template
+            self._templates[template.head, template.prefix] = template
             if size not in self._sizes:
                 self._sizes.append(size)
 
     def _has_room(self, size: int) -> bool:
-        if size > LONGEST_PREFIX or len(self._known) >= MOST_TEMPLATES:
+        if size > LONGEST_PREFIX or len(self._templates) >= MAX_TEMPLATES:
             return False
-        return size in self._sizes or len(self._sizes) < MOST_SIZES
+        return size in self._sizes or len(self._sizes) < MAX_SIZES
 
 
 def learn(
     node: Node, slot: PendingResponse, request: Any, buffer: Buffer, pos: int, end: int
 ) -> None:
-    """From a request that has been served in the ordinary way: its like may come again."""
+    """Make a template of a request that the handler has served, if the fast path supports it."""
     connection = slot.connection
     repeats: RequestTemplates | None = connection.repeats
     if repeats is None:
         repeats = connection.repeats = RequestTemplates()
-    if not repeats.is_curious(buffer, pos, end):
+    if not repeats.may_learn(buffer, pos, end):
         return
-    assert slot.api is not None, "it has been served"
-    kind = _kind(slot.api.key)
+    assert slot.api is not None, "the request has been served"
+    kind = _module_of(slot.api.key)
     subject = kind.partition_of_request(node, slot, request)
     if subject is not None:
         repeats.learn(kind.template_of(node, slot, request, subject, buffer, pos, end))
 
 
-def _kind(api_key: int) -> Any:
-    """Who knows what is constant about requests of this API."""
+def _module_of(api_key: int) -> Any:
+    """The module with the templates of this API."""
     if api_key == ApiKey.PRODUCE:
         from kraftlog.node.fast_path import produce
 

@@ -1,13 +1,13 @@
-"""DeleteRecords 0-2: partitions begin later, durably. Offset -1 means all that readers can see.
+"""DeleteRecords 0-2: advances log start offsets, durably; offset -1 is the high watermark.
 
-The time that a client grants is for other replicas, as with Kafka: what this broker's own disk
-takes is not held against it, so that a client which grants none gets an answer too.
+The timeout of the request is for other replicas, as in Kafka: it does not limit this broker's own
+disk write, so a request with timeout 0 gets a response too.
 """
 
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.replication.delayed_produce import one_done
+from kraftlog.replication.delayed_produce import complete_one
 from kraftlog.steps import drained
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     )
 
 HIGH_WATERMARK = -1
-#: After so many partitions there is a pause; one costs so many microseconds.
+#: Partitions per slice, and the cost of one in microseconds.
 PARTITIONS_IN_A_STEP = 25
 A_PARTITION_COSTS = 10
-#: Topics whose records only their coordinators remove.
+#: Topics whose records only their coordinators delete.
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
 class DelayedDeleteRecords:
-    """Stands where a slot stands: a request that waits for logs to begin later."""
+    """A request that waits for durable log start offsets."""
 
     __slots__ = ("_node", "_size", "_slot", "response", "waits")
 
     def __init__(self, node: Node, slot: PendingResponse) -> None:
         self._node = node
         self._slot = slot
-        #: What is waited for: this request itself, as it may not be answered before it is read.
+        #: Partitions to wait for, and 1 until all of the request is processed.
         self.waits = 1
         self._size = 0
         self.response = DeleteRecordsResponse(topics=())
@@ -65,7 +65,7 @@ class DelayedDeleteRecords:
             topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=result))
             yield 1
         self.response.topics = topics
-        one_done(self)
+        complete_one(self)
 
     def _delete(self, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
         node = self._node
@@ -90,7 +90,7 @@ def handle(
     node: Node,
     slot: PendingResponse,
     request: DeleteRecordsRequest,
-    now: Now,  # noqa: ARG001 - handlers are called alike
+    now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
     return DelayedDeleteRecords(node, slot).deciding(request)
 

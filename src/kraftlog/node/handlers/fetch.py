@@ -1,7 +1,7 @@
-"""Fetch 4-18: batches as they lie in the file, answered when there is enough of them or it is time.
+"""Fetch 4-18: batches as stored, sent once there are min.bytes of them or max.wait.ms has passed.
 
-Readers see what is below the high watermark; as there are no transactions the last stable offset is
-the same. Missing: followers.
+Consumers see what is below the high watermark; without transactions the last stable offset is the
+same. Not supported: fetches of followers.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ if TYPE_CHECKING:
 BY_ID_SINCE = 13
 #: The first version whose errors name the leader, and the errors that do.
 LEADERS_SINCE = 16
-#: A fetch from more partitions is worked on in slices.
+#: A fetch from more partitions is served in slices.
 FEW_PARTITIONS = 100
-#: So many microseconds it takes to look at a partition, and to find and read records in it; and
-#: after so many there is a pause.
-A_LOOK_COSTS = 3
-A_FIND_COSTS = 40
-A_STEP_COSTS = 200
-_LEAD_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+#: Costs in microseconds: checking a partition, and locating and reading its records. A slice ends
+#: after `SLICE_COST`.
+CHECK_COST = 3
+READ_COST = 40
+SLICE_COST = 200
+_LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-#: The isolation level that wants to hear of aborted transactions.
+#: The isolation level whose responses list aborted transactions.
 READ_COMMITTED = 1
 
 
 def handle(
     node: Node, slot: PendingResponse, request: FetchRequest, now: Now
 ) -> Iterator[int] | None:
-    if slot.connection.listener & CONTROLLER and _is_of_the_quorum(request):
+    if slot.connection.listener & CONTROLLER and _is_for_metadata_partition(request):
         node.needs_poll = True
         body = request_from_wire(ApiKey.FETCH, request)
         most = min(body.max_bytes, node.config.raft.max_fetch_bytes)
@@ -62,17 +62,17 @@ def handle(
         return None
     session: FetchSession | None = None
     if request.session_epoch != LAST or request.session_id != NO_SESSION:
-        found = node.fetch_sessions.go_on(request, slot.version, now)
+        found = node.fetch_sessions.resume(request, slot.version, now)
         if isinstance(found, int):
             slot.respond(FetchResponse(error_code=found, session_id=NO_SESSION, responses=()))
             return None
         session = found
-    if _size(request, session) > FEW_PARTITIONS:
+    if _partition_count(request, session) > FEW_PARTITIONS:
         from kraftlog.node.handlers.large_fetch import LargeFetch
 
-        return LargeFetch(slot, request, session).serving(node, now)
+        return LargeFetch(slot, request, session).serve(node, now)
     fetch = DelayedFetch(slot, request, session)
-    fetch.look(node)
+    fetch.read(node)
     if fetch.is_enough:
         fetch.respond(node, now)
     else:
@@ -80,8 +80,8 @@ def handle(
     return None
 
 
-def _size(request: FetchRequest, session: FetchSession | None) -> int:
-    """How many partitions a request is about."""
+def _partition_count(request: FetchRequest, session: FetchSession | None) -> int:
+    """The number of partitions in a request."""
     if session is not None:
         return session.size
     if len(request.topics) == 1:
@@ -89,15 +89,15 @@ def _size(request: FetchRequest, session: FetchSession | None) -> int:
     return sum([len(topic.partitions) for topic in request.topics])
 
 
-def _is_of_the_quorum(request: FetchRequest) -> bool:
-    """Any other partition is looked for like one of a topic, and not found."""
+def _is_for_metadata_partition(request: FetchRequest) -> bool:
+    """Whether it fetches only the metadata partition; others get the errors of topic partitions."""
     if not request.topics or request.topics[0].topic_id != METADATA_TOPIC_ID:
         return False
     return all(part.partition == 0 for part in request.topics[0].partitions)
 
 
 class DelayedFetch:
-    """One fetch on its way: what it has found so far, and whether it was answered."""
+    """A Fetch request: what it has read so far, and whether the response is sent."""
 
     __slots__ = (
         "done",
@@ -114,7 +114,7 @@ class DelayedFetch:
         "slot",
     )
 
-    #: Where it waits, once it does.
+    #: Set while it waits.
     node: Node
 
     def __init__(
@@ -122,22 +122,22 @@ class DelayedFetch:
     ) -> None:
         self.slot = slot
         self.request = request
-        #: What it goes on with; one that begins a session gets it with the answer.
+        #: The session that it continues; a new session is created with the response.
         self.session = session
         self.epoch = LAST if session is None else session.epoch
         self.done = False
         self.failed = False
         self.size = 0
         self.partitions: list[Partition] = []
-        #: How much had been written to them when they were looked at; None: not all of that counts.
+        #: Bytes written to the partitions as of the last read; None: not all of them are committed.
         self.seen_bytes: int | None = None
-        #: For whom how many bytes are to be counted, should they be sent.
+        #: Bytes to count for each topic when the response is sent.
         self.found: list[tuple[TopicCounts, int]] = []
         self.response: FetchResponse | None = None
 
     @property
     def is_enough(self) -> bool:
-        """Whether the answer leaves now, whatever else may come."""
+        """Whether to respond now."""
         request = self.request
         return (
             self.size >= request.min_bytes
@@ -146,13 +146,13 @@ class DelayedFetch:
             or not self.partitions
         )
 
-    def look(self, node: Node) -> None:
-        """Find what there is now, afresh."""
-        for _ in self.looking(node):
+    def read(self, node: Node) -> None:
+        """Read all partitions from scratch."""
+        for _ in self.read_in_steps(node):
             pass
 
-    def looking(self, node: Node) -> Iterator[int]:
-        """The same in steps; yields what each has cost."""
+    def read_in_steps(self, node: Node) -> Iterator[int]:
+        """`read` in steps; yields their costs."""
         self.size = 0
         self.failed = False
         self.partitions = []
@@ -165,12 +165,12 @@ class DelayedFetch:
             found = []
             work = 0
             for part in topic.partitions:
-                data = self._look_at(node, topic, part)
-                work += A_LOOK_COSTS
+                data = self._read_partition(node, topic, part)
+                work += CHECK_COST
                 if data is not None:
                     found.append(data)
-                    work += A_FIND_COSTS if data.records else 0
-                if work > A_STEP_COSTS:
+                    work += READ_COST if data.records else 0
+                if work > SLICE_COST:
                     yield work
                     work = 0
             yield work
@@ -186,14 +186,14 @@ class DelayedFetch:
             responses=responses,
         )
         if self.failed and self.slot.version >= LEADERS_SINCE:
-            yield from self._naming_leaders(node)
+            yield from self._add_current_leaders(node)
 
-    def _naming_leaders(self, node: Node) -> Iterator[int]:
-        """A client of the wrong broker learns of the right one (KIP-951)."""
-        assert self.response is not None, "it has looked"
+    def _add_current_leaders(self, node: Node) -> Iterator[int]:
+        """Name the current leaders to a client with outdated metadata (KIP-951)."""
+        assert self.response is not None, "the partitions are read"
         for topic in self.response.responses:
             for number, data in enumerate(topic.partitions, 1):
-                if data.error_code in _LEAD_ELSEWHERE:
+                if data.error_code in _LEADER_ERRORS:
                     leader, epoch = leader_of(
                         node.image, topic.topic, topic.topic_id, data.partition_index
                     )
@@ -203,10 +203,10 @@ class DelayedFetch:
                     yield FEW_PARTITIONS
             yield 1
 
-    def _look_at(
+    def _read_partition(
         self, node: Node, topic: FetchTopic | SessionTopic, part: FetchPartition
     ) -> PartitionData | None:
-        """What there is of a partition; None if that is nothing new to the reader's session."""
+        """Read one partition; None if its session has nothing new to report."""
         partition = node.replica_manager.partition(
             topic.topic, topic.topic_id, part.partition, self.slot.version >= BY_ID_SINCE
         )
@@ -222,7 +222,7 @@ class DelayedFetch:
             partition.counts.failed_fetches += 1
             return self._refused(part.partition, code)
         if part.last_fetched_epoch >= 0 and part.fetch_offset >= partition.start:
-            other = self._diverging(node, partition, part)
+            other = self._diverging_epoch(node, partition, part)
             if other is not None:
                 return other
         if not partition.start <= part.fetch_offset <= partition.end:
@@ -256,16 +256,16 @@ class DelayedFetch:
             records=b"" if found is None else found,  # type: ignore[arg-type]  # bytes still in a file
         )
 
-    def _diverging(
+    def _diverging_epoch(
         self, node: Node, partition: Partition, part: FetchPartition
     ) -> PartitionData | None:
-        """The answer to a reader whose last batch is none of this log: where the two part."""
+        """The diverging epoch, if the last fetched epoch and offset do not match this log."""
         epoch, end = end_of_epoch(node.logs, partition, part.last_fetched_epoch)
         if end < 0:
             return self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
         if epoch == part.last_fetched_epoch and part.fetch_offset <= end:
             return None
-        self.failed = True  # it has to hear of it now, not once there is something to read
+        self.failed = True  # respond at once, even without data
         return PartitionData(
             partition_index=part.partition,
             error_code=ErrorCode.NONE,
@@ -297,7 +297,7 @@ class DelayedFetch:
             partition_index=index,
             error_code=code,
             high_watermark=-1,
-            # As Kafka has it: of what is not there none are known, of the rest nothing is.
+            # As Kafka does: empty for unknown partitions, null for other errors.
             aborted_transactions=() if code in _UNKNOWN else None,
             records=b"",
         )
@@ -308,17 +308,19 @@ class DelayedFetch:
         self.slot.waiter = self
         for partition in self.partitions:
             partition.watch(self)
-        self._note_seen()
+        self._note_written()
 
-    def _note_seen(self) -> None:
-        """Whatever is found at the next look and was not at this one is written in between."""
+    def _note_written(self) -> None:
+        """Note the bytes written so far: the next read finds at most what is written since."""
         watched = self.partitions
-        is_all = all(one.high_watermark == one.written_end for one in watched)
-        self.seen_bytes = self._written_bytes() if is_all else None
+        all_committed = all(one.high_watermark == one.written_end for one in watched)
+        self.seen_bytes = self._written_bytes() if all_committed else None
 
-    def _lacks_bytes(self) -> bool:
-        """Whether too little has been written since the last look. Many may wait for one partition,
-        and are asked each time that something is written to it."""
+    def _has_too_few_bytes(self) -> bool:
+        """Whether the bytes written since the last read are certainly too few.
+
+        Saves the read if many fetches wait for one partition: each write checks all of them.
+        """
         if self.seen_bytes is None:
             return False
         return self.size + self._written_bytes() - self.seen_bytes < self.request.min_bytes
@@ -329,23 +331,23 @@ class DelayedFetch:
             return watched[0].written_bytes
         return sum([one.written_bytes for one in watched])
 
-    def try_again(self, partition: Partition) -> None:
-        """The high watermark of a partition has moved, or the partition is gone."""
-        if partition.online and self._lacks_bytes():
+    def try_complete(self, partition: Partition) -> None:
+        """The high watermark of a partition has moved, or the partition is removed."""
+        if partition.online and self._has_too_few_bytes():
             return
         node, watched = self.node, self.partitions
-        self.look(node)
+        self.read(node)
         if self.size >= self.request.min_bytes or self.failed:
             self._stop_watching(watched)
             self.respond(node, node.now)
         else:
             self.partitions = watched
-            self._note_seen()
+            self._note_written()
 
     def expire(self, now: Now) -> None:
         if not self.done:
             watched = self.partitions
-            self.look(self.node)
+            self.read(self.node)
             self._stop_watching(watched)
             self.respond(self.node, now)
 
@@ -361,9 +363,8 @@ class DelayedFetch:
         self.slot.respond(self.response)
 
     def _response_in(self, session: FetchSession | None) -> FetchResponse:
-        """The response, unless the reader did not wait for it: then it is not known what the
-        reader knows."""
-        assert self.response is not None, "it has looked before it answers"
+        """The response, or an error if the session has since served another request."""
+        assert self.response is not None, "the partitions are read"
         if self.session is not None and self.session.epoch != self.epoch:
             self.response = FetchResponse(
                 error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -375,7 +376,7 @@ class DelayedFetch:
         return self.response
 
     def _count(self) -> None:
-        assert self.response is not None, "it has looked before it answers"
+        assert self.response is not None, "the partitions are read"
         if not self.response.error_code:
             for counts, size in self.found:
                 counts.bytes_out += size
@@ -386,4 +387,4 @@ class DelayedFetch:
 
     def _stop_watching(self, partitions: list[Partition]) -> None:
         for partition in partitions:
-            partition.watch_no_more(self)
+            partition.unwatch(self)

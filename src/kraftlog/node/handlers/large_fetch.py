@@ -1,15 +1,15 @@
-"""A fetch from more than a hundred partitions: the same as any other, a slice of it per turn.
+"""A fetch from more than a hundred partitions, served in slices.
 
-Between two slices files may be replaced or deleted. So what is found is read at once, or its file
-is held open: it is never looked up again by its name. And while such a fetch waits, a partition
-that gets records is looked at by itself; all are looked at again once there is enough.
+Files may be replaced or deleted between two slices. So data is read at once, or its file stays
+open: it is never found again by name. While such a fetch waits, a partition with new records is
+read alone; all partitions are read again once there is enough data.
 """
 
 from __future__ import annotations
 
 from kraftlog.errors import StorageError
 from kraftlog.node.fetch_sessions import FIRST
-from kraftlog.node.handlers.fetch import A_FIND_COSTS, DelayedFetch
+from kraftlog.node.handlers.fetch import READ_COST, DelayedFetch
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
         PartitionData,
     )
 
-#: What is no larger is read at once, so that thousands of small finds hold no files open.
+#: Up to this size data is read at once, so that thousands of partitions keep no files open.
 READ_AT_ONCE = 64 << 10
 
 
 class LargeFetch(DelayedFetch):
-    """`sizes`: what was asked of each partition, how much there was, and up to which offset."""
+    """`sizes`: by partition, its part of the request, the bytes found and the high watermark."""
 
     __slots__ = ("held", "sizes")
 
@@ -43,47 +43,47 @@ class LargeFetch(DelayedFetch):
     ) -> None:
         super().__init__(slot, request, session)
         self.sizes: dict[Partition, tuple[FetchPartition, int, int]] = {}
-        #: Slices whose files are held open until the answer is on its way.
+        #: Slices whose files stay open until the response is encoded.
         self.held: list[Slice] = []
 
-    def serving(self, node: Node, now: Now) -> Iterator[int]:
-        """All of it, from its arrival on."""
+    def serve(self, node: Node, now: Now) -> Iterator[int]:
+        """Serve the request, in steps."""
         deadline_ms = now.monotonic_ms + self.request.max_wait_ms
         try:
-            yield from self.looking(node)
+            yield from self.read_in_steps(node)
             if self.is_enough or node.now.monotonic_ms >= deadline_ms:
-                yield from self._answering(node)
+                yield from self._respond_in_steps(node)
                 return
         finally:
-            self._let_go()
+            self._release_files()
         self.park(node, deadline_ms)
         try:
-            yield from self._catching_up()
+            yield from self._recheck()
         except GeneratorExit:
             self.cancel()
             raise
         if not self.done:
             self.slot.waiter = self
 
-    def _catching_up(self) -> Iterator[int]:
-        """Partitions may have changed after they were looked at, when nothing told it yet."""
+    def _recheck(self) -> Iterator[int]:
+        """Check again the partitions that changed between their read and `park`."""
         for partition in self.partitions:
             known = self.sizes.get(partition)
             if known is None or known[2] < partition.high_watermark or not partition.online:
-                self.try_again(partition)
+                self.try_complete(partition)
                 if not self.done:
-                    yield A_FIND_COSTS
+                    yield READ_COST
             if self.done:
                 return
 
-    def looking(self, node: Node) -> Iterator[int]:
+    def read_in_steps(self, node: Node) -> Iterator[int]:
         self.sizes.clear()
-        yield from super().looking(node)
+        yield from super().read_in_steps(node)
 
-    def _look_at(
+    def _read_partition(
         self, node: Node, topic: FetchTopic | SessionTopic, part: FetchPartition
     ) -> PartitionData | None:
-        data = super()._look_at(node, topic, part)
+        data = super()._read_partition(node, topic, part)
         partition = self.partitions[-1] if self.partitions else None
         if partition is not None and partition not in self.sizes:
             self.sizes[partition] = part, 0, partition.high_watermark
@@ -112,17 +112,17 @@ class LargeFetch(DelayedFetch):
             raise StorageError(f"{partition.log} is shorter than it was")
         return data
 
-    def _let_go(self) -> None:
+    def _release_files(self) -> None:
         for piece in self.held:
             piece.release()
         self.held.clear()
 
-    # While it waits ------------------------------------------------------------------------------
+    # Waiting -------------------------------------------------------------------------------------
 
-    def _note_seen(self) -> None:
-        """`sizes` says it, for each partition."""
+    def _note_written(self) -> None:
+        """`sizes` has it for each partition."""
 
-    def try_again(self, partition: Partition) -> None:
+    def try_complete(self, partition: Partition) -> None:
         part, before, _ = self.sizes.get(partition, (None, 0, 0))
         if part is not None and partition.online:
             try:
@@ -136,29 +136,29 @@ class LargeFetch(DelayedFetch):
                 return
         self._finish()
 
-    def expire(self, now: Now) -> None:  # noqa: ARG002 - waiters are called alike
+    def expire(self, now: Now) -> None:  # noqa: ARG002 - interface of delayed operations
         if not self.done:
             self._finish()
 
     def _finish(self) -> None:
-        """It waits no longer: what there is now is the answer."""
+        """Stop waiting and respond with what there is."""
         self.done = True
         self._stop_watching(self.partitions)
         node = self.node
-        node.sliced.run(self.slot, self._look_and_answer(node), self.request)
+        node.sliced.run(self.slot, self._read_and_respond(node), self.request)
 
-    def _look_and_answer(self, node: Node) -> Iterator[int]:
+    def _read_and_respond(self, node: Node) -> Iterator[int]:
         try:
-            yield from self.looking(node)
-            yield from self._answering(node)
+            yield from self.read_in_steps(node)
+            yield from self._respond_in_steps(node)
         finally:
-            self._let_go()
+            self._release_files()
 
-    def _answering(self, node: Node) -> Iterator[int]:
+    def _respond_in_steps(self, node: Node) -> Iterator[int]:
         self.done = True
         session = self.session
         if session is None and self.request.session_epoch == FIRST:
-            session = yield from node.fetch_sessions.opening(
+            session = yield from node.fetch_sessions.open_in_steps(
                 self.request, self.slot.version, node.now
             )
         response = self._response_in(session)
@@ -169,4 +169,4 @@ class LargeFetch(DelayedFetch):
 
     def cancel(self) -> None:
         super().cancel()
-        self._let_go()
+        self._release_files()

@@ -1,8 +1,8 @@
-"""ListOffsets 1-11: the ends of a log, and where a moment in time lies in it.
+"""ListOffsets 1-11: log start offset, high watermark, and offsets by timestamp.
 
-Timestamps below zero have meanings: -1 the end (high watermark), -2 the start, -3 the newest
-timestamp; -4 to -6 ask about tiered storage, of which there is none: -4 is -2, the others are
-nothing. Each may be asked for since a version; others are UNSUPPORTED_VERSION.
+Negative timestamps are special: -1 latest (high watermark), -2 earliest, -3 maximum timestamp.
+-4 to -6 are for tiered storage, which is not supported: -4 is -2, the others find nothing. Each
+has a minimum version, else UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ END = -1
 START = -2
 NEWEST = -3
 LOCAL_START = -4
-#: The first version that may ask for each of them; -5 and -6 are about tiered storage.
+#: The first version with each of them; -5 and -6 are for tiered storage.
 SINCE = {END: 1, START: 1, NEWEST: 7, LOCAL_START: 8, -5: 9, -6: 11}
 NEVER = 1 << 15
 
-#: After so many partitions there is a pause; one costs so many microseconds beside the search.
+#: Partitions per slice, and the cost of one in microseconds without the search.
 PARTITIONS_IN_A_STEP = 50
 A_PARTITION_COSTS = 4
-#: The first version that tells the leader epoch of what was found.
+#: The first version with the leader epoch of the offset.
 EPOCH_SINCE = 4
 
 
@@ -45,7 +45,7 @@ def handle(
     node: Node,
     slot: PendingResponse,
     request: ListOffsetsRequest,
-    now: Now,  # noqa: ARG001 - every handler is called alike
+    now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
     version, topics, count = slot.version, [], 0
     for topic in drained(request.topics):
@@ -76,10 +76,10 @@ def _one(
     except StorageError:
         return _refused(asked.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
     except CorruptBatchError as error:
-        # A time is looked for in records, and those are as some producer made them.
+        # The search reads records, which the broker does not validate when it appends them.
         return _refused(asked.partition_index, error.code)
     code = partition.refusal(asked.current_leader_epoch)
-    if code:  # the partition has moved, or is deleted, since
+    if code:  # the partition may have moved or be deleted during the search
         return _refused(asked.partition_index, code)
     found = offset >= 0
     return ListOffsetsPartitionResponse(
@@ -94,7 +94,7 @@ def _one(
 
 
 def _epoch_of(node: Node, partition: Partition, offset: int) -> int:
-    """The epoch of the record there; at the end it would be the leader's own."""
+    """The leader epoch of the record there; at the end, the current one."""
     if offset >= partition.high_watermark:
         return partition.leader_epoch
     return node.logs.epoch_at(partition.log, offset)
@@ -107,7 +107,7 @@ def _refused(index: int, code: int) -> ListOffsetsPartitionResponse:
 def _find(
     node: Node, partition: Partition, timestamp: int
 ) -> Generator[int, None, tuple[int, int]]:
-    """Offset and timestamp; both -1 where there is nothing to be found."""
+    """Offset and timestamp; -1, -1 if nothing is found."""
     if timestamp == END:
         return partition.high_watermark, -1
     if timestamp in {START, LOCAL_START}:

@@ -1,9 +1,8 @@
-"""Produce 3-13: valid batches go to their partitions, the answer waits for what acks ask for.
+"""Produce 3-13: validates batches and appends them to their partitions.
 
-acks 0 is not answered, and closes the connection if a partition refuses it; 1 waits for the
-leader's write, -1 (all) for the high watermark. Topics are named by id from version 13 on. A batch
-that its producer repeats is answered with the offset that it has already. Transactions are not
-offered: their batches get INVALID_TXN_STATE.
+acks=0 gets no response, and an error closes the connection; acks=1 waits for the leader's write,
+acks=all (-1) for the high watermark. Versions from 13 on name topics by id. A duplicate batch gets
+the offset of the first one. Transactions are not supported: their batches get INVALID_TXN_STATE.
 """
 
 from __future__ import annotations
@@ -54,18 +53,18 @@ if TYPE_CHECKING:
         TopicProduceData,
     )
 
-    #: What came of checking the records of a part, by its identity: their greatest timestamp, or
-    #: why they are refused.
+    #: Result of checking the records of a partition's data, by its `id()`: the maximum timestamp
+    #: or the error.
     Checked = dict[int, int | CorruptBatchError]
 
 BY_ID_SINCE = 13
 ZSTD_SINCE = 7
 #: The first version whose errors name the leader.
 LEADERS_SINCE = 10
-#: More records of a batch are checked in slices, if they have to be checked.
+#: A batch with more records is checked in slices, if its records have to be checked.
 MANY_RECORDS = 2_000
 
-#: So many partitions that were refused are named in the log.
+#: At most this many partitions with errors are named in the log.
 REFUSED_NAMED = 5
 ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
 
@@ -76,7 +75,7 @@ def handle(
     if _takes_long(node, slot, request):
         for topic in request.topic_data:
             for part in topic.partition_data:
-                if part.records is not None:  # what it was received into is used again
+                if part.records is not None:  # copy: the receive buffer is reused
                     part.records = memoryview(bytearray(part.records))
         return _check_and_append(node, slot, request)
     _append(node, slot, request, {}, now)
@@ -84,7 +83,7 @@ def handle(
 
 
 def _takes_long(node: Node, slot: PendingResponse, request: ProduceRequest) -> bool:
-    """Whether a batch of very many records has to be opened."""
+    """Whether a batch with many records has to be decompressed and checked."""
     return any(
         part.records is not None
         and len(part.records) >= HEADER_SIZE
@@ -109,7 +108,7 @@ def _rules_of(
 
 
 def _check_and_append(node: Node, slot: PendingResponse, request: ProduceRequest) -> Iterator[int]:
-    """Records are checked step by step, then all is appended at once."""
+    """Check the records in slices, then append all batches at once."""
     checked: Checked = {}
     for topic in request.topic_data:
         for part in topic.partition_data:
@@ -129,7 +128,7 @@ def _check_and_append(node: Node, slot: PendingResponse, request: ProduceRequest
 def _append(
     node: Node, slot: PendingResponse, request: ProduceRequest, checked: Checked, now: Now
 ) -> None:
-    slot.waits = 1  # this handler itself: the answer may not leave before it is complete
+    slot.waits = 1  # this handler: the response must be complete before it is sent
     slot.response = response = ProduceResponse(responses=())
     response.responses = [
         TopicProduceResponse(
@@ -151,7 +150,7 @@ def _append(
 
 
 def _close_if_refused(slot: PendingResponse, response: ProduceResponse) -> None:
-    """Without a response, the end of its connection has a producer look for the leader again."""
+    """With acks=0 a closed connection is the only way to make the producer refresh metadata."""
     refused = [
         f"{topic.name or uuid_text(topic.topic_id)}-{part.index} {error_name(part.error_code)}"
         for topic in response.responses
@@ -228,7 +227,7 @@ def _refusal(partition: Partition, acks: int) -> int:
     if code:
         return code
     if is_internal(partition.topic):
-        return ErrorCode.INVALID_TOPIC_EXCEPTION  # its coordinator alone writes, and believes, it
+        return ErrorCode.INVALID_TOPIC_EXCEPTION  # only its coordinator writes it
     if acks not in ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
     if acks == ACKS_ALL and partition.lacks_replicas:
@@ -238,7 +237,7 @@ def _refusal(partition: Partition, acks: int) -> int:
 
 def _producer_refusal(partition: Partition, header: BatchHeader) -> int:
     if header.is_transactional:
-        # Transactions are not offered, so no producer can be in one.
+        # Transactions are not supported, so no producer can be in one.
         return ErrorCode.INVALID_TXN_STATE
     return partition.check_producer(header)
 
@@ -250,7 +249,7 @@ def _repeated(
     partition: Partition,
     header: BatchHeader,
 ) -> PartitionProduceResponse:
-    """A batch that came before is told its old offset, once the first one's wait is over too."""
+    """The response to a duplicate batch: the first one's offset, once that one is as durable."""
     first = partition.duplicate_of(header)
     result = PartitionProduceResponse(
         index=partition.index,
@@ -271,14 +270,14 @@ def _repeated(
 def _as_the_topic_wants(
     batch: memoryview, header: BatchHeader, append_config: AppendConfig, now: Now
 ) -> tuple[memoryview, BatchHeader]:
-    """Packed by the topic's codec, with the broker's time: what few topics ask for."""
+    """Apply compression.type and LogAppendTime of the topic."""
     rules = append_config.rules
     if append_config.must_repack(header.codec):
         batch = memoryview(repack(batch, header, append_config.codec, append_config.level))
         if len(batch) > min(rules.max_batch_size, rules.segment_size):
             raise CorruptBatchError(
-                f"a batch of {len(batch)} bytes as compression.type has it, "
-                f"at most {rules.max_batch_size} are accepted",
+                f"the batch has {len(batch)} bytes after recompression by compression.type, "
+                f"the maximum is {rules.max_batch_size}",
                 code=ErrorCode.MESSAGE_TOO_LARGE,
             )
     if rules.has_log_append_time:
@@ -287,14 +286,14 @@ def _as_the_topic_wants(
 
 
 def timeout_ms(request: ProduceRequest) -> int:
-    """For how long to wait for other replicas."""
+    """How long to wait for other replicas."""
     return max(0, request.timeout_ms) if request.acks == ACKS_ALL else WRITTEN_IS_ENOUGH
 
 
 def _refused_here(
     node: Node, slot: PendingResponse, topic: TopicProduceData, index: int, code: int
 ) -> PartitionProduceResponse:
-    """Who came to the wrong broker is told the right one (KIP-951)."""
+    """An error response; NOT_LEADER_OR_FOLLOWER names the current leader (KIP-951)."""
     result = _refused(index, code)
     if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and slot.version >= LEADERS_SINCE:
         leader, epoch = leader_of(node.image, topic.name, topic.topic_id, index)
@@ -304,7 +303,7 @@ def _refused_here(
 
 
 def _not_accepted(index: int, error: CorruptBatchError) -> PartitionProduceResponse:
-    """The records that were wrong are named, so that a client may send the others again."""
+    """An error response that names the invalid records, so that a client can resend the others."""
     result = _refused(index, error.code, error.what)
     if isinstance(error, RejectedRecordsError):
         result.record_errors = [
