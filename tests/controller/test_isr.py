@@ -86,6 +86,8 @@ def test_before_version_3_the_isr_comes_without_epochs() -> None:
         ((2,), {}, ErrorCode.INVALID_REQUEST),
         ((1, 1), {}, ErrorCode.INVALID_REQUEST),
         ((1, 4), {}, ErrorCode.INVALID_REQUEST),
+        ((1, 2, 3, 4), {}, ErrorCode.INVALID_REQUEST),
+        ((), {}, ErrorCode.INVALID_REQUEST),
         ((1,), {"leader_recovery_state": 1}, ErrorCode.INVALID_REQUEST),
         ((1,), {"leader_recovery_state": 7}, ErrorCode.INVALID_REQUEST),
         ((1, 2, 3), {"epochs": {3: 0}}, ErrorCode.INELIGIBLE_REPLICA),
@@ -134,3 +136,26 @@ def test_a_topic_that_is_gone_is_said_to_be() -> None:
     decision = cluster.ask(ApiKey.ALTER_PARTITION, request)
     (topic,) = decision.response.topics
     assert topic.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_partition_that_is_named_twice_changes_once() -> None:
+    """S8: two changes of one request would both be decided on the state before it."""
+    cluster = three_replicas()
+    data = [
+        PartitionData(
+            partition_index=0,
+            leader_epoch=0,
+            partition_epoch=1,
+            new_isr_with_epochs=[BrokerState(broker_id=b, broker_epoch=-1) for b in isr],
+        )
+        for isr in ((1, 2, 3), (1,))
+    ]
+    request = AlterPartitionRequest(
+        broker_id=1,
+        broker_epoch=cluster.state.brokers[1].epoch,
+        topics=[TopicData(topic_id=TOPIC, partitions=data)],
+    )
+    decision = cluster.ask(ApiKey.ALTER_PARTITION, request)
+    codes = [it.error_code for it in decision.response.topics[0].partitions]
+    assert codes == [0, ErrorCode.INVALID_REQUEST]
+    assert cluster.committed.partitions[TOPIC, 0].isr == (1, 2, 3)

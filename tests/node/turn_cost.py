@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.apis import BROKER, ApiKey
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 from tests.node.frame_client import FrameClient
 
@@ -41,12 +41,19 @@ def calls_of(work: Callable[[], Any]) -> int:
 class Turns:
     """A request and the turns that it takes, with the calls of each."""
 
-    def __init__(self, host: VirtualHost, api_key: int, version: int, request: Message) -> None:
+    def __init__(
+        self,
+        host: VirtualHost,
+        api_key: int,
+        version: int,
+        request: Message,
+        listener: int = BROKER,
+    ) -> None:
         self.calls: list[int] = []
         self.answer: Any = None
         #: How many turns began with another client's request, and answered it.
         self.others_answered = 0
-        client, other = FrameClient(host), FrameClient(host)
+        client, other = FrameClient(host, listener), FrameClient(host)
         frame = client.frame(api_key, version, request)
         asked = ApiVersionsRequest(client_software_name="other", client_software_version="1")
         self.calls.append(calls_of(lambda: host.send(client.connection, frame)))

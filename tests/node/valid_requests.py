@@ -10,6 +10,7 @@ from kraftlog.simulator.host import CLUSTER_ID
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import (
     add_raft_voter,
+    alter_partition,
     broker_heartbeat,
     broker_registration,
     fetch,
@@ -231,6 +232,30 @@ def _update_voter(life: Life) -> Message:
     )
 
 
+def _alter_partition(life: Life) -> Message:
+    """A leader proposes itself as the ISR of a partition."""
+    image = life.host.node.image
+    partitions = [each for each in image.partitions.values() if each.leader in image.brokers]
+    topics = []
+    broker_id, broker_epoch = 1, -1
+    if partitions:
+        partition = life.random.choice(partitions)
+        broker_id, broker_epoch = partition.leader, image.brokers[partition.leader].epoch
+        data = alter_partition.PartitionData(
+            partition_index=partition.index,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            new_isr=(broker_id,),
+            new_isr_with_epochs=[
+                alter_partition.BrokerState(broker_id=broker_id, broker_epoch=broker_epoch)
+            ],
+        )
+        topics = [alter_partition.TopicData(topic_id=partition.topic_id, partitions=[data])]
+    return alter_partition.AlterPartitionRequest(
+        broker_id=broker_id, broker_epoch=broker_epoch, topics=topics
+    )
+
+
 VALID: dict[int, Callable[[Life], Message]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
@@ -240,6 +265,7 @@ VALID: dict[int, Callable[[Life], Message]] = {
     ApiKey.OFFSET_COMMIT: _commit,
     ApiKey.BROKER_REGISTRATION: _register,
     ApiKey.BROKER_HEARTBEAT: _broker_heartbeat,
+    ApiKey.ALTER_PARTITION: _alter_partition,
     ApiKey.ADD_RAFT_VOTER: _add_voter,
     ApiKey.REMOVE_RAFT_VOTER: _remove_voter,
     ApiKey.UPDATE_RAFT_VOTER: _update_voter,

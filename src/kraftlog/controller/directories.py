@@ -15,18 +15,22 @@ from kraftlog.wire.messages.assign_replicas_to_dirs import (
 
 if TYPE_CHECKING:
     from kraftlog.controller.context import Context
+    from kraftlog.controller.decision import Deciding
     from kraftlog.controller.state import ControllerState
     from kraftlog.metadata.values import BrokerImage
     from kraftlog.types import Uuid
     from kraftlog.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
     from kraftlog.wire.schema import Message
 
+#: Cost of a replica, in microseconds.
+A_REPLICA_COSTS = 15
+
 
 def decide_assign_replicas(
     state: ControllerState,
     request: AssignReplicasToDirsRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
-) -> Decision:
+) -> Deciding:
     broker = state.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         code = ErrorCode.STALE_BROKER_EPOCH
@@ -36,15 +40,12 @@ def decide_assign_replicas(
     for directory in request.directories:
         topics = []
         for topic in directory.topics:
-            results = [
-                PartitionResult(
-                    partition_index=each.partition_index,
-                    error_code=_assign(
-                        state, broker, directory.id, topic.topic_id, each.partition_index, records
-                    ),
-                )
-                for each in topic.partitions
-            ]
+            results = []
+            for each in topic.partitions:
+                index = each.partition_index
+                code = _assign(state, broker, directory.id, topic.topic_id, index, records)
+                results.append(PartitionResult(partition_index=index, error_code=code))
+                yield A_REPLICA_COSTS
             topics.append(TopicResult(topic_id=topic.topic_id, partitions=results))
         directories.append(DirectoryResult(id=directory.id, topics=topics))
     response = AssignReplicasToDirsResponse(error_code=ErrorCode.NONE, directories=directories)

@@ -18,49 +18,65 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kraftlog.controller.context import Context
+    from kraftlog.controller.decision import Deciding
     from kraftlog.controller.state import ControllerState
-    from kraftlog.metadata.values import PartitionImage
+    from kraftlog.metadata.values import PartitionImage, PartitionKey
     from kraftlog.types import Uuid
     from kraftlog.wire.messages.alter_partition import AlterPartitionRequest, PartitionData
     from kraftlog.wire.schema import Message
 
 #: The broker epoch of a replica is unknown.
 ANY_EPOCH = -1
+#: Cost of a partition, in microseconds.
+A_PARTITION_COSTS = 15
 
 
 def decide_alter_partition(
     state: ControllerState,
     request: AlterPartitionRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
-) -> Decision:
+) -> Deciding:
     broker = state.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         refused = AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=())
         return Decision([], refused)
     records: list[Message] = []
+    named: set[tuple[Uuid, int]] = set()
     topics = []
     for topic in request.topics:
-        results = [
-            _partition(state, request.broker_id, topic.topic_id, asked, records)
-            for asked in topic.partitions
-        ]
+        results = []
+        for asked in topic.partitions:
+            key = topic.topic_id, asked.partition_index
+            if key in named:  # two changes of one request would not see each other
+                results.append(_refused(asked.partition_index, ErrorCode.INVALID_REQUEST))
+            else:
+                named.add(key)
+                results.append(_partition(state, request.broker_id, key, asked, records))
+            yield A_PARTITION_COSTS
         topics.append(TopicResult(topic_id=topic.topic_id, partitions=results))
     return Decision(records, AlterPartitionResponse(error_code=ErrorCode.NONE, topics=topics))
 
 
 def _partition(
-    state: ControllerState, asker: int, topic_id: Uuid, asked: PartitionData, records: list[Message]
+    state: ControllerState,
+    asker: int,
+    key: PartitionKey,
+    asked: PartitionData,
+    records: list[Message],
 ) -> PartitionResult:
     """The response for one partition; its record, if any, is appended to `records`."""
-    index = asked.partition_index
+    topic_id, index = key
     if topic_id not in state.topics:
         return _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
-    partition = state.partitions.get((topic_id, index))
+    partition = state.partitions.get(key)
     if partition is None:
         return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    code = _refuse(asker, partition, asked)
+    if code != ErrorCode.NONE:
+        return _refused(index, code)
     replicas = _asked_isr(asked)
     isr = tuple(broker for broker, _ in replicas)
-    code = _refuse(asker, partition, asked, isr)
+    code = _refuse_isr(asker, partition, asked.leader_recovery_state, isr)
     if code != ErrorCode.NONE:
         return _refused(index, code)
     if not all(_eligible(state, broker, epoch) for broker, epoch in replicas):
@@ -86,14 +102,12 @@ def _partition(
 
 def _asked_isr(asked: PartitionData) -> Sequence[tuple[int, int]]:
     """The requested ISR with broker epochs; before version 3 without epochs."""
-    if asked.new_isr:
+    if not asked.new_isr_with_epochs:
         return [(broker, ANY_EPOCH) for broker in asked.new_isr]
     return [(each.broker_id, each.broker_epoch) for each in asked.new_isr_with_epochs]
 
 
-def _refuse(
-    asker: int, partition: PartitionImage, asked: PartitionData, isr: tuple[int, ...]
-) -> int:
+def _refuse(asker: int, partition: PartitionImage, asked: PartitionData) -> int:
     epochs = (asked.leader_epoch, asked.partition_epoch)
     known = (partition.leader_epoch, partition.partition_epoch)
     if epochs[0] > known[0] or epochs[1] > known[1]:
@@ -105,9 +119,14 @@ def _refuse(
         return ErrorCode.INVALID_REQUEST
     if epochs[1] < known[1]:
         return ErrorCode.INVALID_UPDATE_VERSION
+    if len(asked.new_isr) + len(asked.new_isr_with_epochs) > len(partition.replicas):
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE
+
+
+def _refuse_isr(asker: int, partition: PartitionImage, recovery: int, isr: tuple[int, ...]) -> int:
     if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or asker not in isr:
         return ErrorCode.INVALID_REQUEST
-    recovery = asked.leader_recovery_state
     if recovery not in (RECOVERED, RECOVERING):
         return ErrorCode.INVALID_REQUEST
     if recovery == RECOVERING and (len(isr) > 1 or partition.recovery == RECOVERED):

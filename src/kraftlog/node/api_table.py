@@ -75,6 +75,8 @@ SERVED = {
         _whole(ApiKey.BROKER_HEARTBEAT, "forwarding"),
         _whole(ApiKey.CONTROLLER_REGISTRATION, "forwarding"),
         _whole(ApiKey.ALLOCATE_PRODUCER_IDS, "forwarding"),
+        _whole(ApiKey.ALTER_PARTITION, "forwarding"),
+        _whole(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "forwarding"),
         _whole(ApiKey.ELECT_LEADERS, "forwarding"),
         _whole(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "forwarding"),
         _whole(ApiKey.LIST_PARTITION_REASSIGNMENTS, "forwarding"),

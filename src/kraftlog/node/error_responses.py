@@ -90,5 +90,7 @@ _FIELDS: dict[int, Callable[[Any, int, int], dict[str, Any]]] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: _with(producer_id_start=-1, producer_id_len=0),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _with(responses=()),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _with(topics=()),
+    ApiKey.ALTER_PARTITION: _with(topics=()),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _with(directories=()),
     ApiKey.DESCRIBE_QUORUM: _with(topics=()),
 }

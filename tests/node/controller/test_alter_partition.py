@@ -1,0 +1,158 @@
+"""V1: the active controller decides AlterPartition and AssignReplicasToDirs of any broker."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.wire.apis import BROKER, CONTROLLER, ApiKey
+from kraftlog.wire.messages import alter_partition, assign_replicas_to_dirs
+from tests.node.frame_client import FrameClient, make_host
+from tests.node.lives_of_three import LifeOfThree
+from tests.node.turn_cost import CALLS_OF_A_TURN, Turns
+
+if TYPE_CHECKING:
+    from kraftlog.metadata.image import Image
+    from kraftlog.metadata.values import PartitionImage
+    from kraftlog.simulator.host import VirtualHost
+
+
+def asked_of(image: Image, *partitions: PartitionImage) -> alter_partition.AlterPartitionRequest:
+    """The leader of these partitions proposes the ISR that they have."""
+    leader = image.brokers[partitions[0].leader]
+    topics = [
+        alter_partition.TopicData(
+            topic_id=each.topic_id,
+            partitions=[
+                alter_partition.PartitionData(
+                    partition_index=each.index,
+                    leader_epoch=each.leader_epoch,
+                    partition_epoch=each.partition_epoch,
+                    new_isr_with_epochs=[
+                        alter_partition.BrokerState(broker_id=leader.id, broker_epoch=leader.epoch)
+                    ],
+                )
+            ],
+        )
+        for each in partitions
+    ]
+    return alter_partition.AlterPartitionRequest(
+        broker_id=leader.id, broker_epoch=leader.epoch, topics=topics
+    )
+
+
+def assignment_of(
+    image: Image, *partitions: PartitionImage
+) -> assign_replicas_to_dirs.AssignReplicasToDirsRequest:
+    leader = image.brokers[partitions[0].leader]
+    topics = [
+        assign_replicas_to_dirs.TopicData(
+            topic_id=each.topic_id,
+            partitions=[assign_replicas_to_dirs.PartitionData(partition_index=each.index)],
+        )
+        for each in partitions
+    ]
+    directory = assign_replicas_to_dirs.DirectoryData(id=leader.directories[0], topics=topics)
+    return assign_replicas_to_dirs.AssignReplicasToDirsRequest(
+        broker_id=leader.id, broker_epoch=leader.epoch, directories=[directory]
+    )
+
+
+def test_v1_alter_partition_over_the_wire_of_a_controller() -> None:
+    host = make_host(demo=1)
+    (partition,) = host.node.image.partitions.values()
+    client = FrameClient(host, CONTROLLER, "CONTROLLER")
+    request = asked_of(host.node.image, partition)
+    answer = client.ask(ApiKey.ALTER_PARTITION, 3, request)
+    (result,) = answer.topics[0].partitions
+    assert (answer.error_code, result.error_code) == (0, 0)
+    assert (result.leader_id, result.isr, result.partition_epoch) == (1, (1,), 0)
+    stale = client.ask(ApiKey.ALTER_PARTITION, 3, request.replace(broker_epoch=0))
+    assert (stale.error_code, list(stale.topics)) == (ErrorCode.STALE_BROKER_EPOCH, [])
+
+
+def test_before_version_3_of_alter_partition_the_isr_has_no_broker_epochs() -> None:
+    host = make_host(demo=1)
+    (partition,) = host.node.image.partitions.values()
+    data = alter_partition.PartitionData(
+        partition_index=0, leader_epoch=0, partition_epoch=0, new_isr=[1, 1]
+    )
+    topic = alter_partition.TopicData(topic_id=partition.topic_id, partitions=[data])
+    request = asked_of(host.node.image, partition).replace(topics=[topic])
+    answer = FrameClient(host, CONTROLLER, "CONTROLLER").ask(ApiKey.ALTER_PARTITION, 2, request)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("api_key", [ApiKey.ALTER_PARTITION, ApiKey.ASSIGN_REPLICAS_TO_DIRS])
+def test_clients_cannot_alter_partitions(api_key: int) -> None:
+    host = make_host(demo=1)
+    (partition,) = host.node.image.partitions.values()
+    build: Any = asked_of if api_key == ApiKey.ALTER_PARTITION else assignment_of
+    version = 3 if api_key == ApiKey.ALTER_PARTITION else 0
+    with pytest.raises(ProtocolError, match="is not served"):
+        FrameClient(host, BROKER).send(api_key, version, build(host.node.image, partition))
+
+
+def test_assign_replicas_to_dirs_over_the_wire_of_a_controller() -> None:
+    host = make_host(demo=1)
+    (partition,) = host.node.image.partitions.values()
+    client = FrameClient(host, CONTROLLER, "CONTROLLER")
+    request = assignment_of(host.node.image, partition)
+    answer = client.ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, request)
+    (result,) = answer.directories[0].topics[0].partitions
+    assert (answer.error_code, result.error_code) == (0, 0)
+
+
+@pytest.mark.parametrize("api_key", [ApiKey.ALTER_PARTITION, ApiKey.ASSIGN_REPLICAS_TO_DIRS])
+def test_a_request_about_many_partitions_takes_many_turns(api_key: int) -> None:
+    host = make_host(many=3000)
+    partitions = list(host.node.image.partitions.values())
+    build: Any = asked_of if api_key == ApiKey.ALTER_PARTITION else assignment_of
+    request = build(host.node.image, *partitions)
+    version = 3 if api_key == ApiKey.ALTER_PARTITION else 0
+    turns = Turns(host, api_key, version, request, CONTROLLER)
+    assert turns.answer.error_code == 0
+    assert turns.others_answered >= 3
+    assert turns.longest < CALLS_OF_A_TURN
+
+
+def test_v1_requests_of_every_broker_reach_the_active_controller() -> None:
+    """A node that is not the active controller sends them to the one that is."""
+    life = LifeOfThree(Random(1))
+    life.loss = 0.0
+    image = life.host.node.image
+    for node_id, host in life.hosts.items():
+        led = [each for each in image.partitions.values() if each.leader == node_id]
+        assert led, "every broker leads a partition"
+        for api_key, version, request in (
+            (ApiKey.ALTER_PARTITION, 3, asked_of(image, *led)),
+            (ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, assignment_of(image, *led)),
+        ):
+            answer = ask_controller(life, host, api_key, version, request)
+            assert answer is not None
+            assert answer.error_code == 0
+
+
+def ask_controller(
+    life: LifeOfThree, host: VirtualHost, api_key: int, version: int, request: Any
+) -> Any:
+    outcome: list[Any] = []
+    host.node.controller_channel.ask(
+        api_key, version, request, lambda response, _: outcome.append(response), host.now
+    )
+    life.settle(100)
+    (response,) = outcome
+    return response
+
+
+def test_v1_a_controller_that_is_not_active_refuses_alter_partition() -> None:
+    life = LifeOfThree(Random(1))
+    image = life.host.node.image
+    (other, *_) = [host for host in life.hosts.values() if not host.node.quorum.is_leader]
+    led = [each for each in image.partitions.values() if each.leader == 1]
+    client = FrameClient(other, CONTROLLER, "CONTROLLER")
+    answer = client.ask(ApiKey.ALTER_PARTITION, 3, asked_of(image, *led))
+    assert answer.error_code == ErrorCode.NOT_CONTROLLER
