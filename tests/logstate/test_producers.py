@@ -64,7 +64,7 @@ def test_sequences_must_be_consecutive() -> None:
     assert state.check(header(5, 1, 0)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_sequences_wrap() -> None:
+def test_sequences_wrap_to_0() -> None:
     state = after(header(0, 3, MAX - 1))
     assert state.entries[1].last_sequence == 0
     assert state.check(header(3, 1, 1)) == ErrorCode.NONE

@@ -1,8 +1,8 @@
 """Record sets of produce requests, and Apache Kafka 4.3.1's response to each.
 
-Every one of them was sent to a broker of that version (Produce version 8, acks=all, to a topic
-with the settings of `TOPICS`); the code in `kafka` is what came back. `ours` stands where we answer
-something else; docs/records.md says why.
+Each was sent to a broker of that version (Produce version 8, acks=all, to a topic with the configs
+of `TOPICS`), which returned the code in `kafka`. `ours` is our code where it differs;
+docs/records.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INVALID = ErrorCode.INVALID_RECORD
 TIMESTAMP = ErrorCode.INVALID_TIMESTAMP
 UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR
 
-_PACKERS = (cramjam.snappy.compress_raw, cramjam.lz4.compress, cramjam.zstd.compress)
+_COMPRESSORS = (cramjam.snappy.compress_raw, cramjam.lz4.compress, cramjam.zstd.compress)
 
 TOPICS = {
     "plain": ProduceRules(),
@@ -49,7 +49,7 @@ class Case(NamedTuple):
 
 
 def made(count: int = 3, time_ms: int = NOW_MS, key: bytes | None = b"k", **fields: Any) -> bytes:
-    """A batch as a client would build it."""
+    """A batch as a client builds it."""
     builder = BatchBuilder(**fields)
     for number in range(count):
         builder.append(time_ms + number, key, b"v%d" % number)
@@ -61,14 +61,14 @@ def with_crc(batch: bytes) -> bytes:
 
 
 def put(batch: bytes, place: int, kind: str, number: int) -> bytes:
-    """The batch with one number replaced, and a checksum that is right again."""
+    """The batch with one number replaced, and a new CRC."""
     changed = bytearray(batch)
     struct.pack_into(kind, changed, place, number)
     return with_crc(bytes(changed))
 
 
 def raw(payload: bytes, count: int, last_delta: int, attributes: int = 0) -> bytes:
-    """A batch of any payload."""
+    """A batch with this payload."""
     head = HEADER.pack(
         0, 49 + len(payload), -1, 2, 0, attributes, last_delta, NOW_MS, NOW_MS, -1, -1, -1, count
     )
@@ -80,7 +80,7 @@ def record(offset_delta: int) -> bytes:
 
 
 def cases() -> list[Case]:
-    """All of them."""
+    """All cases."""
     found = []
 
     def case(
@@ -152,13 +152,13 @@ def _numbers(case: Any) -> None:
 
 
 def _counts(case: Any) -> None:
-    """More records than the bytes can hold."""
+    """More records than the bytes can contain."""
     most = 2**31 - 1
     one = record(0)
     case("most records in no bytes", raw(b"", most, most - 1), INVALID)
     case("most records in one", raw(one, most, most - 1), INVALID)
     case("two records in one", raw(one, 2, 1), INVALID)
-    packed = [gzip.compress(one), *(bytes(pack(one)) for pack in _PACKERS)]
+    packed = [gzip.compress(one), *(bytes(pack(one)) for pack in _COMPRESSORS)]
     for codec, payload in enumerate(packed, start=1):
         name = f"most records in one by {compression.CODEC_NAMES[codec]}"
         kafka = UNKNOWN if codec == compression.LZ4 else INVALID
@@ -166,7 +166,7 @@ def _counts(case: Any) -> None:
     skippable = b"\x50\x2a\x4d\x18\x04\0\0\0abcd" + packed[3]
     case("a skippable frame before zstd", raw(skippable, 1, 0, 4), OK)
     case("empty members before gzip", raw(gzip.compress(b"") * 3 + packed[0], 1, 0, 1), OK)
-    case("gzip that is called zstd", put(made(codec=1), 21, ">h", 4), UNKNOWN, ours=INVALID)
+    case("gzip declared as zstd", put(made(codec=1), 21, ">h", 4), UNKNOWN, ours=INVALID)
 
 
 def _producers(case: Any) -> None:
@@ -180,11 +180,11 @@ def _producers(case: Any) -> None:
 
 
 def _payloads(case: Any) -> None:
-    """What only opening the batch shows."""
+    """Errors that only the records show."""
     case("a record too few", raw(record(0) + record(1), 3, 2), INVALID)
     case("a record too many", raw(record(0) + record(1) + record(2), 2, 1), INVALID)
     case("a byte after the record", raw(record(0) + b"\0", 1, 0), INVALID)
-    case("a record cut off", raw(record(0)[:-1], 1, 0), INVALID)
+    case("a truncated record", raw(record(0)[:-1], 1, 0), INVALID)
     case("offsets swapped", raw(record(1) + record(0), 2, 1), OK, ours=INVALID)
     case("offsets all 0", raw(record(0) + record(0), 2, 1), OK, ours=INVALID)
     case("offset outside", raw(record(7), 1, 0), OK, ours=INVALID)
@@ -195,11 +195,11 @@ def _payloads(case: Any) -> None:
     case("a record too few in gzip", raw(two, 3, 2, 1), INVALID)
     one = record(0)
     case("snappy in one block", raw(bytes(cramjam.snappy.compress_raw(one)), 1, 0, 2), OK)
-    case("bytes behind gzip", raw(gzip.compress(one) + b"xx", 1, 0, 1), OK, ours=INVALID)
+    case("bytes after gzip", raw(gzip.compress(one) + b"xx", 1, 0, 1), OK, ours=INVALID)
     lz4 = bytes(cramjam.lz4.compress(one)) + b"xx"
-    case("bytes behind lz4", raw(lz4, 1, 0, 3), UNKNOWN, ours=INVALID)
+    case("bytes after lz4", raw(lz4, 1, 0, 3), UNKNOWN, ours=INVALID)
     for codec, name in enumerate(compression.CODEC_NAMES):
-        case(f"packed by {name}", made(codec=codec), OK)
+        case(f"compressed with {name}", made(codec=codec), OK)
         if codec:
             plain = put(made(), 21, ">h", codec)
             case(f"not compressed with {name}", plain, UNKNOWN, ours=INVALID)

@@ -1,4 +1,4 @@
-"""Record batches are exchanged with Kafka's own builder and reader, both ways."""
+"""Record batches are exchanged with Kafka's own builder and reader in both directions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def batches(request: pytest.FixtureRequest) -> list[driver.Batch]:
     return [random_batch(random, request.param) for _ in range(BATCHES)]
 
 
-def test_java_reads_what_we_build(jvm: driver.Driver, batches: list[driver.Batch]) -> None:
+def test_kafka_reads_our_batches(jvm: driver.Driver, batches: list[driver.Batch]) -> None:
     for batch, parsed in zip(batches, jvm.parse(map(build_ours, batches)), strict=True):
         assert parsed.get("left") == 0, parsed
         [read] = parsed["batches"]
@@ -86,7 +86,7 @@ def test_java_reads_what_we_build(jvm: driver.Driver, batches: list[driver.Batch
                 assert java[name] == getattr(record, name), name
 
 
-def test_we_read_what_java_builds(jvm: driver.Driver, batches: list[driver.Batch]) -> None:
+def test_kafkas_batches_are_read(jvm: driver.Driver, batches: list[driver.Batch]) -> None:
     for batch, data in zip(batches, jvm.build(batches), strict=True):
         read = [
             driver.Record(r.value, r.key, r.timestamp_ms, list(r.headers), r.offset)
@@ -95,6 +95,6 @@ def test_we_read_what_java_builds(jvm: driver.Driver, batches: list[driver.Batch
         assert read == batch.records
 
 
-def test_uncompressed_bytes_are_javas(jvm: driver.Driver) -> None:
+def test_uncompressed_batches_have_kafkas_bytes(jvm: driver.Driver) -> None:
     batches = [random_batch(Random(n), "none") for n in range(BATCHES)]
     assert list(map(build_ours, batches)) == jvm.build(batches)

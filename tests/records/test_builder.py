@@ -24,7 +24,7 @@ def many(codec: int) -> BatchBuilder:
     return builder
 
 
-def test_nulls_and_headers() -> None:
+def test_nulls_and_headers_are_encoded() -> None:
     builder = BatchBuilder()
     builder.append(1000, None, None)
     builder.append(900, b"", b"")
@@ -33,7 +33,7 @@ def test_nulls_and_headers() -> None:
     assert builder.size == len(JAVA["nulls_and_headers"])
 
 
-def test_transactional() -> None:
+def test_transactional_batches_are_built() -> None:
     records = [Record(2**40, 1, b"a", b"b"), Record(2**40 + 1, 2, b"c", b"d")]
     batch = build_batch(
         records,
@@ -46,7 +46,7 @@ def test_transactional() -> None:
     assert batch == JAVA["transactional"]
 
 
-def test_append_time() -> None:
+def test_log_append_time_is_built() -> None:
     builder = BatchBuilder(base_offset=5, leader_epoch=2, append_time_ms=123456)
     builder.append(1, None, b"b")
     builder.append(9, None, b"d")
@@ -54,11 +54,11 @@ def test_append_time() -> None:
     assert [record.timestamp_ms for record in read_records(builder.build())] == [123456, 123456]
 
 
-def test_no_timestamp() -> None:
+def test_records_without_timestamps_are_built() -> None:
     assert build_batch([Record(0, -1, None, b"b")]) == JAVA["no_timestamp"]
 
 
-def test_gaps() -> None:
+def test_offset_gaps_are_built() -> None:
     builder = BatchBuilder(base_offset=10, leader_epoch=4)
     assert builder.append(50, b"x", None, offset=12) == 12
     assert builder.append(40, b"y", b"z", offset=400) == 400
@@ -66,7 +66,7 @@ def test_gaps() -> None:
     assert read_header(builder.build()).last_offset == 400
 
 
-def test_delete_horizon() -> None:
+def test_the_delete_horizon_is_the_base_timestamp() -> None:
     builder = BatchBuilder(base_offset=3, leader_epoch=4, delete_horizon_ms=100000)
     builder.append(50, b"x", None)
     assert builder.build() == JAVA["delete_horizon"]
@@ -75,7 +75,7 @@ def test_delete_horizon() -> None:
     assert read_header(JAVA["gaps"]).delete_horizon_ms is None
 
 
-def test_empty() -> None:
+def test_empty_batches_are_built() -> None:
     batch = build_empty_batch(
         100,
         120,
@@ -91,7 +91,7 @@ def test_empty() -> None:
 
 
 @pytest.mark.parametrize("name", ["commit", "abort"])
-def test_end_of_transaction(name: str) -> None:
+def test_transaction_markers_are_built(name: str) -> None:
     batch = control.build_end_marker(
         commit=name == "commit",
         producer_id=77,
@@ -105,8 +105,8 @@ def test_end_of_transaction(name: str) -> None:
 
 
 @pytest.mark.parametrize("codec", range(len(CODEC_NAMES)), ids=CODEC_NAMES)
-def test_compressed(codec: int) -> None:
-    """Packers may differ in how well they pack; what comes out must not."""
+def test_compressed_batches_agree(codec: int) -> None:
+    """Compressed sizes may differ from Kafka's; the records may not."""
     theirs = JAVA[f"packed_{CODEC_NAMES[codec]}"]
     ours = many(codec).build()
     assert list(read_records(theirs)) == list(read_records(ours))
@@ -127,7 +127,7 @@ def test_a_higher_level_compresses_more() -> None:
     assert sizes[0] > sizes[1]
 
 
-def test_refusals() -> None:
+def test_invalid_batches_are_not_built() -> None:
     with pytest.raises(ValueError, match="needs a producer id"):
         BatchBuilder(is_transactional=True)
     builder = BatchBuilder(base_offset=5)

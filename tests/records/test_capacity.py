@@ -15,8 +15,8 @@ from kraftlog.records.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, Z
 from kraftlog.records.reader import MIN_RECORD_SIZE
 
 SMALLEST = encode_record(0, 0, None, None)
-#: the hardest that each codec can be packed, so that the bound is tried where it is nearest
-PACKERS = {
+#: The highest compression of each codec, which comes nearest to its bound.
+BEST_COMPRESSION = {
     GZIP: lambda data: gzip.compress(data, 9),
     SNAPPY: lambda data: bytes(cramjam.snappy.compress_raw(data)),
     LZ4: lambda data: bytes(cramjam.lz4.compress(data, level=12)),
@@ -24,21 +24,21 @@ PACKERS = {
 }
 
 
-def test_the_smallest_record() -> None:
+def test_the_smallest_record_has_the_minimum_size() -> None:
     assert len(SMALLEST) == MIN_RECORD_SIZE
 
 
-@pytest.mark.parametrize("codec", PACKERS, ids=lambda codec: CODEC_NAMES[codec])
+@pytest.mark.parametrize("codec", BEST_COMPRESSION, ids=lambda codec: CODEC_NAMES[codec])
 @pytest.mark.parametrize("size", [1 << 12, 1 << 24])
-def test_no_codec_exceeds_its_bound(codec: int, size: int) -> None:
-    packed = PACKERS[codec](bytes(size))
-    assert size <= len(packed) * EXPANSION[codec]
+def test_no_codec_exceeds_its_expansion_bound(codec: int, size: int) -> None:
+    compressed = BEST_COMPRESSION[codec](bytes(size))
+    assert size <= len(compressed) * EXPANSION[codec]
     if size > 1 << 20:
-        assert size > len(packed) * EXPANSION[codec] // 2, "the bound is near"
+        assert size > len(compressed) * EXPANSION[codec] // 2, "the bound is near"
 
 
 @given(st.integers(1, 500), st.integers(NONE, ZSTD), st.sampled_from([None, b"", b"v", b"v" * 99]))
-def test_real_compressed_batches_are_accepted(count: int, codec: int, value: bytes | None) -> None:
+def test_valid_compressed_batches_are_accepted(count: int, codec: int, value: bytes | None) -> None:
     payload = b"".join(encode_record(number, 0, None, value) for number in range(count))
     assert excess_of(codec, compress(codec, payload), count) == ""
 

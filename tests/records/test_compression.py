@@ -1,7 +1,7 @@
-"""The codecs: round trips, foreign framings, hostile input and bombs.
+"""The codecs: round trips, other libraries' framings, hostile input and bombs.
 
-What Kafka's own compressors write is read in test_builder.py; that a Kafka broker reads ours is
-recorded in produce_cases.py.
+test_builder.py reads the output of Kafka's own compressors; produce_cases.py shows that a Kafka
+broker reads ours.
 """
 
 from __future__ import annotations
@@ -37,75 +37,75 @@ from kraftlog.records.compression import (
 SAMPLE = b"".join(b"record %d of a log; " % number for number in range(10_000))
 SIZES = (0, 1, 32 * 1024, 32 * 1024 + 1, len(SAMPLE))
 all_codecs = pytest.mark.parametrize("codec", range(len(CODEC_NAMES)), ids=CODEC_NAMES)
-packing_codecs = pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=CODEC_NAMES[1:])
+real_codecs = pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=CODEC_NAMES[1:])
 
 
 @all_codecs
 @pytest.mark.parametrize("size", SIZES)
-def test_round_trip(codec: int, size: int) -> None:
-    packed = compress(codec, SAMPLE[:size])
-    assert decompress(codec, memoryview(packed), max(size, 1)) == SAMPLE[:size]
+def test_compressed_data_round_trips(codec: int, size: int) -> None:
+    compressed = compress(codec, SAMPLE[:size])
+    assert decompress(codec, memoryview(compressed), max(size, 1)) == SAMPLE[:size]
 
 
-@packing_codecs
+@real_codecs
 @given(data=st.binary(max_size=2000), repeats=st.integers(1, 100))
-def test_any_bytes_survive(codec: int, data: bytes, repeats: int) -> None:
-    packed = compress(codec, data * repeats)
-    assert decompress(codec, packed, len(data) * repeats) == data * repeats
+def test_repeated_bytes_round_trip(codec: int, data: bytes, repeats: int) -> None:
+    compressed = compress(codec, data * repeats)
+    assert decompress(codec, compressed, len(data) * repeats) == data * repeats
 
 
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
-def test_levels(codec: int) -> None:
+def test_levels_differ_in_size_and_not_in_content(codec: int) -> None:
     rng = random.Random(0)
     data = b"".join(b"%d " % rng.getrandbits(10) for _ in range(20_000))
     made = {compress(codec, data, level) for level in (None, 1, 9)}
     assert len(made) > 1
-    assert {decompress(codec, packed, len(data)) for packed in made} == {data}
+    assert {decompress(codec, compressed, len(data)) for compressed in made} == {data}
 
 
 @all_codecs
-def test_more_than_allowed_is_refused(codec: int) -> None:
-    packed = compress(codec, SAMPLE)
+def test_more_than_the_maximum_size_is_refused(codec: int) -> None:
+    compressed = compress(codec, SAMPLE)
     with pytest.raises(CorruptBatchError, match=f"{CODEC_NAMES[codec]} data of more than 19999"):
-        decompress(codec, packed, 19_999)
+        decompress(codec, compressed, 19_999)
     with pytest.raises(CorruptBatchError, match="data of more than"):
-        decompress(codec, packed, len(SAMPLE) - 1)
+        decompress(codec, compressed, len(SAMPLE) - 1)
 
 
-@packing_codecs
-def test_a_bomb_takes_no_memory(codec: int) -> None:
-    """Four hundred times the limit, packed; what is allocated stays near the limit."""
+@real_codecs
+def test_a_bomb_allocates_no_more_than_the_limit(codec: int) -> None:
+    """The data decompresses to four hundred times the limit."""
     limit = 1 << 18
-    packed = compress(codec, bytes(400 * limit))
+    compressed = compress(codec, bytes(400 * limit))
     tracemalloc.start()
     try:
         with pytest.raises(CorruptBatchError, match="data of more than"):
-            decompress(codec, packed, limit)
+            decompress(codec, compressed, limit)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 5 * limit
 
 
-@packing_codecs
+@real_codecs
 @pytest.mark.parametrize("left", [0, 1, 3, 4, 7, 12, 20, 30, -1])
 def test_truncated_data_is_refused(codec: int, left: int) -> None:
     with pytest.raises(CorruptBatchError):
         decompress(codec, compress(codec, SAMPLE[:100])[:left], 1 << 20)
 
 
-@packing_codecs
+@real_codecs
 @given(place=st.integers(0, 2**32), bit=st.integers(0, 7))
-def test_a_flipped_bit_is_survived(codec: int, place: int, bit: int) -> None:
-    packed = bytearray(compress(codec, SAMPLE[:5000]))
-    packed[place % len(packed)] ^= 1 << bit
+def test_a_flipped_bit_raises_only_corrupt_batch_errors(codec: int, place: int, bit: int) -> None:
+    compressed = bytearray(compress(codec, SAMPLE[:5000]))
+    compressed[place % len(compressed)] ^= 1 << bit
     with suppress(CorruptBatchError):
-        decompress(codec, packed, 6000)
+        decompress(codec, compressed, 6000)
 
 
-@packing_codecs
+@real_codecs
 @given(data=st.binary(max_size=100))
-def test_any_bytes_are_survived(codec: int, data: bytes) -> None:
+def test_arbitrary_bytes_raise_only_corrupt_batch_errors(codec: int, data: bytes) -> None:
     heads = (
         b"",
         gzip.compress(b"")[:10],
@@ -117,13 +117,13 @@ def test_any_bytes_are_survived(codec: int, data: bytes) -> None:
             decompress(codec, head + data, 1 << 16)
 
 
-def test_gzip_of_several_members() -> None:
+def test_all_members_of_gzip_are_decompressed() -> None:
     assert decompress(GZIP, gzip.compress(b"ab") + gzip.compress(b"cd"), 4) == b"abcd"
     with pytest.raises(CorruptBatchError, match="more than 3"):
         decompress(GZIP, gzip.compress(b"ab") + gzip.compress(b"cd"), 3)
 
 
-def test_snappy_framings() -> None:
+def test_snappy_is_read_with_and_without_a_frame() -> None:
     raw = bytes(cramjam.snappy.compress_raw(SAMPLE))
     assert decompress(SNAPPY, raw, len(SAMPLE)) == SAMPLE
     framed = compress(SNAPPY, SAMPLE)
@@ -138,13 +138,13 @@ def test_snappy_framings() -> None:
     assert b"".join(blocks) == SAMPLE
 
 
-def test_snappy_that_claims_too_much() -> None:
+def test_a_snappy_size_beyond_the_format_is_refused() -> None:
     claim = b"\xff\xff\x7f" + b"\0a"  # two million bytes, out of one
     with pytest.raises(CorruptBatchError, match="can't come out of 5"):
         decompress(SNAPPY, claim, 1 << 30)
 
 
-def test_lz4_frames_are_kafkas() -> None:
+def test_lz4_frames_are_those_of_kafka() -> None:
     """Version 1, independent blocks of 64 KiB, no checksum of the content, no size."""
     assert compress(LZ4, SAMPLE)[:7] == bytes.fromhex("04224d18604082")
     noise = random.Random(0).randbytes(100_000)
@@ -156,8 +156,8 @@ def test_lz4_frames_are_kafkas() -> None:
 @pytest.mark.parametrize("linked", [False, True])
 @pytest.mark.parametrize("checksums", [False, True])
 @pytest.mark.parametrize("stored_size", [False, True])
-def test_lz4_of_another_library(linked: bool, checksums: bool, stored_size: bool) -> None:
-    packed = lz4.frame.compress(
+def test_lz4_agrees_with_another_library(linked: bool, checksums: bool, stored_size: bool) -> None:
+    compressed = lz4.frame.compress(
         SAMPLE,
         block_size=lz4.frame.BLOCKSIZE_MAX256KB,
         block_linked=linked,
@@ -165,29 +165,29 @@ def test_lz4_of_another_library(linked: bool, checksums: bool, stored_size: bool
         block_checksum=checksums,
         store_size=stored_size,
     )
-    assert decompress(LZ4, packed, len(SAMPLE)) == SAMPLE
+    assert decompress(LZ4, compressed, len(SAMPLE)) == SAMPLE
     assert lz4.frame.decompress(compress(LZ4, SAMPLE)) == SAMPLE
     assert lz4.frame.decompress(compress(LZ4, b"")) == b""
 
 
-def test_zstd_of_another_library() -> None:
+def test_zstd_agrees_with_another_library() -> None:
     for sized in (False, True):
-        packer = zstandard.ZstdCompressor(write_content_size=sized, write_checksum=not sized)
-        assert decompress(ZSTD, packer.compress(SAMPLE), len(SAMPLE)) == SAMPLE
+        compressor = zstandard.ZstdCompressor(write_content_size=sized, write_checksum=not sized)
+        assert decompress(ZSTD, compressor.compress(SAMPLE), len(SAMPLE)) == SAMPLE
     assert zstandard.ZstdDecompressor().decompress(compress(ZSTD, SAMPLE)) == SAMPLE
 
 
 def lz4_frame(flags: int, *blocks: bytes, size: bytes = b"", end: bytes = b"") -> bytes:
-    """A frame whose header checksum nobody looks at."""
+    """A frame whose header checksum is not checked."""
     head = b"\x04\x22\x4d\x18" + bytes([flags, 0x40]) + size + b"\0"
     return head + b"".join(blocks) + bytes(4) + end
 
 
-def test_lz4_bound() -> None:
-    packed = (10).to_bytes(4, "little") + bytes(10)
+def test_lz4_block_headers_give_the_bound() -> None:
+    compressed = (10).to_bytes(4, "little") + bytes(10)
     stored = (20 | 1 << 31).to_bytes(4, "little") + bytes(20)
-    assert lz4_bound(lz4_frame(0x60, packed)) == 2550
-    assert lz4_bound(lz4_frame(0x60, packed, stored)) == 2570
+    assert lz4_bound(lz4_frame(0x60, compressed)) == 2550
+    assert lz4_bound(lz4_frame(0x60, compressed, stored)) == 2570
     assert lz4_bound(lz4_frame(0x64, stored, end=bytes(4))) == 20
     assert lz4_bound(lz4_frame(0x68, stored, size=bytes(8))) == 20
     assert lz4_bound(lz4_frame(0x70, stored + bytes(4), stored + bytes(4))) == 40
@@ -199,7 +199,7 @@ def test_lz4_bound() -> None:
 
 
 @given(data=st.binary(max_size=3000), repeats=st.integers(1, 200))
-def test_bounds_hold(data: bytes, repeats: int) -> None:
+def test_bounds_are_never_below_the_size(data: bytes, repeats: int) -> None:
     data *= repeats
     assert len(data) <= lz4_bound(bytes(cramjam.lz4.compress(data)))
     assert len(data) <= lz4_bound(compress(LZ4, data))
@@ -210,22 +210,22 @@ def zstd_block(kind: int, size: int, body: bytes, *, last: bool) -> bytes:
     return (size << 3 | kind << 1 | last).to_bytes(3, "little") + body
 
 
-def test_zstd_without_a_content_size() -> None:
-    packer = cramjam.zstd.Compressor()
-    packer.compress(SAMPLE)
-    packed = bytes(packer.finish())
-    assert packed[4] >> 6 == packed[4] >> 5 & 1 == 0
-    assert decompress(ZSTD, packed, len(SAMPLE)) == SAMPLE
+def test_zstd_without_a_content_size_is_read() -> None:
+    compressor = cramjam.zstd.Compressor()
+    compressor.compress(SAMPLE)
+    compressed = bytes(compressor.finish())
+    assert compressed[4] >> 6 == compressed[4] >> 5 & 1 == 0
+    assert decompress(ZSTD, compressed, len(SAMPLE)) == SAMPLE
 
 
-def test_zstd_skips_and_concatenates() -> None:
+def test_zstd_frames_are_concatenated_and_skippable_ones_ignored() -> None:
     skippable = b"\x53\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc"
-    packed = skippable + compress(ZSTD, b"one") + skippable + compress(ZSTD, b"two")
-    assert decompress(ZSTD, packed, 6) == b"onetwo"
+    compressed = skippable + compress(ZSTD, b"one") + skippable + compress(ZSTD, b"two")
+    assert decompress(ZSTD, compressed, 6) == b"onetwo"
 
 
-def test_a_zstd_bomb_of_runs() -> None:
-    """Four bytes stand for 128 KiB; a megabyte of them would be 32 GiB."""
+def test_a_zstd_bomb_of_run_length_blocks_is_refused() -> None:
+    """A block of four bytes decompresses to 128 KiB, so a megabyte of them to 32 GiB."""
     run = zstd_block(1, 128 * 1024, b"x", last=False)
     head, end = b"\x28\xb5\x2f\xfd\x00\x58", zstd_block(0, 0, b"", last=True)
     bomb = head + run * 4_000 + end
@@ -236,8 +236,8 @@ def test_a_zstd_bomb_of_runs() -> None:
         decompress(ZSTD, head + run * 250_000 + end, 1_000_000)
 
 
-def test_a_zstd_content_size_is_not_believed() -> None:
-    """The frame says 2^62 bytes and holds three."""
+def test_a_wrong_zstd_content_size_is_ignored() -> None:
+    """The frame declares 2^62 bytes and contains three."""
     frame = b"\x28\xb5\x2f\xfd" + bytes([0xC0]) + b"\x58" + (1 << 62).to_bytes(8, "little")
     frame += zstd_block(0, 3, b"abc", last=True)
     assert zstd_bound(frame) == 3
@@ -246,7 +246,7 @@ def test_a_zstd_content_size_is_not_believed() -> None:
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7, -1])
-def test_unknown_codecs(codec: int) -> None:
+def test_unknown_codecs_are_refused(codec: int) -> None:
     with pytest.raises(CorruptBatchError, match=f"unknown compression codec {codec}") as caught:
         compress(codec, b"")
     assert caught.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
@@ -257,12 +257,12 @@ def test_unknown_codecs(codec: int) -> None:
 
 @pytest.mark.parametrize("codec", [SNAPPY, LZ4, ZSTD])
 def test_a_missing_package_is_named(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    packed = compress(codec, b"data")
+    compressed = compress(codec, b"data")
     monkeypatch.setitem(sys.modules, "cramjam", None)
     with pytest.raises(CorruptBatchError, match="needs the package cramjam") as caught:
         compress(codec, b"data")
     with pytest.raises(CorruptBatchError, match="needs the package cramjam") as caught:
-        decompress(codec, packed, 9)
+        decompress(codec, compressed, 9)
     assert caught.value.what.startswith(CODEC_NAMES[codec])
     assert caught.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     assert decompress(GZIP, compress(GZIP, b"data"), 4) == b"data"
@@ -271,13 +271,13 @@ def test_a_missing_package_is_named(codec: int, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD], ids=["gzip", "lz4", "zstd"])
 def test_the_start_of_oversized_data_is_decompressed(codec: int) -> None:
-    packed = compress(codec, SAMPLE)
-    assert decompress_front(codec, packed, len(SAMPLE)) == (SAMPLE, True)
-    assert decompress_front(codec, packed, 50_000) == (SAMPLE[:50_000], False)
+    compressed = compress(codec, SAMPLE)
+    assert decompress_front(codec, compressed, len(SAMPLE)) == (SAMPLE, True)
+    assert decompress_front(codec, compressed, 50_000) == (SAMPLE[:50_000], False)
 
 
 @pytest.mark.parametrize(
-    ("codec", "packed"),
+    ("codec", "compressed"),
     [
         (GZIP, gzip.compress(b"") * 1000),
         (SNAPPY, b"\x82SNAPPY\0\0\0\0\1\0\0\0\1" + b"\0\0\0\1\0" * 10_000),
@@ -287,7 +287,7 @@ def test_the_start_of_oversized_data_is_decompressed(codec: int) -> None:
     ],
     ids=["gzip", "snappy", "lz4", "zstd", "zstd, skippable"],
 )
-def test_thousands_of_empty_parts_are_refused(codec: int, packed: bytes) -> None:
-    """Each costs microseconds to look at, and a megabyte has room for 45,000 and more."""
+def test_thousands_of_empty_blocks_are_refused(codec: int, compressed: bytes) -> None:
+    """Each takes microseconds to skip, and a megabyte can contain more than 45,000."""
     with pytest.raises(CorruptBatchError, match="more than"):
-        decompress(codec, packed, 1 << 20)
+        decompress(codec, compressed, 1 << 20)

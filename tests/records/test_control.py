@@ -1,4 +1,4 @@
-"""Control records: keys, names, and the end of a transaction."""
+"""Control records: keys, names and transaction markers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kraftlog.records.header import read_header
 from kraftlog.records.reader import read_records
 
 
-def test_a_coordinators_batch_needs_no_sequence() -> None:
+def test_a_quorums_batch_needs_no_sequence() -> None:
     batch = control.build_control_batch(
         [(control.KRAFT_VERSION, b"v"), (control.KRAFT_VOTERS, b"w")],
         base_offset=7,
@@ -26,7 +26,7 @@ def test_a_coordinators_batch_needs_no_sequence() -> None:
     assert found == [(7, control.KRAFT_VERSION, b"v"), (8, control.KRAFT_VOTERS, b"w")]
 
 
-def test_names() -> None:
+def test_unknown_control_types_have_a_name() -> None:
     assert control.control_name(control.COMMIT) == "COMMIT"
     assert control.control_name(control.KRAFT_VOTERS) == "KRAFT_VOTERS"
     assert control.control_name(7) == control.control_name(-1) == "UNKNOWN"
@@ -38,16 +38,16 @@ def test_fields_of_later_versions_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0", b"\xff\xff\0\0"])
-def test_bad_keys(key: bytes | None) -> None:
+def test_invalid_control_keys_are_refused(key: bytes | None) -> None:
     with pytest.raises(CorruptBatchError, match="control record"):
         control.decode_control_key(key)
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\0\0\0\0\0", b"\xff\xff\0\0\0\0"])
-def test_bad_end_markers(value: bytes | None) -> None:
+def test_invalid_markers_are_refused(value: bytes | None) -> None:
     with pytest.raises(CorruptBatchError, match="end-of-transaction"):
         control.decode_end_marker(value)
 
 
-def test_end_marker() -> None:
+def test_a_marker_has_the_coordinators_epoch() -> None:
     assert control.decode_end_marker(control.encode_end_marker(2**31 - 1)) == 2**31 - 1

@@ -1,7 +1,7 @@
-"""All decoders agree: ours with each other and with those of two other clients.
+"""All decoders agree: ours with each other, and with those of two other clients.
 
-The plain reader is the rule; the column decoder must accept what it accepts, give the same
-records, and refuse what it refuses, on any bytes.
+For any bytes, the column decoder must accept or refuse the same as the plain reader, and return the
+same records.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def batches(draw: Any) -> tuple[bytes, list[Record]]:
 
 
 def records_of(columns: RecordColumns) -> Iterator[Record]:
-    """What the columns say, record by record."""
+    """The records in the columns."""
 
     def cut(start: int, length: int) -> bytes | None:
         return None if length < 0 else columns.payload[start : start + length]
@@ -90,8 +90,8 @@ def records_of(columns: RecordColumns) -> Iterator[Record]:
         )
 
 
-def of_others(buffer: bytes, reader: Any) -> list[Record]:
-    """The records as another client's reader sees them; both have the same interface."""
+def records_by(buffer: bytes, reader: Any) -> list[Record]:
+    """The records that another client's reader returns; both have the same interface."""
     found = []
     memory = reader(buffer)
     while (batch := memory.next_batch()) is not None:
@@ -118,7 +118,7 @@ def arrow_rows(columns: RecordColumns) -> list[dict[str, Any]]:
 
 
 def in_one_log(made: list[tuple[bytes, list[Record]]]) -> tuple[bytes, list[Record]]:
-    """The batches one behind the other, with offsets that grow."""
+    """The batches in one log, with ascending offsets."""
     log = bytearray()
     expected = []
     next_offset = 0
@@ -138,8 +138,8 @@ def test_all_decoders_agree(made: list[tuple[bytes, list[Record]]]) -> None:
     log, expected = in_one_log(made)
     plain = [record for place, _ in walk(log) for record in read_records(log, place)]
     assert plain == expected
-    assert of_others(log, AiokafkaRecords) == expected
-    assert of_others(log, KafkaPythonRecords) == expected
+    assert records_by(log, AiokafkaRecords) == expected
+    assert records_by(log, KafkaPythonRecords) == expected
     columns = decode_batches(log)
     assert list(records_of(columns)) == expected
     assert arrow_rows(columns) == [
@@ -185,7 +185,7 @@ def test_all_builders_agree(rows: list[Any], codec: int, producer: tuple[int, in
     for other in others:
         theirs = bytes(other.build())
         if read_header(theirs).codec == 0 == codec:
-            # Whoever sends a batch may leave any leader epoch in it; the broker writes its own.
+            # Clients may set any leader epoch; the broker overwrites it.
             assert theirs[:12] + batch[12:16] + theirs[16:] == batch
         assert list(read_records(theirs)) == list(read_records(batch))
 
@@ -198,8 +198,8 @@ def outcome(decode: Any) -> list[Any] | None:
         return None
 
 
-def both_ways(header: BatchHeader, payload: bytes) -> list[Record] | None:
-    """What all that read a payload say of it, once they say the same."""
+def decoded_by_all(header: BatchHeader, payload: bytes) -> list[Record] | None:
+    """Assert that all decoders return the same for a payload, and return it."""
     plain = outcome(lambda: decode_records(header, payload))
     examined = outcome(lambda: examine_records(header, payload))
     assert examined == (
@@ -234,17 +234,17 @@ def test_decoders_agree_on_corrupt_batches(
     )
     for place, octet in changes:
         payload[place % len(payload)] = octet
-    both_ways(header, bytes(payload))
+    decoded_by_all(header, bytes(payload))
 
 
 @settings(max_examples=150, deadline=None)
 @given(payload=st.binary(max_size=120), count=st.integers(0, 12))
 def test_decoders_agree_on_arbitrary_bytes(payload: bytes, count: int) -> None:
-    both_ways(header_of(count, 100), payload)
+    decoded_by_all(header_of(count, 100), payload)
 
 
 def record_of(*fields: int | bytes) -> bytes:
-    """A record from the numbers (as varints) and bytes in it, its length in front."""
+    """A record of these numbers (as varints) and bytes, prefixed with its length."""
     body = b"\0" + b"".join([f if isinstance(f, bytes) else encode_varint(f) for f in fields])
     return encode_varint(len(body)) + body
 
@@ -258,7 +258,7 @@ GOOD = record_of(0, 0, 1, b"k", 1, b"v", 1, 1, b"h", 1, b"w")
         ("nothing", b"", header_of(1)),
         ("a record too few", GOOD, header_of(2)),
         ("a record too many", GOOD + record_of(0, 1, -1, -1, 0), header_of(1)),
-        ("a byte behind", GOOD + b"\0", header_of(1)),
+        ("a byte after the records", GOOD + b"\0", header_of(1)),
         ("a count beyond the bytes", GOOD, header_of(2**31 - 1)),
         ("size 0", encode_varint(0) + bytes(8), header_of(1)),
         ("size -1", encode_varint(-1) + bytes(8), header_of(1)),
@@ -285,37 +285,37 @@ GOOD = record_of(0, 0, 1, b"k", 1, b"v", 1, 1, b"h", 1, b"w")
         ("a header's number too long", record_of(0, 0, -1, -1, 1, b"\x80" * 6), header_of(1)),
     ],
 )
-def test_refused_by_all(name: str, payload: bytes, header: BatchHeader) -> None:
-    assert both_ways(header, payload) is None, name
-    # And among many others, as numpy then takes another way through the headers.
+def test_invalid_records_are_refused_by_all(name: str, payload: bytes, header: BatchHeader) -> None:
+    assert decoded_by_all(header, payload) is None, name
+    # Again among many records, for which numpy decodes headers in another way.
     others = b"".join([record_of(0, 0, -1, -1, 1, 0, -1) for _ in range(40)])
     among_others = header.replace(record_count=header.record_count + 40)
-    assert both_ways(among_others, others + payload) is None, name
+    assert decoded_by_all(among_others, others + payload) is None, name
 
 
-def test_good_ones_are_accepted() -> None:
-    """The rules refuse the cases above for what is wrong in them, not for their form."""
+def test_unusual_valid_records_are_accepted() -> None:
+    """The cases above are refused for their errors, not for their form."""
     expected = Record(0, 1000, b"k", b"v", (("h", b"w"),))
-    assert both_ways(header_of(1), GOOD) == [expected]
+    assert decoded_by_all(header_of(1), GOOD) == [expected]
     null = record_of(0, 0, -7, -(2**31), 1, 0, -3)
-    assert both_ways(header_of(1), null) == [Record(0, 1000, None, None, (("", None),))]
+    assert decoded_by_all(header_of(1), null) == [Record(0, 1000, None, None, (("", None),))]
     columns = decode_payloads([header_of(1)], [null])
     lengths = (columns.key_lengths, columns.value_lengths, columns.header_value_lengths)
     assert [length.tolist() for length in lengths] == [[-1]] * 3
-    assert both_ways(header_of(0, 0), b"") == []
-    wrapped = both_ways(header_of(1), record_of(2**63 - 1, 0, -1, -1, 0))
+    assert decoded_by_all(header_of(0, 0), b"") == []
+    wrapped = decoded_by_all(header_of(1), record_of(2**63 - 1, 0, -1, -1, 0))
     assert wrapped == [Record(0, 2**63 - 1 + 1000 - 2**64, None, None)]
 
 
-def test_one_record_with_very_many_headers() -> None:
+def test_a_record_with_thousands_of_headers_is_read() -> None:
     pairs = tuple((f"h{number}", b"x") for number in range(5000))
     payload = encode_record(0, 0, None, None, pairs) + encode_record(1, 0, b"k", None, pairs[:3])
-    found = both_ways(header_of(2), payload)
+    found = decoded_by_all(header_of(2), payload)
     assert found is not None
     assert [len(record.headers) for record in found] == [5000, 3]
 
 
-def test_names_that_are_no_utf8() -> None:
+def test_invalid_utf8_in_names_can_be_written_back() -> None:
     payload = record_of(0, 0, -1, -1, 1, 2, b"\xff\xfe", -1)
     (record,) = decode_records(header_of(1), payload)
     assert encode_record(0, 0, None, None, record.headers) == payload
@@ -324,8 +324,7 @@ def test_names_that_are_no_utf8() -> None:
     ]
 
 
-def test_columns_of_a_log() -> None:
-    """Control batches are not for applications, empty ones are passed over, a cut one is left."""
+def test_columns_omit_control_empty_and_partial_batches() -> None:
     data = BatchBuilder(base_offset=5)
     data.append(1, b"k", b"v")
     log = build_empty_batch(0, 4) + data.build()
@@ -351,19 +350,19 @@ def test_columns_of_a_log() -> None:
     ]
 
 
-def test_more_than_arrow_can_count_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_payload_beyond_arrows_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = decode_payloads([header_of(1)], [GOOD])
     monkeypatch.setattr(arrow, "MAX_PAYLOAD", len(GOOD) - 1)
     with pytest.raises(ValueError, match="fewer batches at a time"):
         to_arrow(columns)
 
 
-def test_columns_of_nothing() -> None:
+def test_an_empty_buffer_has_no_columns() -> None:
     assert len(decode_batches(b"")) == 0
     assert to_arrow(decode_batches(b"")).num_rows == 0
 
 
-def test_a_wrong_checksum_is_seen_unless_told_not_to_look() -> None:
+def test_a_wrong_crc_is_refused_unless_it_is_not_checked() -> None:
     builder = BatchBuilder()
     builder.append(1, b"k", b"value")
     batch = builder.build()[:-2] + b"X\0"
@@ -389,10 +388,10 @@ def test_max_size_bounds_all_batches_together() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(batch=batches(), place=st.integers(0), octet=st.integers(0, 255))
-def test_hostile_batches_end_in_one_kind_of_error(
+def test_corrupt_headers_raise_only_corrupt_batch_errors(
     batch: tuple[bytes, list[Record]], place: int, octet: int
 ) -> None:
-    """Through the header too, with a checksum that is right again."""
+    """Header fields are corrupted, too; the CRC is recomputed."""
     changed = bytearray(batch[0])
     changed[place % len(changed)] = octet
     header = read_header(changed)

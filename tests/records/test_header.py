@@ -1,4 +1,4 @@
-"""The header's fields, the checksum, and numbers in records."""
+"""The header's fields, the CRC, and varints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def a_batch(**fields: Any) -> bytes:
     return builder.build()
 
 
-def test_stamping_needs_no_new_checksum() -> None:
+def test_stamping_does_not_change_the_crc() -> None:
     buffer = bytearray(5) + a_batch()
     stamp(buffer, 5, 2**40, 12)
     header = read_checked_header(buffer, 5)
@@ -45,12 +45,12 @@ def test_stamping_needs_no_new_checksum() -> None:
     ("base", "last"),
     [(0, 2), (2**31 - 3, 2**31 - 1), (2**31 - 2, 0), (2**31 - 1, 1), (NO_SEQUENCE, NO_SEQUENCE)],
 )
-def test_sequences_wrap(base: int, last: int) -> None:
+def test_sequences_wrap_to_0(base: int, last: int) -> None:
     header = read_header(a_batch(producer_id=1, producer_epoch=0, base_sequence=base))
     assert header.last_sequence == last
 
 
-def test_flags() -> None:
+def test_attributes_are_decoded() -> None:
     bits = {0x08: "has_log_append_time", 0x10: "is_transactional", 0x20: "is_control"}
     for attributes in range(0x40):
         header = BatchHeader(0, 49, 0, 2, 0, attributes, 0, 0, 0, -1, -1, -1, 1)
@@ -67,14 +67,14 @@ def test_an_incomplete_batch_is_refused(size: int) -> None:
         read_checked_header(a_batch()[:16] + b"\3" + a_batch()[17:])
 
 
-def test_checksums_of_any_buffer() -> None:
-    """The check value that the polynomial is published with."""
+def test_crc32c_of_any_buffer_has_the_published_value() -> None:
+    """The check value is published with the polynomial."""
     for kind in (bytes, bytearray, memoryview):
         assert crc.crc32c(kind(b"123456789")) == 0xE3069283
     assert crc.crc32c(memoryview(b"x123456789y")[1:-1]) == 0xE3069283
 
 
-def test_without_the_extension_its_package_is_used(
+def test_without_the_extension_module_the_package_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(importlib.machinery, "EXTENSION_SUFFIXES", [".elsewhere"])
@@ -82,7 +82,7 @@ def test_without_the_extension_its_package_is_used(
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_varints(number: int) -> None:
+def test_varints_round_trip(number: int) -> None:
     encoded = encode_varint(number)
     assert decode_varint(b"\xff" + encoded + b"\xff", 1, max_bits=64) == (number, 1 + len(encoded))
     fits = -(2**31) <= number < 2**31
@@ -97,5 +97,5 @@ def test_varints(number: int) -> None:
     ("number", "encoded"),
     [(0, "00"), (-1, "01"), (63, "7e"), (-64, "7f"), (64, "8001"), (2**31 - 1, "feffffff0f")],
 )
-def test_varint_bytes(number: int, encoded: str) -> None:
+def test_varints_have_zigzag_bytes(number: int, encoded: str) -> None:
     assert encode_varint(number).hex() == encoded

@@ -24,7 +24,7 @@ def find(batch: bytes, timestamp: int, first: int = 0) -> tuple[int, int] | None
 
 
 def drive(batch: bytes, timestamp: int, first: int = 0) -> tuple[Any, list[int]]:
-    """What is found, and the costs of the steps."""
+    """Run the search; return its result and the costs of its steps."""
     steps, costs = finding_time(batch, timestamp, first), list[int]()
     while True:
         try:
@@ -41,7 +41,7 @@ def built(codec: int, *timestamps: int) -> bytes:
 
 
 @all_codecs
-def test_the_first_record_that_is_not_older_is_found(codec: int) -> None:
+def test_the_first_record_at_or_after_the_timestamp_is_found(codec: int) -> None:
     batch = built(codec, 1000, 3000, 2000, 5000, 4000)
     for timestamp in range(500, 6000, 250):
         for first in range(6):
@@ -53,10 +53,10 @@ def test_the_first_record_that_is_not_older_is_found(codec: int) -> None:
             assert find(batch, timestamp, first) == next(iter(expected), None)
 
 
-def test_the_header_answers_for_a_batch_of_one_time() -> None:
-    """18.7 million equal records in 12 kB of zstd are not unpacked."""
+def test_the_header_suffices_if_all_timestamps_are_equal() -> None:
+    """So 18.7 million equal records in 12 kB of zstd are not decompressed."""
     batch = bytearray(built(NONE, *[1000] * 5))
-    batch[HEADER_SIZE:] = bytes(len(batch) - HEADER_SIZE)  # whoever reads records fails
+    batch[HEADER_SIZE:] = bytes(len(batch) - HEADER_SIZE)  # reading records fails
     with pytest.raises(CorruptBatchError):
         find(with_checksum(batch), 1000, 1)
     assert find(with_checksum(batch), 1000) == (0, 1000)
@@ -77,23 +77,23 @@ def test_only_the_front_of_a_large_batch_is_searched(
 ) -> None:
     batch = built(codec, *range(1000, 11_000))
     assert find(batch, 9000) == (8000, 9000)
-    monkeypatch.setattr(times, "UNPACKED_BYTES", 20_000)
+    monkeypatch.setattr(times, "MAX_DECOMPRESSED", 20_000)
     found, costs = drive(batch, 9000)
-    assert 1000 < found[0] < 3000, "a reader that begins there misses nothing"
+    assert 1000 < found[0] < 3000, "a reader that starts there misses nothing"
     assert found[1] == 10_999
     assert sum(costs) < 6000
     assert find(batch, 1500) == (500, 1500)
 
 
-def test_a_raw_block_of_snappy_that_is_too_large_is_not_searched(
+def test_a_raw_snappy_block_over_the_limit_is_not_searched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(times, "UNPACKED_BYTES", 2_000)
+    monkeypatch.setattr(times, "MAX_DECOMPRESSED", 2_000)
     batch = built(SNAPPY, *range(1000, 11_000))
     assert find(batch, 9000) == (0, 10_999)
 
 
-def test_a_step_is_a_bounded_number_of_records() -> None:
+def test_a_step_has_a_bounded_number_of_records() -> None:
     batch = built(NONE, *range(1000, 11_000))
     found, costs = drive(batch, 10_999)
     assert found == (9999, 10_999)
@@ -101,7 +101,7 @@ def test_a_step_is_a_bounded_number_of_records() -> None:
     assert max(costs) <= times.A_STEP_COSTS
 
 
-def test_records_that_are_cut_off_are_corrupt() -> None:
+def test_truncated_records_are_corrupt() -> None:
     batch = bytearray(built(NONE, 1000, 2000))
     record = encode_varint(100)
     batch[HEADER_SIZE : HEADER_SIZE + len(record)] = record

@@ -17,12 +17,12 @@ from kraftlog.records.validate import (
 from tests.records.produce_cases import NOW_MS, TOPICS, Case, cases, made, put
 
 CASES = cases()
-#: message.timestamp.before.max.ms, where nothing is set
+#: the default of message.timestamp.before.max.ms
 _FAR = ProduceRules().before_max_ms
 
 
-def answer_to(case: Case) -> int:
-    """The code that a client gets when every batch is opened, as Kafka does."""
+def code_for(case: Case) -> int:
+    """The client's error code if the records of every batch are checked, as in Kafka."""
     rules = TOPICS[case.topic]
     try:
         header = check_produced(case.records, rules, NOW_MS)
@@ -33,16 +33,16 @@ def answer_to(case: Case) -> int:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_answer(case: Case) -> None:
-    assert answer_to(case) == case.ours
+def test_the_error_code_is_the_documented_one(case: Case) -> None:
+    assert code_for(case) == case.ours
 
 
-def test_whatever_kafka_refuses_is_refused() -> None:
+def test_every_batch_that_kafka_refuses_is_refused() -> None:
     assert [c.name for c in CASES if c.ours == ErrorCode.NONE != c.kafka] == []
 
 
 def test_header_validation_finds_all_but_record_errors() -> None:
-    """The ordinary path opens no batch; these are the cases it lets pass."""
+    """The header check ignores the records; these are the cases that it accepts."""
     passed = []
     refused = []
     for case in CASES:
@@ -57,22 +57,22 @@ def test_header_validation_finds_all_but_record_errors() -> None:
     assert [case.name for case in passed if case.ours != ErrorCode.NONE] == [
         "a record too many",
         "a byte after the record",
-        "a record cut off",
+        "a truncated record",
         "offsets swapped",
         "offsets all 0",
         "offset outside",
         "offsets swapped in gzip",
         "a record too many in gzip",
         "a record too few in gzip",
-        "bytes behind gzip",
-        "bytes behind lz4",
+        "bytes after gzip",
+        "bytes after lz4",
         "not compressed with snappy",
         "no key",
         "no key in gzip",
     ]
 
 
-def test_zstd_in_an_old_request() -> None:
+def test_zstd_in_an_old_request_is_refused() -> None:
     batch = made(codec=4)
     check_produced(batch, ProduceRules(), NOW_MS)
     with pytest.raises(CorruptBatchError, match="zstd") as caught:
@@ -80,7 +80,7 @@ def test_zstd_in_an_old_request() -> None:
     assert caught.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
-def test_which_topics_need_their_batches_opened() -> None:
+def test_compacted_and_time_bounded_topics_check_records() -> None:
     opened = [name for name, rules in TOPICS.items() if rules.concern_records]
     assert opened == ["compacted", "bounded"]
     assert ProduceRules(opens_batches=True).concern_records
@@ -126,7 +126,7 @@ def test_a_wrong_max_timestamp_is_refused() -> None:
     assert caught.value.code == ErrorCode.INVALID_TIMESTAMP
 
 
-def test_a_bomb_is_refused() -> None:
+def test_a_decompression_bomb_is_refused() -> None:
     batch = made(1, key=bytes(1 << 20), codec=1)
     header = check_produced(batch, ProduceRules(), NOW_MS)
     with pytest.raises(CorruptBatchError, match="more than 1000 bytes") as caught:
@@ -134,7 +134,7 @@ def test_a_bomb_is_refused() -> None:
     assert caught.value.code == ErrorCode.INVALID_RECORD
 
 
-def test_append_time_is_stamped_with_a_right_checksum() -> None:
+def test_stamping_the_append_time_updates_the_crc() -> None:
     prefix = bytes(7)
     buffer = bytearray(prefix + made(3) + prefix)
     stamp_append_time(buffer, 7, 1234)

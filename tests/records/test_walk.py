@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def in_file(buffer: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """The file form, with a reader that hands out no more than a header."""
+    """`walk_file`, with a reader that returns no more than a header."""
 
     def pread(size: int, offset: int) -> bytes:
         assert size == 61
@@ -41,7 +41,7 @@ def make_batch(base_offset: int, count: int = 3) -> bytes:
 
 
 @both
-def test_positions_and_headers(step: Walk) -> None:
+def test_every_batch_is_visited(step: Walk) -> None:
     batches = [make_batch(10), build_empty_batch(13, 19), make_batch(25, 1)]
     found = list(step(b"".join(batches)))
     assert [position for position, _ in found] == [0, len(batches[0]), len(batches[0]) + 61]
@@ -54,7 +54,7 @@ def test_positions_and_headers(step: Walk) -> None:
 
 
 @both
-def test_an_empty_buffer_is_no_error(step: Walk) -> None:
+def test_an_empty_buffer_has_no_batches(step: Walk) -> None:
     assert list(step(b"")) == []
 
 
@@ -75,7 +75,7 @@ def test_an_empty_buffer_is_no_error(step: Walk) -> None:
         (8, ">i", 2**31 - 1, "cut off"),
     ],
 )
-def test_a_bad_header_stops_the_walk(
+def test_an_invalid_header_stops_the_walk(
     step: Walk, place: int, kind: str, number: int, what: str
 ) -> None:
     good = make_batch(10)
@@ -100,7 +100,7 @@ def test_a_truncated_batch_stops_the_walk(step: Walk, left: int) -> None:
     assert len(list(walk(good + make_batch(13)[:left], may_end_in_batch=True))) == 1
 
 
-def test_a_part_of_a_buffer() -> None:
+def test_part_of_a_buffer_can_be_walked() -> None:
     first, second, third = make_batch(0), make_batch(3), make_batch(6)
     buffer = memoryview(first + second + third)
     inner = walk(buffer, len(first), len(first) + len(second))
@@ -112,7 +112,7 @@ offsets = st.sampled_from([0, 1, 2**63 - 1, 2**63 - 2**31, -1])
 
 
 @given(offsets, numbers, st.integers(0, 3), numbers, numbers)
-def test_the_rules_are_those_of_check_header(
+def test_walk_and_check_header_have_the_same_rules(
     base_offset: int, length: int, magic: int, last_delta: int, count: int
 ) -> None:
     fields = (base_offset, length, 0, magic, 0, 0, last_delta, 0, 0, 0, 0, 0, count)
@@ -128,7 +128,7 @@ def test_the_rules_are_those_of_check_header(
 
 
 def outcome_of(steps: Iterator[object]) -> str:
-    """Why the first step fails, or nothing."""
+    """The error of the first step, or an empty string."""
     try:
         next(steps)
     except CorruptBatchError as error:
@@ -136,7 +136,7 @@ def outcome_of(steps: Iterator[object]) -> str:
     return ""
 
 
-def test_a_file_shorter_than_it_said() -> None:
+def test_a_file_that_became_shorter_raises() -> None:
     batch = make_batch(0)
     with pytest.raises(CorruptBatchError, match="cut off"):
         list(walk_file(lambda size, offset: batch[offset : offset + size], 0, len(batch) + 100))

@@ -1,1 +1,1 @@
-"""Tests of messages and bytes."""
+"""Tests of the wire protocol."""

@@ -1,4 +1,4 @@
-"""Decodes possibly malformed input, for the tests of hostile input and the fuzzer."""
+"""Decodes untrusted input with all readers, for the tests of hostile input and the fuzzer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERSIONS = [(cls, version) for cls in all_messages() for version in versions_of(
 
 
 def chosen(data: bytes) -> tuple[type[Message], int, bytes]:
-    """The message and version that the first two bytes choose, and the bytes that follow."""
+    """Choose a message and version by the first two bytes; return them and the other bytes."""
     cls, version = VERSIONS[int.from_bytes(data[:2], "big") % len(VERSIONS)]
     return cls, version, data[2:]
 
@@ -32,7 +32,7 @@ def attempt(
 
 
 def attempt_stepwise(cls: type[Message], version: int, raw: bytes) -> Any:
-    """As above, a step at a time, as large requests are read: what follows them is ignored."""
+    """Like `attempt`, in steps, as large requests are read: trailing bytes are ignored."""
     steps = decoding_request(cls, version, raw)
     try:
         while True:
@@ -44,7 +44,7 @@ def attempt_stepwise(cls: type[Message], version: int, raw: bytes) -> Any:
 
 
 def judge(cls: type[Message], version: int, raw: bytes) -> ProtocolError | None:
-    """Read what may be broken: all readers refuse it, or all see the same message."""
+    """Assert that all readers refuse these bytes, or that all return the same message."""
     outcome = attempt(cls, version, raw)
     if not has_batches(cls):
         stepwise = attempt_stepwise(cls, version, raw)
@@ -55,7 +55,7 @@ def judge(cls: type[Message], version: int, raw: bytes) -> ProtocolError | None:
     if isinstance(outcome, ProtocolError):
         assert outcome.field.startswith(f"{cls.__name__} v{version}")
         assert 0 <= outcome.position <= len(raw)
-        assert outcome.what != "0 bytes too many", "only the slow reader understood it"
+        assert outcome.what != "0 bytes too many", "only the slow reader accepts it"
         return outcome
     slow, after = read_slowly(cls, version, raw)
     assert after == len(raw)

@@ -1,4 +1,4 @@
-"""All messages, and random values for each."""
+"""All messages, and random samples of each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz.-_0123456789äß€😀"
 
 @cache
 def all_messages() -> tuple[type[Message], ...]:
-    """Every class of `wire.messages` that is a message of its own, not a part of one."""
+    """Every message class of `wire.messages`, without the structs in them."""
     found: list[type[Message]] = []
     for module in iter_modules(messages.__path__):
         namespace = vars(import_module(f"{messages.__name__}.{module.name}"))
@@ -45,12 +45,12 @@ def versions_of(cls: type[Message]) -> range:
     return range(first, last + 1)
 
 
-#: Tagged fields from here on are our own: no other codec has them.
+#: Tags from here on are our own; other codecs do not know them.
 OUR_TAGS = 10000
 
 
 class Sampler:
-    """Random messages: what a version can say, with edges more often than chance would have."""
+    """Generates random messages of a version, with many boundary values."""
 
     def __init__(
         self,
@@ -64,44 +64,44 @@ class Sampler:
     ) -> None:
         self.random = random
         self.null_share = null_share
-        #: kio reads durations, moments and error codes as objects that do not hold every number.
+        #: Only values that kio's types for durations, timestamps and error codes can represent.
         self.tame = tame
-        #: Short strings, so that something can be done at every byte of a message.
+        #: Short strings, for tests that change every byte of a message.
         self.small = small
         #: With our own tagged fields.
         self.ours = ours
-        #: With tagged fields that no schema knows.
+        #: With unknown tagged fields.
         self.unknown = unknown
 
     def message(self, cls: type[Message], version: int) -> Any:
         return self.struct(cls, VersionedSchema(cls, version))
 
-    def struct(self, cls: type[Message], form: VersionedSchema) -> Any:
+    def struct(self, cls: type[Message], schema: VersionedSchema) -> Any:
         values = {}
         for field in cls._schema:
-            there = field.in_version(form.version) and (self.ours or field.tag < OUR_TAGS)
+            there = field.in_version(schema.version) and (self.ours or field.tag < OUR_TAGS)
             if there and (field.tag < 0 or self.random.random() < 0.6):
-                values[field.name] = self.value(field, form)
+                values[field.name] = self.value(field, schema)
             else:
                 values[field.name] = field.default
         message = cls(**values)
-        if self.unknown and form.flexible:
+        if self.unknown and schema.flexible:
             message.unknown_tags = tuple(
                 [(tag, self.random.randbytes(tag % 9)) for tag in (77, 5000, 20000, 2**32 - 1)]
             )
         return message
 
-    def value(self, field: Field, form: VersionedSchema) -> Any:
-        if field.nullable_in(form.version) and self.random.random() < self.null_share:
+    def value(self, field: Field, schema: VersionedSchema) -> Any:
+        if field.nullable_in(schema.version) and self.random.random() < self.null_share:
             return None
         if field.is_array:
             count = self.random.choice((0, 1, 1, 2) if self.small else (0, 1, 1, 2, 3))
-            return tuple([self.single(field, form) for _ in range(count)])
-        return self.single(field, form)
+            return tuple([self.single(field, schema) for _ in range(count)])
+        return self.single(field, schema)
 
-    def single(self, field: Field, form: VersionedSchema) -> Any:
+    def single(self, field: Field, schema: VersionedSchema) -> Any:
         if field.struct is not None:
-            return self.struct(field.struct, form)
+            return self.struct(field.struct, schema)
         return self.primitive(field.kind, field.name)
 
     def size(self) -> int:
@@ -130,18 +130,18 @@ class Sampler:
 
 
 def plain(value: Any) -> Any:
-    """The same value with views as bytes, arrays as tuples, floats as bits: for comparing."""
+    """Normalize a value for comparison: views to bytes, arrays to tuples, floats to bits."""
     if isinstance(value, Message):
         return (type(value).__name__, *[plain(getattr(value, f)) for f in type(value)._fields])
     if isinstance(value, (list, tuple)):
         return tuple([plain(v) for v in value])
     if isinstance(value, float):
-        return struct.pack(">d", value)  # a NaN equals itself here
+        return struct.pack(">d", value)  # so that NaN equals itself
     return bytes(value) if isinstance(value, memoryview) else value
 
 
 def has_our_tags(cls: type[Message]) -> bool:
-    """Whether the message or a struct in it has tagged fields that Kafka does not have."""
+    """Whether the message, or a struct in it, has tagged fields of our own."""
     return any(
         field.tag >= OUR_TAGS or (field.struct is not None and has_our_tags(field.struct))
         for field in cls._schema

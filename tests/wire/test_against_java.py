@@ -1,7 +1,7 @@
-"""Every message in every version through Kafka's own class: bytes, names and values.
+"""Compares every message in every version with Kafka's own class: bytes, names and values.
 
-kio and we might misread a schema in the same way; Kafka can't. The names in its JSON also show
-that no two fields of equal width have changed places.
+kio could misread a schema in the same way as we do; Kafka can't. The names in its JSON also show
+that no two fields of equal width are swapped.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ def samples(cls: type[Message], version: int, ours: bool = False) -> list[Any]:
     return [sampler.message(cls, version) for _ in range(ROUNDS)]
 
 
-def as_json(message: Message, form: VersionedSchema) -> dict[str, Any]:
-    """What Kafka's JSON converters would write, with names in lower case without underscores."""
-    said = {}
+def as_json(message: Message, schema: VersionedSchema) -> dict[str, Any]:
+    """The output of Kafka's JSON converters, with names in lower case without underscores."""
+    fields = {}
     for field in type(message)._schema:
         value = getattr(message, field.name)
-        if field.in_version(form.version) and (field.tag < 0 or value != field.default):
-            said[field.name.replace("_", "")] = field_as_json(field, value, form)
-    return said
+        if field.in_version(schema.version) and (field.tag < 0 or value != field.default):
+            fields[field.name.replace("_", "")] = field_as_json(field, value, schema)
+    return fields
 
 
-def field_as_json(field: Field, value: Any, form: VersionedSchema) -> Any:
+def field_as_json(field: Field, value: Any, schema: VersionedSchema) -> Any:
     if value is None:
         return None
     if field.is_array:
-        return [single_as_json(field, item, form) for item in value]
-    return single_as_json(field, value, form)
+        return [single_as_json(field, item, schema) for item in value]
+    return single_as_json(field, value, schema)
 
 
-def single_as_json(field: Field, value: Any, form: VersionedSchema) -> Any:
+def single_as_json(field: Field, value: Any, schema: VersionedSchema) -> Any:
     if field.struct is not None:
-        return as_json(value, form)
+        return as_json(value, schema)
     if field.kind == "uuid":
         return uuid_text(value)
     if field.kind == "bytes":
@@ -75,7 +75,7 @@ def single_as_json(field: Field, value: Any, form: VersionedSchema) -> Any:
 
 
 def comparable(json: Any) -> Any:
-    """Kafka's JSON with names as above; in it every record set looks empty."""
+    """Kafka's JSON with lower-case names; every record set is empty in it."""
     if isinstance(json, list):
         return [comparable(item) for item in json]
     if not isinstance(json, dict):
@@ -83,60 +83,60 @@ def comparable(json: Any) -> Any:
     return {name.lower(): comparable(value) for name, value in json.items()}
 
 
-def check(answer: Decoded, cls: type[Message], version: int, message: Message, raw: bytes) -> None:
+def check(result: Decoded, cls: type[Message], version: int, message: Message, raw: bytes) -> None:
     where = f"{cls.__name__} v{version}: {raw!r}"
-    assert not answer.error, where
-    assert answer.left == 0, where
+    assert not result.error, where
+    assert result.left == 0, where
     expected = as_json(message, VersionedSchema(cls, version))
-    assert comparable(answer.json) == expected, where
-    assert answer.again == raw, where
+    assert comparable(result.json) == expected, where
+    assert result.again == raw, where
 
 
-def test_kafka_decodes_and_encodes_the_same(jvm: Driver) -> None:
-    tried = [
+def test_kafka_decodes_and_encodes_the_same_bytes(jvm: Driver) -> None:
+    cases = [
         (cls, version, message, encode(message, version))
         for cls in KAFKAS
         for version in versions_of(cls)
         for message in samples(cls, version)
     ]
-    answers = jvm.decode([(cls.__name__, version, raw) for cls, version, _, raw in tried])
-    assert len(answers) == len(tried)
-    for answer, (cls, version, message, raw) in zip(answers, tried, strict=True):
-        check(answer, cls, version, message, raw)
+    results = jvm.decode([(cls.__name__, version, raw) for cls, version, _, raw in cases])
+    assert len(results) == len(cases)
+    for result, (cls, version, message, raw) in zip(results, cases, strict=True):
+        check(result, cls, version, message, raw)
 
 
 def test_kafka_skips_our_tagged_fields(jvm: Driver) -> None:
     tagged = [cls for cls in KAFKAS if has_our_tags(cls)]
     assert {control_records.VotersRecord, metadata_records.PartitionChangeRecord} <= set(tagged)
-    tried = [
+    cases = [
         (cls, version, message, encode(message, version))
         for cls in tagged
         for version in versions_of(cls)
         if version >= cls._flexible
         for message in samples(cls, version, ours=True)
     ]
-    answers = jvm.decode([(cls.__name__, version, raw) for cls, version, _, raw in tried])
-    for answer, (cls, version, message, raw) in zip(answers, tried, strict=True):
-        assert (answer.error, answer.left, answer.again) == ("", 0, raw), f"{cls} v{version}"
-        assert plain(decode(cls, version, answer.again)) == plain(message)
+    results = jvm.decode([(cls.__name__, version, raw) for cls, version, _, raw in cases])
+    for result, (cls, version, message, raw) in zip(results, cases, strict=True):
+        assert (result.error, result.left, result.again) == ("", 0, raw), f"{cls} v{version}"
+        assert plain(decode(cls, version, result.again)) == plain(message)
 
 
 def test_kafka_reads_our_framed_metadata_records(jvm: Driver) -> None:
-    tried = [
+    cases = [
         (number, version, message, encode_metadata(message, version))
         for number in METADATA_TYPES
         for version in versions_of(metadata_class(number))
         for message in samples(metadata_class(number), version, ours=True)
     ]
-    answers = jvm.decode([("metadata", 0, raw) for _, _, _, raw in tried])
-    for answer, (number, version, message, raw) in zip(answers, tried, strict=True):
-        assert (answer.error, answer.left, answer.again) == ("", 0, raw)
-        assert (answer.json["apiKey"], answer.json["version"]) == (number, version)
-        read, read_version = decode_metadata(answer.again)
+    results = jvm.decode([("metadata", 0, raw) for _, _, _, raw in cases])
+    for result, (number, version, message, raw) in zip(results, cases, strict=True):
+        assert (result.error, result.left, result.again) == ("", 0, raw)
+        assert (result.json["apiKey"], result.json["version"]) == (number, version)
+        read, read_version = decode_metadata(result.again)
         assert (plain(read), read_version) == (plain(message), version)
 
 
-#: Pieces of UTF-8, whole and broken: half surrogates, cut off, too long, beyond Unicode.
+#: Valid and invalid UTF-8: lone surrogates, truncated, overlong, beyond Unicode.
 PIECES = (
     *(b"a", "ä".encode(), "€".encode(), "😀".encode(), b"\xff", b"\x80", b"\xc0\x80"),
     *(b"\xe2", b"\xe2\x82", b"\xe0\x80\x80", b"\xed\xa0", b"\xed\xa0\x80", b"\xed\xbf\xbf"),
@@ -145,21 +145,21 @@ PIECES = (
 )
 
 
-def test_kafka_reads_strings_that_are_not_utf_8_as_we_do(jvm: Driver) -> None:
+def test_invalid_utf8_is_decoded_as_in_java(jvm: Driver) -> None:
     random = Random(1)
     texts = [b"".join(random.choices(PIECES, k=random.randrange(1, 6))) for _ in range(2000)]
     texts += [random.randbytes(random.randrange(1, 9)) for _ in range(2000)]
-    tried = [len(text).to_bytes(2, "big") + text for text in texts]
-    answers = jvm.decode([("FindCoordinatorRequest", 0, raw) for raw in tried])
-    for answer, raw in zip(answers, tried, strict=True):
-        assert decode(FindCoordinatorRequest, 0, raw).key == answer.json["key"], raw
+    cases = [len(text).to_bytes(2, "big") + text for text in texts]
+    results = jvm.decode([("FindCoordinatorRequest", 0, raw) for raw in cases])
+    for result, raw in zip(results, cases, strict=True):
+        assert decode(FindCoordinatorRequest, 0, raw).key == result.json["key"], raw
 
 
 NULLS: dict[str, tuple[type[Message], int, bytes]] = {
     "an array": (MetadataRequest, 1, b"\xff\xff\xff\xfe"),
     "a compact array": (MetadataRequest, 9, b"\xff\xff\xff\xff\x0f\1\0\0\0"),
-    "the compact array of least length": (MetadataRequest, 9, b"\x81\x80\x80\x80\x08\1\0\0\0"),
-    "an array beyond all": (MetadataRequest, 9, b"\x80\x80\x80\x80\x08\1\0\0\0"),
+    "a compact array of the lowest length": (MetadataRequest, 9, b"\x81\x80\x80\x80\x08\1\0\0\0"),
+    "a compact array whose length overflows": (MetadataRequest, 9, b"\x80\x80\x80\x80\x08\1\0\0\0"),
     "an array that may not be null": (MetadataRequest, 0, b"\xff\xff\xff\xfe"),
     "a string": (OffsetCommitRequest, 7, b"\0\1g\0\0\0\1\0\1m\xff\xfe\0\0\0\0"),
     "a compact string": (OffsetCommitRequest, 8, b"\2g\0\0\0\1\2m\xfe\xff\xff\xff\x0f\1\0"),
@@ -173,21 +173,21 @@ NULLS: dict[str, tuple[type[Message], int, bytes]] = {
 
 
 @pytest.mark.parametrize("name", NULLS)
-def test_any_negative_length_is_null_as_for_kafka(name: str, jvm: Driver) -> None:
+def test_negative_lengths_are_null_as_in_kafka(name: str, jvm: Driver) -> None:
     cls, version, raw = NULLS[name]
-    (answer,) = jvm.decode([(cls.__name__, version, raw)])
-    if answer.error:
+    (result,) = jvm.decode([(cls.__name__, version, raw)])
+    if result.error:
         with pytest.raises(ProtocolError):
             decode(cls, version, raw)
         return
     message: Message = decode(cls, version, raw)
     slow, _ = read_slowly(cls, version, raw)
     assert plain(slow) == plain(message)
-    assert as_json(message, VersionedSchema(cls, version)) == comparable(answer.json)
+    assert as_json(message, VersionedSchema(cls, version)) == comparable(result.json)
 
 
-def test_every_message_is_checked_against_kafka() -> None:
-    """Kafka's class reads each, except our own APIs, whose bytes are written down."""
+def test_every_message_of_kafka_is_compared() -> None:
+    """Our own APIs are compared with literal bytes instead."""
     assert {cls for cls, _, _ in GOLDEN} == OWN
     assert set(KAFKAS) | OWN == set(all_messages())
     assert not set(KAFKAS) & OWN

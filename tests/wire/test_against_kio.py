@@ -1,7 +1,7 @@
-"""Every message that kio has, in every version, byte for byte both ways.
+"""Compares every message that kio has, in every version, byte for byte in both directions.
 
-kio's classes come from Kafka's own message definitions, and its parser is not ours: random
-messages must survive the way through it unchanged.
+kio's classes are generated from Kafka's message definitions, and its parser is independent of ours:
+a random message must pass through it unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def kio_class(name: str, api: Any, version: int) -> Any:
 
 
 @pytest.mark.parametrize("api", [a for a in APIS.values() if a.key < 1000], ids=lambda a: a.name)
-def test_bytes_are_kios_bytes(api: Any) -> None:
+def test_encoding_and_decoding_agree_with_kio(api: Any) -> None:
     for cls in (api.request(), api.response()):
         for version in versions_of(cls):
             theirs = kio_class(cls.__name__, api, version)

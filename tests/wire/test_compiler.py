@@ -29,7 +29,7 @@ ROUNDS = 4
 
 
 @EVERY_MESSAGE
-def test_fast_and_slow_readers_agree_with_what_was_written(cls: type[Message]) -> None:
+def test_compiled_and_slow_readers_restore_the_message(cls: type[Message]) -> None:
     for version in versions_of(cls):
         sampler = Sampler(Random(f"{cls.__name__}{version}"), ours=True)
         for _ in range(ROUNDS):
@@ -43,7 +43,7 @@ def test_fast_and_slow_readers_agree_with_what_was_written(cls: type[Message]) -
 
 
 @EVERY_MESSAGE
-def test_any_buffer_at_any_place(cls: type[Message]) -> None:
+def test_any_buffer_is_decoded_at_any_position(cls: type[Message]) -> None:
     for version in versions_of(cls):
         message = Sampler(Random(f"{cls.__name__}{version}")).message(cls, version)
         raw = encode(message, version)
@@ -62,7 +62,7 @@ def test_any_buffer_at_any_place(cls: type[Message]) -> None:
 
 @EVERY_MESSAGE
 def test_only_batches_are_views_of_the_buffer(cls: type[Message]) -> None:
-    """What is kept of a request must not keep the receive buffer alive."""
+    """The values of a request must not keep the receive buffer alive."""
     if has_batches(cls):
         return
     version = cls._versions[1]
@@ -70,11 +70,11 @@ def test_only_batches_are_views_of_the_buffer(cls: type[Message]) -> None:
     before = plain(message := decode(cls, version, raw))
     raw[:] = bytes(len(raw))
     assert plain(message) == before
-    raw.clear()  # a buffer that is still viewed refuses
+    raw.clear()  # raises BufferError if a view exists
 
 
 @EVERY_MESSAGE
-def test_unknown_tags_are_skipped_or_kept_as_they_are(cls: type[Message]) -> None:
+def test_unknown_tags_are_skipped_or_kept_unchanged(cls: type[Message]) -> None:
     for version in versions_of(cls):
         random = Random(f"{cls.__name__}{version}")
         message = Sampler(random, unknown=True, ours=True).message(cls, version)
@@ -88,14 +88,14 @@ def test_unknown_tags_are_skipped_or_kept_as_they_are(cls: type[Message]) -> Non
 
 
 @EVERY_MESSAGE
-def test_the_text_of_readers_and_writers_can_be_looked_at(cls: type[Message]) -> None:
+def test_sources_of_readers_and_writers_are_available(cls: type[Message]) -> None:
     version = cls._versions[1]
     assert reader_source(cls, version).startswith("def read(buf, pos, end):\n")
     assert writer_source(cls, version).startswith("def write(m, put):\n")
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_a_varint_is_seven_bits_a_byte(value: int) -> None:
+def test_a_varint_has_seven_bits_per_byte(value: int) -> None:
     raw = uvarint(value)
     assert sum((byte & 0x7F) << 7 * index for index, byte in enumerate(raw)) == value
     assert [byte > 0x7F for byte in raw] == [True] * (len(raw) - 1) + [False]
@@ -105,7 +105,7 @@ def test_a_varint_is_seven_bits_a_byte(value: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(MetadataResponse))
-def test_encoded_topics_are_written_as_they_are(version: int) -> None:
+def test_encoded_structs_are_written_unchanged(version: int) -> None:
     for seed in range(10):
         whole = Sampler(Random(seed)).message(MetadataResponse, version)
         pieces = [encode_piece(MetadataResponse, version, topic) for topic in whole.topics]
@@ -118,7 +118,7 @@ def test_encoded_topics_are_written_as_they_are(version: int) -> None:
         )
 
 
-def test_only_an_array_that_says_so_takes_bytes_for_structs() -> None:
-    request = MetadataRequest(topics=(b"\0",))  # type: ignore[arg-type]  # which is the point
+def test_only_fields_with_pieces_accept_encoded_structs() -> None:
+    request = MetadataRequest(topics=(b"\0",))  # type: ignore[arg-type]  # the error under test
     with pytest.raises(AttributeError):
         encode(request, 12)

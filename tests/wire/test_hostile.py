@@ -30,9 +30,9 @@ from tests.wire.judge import VERSIONS, attempt, chosen, judge
 from tests.wire.samples import Sampler, all_messages, plain, versions_of
 
 EVERY_MESSAGE = pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
-#: Lengths no frame is long enough for, in every form that a length has.
+#: Lengths beyond any frame, in every encoding of a length.
 ABSURD = (b"\x7f\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff\x0f", b"\xff" * 9)
-#: Places in a message at which each kind of damage is tried.
+#: The number of positions in a message at which each kind of corruption is tried.
 PLACES = 12
 
 
@@ -49,7 +49,7 @@ def places(raw: bytes, random: Random) -> Iterator[int]:
 
 
 @EVERY_MESSAGE
-def test_cut_off_at_every_byte(cls: type[Message]) -> None:
+def test_truncation_at_every_byte_is_refused(cls: type[Message]) -> None:
     for version in versions_of(cls):
         raw = small(cls, version)
         for stop in range(len(raw)):
@@ -57,12 +57,12 @@ def test_cut_off_at_every_byte(cls: type[Message]) -> None:
             assert error
             assert error.field != f"{cls.__name__} v{version}", "names no field"
             with pytest.raises(ProtocolError) as caught:
-                decode_part(cls, version, raw, 0, stop)  # the rest of it lies behind the end
+                decode_part(cls, version, raw, 0, stop)  # the rest is beyond the end
             assert str(caught.value) == str(error)
 
 
 @EVERY_MESSAGE
-def test_bytes_behind_the_message(cls: type[Message]) -> None:
+def test_bytes_after_the_message_are_refused(cls: type[Message]) -> None:
     for version in versions_of(cls):
         raw = small(cls, version)
         error = judge(cls, version, raw + b"\0\1")
@@ -71,7 +71,7 @@ def test_bytes_behind_the_message(cls: type[Message]) -> None:
 
 
 def compile_readers(cls: type[Message], version: int) -> None:
-    """What is measured later is reading alone."""
+    """Compile the readers, so that only reading is measured."""
     reader(cls, version)
     lenient_reader(cls, version)
     stepwise_reader(cls, version)
@@ -80,7 +80,7 @@ def compile_readers(cls: type[Message], version: int) -> None:
 
 
 @EVERY_MESSAGE
-def test_flipped_bits(cls: type[Message]) -> None:
+def test_readers_agree_on_flipped_bits(cls: type[Message]) -> None:
     for version in versions_of(cls):
         raw, random = small(cls, version), Random(version)
         for place in places(raw, random):
@@ -96,26 +96,28 @@ def peak_of(read: Callable[[], object]) -> int:
     return peak
 
 
-def costs_less_than(limit: int, read: Callable[[], object]) -> bool:
-    """In one of three tries: a table of the interpreter's own may grow in one."""
+def allocates_less_than(limit: int, read: Callable[[], object]) -> bool:
+    """Try three times, as a table of the interpreter may grow during one."""
     return any(peak_of(read) < limit for _ in range(3))
 
 
 @EVERY_MESSAGE
-def test_absurd_lengths_cost_no_memory(cls: type[Message]) -> None:
-    """Nothing is allocated on the word of a length that the frame can't hold."""
+def test_absurd_lengths_allocate_no_memory(cls: type[Message]) -> None:
+    """Nothing is allocated for a length that exceeds the frame."""
     for version in versions_of(cls):
         raw, random = small(cls, version), Random(version)
         compile_readers(cls, version)
         for place in places(raw, random):
             absurd = ABSURD[place % len(ABSURD)]
             broken = raw[:place] + absurd + raw[place + len(absurd) :]
-            assert costs_less_than(100_000 + 200 * len(raw), partial(judge, cls, version, broken))
+            assert allocates_less_than(
+                100_000 + 200 * len(raw), partial(judge, cls, version, broken)
+            )
 
 
 @EVERY_MESSAGE
-def test_many_small_items_cost_a_small_multiple_of_the_frame(cls: type[Message]) -> None:
-    """A sender's cheapest items, of which each costs the reader an object; the worst seen is 35."""
+def test_small_items_take_at_most_50_times_the_frame_in_memory(cls: type[Message]) -> None:
+    """Each item, however small, becomes an object; the worst ratio seen is 35."""
     version = cls._versions[1]
     raw = small(cls, version)
     count = b"\0\0\x04\0" if version < cls._flexible else b"\x81\x08"
@@ -123,24 +125,26 @@ def test_many_small_items_cost_a_small_multiple_of_the_frame(cls: type[Message])
     for start in range(0, len(raw), 4):
         for item_size in (2, 4, 6, 8):
             frame = raw[:start] + count + bytes((start % 2,)) * (1024 * item_size + 8)
-            assert costs_less_than(50 * len(frame), partial(attempt, cls, version, frame))
+            assert allocates_less_than(50 * len(frame), partial(attempt, cls, version, frame))
 
 
 @EVERY_MESSAGE
-def test_bytes_after_the_message_are_not_read(cls: type[Message]) -> None:
-    """A frame may stand in a large buffer; its lengths must not reach into what follows it."""
+def test_bytes_beyond_the_end_are_not_read(cls: type[Message]) -> None:
+    """A frame may be part of a large buffer; its lengths must not reach beyond it."""
     version = cls._versions[1]
-    raw, behind = small(cls, version), bytes(300_000)
+    raw, trailing = small(cls, version), bytes(300_000)
     compile_readers(cls, version)
     for place in range(len(raw)):
         for length in (b"\x00\x03\xff\xff", b"\xff\xff\x0f"):
             frame = raw[:place] + length + raw[place + len(length) :]
-            buffer = frame + behind
-            assert costs_less_than(100_000, partial(attempt, cls, version, buffer, 0, len(frame)))
+            buffer = frame + trailing
+            assert allocates_less_than(
+                100_000, partial(attempt, cls, version, buffer, 0, len(frame))
+            )
 
 
 @EVERY_MESSAGE
-def test_broken_unknown_tags_do_not_survive(cls: type[Message]) -> None:
+def test_readers_agree_on_corrupt_unknown_tags(cls: type[Message]) -> None:
     for version in versions_of(cls):
         random = Random(f"{cls.__name__}{version}")
         message = Sampler(random, small=True, unknown=True).message(cls, version)
@@ -156,7 +160,7 @@ def test_broken_unknown_tags_do_not_survive(cls: type[Message]) -> None:
 
 
 @EVERY_MESSAGE
-def test_other_buffers_than_bytes_are_judged_alike(cls: type[Message]) -> None:
+def test_readers_agree_on_all_kinds_of_buffers(cls: type[Message]) -> None:
     version = cls._versions[1]
     raw, random = small(cls, version), Random(0)
     for place in places(raw, random):
@@ -181,7 +185,7 @@ def test_other_buffers_than_bytes_are_judged_alike(cls: type[Message]) -> None:
 
 
 @given(st.sampled_from(VERSIONS), st.binary(max_size=120))
-def test_any_bytes_at_all(which: tuple[type[Message], int], raw: bytes) -> None:
+def test_readers_agree_on_arbitrary_bytes(which: tuple[type[Message], int], raw: bytes) -> None:
     judge(*which, raw)
 
 
@@ -189,8 +193,8 @@ CORPUS = os.path.join(os.path.dirname(__file__), "corpus")
 
 
 @pytest.mark.parametrize("name", sorted(os.listdir(CORPUS)))
-def test_the_fuzzers_corpus(name: str) -> None:
-    """`make fuzz` leaves here what it found; each is tried on every message."""
+def test_readers_agree_on_the_fuzzing_corpus(name: str) -> None:
+    """`make fuzz` stores its findings here; each is tried on every message."""
     with open(os.path.join(CORPUS, name), "rb") as file:
         data = file.read()
     judge(*chosen(data))
@@ -230,7 +234,7 @@ def test_the_error_names_field_and_byte(
     assert str(error) == f"{what} in {name} at byte {position}"
 
 
-def test_messages_with_batches_are_among_those_tried() -> None:
+def test_messages_with_batches_are_covered() -> None:
     assert {"ProduceRequest", "FetchResponse"} <= {
         cls.__name__ for cls in all_messages() if has_batches(cls)
     }

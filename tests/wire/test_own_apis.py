@@ -108,7 +108,7 @@ GOLDEN: list[tuple[type[Message], Message, str]] = [
 
 
 @pytest.mark.parametrize(("cls", "message", "golden"), GOLDEN)
-def test_our_apis(cls: type[Message], message: Message, golden: str) -> None:
+def test_our_apis_have_their_exact_bytes(cls: type[Message], message: Message, golden: str) -> None:
     raw = bytes.fromhex(golden)
     assert encode(message, 0) == raw
     assert plain(decode(cls, 0, raw)) == plain(message)
@@ -142,20 +142,22 @@ def test_our_apis(cls: type[Message], message: Message, golden: str) -> None:
         (DescribeConfigsRequest(resources=(), linearizable=True), 4, "01 00 00 01 904e 01 01"),
     ],
 )
-def test_our_tagged_fields(message: Message, version: int, golden: str) -> None:
+def test_our_tagged_fields_have_their_exact_bytes(
+    message: Message, version: int, golden: str
+) -> None:
     raw = bytes.fromhex(golden)
     assert encode(message, version) == raw
     assert decode(type(message), version, raw) == message
 
 
-def test_a_linearizable_read_is_not_asked_of_a_version_that_cannot_ask() -> None:
-    """P7: the answer might be stale without anybody knowing."""
+def test_p7_a_linearizable_read_needs_a_version_with_the_tag() -> None:
+    """P7: an older version would silently return stale metadata."""
     with pytest.raises(UnsupportedVersionError, match="linearizable"):
         encode(MetadataRequest(topics=None, linearizable=True), 8)
 
 
 @pytest.mark.parametrize(
-    ("ordinary", "wish", "version"),
+    ("ordinary", "linearizable", "version"),
     [
         (MetadataRequest(topics=None), MetadataRequest(topics=None, linearizable=True), 9),
         (MetadataRequest(topics=None), MetadataRequest(topics=None, linearizable=True), 13),
@@ -171,11 +173,11 @@ def test_a_linearizable_read_is_not_asked_of_a_version_that_cannot_ask() -> None
         ),
     ],
 )
-def test_p7_a_client_that_does_not_say_so_reads_what_may_be_stale(
-    ordinary: Message, wish: Message, version: int
+def test_p7_without_the_tag_bytes_are_kafkas_and_reads_may_be_stale(
+    ordinary: Message, linearizable: Message, version: int
 ) -> None:
-    """P7: an ordinary client's bytes are as Kafka's, and mean a stale read; the wish is a tag."""
+    """P7: a linearizable read is requested with a tagged field, which ordinary clients lack."""
     raw = encode(ordinary, version)
-    assert encode(wish, version) == raw[:-1] + bytes.fromhex("01 904e 01 01")
+    assert encode(linearizable, version) == raw[:-1] + bytes.fromhex("01 904e 01 01")
     assert decode(type(ordinary), version, raw) == ordinary
-    assert ordinary != wish
+    assert ordinary != linearizable

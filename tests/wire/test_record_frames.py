@@ -1,4 +1,4 @@
-"""The frames of stored records: type numbers, versions, and unknown ones."""
+"""The frames of stored records: known and unknown types and versions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def classes_in(*modules: object) -> set[type[Message]]:
 
 
 @pytest.mark.parametrize("number", METADATA_TYPES)
-def test_metadata_records_come_back(number: int) -> None:
+def test_metadata_records_round_trip(number: int) -> None:
     cls = metadata_class(number)
     assert metadata_type(cls) == number
     for version in versions_of(cls):
@@ -80,14 +80,14 @@ def test_metadata_records_come_back(number: int) -> None:
             assert (plain(read), read_version) == (plain(message), version)
 
 
-def test_no_class_of_a_log_is_without_a_number() -> None:
+def test_every_record_class_has_a_type() -> None:
     assert {metadata_class(n) for n in METADATA_TYPES} == classes_in(metadata_records)
     logs = (OFFSETS_LOG, TRANSACTION_LOG)
     known = {log.key_class(n) for log in logs for n in log.types}
     known |= {log.value_class(n) for log in logs for n in log.types}
     assert known == classes_in(*COORDINATORS)
     control = {decode_control(*control_sample(kind))[1].__class__ for kind in CONTROL_TYPES}
-    schema = {control_records.ControlRecordTypeSchema}  # the key, which has no type of its own
+    schema = {control_records.ControlRecordTypeSchema}  # the key, which has no type
     assert control | schema == classes_in(control_records)
 
 
@@ -104,14 +104,14 @@ def test_no_class_of_a_log_is_without_a_number() -> None:
         (b"\x01\x02\0\2", "TopicRecord v0: name at byte 1", False),
     ],
 )
-def test_broken_metadata_records(raw: bytes, complaint: str, unknown: bool) -> None:
+def test_invalid_metadata_records_are_refused(raw: bytes, complaint: str, unknown: bool) -> None:
     with pytest.raises(ProtocolError, match=complaint) as caught:
         decode_metadata(raw)
     assert isinstance(caught.value, UnknownRecordError) == unknown
 
 
 @pytest.mark.parametrize("log", [OFFSETS_LOG, TRANSACTION_LOG])
-def test_coordinators_records_come_back(log: CoordinatorLog) -> None:
+def test_coordinators_records_round_trip(log: CoordinatorLog) -> None:
     for number in log.types:
         key = sample(log.key_class(number), 0)
         raw = log.encode_key(key)
@@ -126,7 +126,7 @@ def test_coordinators_records_come_back(log: CoordinatorLog) -> None:
         assert log.decode_value(number, None) is None
 
 
-def test_a_committed_offset_as_kafka_stores_it() -> None:
+def test_a_committed_offset_has_kafkas_bytes() -> None:
     key = group_records.OffsetCommitKey(group="g", topic="t", partition=3)
     assert OFFSETS_LOG.encode_key(key) == b"\0\1\0\1g\0\1t\0\0\0\3"
     value = group_records.OffsetCommitValue(
@@ -146,13 +146,13 @@ def test_a_committed_offset_as_kafka_stores_it() -> None:
         (b"\0\2\0\5ab", "GroupMetadataKey v0: group", False),
     ],
 )
-def test_broken_coordinator_keys(raw: bytes, complaint: str, unknown: bool) -> None:
+def test_invalid_coordinator_keys_are_refused(raw: bytes, complaint: str, unknown: bool) -> None:
     with pytest.raises(ProtocolError, match=complaint) as caught:
         OFFSETS_LOG.decode_key(raw)
     assert isinstance(caught.value, UnknownRecordError) == unknown
 
 
-def test_a_value_of_a_later_version_is_not_guessed_at() -> None:
+def test_a_value_of_a_later_version_is_unknown() -> None:
     with pytest.raises(UnknownRecordError, match="OffsetCommitValue has versions 0 to 4, not 5"):
         OFFSETS_LOG.decode_value(1, b"\0\5\0\0")
     with pytest.raises(ProtocolError, match="2 bytes wanted, 0 left in version"):
@@ -160,7 +160,7 @@ def test_a_value_of_a_later_version_is_not_guessed_at() -> None:
 
 
 @pytest.mark.parametrize("cls", [ConsumerProtocolSubscription, ConsumerProtocolAssignment])
-def test_the_consumer_protocol(cls: type[Message]) -> None:
+def test_consumer_protocol_round_trips_and_skips_later_fields(cls: type[Message]) -> None:
     for version in versions_of(cls):
         message = sample(cls, version)
         raw = encode_versioned(message, version)
@@ -184,14 +184,14 @@ def control_sample(kind: int) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("kind", CONTROL_TYPES)
-def test_control_records_come_back(kind: int) -> None:
+def test_control_records_round_trip(kind: int) -> None:
     key, value = control_sample(kind)
     schema = control_records.ControlRecordTypeSchema(type=kind)
     assert key == encode_versioned(schema, 0)
     assert value[:2] == b"\0\0"
 
 
-def test_the_version_in_a_control_record_is_the_one_it_is_written_in() -> None:
+def test_the_version_field_of_a_control_record_is_its_version() -> None:
     voter = control_records.Voter(voter_id=1, voter_directory_id=b"d" * 16)
     message = control_records.LeaderChangeMessage(
         version=1, leader_id=1, voters=(voter,), granting_voters=()
@@ -211,13 +211,13 @@ def test_the_version_in_a_control_record_is_the_one_it_is_written_in() -> None:
         (b"\0\0\0\6", b"\0", "2 bytes wanted, 1 left in version"),
     ],
 )
-def test_broken_control_records(key: bytes, value: bytes, complaint: str) -> None:
+def test_invalid_control_records_are_refused(key: bytes, value: bytes, complaint: str) -> None:
     with pytest.raises(ProtocolError, match=complaint):
         decode_control(key, value)
 
 
-def test_a_struct_in_a_tag_is_null_by_zero() -> None:
-    """The bytes are those of Kafka 4.3.1; what is missing is an empty struct, and no null."""
+def test_a_null_struct_in_a_tag_is_0() -> None:
+    """The bytes are those of Kafka 4.3.1; a missing struct is the default, not null."""
     member = ConsumerGroupMemberMetadataValue(
         instance_id=None,
         rack_id=None,

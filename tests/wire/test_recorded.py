@@ -29,7 +29,7 @@ FRAMES = recorded()
 @pytest.mark.parametrize(
     ("who", "name", "version", "raw"), FRAMES, ids=[f"{f[0]}-{f[1]}-{f[2]}" for f in FRAMES]
 )
-def test_a_request_of_a_client(who: str, name: str, version: int, raw: bytes) -> None:
+def test_a_recorded_request_round_trips(who: str, name: str, version: int, raw: bytes) -> None:
     api = APIS_BY_NAME[name]
     header, pos = decode_part(RequestHeader, api.request_header_version(version), raw)
     assert (header.request_api_key, header.request_api_version) == (api.key, version)
@@ -43,7 +43,7 @@ def test_a_request_of_a_client(who: str, name: str, version: int, raw: bytes) ->
 
 
 def check_meaning(name: str, version: int, request: Any) -> None:
-    """What the client was told to say."""
+    """The request has the values that the recorded client was configured with."""
     if name == "Produce":
         [topic] = request.topic_data
         [data] = topic.partition_data

@@ -26,7 +26,7 @@ def test_the_api_table_matches_the_classes(api: Api) -> None:
         assert cls._flexible == api.flexible
 
 
-def test_every_key_has_its_api_and_its_name() -> None:
+def test_every_api_key_has_an_api_of_its_name() -> None:
     keys = {name: key for name, key in vars(ApiKey).items() if not name.startswith("_")}
     assert sorted(keys.values()) == sorted(APIS)
     for name, key in keys.items():
@@ -36,7 +36,7 @@ def test_every_key_has_its_api_and_its_name() -> None:
 
 
 @pytest.mark.parametrize("api", [a for a in APIS.values() if a.key < 1000], ids=lambda a: a.name)
-def test_headers_are_kios_headers(api: Api) -> None:
+def test_header_versions_agree_with_kio(api: Api) -> None:
     for version in range(api.first, api.last + 1):
         package = f"kio.schema.{api.module}.v{version}"
         for kind, ours in (
@@ -70,34 +70,34 @@ def test_an_unknown_keyword_is_refused() -> None:
         schema.int32(sicne=3)
 
 
-# What a version can't say ------------------------------------------------------------------------
+# Values that a version lacks ---------------------------------------------------------------------
 
 
 def other_value(field: Field, cls: type[Message]) -> Any:
-    """A value that is not the default, from a version that has the field."""
-    form = VersionedSchema(cls, max(field.since, cls._versions[0]))
+    """A value other than the default, in a version that has the field."""
+    schema = VersionedSchema(cls, max(field.since, cls._versions[0]))
     sampler = Sampler(Random(1), null_share=0)
-    return next(v for _ in range(1000) if (v := sampler.value(field, form)) != field.default)
+    return next(v for _ in range(1000) if (v := sampler.value(field, schema)) != field.default)
 
 
 def whole(cls: type[Message], version: int) -> Any:
-    """A message in which every array has an element and nothing is null."""
+    """A message in which every array has an item and nothing is null."""
     return _whole(cls, VersionedSchema(cls, version))
 
 
-def _whole(cls: type[Message], form: VersionedSchema) -> Any:
+def _whole(cls: type[Message], schema: VersionedSchema) -> Any:
     sampler, values = Sampler(Random(2), null_share=0), {}
     for field in cls._schema:
-        if not field.in_version(form.version):
+        if not field.in_version(schema.version):
             values[field.name] = field.default
             continue
-        value = _whole(field.struct, form) if field.struct else sampler.primitive(field.kind)
+        value = _whole(field.struct, schema) if field.struct else sampler.primitive(field.kind)
         values[field.name] = (value,) if field.is_array else value
     return cls(**values)
 
 
 def places(message: Message, version: int) -> list[Message]:
-    """The message and every struct in it that the version has, as they stand in it."""
+    """The message and every struct in it that the version has."""
     found = [message]
     for field in type(message)._schema:
         if field.struct is not None and field.in_version(version):
@@ -108,12 +108,12 @@ def places(message: Message, version: int) -> list[Message]:
 
 
 @pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
-def test_a_value_without_a_field_is_refused_unless_ignorable(cls: type[Message]) -> None:
+def test_a_value_that_the_version_lacks_is_refused_unless_ignorable(cls: type[Message]) -> None:
     for version in versions_of(cls):
-        form, message = VersionedSchema(cls, version), whole(cls, version)
+        schema, message = VersionedSchema(cls, version), whole(cls, version)
         raw = encode(message, version)
         for part in places(message, version):
-            for field in form.absent(type(part)):
+            for field in schema.absent(type(part)):
                 setattr(part, field.name, other_value(field, cls))
                 if field.ignorable:
                     assert encode(message, version) == raw
@@ -124,11 +124,11 @@ def test_a_value_without_a_field_is_refused_unless_ignorable(cls: type[Message])
 
 
 @pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
-def test_null_is_refused_where_none_may_be(cls: type[Message]) -> None:
+def test_null_is_refused_in_fields_that_are_not_nullable(cls: type[Message]) -> None:
     for version in versions_of(cls):
-        form, message = VersionedSchema(cls, version), whole(cls, version)
+        schema, message = VersionedSchema(cls, version), whole(cls, version)
         for part in places(message, version):
-            for field in (*form.plain(type(part)), *form.tagged(type(part))):
+            for field in (*schema.plain(type(part)), *schema.tagged(type(part))):
                 fixed = not field.is_array and (
                     field.kind not in {"string", "bytes", "batches", "struct"}
                 )

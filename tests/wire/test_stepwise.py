@@ -1,4 +1,4 @@
-"""Stepwise readers and writers agree with the others, in bounded steps."""
+"""Stepwise readers and writers agree with the plain ones, in bounded steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def drive(steps: Generator[int, None, Any]) -> tuple[Any, list[int]]:
-    """What a generator returns, and what it has yielded."""
+    """Run a generator; return its result and the costs that it has yielded."""
     costs = []
     while True:
         try:
@@ -32,7 +32,7 @@ def drive(steps: Generator[int, None, Any]) -> tuple[Any, list[int]]:
 
 
 @pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
-def test_stepwise_forms_agree_with_the_plain_ones(cls: type[Message]) -> None:
+def test_stepwise_readers_and_writers_agree_with_plain_ones(cls: type[Message]) -> None:
     for version in versions_of(cls):
         message = Sampler(Random(f"{cls.__name__}{version}"), ours=True).message(cls, version)
         raw = encode(message, version)
@@ -47,14 +47,14 @@ def test_stepwise_forms_agree_with_the_plain_ones(cls: type[Message]) -> None:
 
 
 def test_decoded_values_do_not_reference_the_buffer() -> None:
-    """Ids are keys of maps."""
+    """Ids are dict keys, so they must be hashable."""
     topic = MetadataRequestTopic(topic_id=b"i" * 16, name=None)
     buffer = bytearray(encode(MetadataRequest(topics=[topic]), 12))
     read, _ = drive(decoding_request(MetadataRequest, 12, buffer))
     assert hash(read.topics[0].topic_id) == hash(b"i" * 16)
 
 
-def test_a_giant_array_is_not_copied() -> None:
+def test_a_giant_array_stays_a_list() -> None:
     for count, kind in ((GIANT_ARRAY, tuple), (GIANT_ARRAY + 1, list)):
         topics = [MetadataRequestTopic(name="t")] * count
         raw = encode(MetadataRequest(topics=topics), 12)
@@ -62,7 +62,7 @@ def test_a_giant_array_is_not_copied() -> None:
         assert (type(read.topics), len(read.topics)) == (kind, count)
 
 
-def test_a_step_is_a_bounded_number_of_items() -> None:
+def test_a_step_has_a_bounded_number_of_items() -> None:
     topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(1050)]
     request = MetadataRequest(topics=topics)
     pieces: list[bytes] = []
@@ -72,7 +72,7 @@ def test_a_step_is_a_bounded_number_of_items() -> None:
     assert written == read == [ITEMS_IN_A_STEP] * 10 + [50]
 
 
-def test_large_requests_may_have_strings_of_any_bytes() -> None:
+def test_stepwise_readers_accept_invalid_utf8() -> None:
     topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(500)]
     raw = encode(MetadataRequest(topics=topics), 12).replace(b"topic-499", b"topic-\xff99")
     read, _ = drive(decoding_request(MetadataRequest, 12, raw))

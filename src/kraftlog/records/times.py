@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Found = Generator[int, None, tuple[int, int] | None]
 
 #: The most bytes that are decompressed of a batch: more would block the loop.
-UNPACKED_BYTES = 2 << 20
+MAX_DECOMPRESSED = 2 << 20
 #: Records in a step of the search, and its cost in microseconds.
 RECORDS_IN_A_STEP = 500
 A_STEP_COSTS = 600
@@ -32,8 +32,8 @@ def finding_time(batch: bytes, timestamp: int, first: int) -> Found:
     """Find the first record at or after `timestamp`, from offset `first` on, in a whole batch.
 
     Yields the cost of each step in microseconds. If the header suffices, the records are not read.
-    Of a batch larger than `UNPACKED_BYTES`, only the front is searched; if all of it is older, the
-    result is the end of the search, so that a reader that starts there misses nothing.
+    Of a batch larger than `MAX_DECOMPRESSED`, only the front is searched; if all of it is older,
+    the result is the end of the search, so that a reader that starts there misses nothing.
     """
     header = read_checked_header(batch)
     if header.max_timestamp < timestamp:
@@ -49,7 +49,7 @@ def finding_time(batch: bytes, timestamp: int, first: int) -> Found:
     if header.codec == NONE:
         payload, is_whole = bytes(compressed), True
     else:
-        payload, is_whole = decompress_front(header.codec, compressed, UNPACKED_BYTES)
+        payload, is_whole = decompress_front(header.codec, compressed, MAX_DECOMPRESSED)
         yield len(payload) >> 10
     return (yield from _search(header, payload, timestamp, first, is_whole=is_whole))
 

@@ -1,1 +1,1 @@
-"""One file per API: the classes are the schema."""
+"""One module per API; the classes are the schema."""

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: a transaction will commit offsets of this group."""
+"""AddOffsetsToTxn: add a group's offsets to a transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: a transaction will write here; one id up to version 3, several from 4."""
+"""AddPartitionsToTxn: add partitions to a transaction; several transactions from version 4."""
 
 from __future__ import annotations
 

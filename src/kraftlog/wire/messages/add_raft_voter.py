@@ -1,4 +1,4 @@
-"""AddRaftVoter: one more voter in the metadata quorum."""
+"""AddRaftVoter: add a voter to the metadata quorum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterConfigs: replace all settings of a resource."""
+"""AlterConfigs: replace all configs of a resource."""
 
 from __future__ import annotations
 

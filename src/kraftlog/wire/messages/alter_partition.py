@@ -1,4 +1,4 @@
-"""AlterPartition: a leader asks the controller for another in-sync set."""
+"""AlterPartition: a leader asks the controller to change the in-sync replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: move partitions, or stop moving them."""
+"""AlterPartitionReassignments: reassign partitions, or cancel reassignments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: move replicas between the directories of a broker."""
+"""AlterReplicaLogDirs: move replicas between the log directories of a broker."""
 
 from __future__ import annotations
 

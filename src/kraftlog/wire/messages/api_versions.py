@@ -1,4 +1,4 @@
-"""ApiVersions: what a node can do; the first thing every client asks."""
+"""ApiVersions: the supported APIs, versions and features; every client's first request."""
 
 from __future__ import annotations
 

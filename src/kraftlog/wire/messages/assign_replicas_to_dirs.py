@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: a broker tells in which directories its replicas are."""
+"""AssignReplicasToDirs: a broker reports the log directories of its replicas."""
 
 from __future__ import annotations
 

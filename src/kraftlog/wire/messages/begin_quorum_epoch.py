@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch: a new leader tells the voters."""
+"""BeginQuorumEpoch: a new leader notifies the voters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BrokerHeartbeat: a broker is alive, wants to be unfenced or to shut down."""
+"""BrokerHeartbeat: keeps a broker's registration alive, and asks to unfence or shut down."""
 
 from __future__ import annotations
 

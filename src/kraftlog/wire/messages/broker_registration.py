@@ -1,4 +1,4 @@
-"""BrokerRegistration: a broker introduces itself to the controller."""
+"""BrokerRegistration: a broker registers with the controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: state and members of groups of the newer protocol."""
+"""ConsumerGroupDescribe: state and members of consumer groups (KIP-848)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: the whole of the newer group protocol, from the member."""
+"""ConsumerGroupHeartbeat: the group protocol of KIP-848, in one request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the coordinator of the newer consumer groups writes to `__consumer_offsets`."""
+"""The records of consumer groups (KIP-848) in `__consumer_offsets`."""
 
 from __future__ import annotations
 

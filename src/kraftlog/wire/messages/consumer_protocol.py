@@ -1,4 +1,4 @@
-"""What consumers tell each other through the coordinator of a classic group."""
+"""Subscriptions and assignments, which consumers exchange through a classic group."""
 
 from __future__ import annotations
 

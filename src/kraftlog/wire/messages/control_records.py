@@ -1,4 +1,4 @@
-"""Control records: values (and the key) of the batches that the log keeps for itself."""
+"""Control records: the key, and the values by type."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class VotersRecordVoter(Message):
 class VotersRecord(Message, versions=(0, 0), flexible=0):
     version: int = int16()
     voters: Sequence[VotersRecordVoter] = array(VotersRecordVoter)
-    # Our own. The ids of the voters that a reassignment is to end with, and the cluster's id.
+    # Our own: the target voters of a reassignment, and the cluster id.
     target_voters: Sequence[int] | None = array("int32", nullable=True, tag=10000, default=None)
     cluster_id: str | None = string(nullable=True, tag=10001, default=None)
 

@@ -1,4 +1,4 @@
-"""ControllerRegistration: a controller makes its endpoints and features known."""
+"""ControllerRegistration: a controller registers its endpoints and features."""
 
 from __future__ import annotations
 

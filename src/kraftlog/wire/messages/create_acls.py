@@ -1,4 +1,4 @@
-"""CreateAcls: add access rules."""
+"""CreateAcls: add ACLs."""
 
 from __future__ import annotations
 

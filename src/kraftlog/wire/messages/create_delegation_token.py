@@ -1,4 +1,4 @@
-"""CreateDelegationToken: a token that stands for a principal."""
+"""CreateDelegationToken: create a token that authenticates as a principal."""
 
 from __future__ import annotations
 

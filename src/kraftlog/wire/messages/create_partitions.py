@@ -1,4 +1,4 @@
-"""CreatePartitions: give a topic more partitions."""
+"""CreatePartitions: add partitions to a topic."""
 
 from __future__ import annotations
 

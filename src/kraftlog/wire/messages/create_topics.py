@@ -1,4 +1,4 @@
-"""CreateTopics: make topics, placed by the controller or by the caller."""
+"""CreateTopics: create topics, with replicas placed by the controller or the client."""
 
 from __future__ import annotations
 

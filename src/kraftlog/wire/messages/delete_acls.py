@@ -1,4 +1,4 @@
-"""DeleteAcls: remove the access rules that match filters."""
+"""DeleteAcls: delete the ACLs that match filters."""
 
 from __future__ import annotations
 

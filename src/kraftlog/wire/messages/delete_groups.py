@@ -1,4 +1,4 @@
-"""DeleteGroups: forget empty groups."""
+"""DeleteGroups: delete empty groups."""
 
 from __future__ import annotations
 

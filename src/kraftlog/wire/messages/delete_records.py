@@ -1,4 +1,4 @@
-"""DeleteRecords: move the start of partitions forward."""
+"""DeleteRecords: raise the log start offset of partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteTopics: remove topics by name or, from version 6, by id."""
+"""DeleteTopics: delete topics by name or, from version 6, by id."""
 
 from __future__ import annotations
 

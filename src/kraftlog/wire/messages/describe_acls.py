@@ -1,4 +1,4 @@
-"""DescribeAcls: the access rules that match a filter."""
+"""DescribeAcls: the ACLs that match a filter."""
 
 from __future__ import annotations
 

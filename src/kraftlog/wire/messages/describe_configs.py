@@ -1,4 +1,4 @@
-"""DescribeConfigs: the settings of a resource and where each comes from."""
+"""DescribeConfigs: the configs of a resource and their sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DescribeConfigsRequest(Message, versions=(1, 4), flexible=4):
     resources: Sequence[DescribeConfigsResource] = array(DescribeConfigsResource)
     include_synonyms: bool = boolean(default=False)
     include_documentation: bool = boolean(since=3, default=False)
-    # Our own: answer from a state no older than the request.
+    # Our own: requests a linearizable read.
     linearizable: bool = boolean(since=4, tag=10000, default=False)
 
 

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken: the tokens of some owners."""
+"""DescribeDelegationToken: the tokens of given owners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: size and lag of the replicas in a broker's directories."""
+"""DescribeLogDirs: size and lag of the replicas in a broker's log directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeProducers: the producers a partition remembers."""
+"""DescribeProducers: the active producers of a partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum: who leads the metadata quorum and who lags."""
+"""DescribeQuorum: leader, voters and observers of the metadata quorum."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ReplicaState(Message):
     log_end_offset: int = int64()
     last_fetch_timestamp: int = int64(since=1, default=-1, ignorable=True)
     last_caught_up_timestamp: int = int64(since=1, default=-1, ignorable=True)
-    # Our own: whether a reassignment is to end with it as a voter.
+    # Our own: whether it is a target voter of a reassignment.
     is_target: bool = boolean(tag=10000, default=False)
 
 
@@ -44,9 +44,9 @@ class PartitionResult(Message):
     high_watermark: int = int64()
     current_voters: Sequence[ReplicaState] = array(ReplicaState)
     observers: Sequence[ReplicaState] = array(ReplicaState)
-    # Our own: the ids of the voters that a reassignment is to end with; null when there is none.
+    # Our own: the target voters of a reassignment; null if there is none.
     target_voters: Sequence[int] | None = array("int32", nullable=True, tag=10000, default=None)
-    # And the ids among them whose replicas the next step waits for.
+    # Our own: the target voters for which the next step of the reassignment waits.
     waits_for: Sequence[int] = array("int32", tag=10001, default=())
 
 

@@ -24,7 +24,7 @@ class DescribeTopicPartitionsRequest(Message, versions=(0, 0), flexible=0):
     topics: Sequence[TopicRequest] = array(TopicRequest)
     response_partition_limit: int = int32(default=2000)
     cursor: Cursor | None = struct(Cursor, nullable=True, default=None)
-    # Our own: answer from a state no older than the request.
+    # Our own: requests a linearizable read.
     linearizable: bool = boolean(tag=10000, default=False)
 
 

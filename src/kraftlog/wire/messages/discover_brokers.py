@@ -1,4 +1,4 @@
-"""DiscoverBrokers, an API of our own: nodes tell each other where the voters are."""
+"""DiscoverBrokers, an API of our own: nodes exchange the addresses of the voters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class DiscoverBrokersRequest(Message, versions=(0, 0), flexible=0):
-    """A `broker_id` of -1 only asks; a sender with an id also says where it listens."""
+    """A sender with an id reports its own address, too; with `broker_id` -1 it only asks."""
 
     cluster_id: str | None = string(nullable=True)
     broker_id: int = int32(default=-1)
@@ -20,7 +20,7 @@ class DiscoverBrokersRequest(Message, versions=(0, 0), flexible=0):
 
 
 class DiscoveredBroker(Message):
-    """A voter or target voter; `boot_timestamp_ms` is -1 where no node has told it itself."""
+    """A voter or target voter; `boot_timestamp_ms` is -1 if it has not reported its address."""
 
     broker_id: int = int32()
     host: str = string()

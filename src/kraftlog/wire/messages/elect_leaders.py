@@ -1,4 +1,4 @@
-"""ElectLeaders: give partitions back to their preferred, or to an unclean, leader."""
+"""ElectLeaders: trigger preferred or unclean leader elections."""
 
 from __future__ import annotations
 

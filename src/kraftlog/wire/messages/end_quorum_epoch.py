@@ -1,4 +1,4 @@
-"""EndQuorumEpoch: a leader that leaves names its preferred successors."""
+"""EndQuorumEpoch: a leader resigns and names its preferred successors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EndTxn: commit or abort."""
+"""EndTxn: commit or abort a transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Envelope: a request that a broker passes on to the controller for a client."""
+"""Envelope: a client's request that a broker forwards to the controller."""
 
 from __future__ import annotations
 

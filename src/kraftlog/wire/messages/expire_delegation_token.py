@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: let a token end."""
+"""ExpireDelegationToken: change a token's expiry time."""
 
 from __future__ import annotations
 

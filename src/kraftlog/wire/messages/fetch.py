@@ -1,4 +1,4 @@
-"""Fetch: read record batches, as a consumer or as a replica, of the metadata log too."""
+"""Fetch: read record batches, as a consumer, a replica, or a voter or observer of the quorum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FindCoordinator: the broker that looks after a group or a transactional id."""
+"""FindCoordinator: the coordinator of a group or a transactional id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the coordinator of classic groups writes to `__consumer_offsets`."""
+"""The records of classic groups in `__consumer_offsets`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The headers of requests and responses. The client id never takes the compact form."""
+"""The headers of requests and responses. The client id is never a compact string."""
 
 from __future__ import annotations
 

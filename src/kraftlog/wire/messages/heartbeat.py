@@ -1,4 +1,4 @@
-"""Heartbeat: a member is alive; the answer tells when it must join again."""
+"""Heartbeat: keeps a member alive; the response tells it when to rejoin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: set, delete, append to and subtract from single settings."""
+"""IncrementalAlterConfigs: set, delete, append to or subtract from single configs."""
 
 from __future__ import annotations
 

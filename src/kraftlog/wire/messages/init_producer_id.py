@@ -1,4 +1,4 @@
-"""InitProducerId: an id and epoch for an idempotent or transactional producer."""
+"""InitProducerId: a producer id and epoch for an idempotent or transactional producer."""
 
 from __future__ import annotations
 

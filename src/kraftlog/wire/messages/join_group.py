@@ -1,4 +1,4 @@
-"""JoinGroup: become or stay a member; the answer waits until the generation is complete."""
+"""JoinGroup: join or rejoin a group; the response waits for the rebalance."""
 
 from __future__ import annotations
 

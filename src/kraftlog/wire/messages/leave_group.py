@@ -1,4 +1,4 @@
-"""LeaveGroup: members go away for good."""
+"""LeaveGroup: remove members from a group."""
 
 from __future__ import annotations
 

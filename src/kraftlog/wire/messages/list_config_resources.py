@@ -1,4 +1,4 @@
-"""ListConfigResources: the resources that have settings of their own."""
+"""ListConfigResources: the resources with configs of their own."""
 
 from __future__ import annotations
 

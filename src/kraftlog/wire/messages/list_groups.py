@@ -1,4 +1,4 @@
-"""ListGroups: the groups a broker coordinates."""
+"""ListGroups: the groups of a coordinator."""
 
 from __future__ import annotations
 

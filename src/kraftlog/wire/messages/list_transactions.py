@@ -1,4 +1,4 @@
-"""ListTransactions: the transactions a broker coordinates."""
+"""ListTransactions: the transactions of a coordinator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata: who leads which partition, and where the brokers listen."""
+"""Metadata: brokers, topics, and the leaders of partitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MetadataRequest(Message, versions=(0, 13), flexible=9):
     allow_auto_topic_creation: bool = boolean(since=4, default=True)
     include_cluster_authorized_operations: bool = boolean(since=8, until=10, default=False)
     include_topic_authorized_operations: bool = boolean(since=8, default=False)
-    # Our own: answer from a state no older than the request.
+    # Our own: requests a linearizable read.
     linearizable: bool = boolean(since=9, tag=10000, default=False)
 
 

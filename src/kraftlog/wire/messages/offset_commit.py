@@ -1,4 +1,4 @@
-"""OffsetCommit: keep a group's positions."""
+"""OffsetCommit: commit a group's offsets."""
 
 from __future__ import annotations
 

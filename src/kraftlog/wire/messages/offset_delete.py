@@ -1,4 +1,4 @@
-"""OffsetDelete: forget some of a group's positions."""
+"""OffsetDelete: delete committed offsets of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetFetch: a group's kept positions; of one group up to version 7, of several from 8."""
+"""OffsetFetch: the committed offsets of a group, or of several from version 8."""
 
 from __future__ import annotations
 

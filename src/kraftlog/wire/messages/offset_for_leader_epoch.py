@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch ended, to find out where two logs part."""
+"""OffsetForLeaderEpoch: the end offset of an epoch, to find where two logs diverge."""
 
 from __future__ import annotations
 

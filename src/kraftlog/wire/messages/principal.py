@@ -1,4 +1,4 @@
-"""The principal of a forwarded request, as it stands in an Envelope."""
+"""The principal in an Envelope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce: append record batches to partitions. Acks 0 has no answer at all."""
+"""Produce: append record batches to partitions. With acks 0 there is no response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PushTelemetry: a client's metrics."""
+"""PushTelemetry: a client pushes its metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReadOffset, an API of our own: up to which offset a replica must have applied to read."""
+"""ReadOffset, an API of our own: the offset that a linearizable read must have applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RemovePartitions, an API of our own: take the last partitions from a topic."""
+"""RemovePartitions, an API of our own: remove the last partitions of a topic."""
 
 from __future__ import annotations
 

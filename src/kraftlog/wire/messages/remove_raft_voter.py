@@ -1,4 +1,4 @@
-"""RemoveRaftVoter: one voter less in the metadata quorum."""
+"""RemoveRaftVoter: remove a voter from the metadata quorum."""
 
 from __future__ import annotations
 

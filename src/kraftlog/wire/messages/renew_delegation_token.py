@@ -1,4 +1,4 @@
-"""RenewDelegationToken: let a token live longer."""
+"""RenewDelegationToken: extend a token's lifetime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share groups' records in `__consumer_offsets`: kept so that such a log can be read."""
+"""The records of share groups in `__consumer_offsets`, so that Kafka's logs can be read."""
 
 from __future__ import annotations
 

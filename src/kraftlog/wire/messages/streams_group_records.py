@@ -1,4 +1,4 @@
-"""Streams groups' records in `__consumer_offsets`: kept so that such a log can be read."""
+"""The records of streams groups in `__consumer_offsets`, so that Kafka's logs can be read."""
 
 from __future__ import annotations
 

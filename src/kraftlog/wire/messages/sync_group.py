@@ -1,4 +1,4 @@
-"""SyncGroup: the leader hands in everyone's assignment, everyone gets theirs."""
+"""SyncGroup: the leader sends all assignments, and each member receives its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the transaction coordinator writes to `__transaction_state`."""
+"""The records of the transaction coordinator in `__transaction_state`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UnregisterBroker: a broker is gone for good."""
+"""UnregisterBroker: remove a broker's registration."""
 
 from __future__ import annotations
 

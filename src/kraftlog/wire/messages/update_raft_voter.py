@@ -1,4 +1,4 @@
-"""UpdateRaftVoter: a voter tells its endpoints and versions."""
+"""UpdateRaftVoter: a voter reports its endpoints and versions."""
 
 from __future__ import annotations
 

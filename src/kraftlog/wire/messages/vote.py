@@ -1,4 +1,4 @@
-"""Vote: a candidate asks for a vote or, with pre_vote, whether asking would be worth it."""
+"""Vote: a candidate requests a vote, or a pre-vote that does not change the epoch."""
 
 from __future__ import annotations
 

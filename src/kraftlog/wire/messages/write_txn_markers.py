@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: the coordinator tells the partitions how a transaction ended."""
+"""WriteTxnMarkers: the coordinator writes transaction markers to partitions."""
 
 from __future__ import annotations
 
