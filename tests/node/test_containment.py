@@ -343,7 +343,7 @@ def busy_for(host: VirtualHost, ms: int) -> None:
         host.settle()
 
 
-@pytest.mark.parametrize("where", ["_heartbeat", "_heard"])
+@pytest.mark.parametrize("where", ["_heartbeat", "_on_heartbeat"])
 def test_a_heartbeat_that_stops_half_way_is_tried_again_later(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,7 +360,7 @@ def test_a_heartbeat_that_stops_half_way_is_tried_again_later(
     assert "Traceback" in line
     assert 3 < mistake.times < 80
     busy_for(host, 61_000 - 3000)
-    assert "more since it was logged last)" in complaints(host, what)[1]
+    assert "more since it was last logged)" in complaints(host, what)[1]
     monkeypatch.undo()
     busy_for(host, 2000)
     assert lifecycle.deadline() is not None
@@ -378,7 +378,7 @@ def test_forgetting_producers_that_stops_half_way_waits_for_its_next_time(
     monkeypatch.setattr(producer_expiration, "_expiration_ms", mistake)
     host.pass_time(producer_expiration.deadline())
     busy_for(host, 100)
-    assert (mistake.times, len(complaints(host, "forgetting producers"))) == (1, 1)
+    assert (mistake.times, len(complaints(host, "expiring producer ids"))) == (1, 1)
     monkeypatch.undo()
     still_serves(host, 0)
 

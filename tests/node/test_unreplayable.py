@@ -91,7 +91,7 @@ def test_an_exception_in_what_follows_a_record_names_its_offset(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("of ours")
 
-    monkeypatch.setattr(ReplicaManager, "_follow", broken)
+    monkeypatch.setattr(ReplicaManager, "_apply_partition", broken)
     end = host.node.quorum.end
     with pytest.raises(
         UnreplayableError,

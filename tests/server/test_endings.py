@@ -145,7 +145,7 @@ def test_a_mistake_of_ours_that_changes_nothing_costs_its_asker_alone(rounds: No
     said = node.said()
     for doing in (
         "serving DescribeCluster version 1",
-        "answering ListConfigResources version 0",
+        "responding to ListConfigResources version 0",
         "deciding on CreatePartitions",
     ):
         assert f"internal error, {doing}:\nTraceback" in said

@@ -1,7 +1,7 @@
-"""Which requests are served, by whom, and what is advertised.
+"""The served APIs, their handlers and the advertised versions.
 
-A handler module is imported when its API is first asked for: start-up is a feature. What is not
-in this table is not advertised, and whoever asks all the same loses the connection, as with Kafka.
+A handler module is imported at the first request of its API, to start fast. An API that is not in
+this table is not advertised; a request for it closes the connection, as in Kafka.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
-    #: May give a generator, for work that is sliced: see `sliced`.
+    #: May return a generator for sliced work: see `sliced`.
     Handler = Callable[[Node, PendingResponse, Any, Now], Iterator[int] | None]
 
 
 class ServedApi(Value):
-    """`first` to `last` is what clients are told. Other versions are refused, as are those of
-    Produce that have no schema here."""
+    """An API and its advertised versions, `first` to `last`.
+
+    Other versions are refused, as are versions of Produce without a schema here.
+    """
 
     key: int
     handler: str
@@ -46,8 +48,8 @@ def _whole(key: int, handled_by: str = "") -> ServedApi:
 SERVED = {
     served.key: served
     for served in (
-        # Clients that are told of a minimum of 3 send their batches uncompressed; versions 0 to 2
-        # are refused when they come.
+        # With an advertised minimum of 3 some clients send uncompressed batches; requests of
+        # versions 0 to 2 are refused.
         ServedApi(ApiKey.PRODUCE, "produce", 0, APIS[ApiKey.PRODUCE].last),
         _whole(ApiKey.FETCH),
         _whole(ApiKey.LIST_OFFSETS),
@@ -107,7 +109,7 @@ SERVED = {
         _whole(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "security"),
         _whole(ApiKey.DESCRIBE_CLIENT_QUOTAS, "client_quotas"),
         _whole(ApiKey.ALTER_CLIENT_QUOTAS, "client_quotas"),
-        # Version 6 is for transactions in two phases.
+        # Version 6 is for two-phase commit.
         ServedApi(ApiKey.INIT_PRODUCER_ID, "init_producer_id", 0, 5),
     )
 }
@@ -116,7 +118,7 @@ _handlers: dict[int, Handler] = {}
 
 
 def served_on(listener: int) -> list[ServedApi]:
-    """What is told on a listener of this kind (BROKER or CONTROLLER): Kafka's own APIs."""
+    """The APIs advertised on a listener of this kind (BROKER or CONTROLLER)."""
     return [s for s in SERVED.values() if APIS[s.key].listeners & listener]
 
 

@@ -1,4 +1,4 @@
-"""Who a node is, and what it finds of the metadata when it starts."""
+"""A node's identity and settings, and the metadata that it recovers at start."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
     from kraftlog.wire.schema import Message
 
-#: Replicas of a partition that brokers can keep: they do not fetch from each other yet.
+#: Maximum replication factor: brokers do not replicate yet.
 MOST_REPLICAS = 1
 
 
 class NodeConfig(Value):
-    """Who the node is, by its directory and its settings; `addresses` are what others are told.
+    """A node's identity and settings; `addresses` are its advertised listeners.
 
-    `new_id` makes ids that nobody has, `rng` is a seeded generator, `stopwatch_ns` is a clock
-    for metrics, by which nothing is decided: all are the host's.
+    The host provides `new_id` (unique ids), `rng` (a seeded generator) and `stopwatch_ns` (a clock
+    for metrics only).
     """
 
-    #: As far as `meta.properties` says it (Q29).
+    #: From `meta.properties`; None if it has none (Q29).
     cluster_id: str | None
     directory_id: Uuid
     settings: BrokerConfig
@@ -36,7 +36,7 @@ class NodeConfig(Value):
     new_id: Callable[[], Uuid]
     rng: Rng
     stopwatch_ns: Callable[[], int]
-    #: Where other nodes reach this controller.
+    #: The advertised controller listeners.
     controller_addresses: tuple[BrokerAddress, ...] = ()
 
     @property
@@ -45,12 +45,11 @@ class NodeConfig(Value):
 
 
 class RecoveredMetadata(Value):
-    """The metadata log as the quorum's core sees it, the election state, the records of the
-    newest snapshot, and where the log goes on behind them."""
+    """The metadata log, the election state, the records of the latest snapshot and its end."""
 
     log: RaftLog
     election: ElectionState
     snapshot: tuple[Message, ...] = ()
     applied: int = 0
-    #: With what the first controller of a cluster begins, where its directory was formatted.
+    #: Bootstrap records from formatting, which the first active controller of a cluster writes.
     bootstrap: tuple[Message, ...] = ()

@@ -1,11 +1,11 @@
-"""Containment of internal errors: an exception costs its client alone (decision 0013).
+"""Containment of internal errors: an exception closes only its client's connection (decision 0013).
 
-Wherever a handler stops, what it has half done is taken back, a part of the node at a time: a
-partition goes back to what is written, the groups of a partition are loaded from their log once
-more, what waits for the client's sake is cancelled. Only an exception within a step of the quorum
-ends the node, as a vote or an acknowledgement might rest on half of it: `steps` says so.
+What a failed handler has half done is undone: a partition drops appends that are not written, the
+groups that the request used are reloaded from their log, and delayed work is cancelled. Only an
+exception within a step of the quorum ends the node, as a vote or an acknowledgement might depend on
+half of it: see `steps`.
 
-What a node does by itself, now and then, costs less: it is tried again later.
+Periodic tasks that raise are retried later.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
         def postpone(self, now: Now) -> None: ...
 
 
-#: How soon a mistake of the same kind is logged again.
+#: Minimum time between two log lines for internal errors of the same kind.
 LOG_AGAIN_MS = 60_000
 
 
 def contain(
     node: Node, slot: PendingResponse, error: Exception, request: Any = None
 ) -> InternalError:
-    """Undo a half-done request; raises `error` again where that is not possible."""
+    """Undo a half-done request; raises `error` if that is not possible."""
     _check_whole(node, error)
     slot.abandon()
-    assert slot.api is not None, "it is known what is served"
+    assert slot.api is not None, "the API of a served request is known"
     if slot.api.key == ApiKey.PRODUCE and request is not None:
         node.replica_manager.take_back(_partitions_of(node, request))
     elif slot.api.key == ApiKey.FETCH and request is not None:
@@ -52,7 +52,7 @@ def contain(
 
 
 def contain_repeated(node: Node, partition: Partition, error: Exception) -> InternalError:
-    """The same for a Produce request to one partition that a template served."""
+    """`contain` for a request to one partition that a template served."""
     _check_whole(node, error)
     node.replica_manager.take_back((partition,))
     return InternalError("serving a request by its template", error)
@@ -64,14 +64,14 @@ def fail(node: Node, slot: PendingResponse, error: Exception) -> None:
 
 
 class Attempts:
-    """Runs periodic tasks of the node: an exception is logged and the task retried later.
+    """Runs periodic tasks of the node; logs their exceptions and retries them later.
 
-    One that stops a step of the quorum half-way ends the node.
+    An exception that interrupts a step of the quorum ends the node.
     """
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        #: When each kind of mistake was logged last, and how often it was met since.
+        #: When each kind of error was last logged, and its number since.
         self._logged: dict[tuple[str, type], tuple[int, int]] = {}
 
     def attempt(self, what: str, step: Callable[..., Any], *arguments: Any) -> bool:
@@ -97,12 +97,12 @@ class Attempts:
             self._logged[kind] = logged_ms, times + 1
             return
         self._logged[kind] = now_ms, 0
-        more = f" ({times} more since it was logged last)" if times else ""
+        more = f" ({times} more since it was last logged)" if times else ""
         self._node.emit(LogLine(f"{InternalError(what, error)}{more}"))
 
 
 def _steps_under_way(node: Node) -> tuple[int, int]:
-    """The steps under way in the raft core, and in proposing a decision."""
+    """The number of unfinished steps in the raft core and in proposing a decision."""
     return node.quorum.steps, 0 if node.active_controller is None else node.active_controller.steps
 
 

@@ -1,4 +1,4 @@
-"""What a node counts while it serves: nothing but integers, looked at when somebody asks."""
+"""Counters of a node, as plain integers; metrics read them on a scrape."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _VERSIONS = 8  # bits
 
 
 class Counts:
-    """`requests` by `key << 8 | version`: one small number instead of a pair for each request."""
+    """`requests` is by `key << 8 | version`: an int is cheaper than a pair per request."""
 
     def __init__(self) -> None:
         self.requests: dict[int, int] = {}
         self.times = RequestLatency()
-        #: How often a replica was elected that was not known to hold everything committed.
+        #: Elections of leaders from outside the ISR and the ELR.
         self.unclean_elections = 0
-        #: How often this node became the active controller.
+        #: Number of times that this node became the active controller.
         self.activations = 0
 
     @staticmethod
     def key_of(key: int, version: int) -> int:
-        """Under which number `requests` counts these."""
+        """The key of `requests` for an API and version."""
         return key << _VERSIONS | version
 
     def count_request(self, key: int, version: int) -> None:
@@ -38,6 +38,6 @@ class Counts:
         return totals
 
     def by_api(self) -> Iterator[tuple[int, int, int]]:
-        """API key, version, how many requests of it."""
+        """API key, version, number of requests."""
         for what, count in list(self.requests.items()):
             yield what >> _VERSIONS, what & ((1 << _VERSIONS) - 1), count

@@ -1,6 +1,6 @@
-"""Topics as Metadata tells of them, in bytes: made when asked for, kept until something changes.
+"""`EncodedTopics`: a cache of topics as encoded in Metadata responses.
 
-Clients ask for all topics again and again, and thousands of partitions take milliseconds to tell.
+Clients request all topics again and again, and thousands of partitions take milliseconds to encode.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from kraftlog.metadata.image import Image
     from kraftlog.types import Uuid
 
-#: What is kept at most; beyond that all of it is made anew.
+#: Maximum size; beyond it the cache is cleared.
 MOST_BYTES = 32 << 20
 
 
 class EncodedTopics(MetadataPublisher):
-    """By topic, and by whatever else makes a difference: a version, what was asked for."""
+    """Encoded topics by topic id and form: the version and options of the request."""
 
     name = "encoded topics"
 
     def __init__(self) -> None:
         self._kept: dict[Uuid, dict[Any, bytes]] = {}
         self._size_bytes = 0
-        #: How many changes there were: what was begun before one may be out of date.
+        #: Number of changes: an encoding that began before one may be out of date.
         self.changes = 0
 
     def get(self, topic_id: Uuid, form: Any) -> Any:
-        """The piece, or None."""
+        """The encoded topic, or None."""
         forms = self._kept.get(topic_id)
         return None if forms is None else forms.get(form)
 
@@ -45,7 +45,7 @@ class EncodedTopics(MetadataPublisher):
         return piece
 
     def changed(self, change: Change) -> None:
-        """What the image said of this does not count any more."""
+        """Drop the topics that a change affects."""
         self.changes += 1
         if isinstance(change, PartitionChanged):
             partition = change.after or change.before
@@ -54,9 +54,9 @@ class EncodedTopics(MetadataPublisher):
         elif isinstance(change, (TopicShown, TopicRemoved)):
             self._forget(change.topic.id)
         elif isinstance(change, BrokerChanged):
-            self.clear()  # replicas on it may be offline now, or no longer
+            self.clear()  # its replicas may have become offline or online
 
-    def reloaded(self, before: Image) -> None:  # noqa: ARG002 - publishers are called alike
+    def reloaded(self, before: Image) -> None:  # noqa: ARG002 - interface of publishers
         self.clear()
 
     def _forget(self, topic_id: Uuid) -> None:

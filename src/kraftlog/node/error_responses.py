@@ -1,4 +1,4 @@
-"""How each request that changes the cluster is told that all of it could not be done."""
+"""Error responses to requests that change the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def refusal(api_key: int, version: int, request: Message, code: int) -> Any:
-    """The response that gives this code for whatever was asked."""
+    """The response with this error code for every item of the request."""
     response: Any = APIS[api_key].response()
     fields = _FIELDS.get(api_key)
     if fields is None:
@@ -34,7 +34,7 @@ def _create_topics(request: Any, _: int, code: int) -> dict[str, Any]:
 
 def _delete_topics(request: Any, version: int, code: int) -> dict[str, Any]:
     one = _module(ApiKey.DELETE_TOPICS).DeletableTopicResult
-    if version < 6:  # these name topics, and no ids
+    if version < 6:  # topics are named by name only
         return {"responses": [one(name=name, error_code=code) for name in request.topic_names]}
     return {
         "responses": [

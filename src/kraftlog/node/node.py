@@ -84,12 +84,12 @@ class Node:
         self.logs = logs
         #: When the current turn began.
         self.now = now
-        #: Whether something has happened since the last poll that may change what is due. Data
-        #: alone does not, unless a request has to wait.
+        #: Whether `poll` is needed: something since the last one may have changed what is due.
+        #: Produce and Fetch requests do not, unless they have to wait.
         self.needs_poll = True
         self.counts = Counts()
         self.metadata_loader = MetadataLoader()
-        #: The settings in force, with those that were changed at run time.
+        #: The effective settings, with dynamic changes.
         self.config_layers = DynamicConfig(
             self.metadata_loader, config.node_id, config.settings.texts
         ).layers
@@ -176,7 +176,7 @@ class Node:
         named = self.named_voters.get(voter.key.id)
         return voter.endpoints if named is None else (named,)
 
-    # The control door ----------------------------------------------------------------------------
+    # Control -------------------------------------------------------------------------------------
 
     def replay(self, records: Iterable[Message], last_offset: int) -> None:
         """Replay committed records in one go."""
@@ -211,7 +211,7 @@ class Node:
         """This node leads the quorum and has replayed the log: its controller becomes active."""
         if self.active_controller is not None:
             self.counts.activations += 1
-            # An earlier life of this broker is over, and need not be waited for.
+            # A previous incarnation of this broker is gone: fence it now.
             lifecycle = self.broker_lifecycle
             is_gone = lifecycle is None or lifecycle.registration is None
             self.active_controller.begin(epoch, now, is_gone=is_gone)
@@ -223,13 +223,15 @@ class Node:
                 part.soon()
 
     def _contact_new_leader(self, now: Now) -> None:
-        """Send the broker's heartbeat before forwarded requests: it may have been fenced while
-        there was no leader, and those would be refused."""
+        """Send the broker's heartbeat before forwarded requests.
+
+        A broker that was fenced while there was no leader would have them refused.
+        """
         self.controller_channel.give_up(now)
         self._poll_soon()
         if self.broker_lifecycle is not None:
             self.attempts.poll(JOINING, self.broker_lifecycle, now)
-        self.controller_channel.try_again(now)
+        self.controller_channel.leader_found(now)
 
     def handle(self, message: Any, now: Now) -> None:
         """Take the outcome of an effect."""
@@ -251,16 +253,16 @@ class Node:
     def is_ready(self) -> bool:
         """Whether clients may connect: the broker is unfenced, and has replayed that it is.
 
-        Before that its answers would name no broker, and some clients do not ask again for long.
+        Before that a Metadata response would not name it, and some clients retry only much later.
         """
         lifecycle = self.broker_lifecycle
         return lifecycle is None or lifecycle.is_let_in
 
     def shut_down(self, now: Now) -> None:
-        """Begin a controlled shutdown: leadership moves to other nodes where there are any.
+        """Begin a controlled shutdown: leadership moves to other nodes if there are any.
 
-        A broker that is alone and governs itself has nobody to wait for; to controllers elsewhere
-        it says goodbye, or its next life would have to wait until this one is given up.
+        A single combined node shuts down at once. Otherwise the broker tells the controller, or
+        its next incarnation could not register until this one's session has timed out.
         """
         others = [b for b in self.image.brokers.values() if b.id != self.config.node_id]
         is_missed = self.active_controller is None or any(not broker.fenced for broker in others)
@@ -292,7 +294,7 @@ class Node:
         return taken
 
     def poll(self, now: Now) -> None:
-        """Do what is due."""
+        """Run whatever is due."""
         self.now = now
         self.quorum.poll(now)
         self.snap_if_due(now, self._snaps)
@@ -306,12 +308,15 @@ class Node:
         if self.group_coordinators is not None:
             self.group_coordinators.poll(now)
         if self.producer_expiration is not None:
-            poll("forgetting producers", self.producer_expiration, now)
+            poll("expiring producer ids", self.producer_expiration, now)
         self.delayed_operations.poll(now)
 
     def snap_if_due(self, now: Now, snapshot_policy: SnapshotPolicy) -> None:
-        """Take a snapshot if one is due: never during a metadata transaction or a half-replayed
-        batch, nor before this node has caught up after a start."""
+        """Take a snapshot if one is due.
+
+        Not during a metadata transaction or a half-replayed batch, nor before this node has caught
+        up after a start.
+        """
         if self.image.transaction or self.quorum.is_applying or self.quorum.is_catching_up:
             return
         if self.quorum.snapshotter.is_due(now, snapshot_policy):
@@ -342,12 +347,12 @@ class Node:
         self.needs_poll = True
         self.delayed_operations.add(operation, deadline_ms)
 
-    # The data door -------------------------------------------------------------------------------
+    # Requests ------------------------------------------------------------------------------------
 
     def frame(self, slot: PendingResponse, buffer: Buffer, pos: int, end: int, now: Now) -> None:
-        """Serve a request as bytes. Raises ProtocolError when it is malformed or not served.
+        """Serve an encoded request. Raises ProtocolError if it is malformed or not supported.
 
-        A giant frame has a buffer to itself: whoever hands it over does not touch that again.
+        A giant frame has its own buffer, which the host does not reuse.
         """
         head = read_request_head(buffer, pos, end)
         slot.correlation_id = head.correlation_id
@@ -362,7 +367,7 @@ class Node:
             self.needs_poll = True
         if not api.first <= head.version <= served.last:
             if api.key == ApiKey.API_VERSIONS:
-                # The asker learns what to ask instead, in the oldest form.
+                # Respond in version 0 with the supported versions, as Kafka does.
                 slot.version = 0
                 handler(api.key)(self, slot, None, now)
                 return

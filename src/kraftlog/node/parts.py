@@ -1,6 +1,6 @@
-"""How the parts of a node are made: those that its settings ask for, with what each of them needs.
+"""Creates the parts of a node for its roles.
 
-Their modules are imported when they are made: a broker has no controller's.
+Their modules are imported on creation: a broker does not import the controller.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def active_controller(node: Node, bootstrap: Sequence[Message]) -> ActiveControl
 
 
 def voter_updater(node: Node) -> VoterUpdater:
-    """Where settings name the voters, they say where those are."""
+    """With static voters (controller.quorum.voters) their endpoints come from the settings."""
     from kraftlog.config.endpoints import Listener
     from kraftlog.node.quorum.voter_updater import VoterUpdater
 
@@ -89,7 +89,7 @@ def voter_updater(node: Node) -> VoterUpdater:
 
 
 def _reached_at(node: Node) -> list[Endpoint]:
-    """Where others reach this controller once it is a voter."""
+    """The endpoints of this controller once it is a voter."""
     result = node.config.controller_addresses
     return [Endpoint(each.name, each.host, each.port) for each in result]
 
@@ -109,7 +109,7 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         controller_channel=node.controller_channel,
         applied=lambda: node.quorum.applied,
         metadata=node.metadata_loader,
-        arrived=node.replica_manager.open_logs,
+        on_registered=node.replica_manager.open_logs,
     )
 
 

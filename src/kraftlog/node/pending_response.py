@@ -1,7 +1,7 @@
-"""`PendingResponse`: one response that a connection owes.
+"""`PendingResponse`: a response in the queue of its connection.
 
-A connection answers in the order in which it was asked, so it keeps a queue of slots; a request
-that must wait fills its slot later, and the requests behind it are served meanwhile.
+A connection sends responses in the order of its requests, so it keeps a queue of pending responses;
+while one waits, the requests after it are served.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _arrays_of(cls: type[Message]) -> Sequence[tuple[str, bool]]:
 
 
 class PendingResponse:
-    """Pending until `pieces` is set: the bytes and file slices of the response."""
+    """Pending until `pieces` has the bytes and file slices of the response."""
 
     __slots__ = (
         "api",
@@ -79,7 +79,7 @@ class PendingResponse:
         #: The host's connection, opaque to the node.
         self.connection = connection
         self.api: Api | None = None
-        #: When the turn of the request began.
+        #: When the turn that read the request began.
         self.asked_ms = 0
         self.version = 0
         self.correlation_id = 0
@@ -90,23 +90,23 @@ class PendingResponse:
         #: The number of partitions that the response waits for, and the response.
         self.waits = 0
         self.response: Any = None
-        #: Work for this response that is cancelled when the connection closes.
+        #: Delayed work, cancelled when the connection closes.
         self.waiter: Cancellable | None = None
 
     def respond(self, response: Any) -> None:
         assert self.api is not None
         try:
             pieces = response_frame(self.api, self.version, self.correlation_id, response)
-        except Exception as error:  # what answers has decided already, and goes on
+        except Exception as error:  # the request is carried out; only its response fails
             self._cannot_answer(error)
             return
         self.pieces = pieces
         self.connection.ready(self)
 
     def respond_in_steps(self, response: Any, items: int) -> Iterator[int]:
-        """As `answer`, step by step if it has many items: yields what each step has cost.
+        """`respond` in steps if the response has many items; yields their costs.
 
-        The lists of the response are the answer's own: they are emptied afterwards.
+        Empties the lists of the response afterwards, to free memory in steps.
         """
         if items <= FEW_ITEMS:
             self.respond(response)
@@ -133,16 +133,16 @@ class PendingResponse:
 
     def _cannot_answer(self, error: Exception) -> None:
         assert self.api is not None
-        what = f"answering {self.api.name} version {self.version}"
+        what = f"responding to {self.api.name} version {self.version}"
         self.connection.fail(InternalError(what, error))
 
     def abandon(self) -> None:
-        """The connection is closed: cancel the work for it."""
+        """The connection is closed: cancel delayed work."""
         waiter, self.waiter = self.waiter, None
         if waiter is not None:
             waiter.cancel()
 
     def respond_nothing(self) -> None:
-        """Complete a request without response (Produce with acks=0)."""
+        """Complete a request without a response (Produce with acks=0)."""
         self.pieces = []
         self.connection.ready(self)

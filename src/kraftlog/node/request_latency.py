@@ -1,8 +1,8 @@
-"""Request latency: from the turn that read a request until its response is sent.
+"""Request latency: from the turn that reads a request until its response is sent.
 
-Most are answered in the turn in which they came, within half a millisecond. Those are not noted at
-all: they are the ones that were counted (`Counts.requests`) and are in no bucket here. So serving
-costs a comparison, and only what was slow, or had to wait, costs more.
+Most responses are sent in the turn of their request, in less than a millisecond. These are not
+recorded: they are the requests in `Counts.requests` without a bucket here. So a fast request costs
+one comparison, and only slow or delayed ones cost more.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-#: Up to this many milliseconds each has its own bucket; from there on eight share a doubling.
+#: Below this each millisecond is a bucket; above it there are eight buckets per power of two.
 EXACT = 16
 BUCKETS = 240
-#: What is told is of the last one to two of these, if somebody looks as often as that.
+#: Quantiles cover the last one to two spans, if they are read at least once per span.
 SPAN_MS = 30_000
 
 
@@ -35,20 +35,20 @@ def most_of(bucket: int) -> int:
 
 
 class RequestLatency:
-    """Who carries the node says when a turn ends, and which answers leave then that are not quick.
+    """The host reports the end of each turn, and the responses sent then that are not quick.
 
-    An answer is quick when its request came in the turn that ends and that took no time.
+    A response is quick if its request arrived in this turn and the turn took no millisecond.
     """
 
     __slots__ = ("_before", "_began_ms", "_ends_ms", "_latest", "quick_ms", "slow")
 
     def __init__(self) -> None:
-        #: By API: how many took how long, without the quick ones.
+        #: By API key: counts by latency bucket, without quick responses.
         self.slow: dict[int, list[int]] = {}
-        #: When the requests came whose answers need not be noted.
+        #: Responses to requests of this time are quick.
         self.quick_ms = -1
         self._ends_ms = 0
-        #: What was counted by these moments: quick ones are in bucket 0.
+        #: The counts at the starts of the last two spans, quick ones in bucket 0.
         self._before: dict[int, list[int]] = {}
         self._latest: dict[int, list[int]] = {}
         self._began_ms = 0
@@ -72,9 +72,9 @@ class RequestLatency:
         buckets[bucket] += count
 
     def lately(self, totals: dict[int, int], now_ms: int) -> dict[int, list[int]]:
-        """By API: how many took how long in the last span or two; `totals` are all ever asked.
+        """By API key, counts by bucket over the last one to two spans; `totals`: all requests.
 
-        What is under way counts as quick until it is answered.
+        A pending request counts as quick until its response is sent.
         """
         result = self._all(totals)
         if now_ms - self._began_ms >= SPAN_MS:
@@ -97,7 +97,7 @@ class RequestLatency:
 
 
 def quantile(buckets: list[int], share: float) -> float:
-    """The percentile for this share; NaN without requests."""
+    """The latency quantile for this share; NaN without requests."""
     left = share * sum(buckets)
     if not left:
         return float("nan")
@@ -105,4 +105,4 @@ def quantile(buckets: list[int], share: float) -> float:
         left -= count
         if left <= 0:
             return most_of(bucket)
-    raise AssertionError("a share of all is within all")
+    raise AssertionError("the share is larger than 1")

@@ -37,10 +37,10 @@ def lifecycle(controller_channel: RefusingChannel) -> BrokerLifecycle:
         addresses=(),
         rack=None,
         heartbeat_ms=2000,
-        controller_channel=controller_channel,  # type: ignore[arg-type]  # all that is needed of errands
+        controller_channel=controller_channel,  # type: ignore[arg-type]  # the only method that is used
         applied=lambda: 0,
         metadata=MetadataLoader(),
-        arrived=lambda: None,
+        on_registered=lambda: None,
     )
 
 

@@ -18,7 +18,7 @@ from kraftlog.logstate.voters import (
     endpoint_of,
 )
 from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL as CHANNEL
-from kraftlog.node.handlers.forwarding import AGAIN_MS
+from kraftlog.node.handlers.forwarding import RETRY_MS
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
 from kraftlog.node.quorum.driver import QuorumDriver
@@ -555,7 +555,7 @@ def test_v5_a_broker_sends_its_heartbeat_before_it_forwards_requests() -> None:
 @pytest.mark.parametrize("end", ["answered", "timed out", "gone"])
 def test_nobody_who_waits_no_longer_for_a_leader_is_remembered(end: str) -> None:
     """The leader may stay for months, and be silent now and then."""
-    request = CreateTopicsRequest(topics=(), timeout_ms=2 * AGAIN_MS)
+    request = CreateTopicsRequest(topics=(), timeout_ms=2 * RETRY_MS)
     host, client, letters = passed_on(ApiKey.CREATE_TOPICS, 7, request)
     host.node.handle(effects.RequestFailed(CHANNEL, 2, only_request(letters)), host.now)
     host.turn()
@@ -565,14 +565,14 @@ def test_nobody_who_waits_no_longer_for_a_leader_is_remembered(end: str) -> None
         assert isinstance(slot, PendingResponse)
         slot.abandon()
     else:
-        host.pass_time(AGAIN_MS)
+        host.pass_time(RETRY_MS)
         number = only_request(letters)
         assert not host.node.controller_channel._waiting_for_leader, (
             "it asks, and waits for nobody else"
         )
         host.node.handle(effects.RequestFailed(CHANNEL, 2, number), host.now)
         host.turn()
-        host.pass_time(AGAIN_MS)
+        host.pass_time(RETRY_MS)
         if end == "answered":
             answer = CreateTopicsResponse(topics=())
             number = only_request(letters)

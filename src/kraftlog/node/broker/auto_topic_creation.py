@@ -36,7 +36,7 @@ def create_topics(
             made(dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE), now)
             return
         codes = {topic.name: topic.error_code for topic in response.topics if topic.error_code}
-        made({name: _told_as(code) for name, code in codes.items()}, now)
+        made({name: _metadata_error(code) for name, code in codes.items()}, now)
 
     request = CreateTopicsRequest(topics=topics)
     node.controller_channel.ask(ApiKey.CREATE_TOPICS, VERSION, request, on_done, now)
@@ -53,7 +53,7 @@ def _report_offsets_topic(node: Node, names: Collection[str], response: Any) -> 
         return
     found = [topic for topic in response.topics if topic.name == OFFSETS_TOPIC]
     settings = node.config.settings
-    is_one_wanted = settings.is_given("offsets.topic.replication.factor") and (
+    wants_one_replica = settings.is_given("offsets.topic.replication.factor") and (
         settings.offsets_topic_replication_factor <= MOST_REPLICAS
     )
     for topic in found:
@@ -61,19 +61,19 @@ def _report_offsets_topic(node: Node, names: Collection[str], response: Any) -> 
         if code not in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
             why = f"{error_name(code)}: {topic.error_message}"
             node.group_coordinators.report(f"{OFFSETS_TOPIC} is not created: {why}")
-        elif not code and len(node.image.brokers) > MOST_REPLICAS and not is_one_wanted:
+        elif not code and len(node.image.brokers) > MOST_REPLICAS and not wants_one_replica:
             node.group_coordinators.report(
                 f"{OFFSETS_TOPIC} is created with {MOST_REPLICAS} replica: brokers of this version "
                 "do not replicate"
             )
 
 
-def _told_as(code: int) -> int:
+def _metadata_error(code: int) -> int:
     """The error code for a Metadata response, which decides whether the client retries."""
     if code in {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REPLICATION_FACTOR}:
         return code
     if code == ErrorCode.TOPIC_ALREADY_EXISTS:
-        return ErrorCode.LEADER_NOT_AVAILABLE  # made by another meanwhile: on its way here
+        return ErrorCode.LEADER_NOT_AVAILABLE  # just created, but not replayed here yet
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -39,9 +39,9 @@ class BrokerAddress(Value):
 
 
 class BrokerLifecycle(MetadataPublisher):
-    """`epoch` is the one that the controller gave this life of the broker.
+    """`epoch` is the broker epoch of this incarnation, from its registration.
 
-    `arrived` is called when this life of the broker is read of in the log.
+    `on_registered` is called once the registration of this incarnation is replayed.
     """
 
     name = "broker lifecycle"
@@ -59,7 +59,7 @@ class BrokerLifecycle(MetadataPublisher):
         controller_channel: ControllerChannel,
         applied: Callable[[], int],
         metadata: MetadataLoader,
-        arrived: Callable[[], None],
+        on_registered: Callable[[], None],
     ) -> None:
         self._broker_id = broker_id
         self._cluster_id = cluster_id
@@ -72,14 +72,14 @@ class BrokerLifecycle(MetadataPublisher):
         self._controller_channel = controller_channel
         self._applied = applied
         self._metadata = metadata
-        self._arrived = arrived
+        self._on_registered = on_registered
         self.epoch = UNKNOWN
         self.is_fenced = True
         self.wants_to_leave = False
         #: Whether the controlled shutdown is over.
         self.has_left = False
         self._due_ms = 0
-        self._is_asking = False
+        self._in_flight = False
         self._failures = 0
         #: Why the registration was refused; logged once.
         self.refusal = 0
@@ -100,55 +100,55 @@ class BrokerLifecycle(MetadataPublisher):
 
     def changed(self, change: Change) -> None:
         if isinstance(change, BrokerChanged) and self.registration is not None:
-            self._arrived()
+            self._on_registered()
 
-    def reloaded(self, before: Image) -> None:  # noqa: ARG002 - publishers are called alike
+    def reloaded(self, before: Image) -> None:  # noqa: ARG002 - interface of publishers
         if self.registration is not None:
-            self._arrived()
+            self._on_registered()
 
     def deadline(self) -> int | None:
-        return None if self._is_asking or self.has_left else self._due_ms
+        return None if self._in_flight or self.has_left else self._due_ms
 
     def soon(self) -> None:
         """Send the next request at once."""
         self._due_ms = self._failures = 0
 
-    def _failed(self, now: Now) -> None:
-        """Retry with backoff after a refusal or a timeout."""
+    def _back_off(self, now: Now) -> None:
+        """Retry with backoff after an error or a timeout."""
         wait_ms = min(RETRY_MS << min(self._failures, 16), LONGEST_RETRY_MS)
         self._failures += 1
         self._due_ms = now.monotonic_ms + wait_ms
 
     def postpone(self, now: Now) -> None:
-        """A mistake of ours has stopped `poll`: as if nobody had answered."""
-        self._is_asking = False
-        self._failed(now)
+        """`poll` has raised: retry as after a timeout."""
+        self._in_flight = False
+        self._back_off(now)
 
     def leave(self) -> None:
         self.wants_to_leave = True
         self._due_ms = 0
 
     def poll(self, now: Now) -> None:
-        if self._is_asking or self.has_left or self._due_ms > now.monotonic_ms:
+        if self._in_flight or self.has_left or self._due_ms > now.monotonic_ms:
             return
         cluster_id = self._cluster_id()
         if cluster_id is None:
-            self._failed(now)  # the log will say it
+            self._back_off(now)  # it comes with the metadata log
             return
-        self._is_asking = True
+        self._in_flight = True
         if self.epoch == UNKNOWN:
             request = self._registration(cluster_id)
-            self._ask(ApiKey.BROKER_REGISTRATION, request, self._registered, now)
+            self._send_request(ApiKey.BROKER_REGISTRATION, request, self._on_registration, now)
         else:
-            self._ask(ApiKey.BROKER_HEARTBEAT, self._heartbeat(), self._heard, now)
+            self._send_request(ApiKey.BROKER_HEARTBEAT, self._heartbeat(), self._on_heartbeat, now)
 
-    def _ask(self, api_key: int, request: Message, on_done: OnDone, now: Now) -> None:
-        def heard(response: Any, now: Now) -> None:
-            self._is_asking = False
-            self._failed(now)  # so it was, unless the response is good and heard to its end
+    def _send_request(self, api_key: int, request: Message, on_done: OnDone, now: Now) -> None:
+        def on_response(response: Any, now: Now) -> None:
+            self._in_flight = False
+            self._back_off(now)  # until `on_done` has handled a successful response
             on_done(response, now)
 
-        self._controller_channel.ask(api_key, APIS[api_key].last, request, heard, now)
+        self._controller_channel.ask(api_key, APIS[api_key].last, request, on_response, now)
 
     def _registration(self, cluster_id: str) -> registrations.BrokerRegistrationRequest:
         return registrations.BrokerRegistrationRequest(
@@ -171,7 +171,7 @@ class BrokerLifecycle(MetadataPublisher):
             log_dirs=[self._directory_id],
         )
 
-    def _registered(self, response: Any, _: Now) -> None:
+    def _on_registration(self, response: Any, _: Now) -> None:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
             return
         if response.error_code:
@@ -189,7 +189,7 @@ class BrokerLifecycle(MetadataPublisher):
             want_shut_down=self.wants_to_leave,
         )
 
-    def _heard(self, response: Any, now: Now) -> None:
+    def _on_heartbeat(self, response: Any, now: Now) -> None:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
             return
         self._failures = 0

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 #: The channel of these requests among those to peers.
 CONTROLLER_CHANNEL = "controller"
 TIMEOUT_MS = 30_000
-HEARING = "handling a response of the controller"
+HANDLING = "handling a response of the controller"
 
 
 class ControllerChannel:
-    """`ask` calls back with the response, or with None: the outcome is unknown, ask again.
+    """`ask` calls back with the response, or with None if the outcome is unknown.
 
-    A request that the controller does not support is refused, as a retry would be. A callback that
-    raises is called again with None, so that it retries as after a timeout.
+    A request that the controller does not support gets an error response, as its retry would. A
+    callback that raises is called again with None, so that it retries as after a timeout.
     """
 
     def __init__(
@@ -55,7 +55,9 @@ class ControllerChannel:
     def ask(self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now) -> None:
         active_controller = self._active_controller
         if active_controller is not None and active_controller.is_active:
-            active_controller.decide(api_key, version, request, partial(self._tell, on_done), now)
+            active_controller.decide(
+                api_key, version, request, partial(self._call_back, on_done), now
+            )
             return
         leader = self._quorum.leader_id
         where = self._quorum.address_of(leader) if leader >= 0 else None
@@ -73,7 +75,7 @@ class ControllerChannel:
         timeout_ms: int,
         on_done: OnDone,
     ) -> None:
-        """Send a request to a given node, whether it leads or not."""
+        """Send a request to the given node, whether it is the leader or not."""
         self._send(peer, where, api_key, APIS[api_key].last, request, timeout_ms, on_done)
 
     def _send(
@@ -105,20 +107,20 @@ class ControllerChannel:
         """Call `again` once there is a leader or an active controller."""
         self._waiting_for_leader[again] = None
 
-    def wait_no_more(self, again: Callable[[Now], None]) -> None:
+    def stop_waiting(self, again: Callable[[Now], None]) -> None:
         """Remove a callback that no longer waits."""
         self._waiting_for_leader.pop(again, None)
 
     def give_up(self, now: Now) -> None:
-        """Fail the requests to a former controller, which may never answer."""
+        """Fail the requests to a former controller, which may never respond."""
         waiting, self._waiting = self._waiting, {}
         for _, on_done in waiting.values():
-            self._tell(on_done, None, now)
+            self._call_back(on_done, None, now)
 
-    def try_again(self, now: Now) -> None:
-        """Call all that wait for a leader."""
-        patient, self._waiting_for_leader = self._waiting_for_leader, {}
-        for again in patient:
+    def leader_found(self, now: Now) -> None:
+        """Call the callbacks that wait for a leader."""
+        waiting, self._waiting_for_leader = self._waiting_for_leader, {}
+        for again in waiting:
             self._attempt("asking again", again, now)
 
     def handle(
@@ -130,13 +132,13 @@ class ControllerChannel:
             return
         ask, on_done = waiting
         if isinstance(report, ResponseReceived):
-            self._tell(on_done, report.response, now)
+            self._call_back(on_done, report.response, now)
         elif isinstance(report, VersionUnsupported):
             code = ErrorCode.UNSUPPORTED_VERSION
-            self._tell(on_done, refusal(ask.api_key, ask.version, ask.request, code), now)
+            self._call_back(on_done, refusal(ask.api_key, ask.version, ask.request, code), now)
         else:
-            self._tell(on_done, None, now)
+            self._call_back(on_done, None, now)
 
-    def _tell(self, on_done: OnDone, response: Any, now: Now) -> None:
-        if not self._attempt(HEARING, on_done, response, now) and response is not None:
-            self._attempt(HEARING, on_done, None, now)
+    def _call_back(self, on_done: OnDone, response: Any, now: Now) -> None:
+        if not self._attempt(HANDLING, on_done, response, now) and response is not None:
+            self._attempt(HANDLING, on_done, None, now)

@@ -1,4 +1,4 @@
-"""The settings of this broker: its file, and those changed at run time."""
+"""`DynamicConfig`: the settings of this broker, static and dynamic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class DynamicConfig:
-    """Computed again only when the image has changed."""
+    """Recomputes the layers only when the image has changed."""
 
     def __init__(self, metadata: MetadataLoader, broker_id: int, static: Mapping[str, str]) -> None:
         self._metadata = metadata

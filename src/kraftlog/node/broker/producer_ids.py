@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kraftlog.node.broker.controller_channel import ControllerChannel
     from kraftlog.types import Now
 
-NONE_NOW = -1
+NONE_AVAILABLE = -1
 
 
 class ProducerIds:
@@ -39,13 +39,15 @@ class ProducerIds:
             request = AllocateProducerIdsRequest(
                 broker_id=self._broker_id, broker_epoch=self._epoch()
             )
-            self._controller_channel.ask(ApiKey.ALLOCATE_PRODUCER_IDS, 0, request, self._came, now)
+            self._controller_channel.ask(
+                ApiKey.ALLOCATE_PRODUCER_IDS, 0, request, self._on_response, now
+            )
 
-    def _came(self, response: Any, now: Now) -> None:
+    def _on_response(self, response: Any, now: Now) -> None:
         waiting, self._waiting = self._waiting, []
         if response is None or response.error_code:
             for on_done in waiting:
-                on_done(NONE_NOW)
+                on_done(NONE_AVAILABLE)
             return
         self._next = response.producer_id_start
         self._end = self._next + response.producer_id_len

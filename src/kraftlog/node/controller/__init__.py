@@ -1,1 +1,1 @@
-"""The active controller: what this node decides while it leads the quorum."""
+"""The active controller of this node."""

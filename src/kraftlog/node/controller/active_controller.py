@@ -1,7 +1,6 @@
-"""What governs the cluster while this node leads the metadata quorum: its `Controller`, and the
-way of a decision into the log.
+"""`ActiveController`: decides requests with the `Controller` and proposes the records.
 
-    request -> decision -> records proposed -> committed and replayed -> the answer leaves
+request -> decision -> records proposed -> committed and replayed -> response
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ if TYPE_CHECKING:
     #: Called with the response, or with None when the outcome is unknown.
     OnDone = Callable[[Any, Now], None]
 
-#: APIs that need disk space on every node; refused while this disk has only the reserve left.
-GROWING = {ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS}
-#: Errors after which the next leader may take the same request.
-DUE = "running scheduled controller work"
-ANOTHER_MAY = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
+#: APIs that need disk space on every node; refused while this disk has only its reserve left.
+NEEDS_DISK_SPACE = {ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS}
+PERIODIC_WORK = "running scheduled controller work"
+#: Errors after which the next leader may accept the same request.
+RETRIABLE = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
 
 
 def first_levels() -> dict[str, int]:
@@ -61,9 +60,8 @@ class ActiveController:
         slices: Slices,
     ) -> None:
         self._slices = slices
-        #: Requests in order of arrival; the first is being decided. While a large one takes several
-        #: turns the others wait.
-        self._waiting: deque[_Asked] = deque()
+        #: Requests in order of arrival; the first is being decided, maybe over several turns.
+        self._waiting: deque[_QueuedRequest] = deque()
         self._is_deciding = False
         self._work: Work | None = None
         #: Whether the last periodic decision was refused.
@@ -71,14 +69,14 @@ class ActiveController:
         self._logs = logs
         self.controller = controller
         self._emit = emit
-        #: The bootstrap records of formatting, without features that this version lacks.
+        #: The bootstrap records from formatting, without features that this version lacks.
         self._bootstrap = [
             record
             for record in bootstrap or bootstrap_records(first_levels())
             if not isinstance(record, FeatureLevelRecord) or record.name not in NOT_OFFERED_YET
         ]
         self._quorum = quorum
-        #: The leader epoch in which this controller is active; -1: it is not.
+        #: The leader epoch in which this controller is active, or -1.
         self.epoch = -1
         #: Number of decisions that are applied to the state but not yet proposed completely.
         self.steps = 0
@@ -93,17 +91,17 @@ class ActiveController:
     def begin(self, epoch: int, now: Now, *, is_gone: bool) -> None:
         """This node leads and has replayed the log of its predecessors.
 
-        `is_gone`: the broker of its id that the log knows, if any, is not the one in this process.
+        `is_gone`: the registered broker with this node's id, if any, is a previous incarnation.
         """
         self.epoch = epoch
         self.controller.belongs_to(self._quorum.core.cluster_id)
         decision = self.controller.activate(self._bootstrap, now)
         if is_gone:
             self.controller.broker_is_gone(self._quorum.core.me.id)
-        self._append(decision, result_of(self._preparing(decision, now, None)), _do_nothing, now)
+        self._append(decision, result_of(self._prepare(decision, now, None)), _do_nothing, now)
 
     def end(self, now: Now) -> None:
-        """Another node leads, or may: undecided requests are left to it."""
+        """Another node leads, or may: fail the undecided requests, so that they are retried."""
         if self.epoch < 0:
             return
         self.epoch = -1
@@ -113,22 +111,24 @@ class ActiveController:
         self._is_deciding = False
         self.controller.resign()
         waiting, self._waiting = self._waiting, deque()
-        for asked in waiting:
-            asked.on_done(None, now)
+        for queued in waiting:
+            queued.on_done(None, now)
 
     # Deciding ------------------------------------------------------------------------------------
 
     def decide(
         self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now
     ) -> None:
-        """Decide a request, after those that came before; `on_done` gets the response once it is
-        committed, or the refusal."""
-        if api_key in GROWING and self._logs.is_short:
+        """Decide a request after the earlier ones.
+
+        `on_done` gets the response once the decision is committed, or an error response.
+        """
+        if api_key in NEEDS_DISK_SPACE and self._logs.is_short:
             on_done(refusal(api_key, version, request, ErrorCode.KAFKA_STORAGE_ERROR), now)
             return
-        self._waiting.append(_Asked(api_key, version, request, on_done, now))
+        self._waiting.append(_QueuedRequest(api_key, version, request, on_done, now))
         if not self._is_deciding:
-            self._begin(self._deciding())
+            self._begin(self._decide_waiting())
 
     def poll(self, now: Now) -> None:
         """Make the periodic decisions that are due."""
@@ -137,78 +137,80 @@ class ActiveController:
             try:
                 decision = self.controller.poll(now, self._quorum.end)
             except Exception as error:
-                self._failed(DUE, error, now)
+                self._failed(PERIODIC_WORK, error, now)
                 return
             if decision is None:
                 return
-            self._begin(self._carrying_out(decision, now))
+            self._begin(self._carry_out(decision, now))
 
     def deadline(self) -> int | None:
         return self.controller.deadline() if self.is_active else None
 
     def _begin(self, steps: Iterator[int]) -> None:
-        """Work on one decision at a time: the state must not change below it."""
+        """Work on one decision at a time: the state must not change meanwhile."""
         self._is_deciding = True
         work = self._slices.begin(steps)
         if not work.done:
             self._work = work
 
-    def _deciding(self) -> Iterator[int]:
+    def _decide_waiting(self) -> Iterator[int]:
         """Decide the waiting requests one after the other."""
         while self._waiting:
-            yield from self._deciding_on(self._waiting[0])
+            yield from self._decide_one(self._waiting[0])
         self._is_deciding = False
 
-    def _deciding_on(self, asked: _Asked) -> Iterator[int]:
+    def _decide_one(self, queued: _QueuedRequest) -> Iterator[int]:
         try:
             while True:
                 offset: int | None = self._quorum.end
                 decision = yield from self.controller.deciding(
-                    asked.api_key, asked.request, self._now(asked.since), self._quorum.end
+                    queued.api_key, queued.request, self._now(queued.since), self._quorum.end
                 )
                 if not self.controller.rests_on_offset:
                     offset = None
                 try:
-                    parts = yield from self._preparing(decision, self._now(asked.since), offset)
+                    parts = yield from self._prepare(decision, self._now(queued.since), offset)
                     break
                 except _MovedError:
-                    continue  # a decision of the quorum's own has come in between
+                    continue  # the quorum has appended a record of its own meanwhile
         except Exception as error:
             self._waiting.popleft()
-            now = self._now(asked.since)
-            code = self._failed(f"deciding on {APIS[asked.api_key].name}", error, now)
-            self._tell(asked.on_done, None if code in ANOTHER_MAY else asked.refusal(code), now)
+            now = self._now(queued.since)
+            code = self._failed(f"deciding on {APIS[queued.api_key].name}", error, now)
+            self._call_back(
+                queued.on_done, None if code in RETRIABLE else queued.refusal(code), now
+            )
         else:
             self._waiting.popleft()
-            self._append(decision, parts, asked.on_done, asked.since)
+            self._append(decision, parts, queued.on_done, queued.since)
             yield from letting_go(decision.records)
 
-    def _carrying_out(self, decision: Decision, since: Now) -> Iterator[int]:
+    def _carry_out(self, decision: Decision, since: Now) -> Iterator[int]:
         """Carry out a periodic decision, then the requests that arrived meanwhile."""
         try:
-            parts = yield from self._preparing(decision, since, None)
+            parts = yield from self._prepare(decision, since, None)
         except Exception as error:
             self._is_refused = True
-            self._failed(DUE, error, self._now(since))
+            self._failed(PERIODIC_WORK, error, self._now(since))
         else:
             self._append(decision, parts, _do_nothing, since)
             yield from letting_go(decision.records)
-        yield from self._deciding()
+        yield from self._decide_waiting()
 
-    def _preparing(
+    def _prepare(
         self, decision: Decision, now: Now, offset: int | None
     ) -> Generator[int, None, Sequence[Proposal]]:
-        """The batches of a decision; further decisions see it applied from here on.
+        """Encode the batches of a decision and apply it to the controller's state.
 
-        All of it is encoded and read back first; whatever this raises, nothing has changed. They
-        have to be appended at once. `offset`: where they have to be, if that matters.
+        Encoding comes first: if this raises, nothing has changed. The caller must append the
+        batches at once. `offset`: the required base offset, or None for any.
         """
         if not decision.records:
             return ()
         parts = []
         for part in batches(decision.records, "a large request"):
-            made = yield from Proposal.making(part, now.wall_ms)
-            parts.append(made)
+            proposal = yield from Proposal.making(part, now.wall_ms)
+            parts.append(proposal)
         self._check(parts)
 
         def place() -> int:
@@ -228,11 +230,11 @@ class ActiveController:
 
     def _now(self, since: Now) -> Now:
         """The current time, also when the decision takes several turns."""
-        heard = self._quorum.core.now
-        return heard if heard.monotonic_ms > since.monotonic_ms else since
+        current = self._quorum.core.now
+        return current if current.monotonic_ms > since.monotonic_ms else since
 
     def _failed(self, what: str, error: Exception, now: Now) -> int:
-        """The error code for an exception of a decision or of `_preparing`."""
+        """The error code for an exception of a decision or of `_prepare`."""
         self.controller.refused(now)
         if isinstance(error, _RefusedError):
             return error.code
@@ -248,17 +250,17 @@ class ActiveController:
         """Propose a prepared decision; the response waits for its last batch."""
         now = self._now(since)
         if not parts:
-            self._tell(on_done, decision.response, now)
+            self._call_back(on_done, decision.response, now)
             return
         self.steps += 1
         for part in parts:
             is_last = part is parts[-1]
             then = self._on_commit(on_done, decision.response, since) if is_last else _do_nothing
             error = self._quorum.propose(part, then, now)
-            assert not error, "a proposal is checked before it is made"
+            assert not error, "a proposal is checked before it is proposal"
         self.steps -= 1
 
-    def _tell(self, on_done: OnDone, response: Any, now: Now) -> None:
+    def _call_back(self, on_done: OnDone, response: Any, now: Now) -> None:
         """Call `on_done`; its exceptions do not affect the decision."""
         try:
             on_done(response, now)
@@ -266,16 +268,16 @@ class ActiveController:
             self._emit(LogLine(str(InternalError("responding to a decision", error))))
 
     def _on_commit(self, on_done: OnDone, response: Any, since: Now) -> Callable[[int, Now], None]:
-        def became(error: int, now: Now) -> None:
+        def on_committed(error: int, now: Now) -> None:
             if not error:
                 took_ms = now.monotonic_ms - since.monotonic_ms
                 self._quorum.times.changes.add(took_ms, now.monotonic_ms)
             on_done(None if error else response, now)
 
-        return became
+        return on_committed
 
 
-class _Asked:
+class _QueuedRequest:
     """A request that waits for its decision."""
 
     __slots__ = ("api_key", "on_done", "request", "since", "version")
@@ -294,7 +296,7 @@ class _Asked:
 
 
 class _MovedError(Exception):
-    """The log has grown while a decision that depends on its offset was prepared."""
+    """The log has grown while a decision that depends on its end offset was prepared."""
 
 
 class _RefusedError(Exception):
@@ -306,4 +308,4 @@ class _RefusedError(Exception):
 
 
 def _do_nothing(_: Any, __: Now) -> None:
-    """For the batches of a decision before its last."""
+    """The callback of all batches of a decision but its last."""

@@ -1,4 +1,4 @@
-"""How often a replica was elected that was not known to hold everything committed."""
+"""`UncleanElections`: counts elections of leaders from outside the ISR and the ELR."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class UncleanElections(MetadataPublisher):
-    """Counts them while this node is the active controller."""
+    """Counts while this node is the active controller."""
 
     name = "count of unclean elections"
 

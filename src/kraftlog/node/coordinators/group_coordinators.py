@@ -33,7 +33,7 @@ WAY_OUT = "to discard their offsets, stop the node, remove this log directory an
 
 
 class CoordinatorWrite:
-    """A write of the coordinator that waits for its commit, as a producer's response would."""
+    """A write of the coordinator that waits for its commit, like a produce response."""
 
     __slots__ = ("base_offset", "done", "error_code", "response", "waits")
 
@@ -57,7 +57,7 @@ class ShardContext:
         self.partition = partition
         self.shard = shard
         self.loaded_to = partition.start
-        #: Whether its groups have no coordinator, as its log can't be replayed or written.
+        #: Whether its groups have no coordinator, because its log can't be replayed or written.
         self.is_offline = False
 
 
@@ -80,12 +80,12 @@ class GroupCoordinators(MetadataPublisher):
             offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
         )
         self._shards: dict[int, ShardContext] = {}
-        #: Those whose shards were handed out since the last `settle`.
+        #: The shards that requests have used since the last `settle`.
         self._asked: dict[int, ShardContext] = {}
-        #: No shard has anything to do before then. Turns are many and shards are fifty, so it is
-        #: kept where a shard is touched, and found exactly only when it is reached.
+        #: No shard is due before then. Turns are many and there are fifty shards, so it is updated
+        #: per used shard, and computed over all shards only when it is reached.
         self._due_ms: int | None = None
-        #: Log lines that have been written since the topic was last there.
+        #: Lines logged since the topic was last available.
         self._reported: set[str] = set()
 
     # Finding -------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class GroupCoordinators(MetadataPublisher):
             self._reported.add(line)
             self._node.emit(LogLine(line))
 
-    # Partitions come and go ----------------------------------------------------------------------
+    # Changes of partitions -----------------------------------------------------------------------
 
     def leads(self, partition: Partition) -> None:
         """This broker leads the partition, and its log is open: load its groups."""
@@ -203,7 +203,7 @@ class GroupCoordinators(MetadataPublisher):
     # Loading -------------------------------------------------------------------------------------
 
     def _load_on(self, context: ShardContext, now: Now) -> None:
-        """Load the next piece of the log, or finish."""
+        """Load the next part of the log, or finish."""
         partition = context.partition
         if context.loaded_to < partition.high_watermark:
             self._node.emit(ReadLog(partition.log, context.loaded_to, partition.high_watermark))
@@ -212,8 +212,11 @@ class GroupCoordinators(MetadataPublisher):
             self._carry_out(context, now)
 
     def read(self, report: LogRead | LogUnreadable, now: Now) -> None:
-        """Take the coordinator of one partition offline: its log cannot be read or replayed, so its
-        groups' offsets are unknown. Other partitions are not affected."""
+        """Replay a part of the log of one partition.
+
+        If that fails, the offsets of its groups are unknown and its coordinator goes offline; other
+        partitions are not affected.
+        """
         context = self._shards.get(report.log[1])
         if context is None or context.is_offline or context.shard.is_loaded:
             return
@@ -224,7 +227,7 @@ class GroupCoordinators(MetadataPublisher):
             return
         try:
             next_offset = replay(context.shard, memoryview(report.data), now)
-            # A hole up to the end has no batches.
+            # Without batches, the rest of the log is a gap left by compaction.
             context.loaded_to = next_offset or context.partition.high_watermark
             self._load_on(context, now)
         except (CorruptBatchError, ProtocolError) as error:
@@ -233,10 +236,10 @@ class GroupCoordinators(MetadataPublisher):
             mistake = InternalError(f"replaying from offset {report.offset} on", error)
             self._take_offline(context, str(mistake), now)
 
-    # After a mistake of ours ---------------------------------------------------------------------
+    # Internal errors -----------------------------------------------------------------------------
 
     def reload_used_shards(self, now: Now) -> None:
-        """Reload the shards of a request that raised: the log has the true state."""
+        """Reload the shards that a failed request used: the log has the true state."""
         asked, self._asked = self._asked, {}
         for context in asked.values():
             self._load_again(context, now)
@@ -252,7 +255,7 @@ class GroupCoordinators(MetadataPublisher):
             self._load_again(context, self._node.now)
 
     def _load_again(self, context: ShardContext, now: Now) -> None:
-        """Unload a shard and load it again, once writes under way have reached the log or failed.
+        """Unload a shard and load it again once its pending writes have completed.
 
         Requests that wait are answered with NOT_COORDINATOR.
         """
@@ -281,7 +284,7 @@ class GroupCoordinators(MetadataPublisher):
         timeout_ms = self._node.config.settings.offsets_commit_timeout_ms
         self._node.replica_manager.wait_for(partition, partition.end, own, own, timeout_ms)
 
-    # What shards want ----------------------------------------------------------------------------
+    # Effects of shards ---------------------------------------------------------------------------
 
     def settle(self, now: Now) -> None:
         """Carry out the effects of a request in its shards."""
@@ -328,7 +331,7 @@ class GroupCoordinators(MetadataPublisher):
         own = CoordinatorWrite(base, done)
         self._wait_for(partition, own)
 
-    # Time ----------------------------------------------------------------------------------------
+    # Timers --------------------------------------------------------------------------------------
 
     def poll(self, now: Now) -> None:
         if self._due_ms is None or self._due_ms > now.monotonic_ms:
@@ -344,5 +347,5 @@ class GroupCoordinators(MetadataPublisher):
         self._carry_out(context, now)
 
     def deadline(self) -> int | None:
-        """When `poll` is due next, in monotonic milliseconds; never late."""
+        """When `poll` is due next, in monotonic milliseconds; may be too early."""
         return self._due_ms

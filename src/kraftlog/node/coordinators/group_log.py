@@ -1,4 +1,4 @@
-"""Shards and the batches of their partition: what one writes, what another replays."""
+"""The batches of the offsets topic: how shards write and replay them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from kraftlog.groups.shard import GroupShard
     from kraftlog.types import Buffer, Now
 
-#: Whether a transaction that ends by this control record is committed.
+#: Whether a transaction with this end marker is committed.
 _ENDS = {NAMES.index("ABORT"): False, NAMES.index("COMMIT"): True}
 
 
 def batch_of(records: Sequence[tuple[bytes, bytes | None]], now: Now) -> bytearray:
-    """The records as one batch, whose offsets the partition gives."""
+    """The records as one batch, to which the partition assigns offsets."""
     builder = BatchBuilder()
     for key, value in records:
         builder.append(now.wall_ms, key, value)
@@ -29,9 +29,9 @@ def batch_of(records: Sequence[tuple[bytes, bytes | None]], now: Now) -> bytearr
 
 
 def replay(shard: GroupShard, batches: Buffer, now: Now) -> int:
-    """Tell a shard what these batches say; gives the offset behind them, 0 if there are none.
+    """Replay batches into a shard; returns the next offset, or 0 without batches.
 
-    Offsets of a transaction are kept apart until its marker comes.
+    Offsets of a transaction are pending until its end marker.
     """
     following = 0
     for position, fields in walk(batches):

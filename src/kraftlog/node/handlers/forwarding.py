@@ -1,9 +1,10 @@
 """Requests that change the cluster: topics, partitions, configs, features, brokers.
 
-They are decided by whoever governs; a broker that is asked passes them on and answers for it.
+The active controller decides them; a broker forwards them to it and returns its response.
 
-On a controller's listener a node that does not lead says so at once: its askers know where to
-look. On a broker's the asker waits, for as long as it says, until somebody governs.
+On a controller listener a node that is not active responds NOT_CONTROLLER at once: the sender finds
+the leader itself. On a broker listener the request waits for an active controller, up to its
+timeout.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
-#: How soon a request is passed on again that found nobody.
-AGAIN_MS = 50
+#: Backoff before a request without an active controller is sent retry.
+RETRY_MS = 50
 DEFAULT_TIMEOUT_MS = 30_000
 
 
 def handle(node: Node, slot: PendingResponse, request: Message, now: Now) -> None:
-    patience = getattr(request, "timeout_ms", DEFAULT_TIMEOUT_MS)
-    way = ControllerOnly if slot.connection.listener == CONTROLLER else Forwarded
-    way(node, slot, request, now.monotonic_ms + max(patience, 0)).go(now)
+    timeout_ms = getattr(request, "timeout_ms", DEFAULT_TIMEOUT_MS)
+    kind = ControllerOnly if slot.connection.listener == CONTROLLER else Forwarded
+    kind(node, slot, request, now.monotonic_ms + max(timeout_ms, 0)).go(now)
 
 
 def refuse(slot: PendingResponse, request: Message, code: int) -> None:
@@ -42,7 +43,7 @@ def refuse(slot: PendingResponse, request: Message, code: int) -> None:
 
 
 class Forwarded:
-    """One request on its way to whoever governs."""
+    """One request that is forwarded to the active controller."""
 
     __slots__ = ("deadline_ms", "done", "is_waiting", "node", "request", "slot")
 
@@ -67,36 +68,36 @@ class Forwarded:
     def on_done(self, response: Any, now: Now) -> None:
         if self.done:
             return
-        if response is not None and not _found_nobody(response):
-            self._answer(response)
+        if response is not None and not _has_no_controller(response):
+            self._respond(response)
         elif now.monotonic_ms < self.deadline_ms:
             self.is_waiting = True
-            self.node.controller_channel.wait_for_leader(self.again)
-            self.node.wait(self, min(now.monotonic_ms + AGAIN_MS, self.deadline_ms))
+            self.node.controller_channel.wait_for_leader(self.retry)
+            self.node.wait(self, min(now.monotonic_ms + RETRY_MS, self.deadline_ms))
         else:
             self._refuse(ErrorCode.REQUEST_TIMED_OUT)
 
     def expire(self, now: Now) -> None:
-        self.again(now)
+        self.retry(now)
 
-    def again(self, now: Now) -> None:
+    def retry(self, now: Now) -> None:
         if self.is_waiting and not self.done:
-            self._wait_no_more()
+            self._stop_waiting()
             self.go(now)
 
     def cancel(self) -> None:
-        """The asker is gone; what was decided stays decided."""
+        """The connection is closed; a decision stays in effect."""
         self._finish()
 
-    def _answer(self, response: Any) -> None:
+    def _respond(self, response: Any) -> None:
         self._finish()
         items = items_of(response)
         if items > FEW_ITEMS:
-            self.node.sliced.run(self.slot, self._answering(response, items))
+            self.node.sliced.run(self.slot, self._respond_in_steps(response, items))
         else:
             self.slot.respond(response)
 
-    def _answering(self, response: Any, items: int) -> Iterator[int]:
+    def _respond_in_steps(self, response: Any, items: int) -> Iterator[int]:
         yield from self.slot.respond_in_steps(response, items)
         yield from letting_go_of(self.request)
 
@@ -105,18 +106,18 @@ class Forwarded:
         refuse(self.slot, self.request, code)
 
     def _finish(self) -> None:
-        """Whatever comes of this: nobody is to remember it."""
+        """Stop waiting, whatever the outcome."""
         self.done = True
-        self._wait_no_more()
+        self._stop_waiting()
 
-    def _wait_no_more(self) -> None:
+    def _stop_waiting(self) -> None:
         if self.is_waiting:
             self.is_waiting = False
-            self.node.controller_channel.wait_no_more(self.again)
+            self.node.controller_channel.stop_waiting(self.retry)
 
 
 class ControllerOnly(Forwarded):
-    """What a controller is asked: one that was just elected will govern in a moment."""
+    """A request on a controller listener; a leader that is not active yet makes it wait."""
 
     __slots__ = ()
 
@@ -128,7 +129,7 @@ class ControllerOnly(Forwarded):
 
 
 class LeaderOnly(Forwarded):
-    """What the leader of the quorum does itself: by the time it is found, that may be this node."""
+    """A request that only the quorum leader handles; this node may become it meanwhile."""
 
     __slots__ = ()
 
@@ -142,8 +143,8 @@ class LeaderOnly(Forwarded):
         handler(self.slot.api.key)(self.node, self.slot, self.request, now)
 
 
-def _found_nobody(response: Any) -> bool:
-    """Whether the node that was asked does not govern (any more)."""
+def _has_no_controller(response: Any) -> bool:
+    """Whether the node that responded is not the active controller."""
     if getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
         return True
     for name in ("topics", "responses", "results"):

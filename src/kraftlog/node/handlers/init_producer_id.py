@@ -1,7 +1,7 @@
-"""InitProducerId 0-5: an id for a producer that numbers its batches.
+"""InitProducerId 0-5: producer ids for idempotent producers.
 
-Ids come in blocks from whoever governs. Transactions are not built yet, so a transactional id is
-refused as by a Kafka that has a kind of transactions turned off, for which no client tries again.
+Ids come in blocks from the active controller. Transactions are not supported: a transactional id
+gets an error that clients do not retry.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Metadata 0-13: brokers, topics and leaders, from the image.
 
-Null topics (in version 0: none) ask for all of them. Topics can be asked for by id from version 12
-on. A topic that is not there is made, if asker and settings allow it; the answer waits for it.
+Null topics (version 0: an empty list) means all. Versions from 12 on can name topics by id. Missing
+topics are created if request and settings allow it, and the response waits for that.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     #: How a topic is reported: version, authorized operations, brokers that the client can't reach.
     Form = tuple[int, int, tuple[int, ...]]
 
-#: The first version in which a topic may be asked for by its id alone.
+#: The first version in which topics can be named by id alone.
 BY_ID_SINCE = 12
-#: Versions in which making topics can't be declined.
+#: The last version whose clients cannot turn off automatic topic creation.
 ALWAYS_CREATES_UNTIL = 3
-#: The first version whose clients know that a leader may lack their listener.
+#: The first version with LISTENER_NOT_FOUND.
 LISTENER_NOT_FOUND_SINCE = 6
-#: What may be done with a topic where nobody is kept from anything, as bits: read, write, create,
-#: delete, alter, describe, describe configs, alter configs.
+#: All operations on a topic (there are no ACLs), as bits: read, write, create, delete, alter,
+#: describe, describe configs, alter configs.
 ALL_TOPIC_OPERATIONS = sum([1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11)])
 NOT_ASKED_FOR = -(2**31)
-#: So much is done in a step, and what it costs in microseconds.
+#: Items per slice, and their costs in microseconds.
 NAMES_IN_A_STEP = 100
 PARTITIONS_IN_A_STEP = 100
 A_TOPIC_COSTS = 10
@@ -59,7 +59,7 @@ def is_internal(topic: str) -> bool:
 def offline_replicas(
     image: Image, partition: PartitionImage, unreachable: Collection[int]
 ) -> list[int]:
-    """Replicas on brokers that are gone, fenced, or lack the client's listener."""
+    """Replicas on brokers that are unregistered, fenced or without the client's listener."""
     brokers = image.brokers
     return [
         replica
@@ -68,7 +68,7 @@ def offline_replicas(
     ]
 
 
-def handle(node: Node, slot: PendingResponse, request: MetadataRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
+def handle(node: Node, slot: PendingResponse, request: MetadataRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - interface of handlers
     wanted = yield from _to_create(node, slot, request)
     if not wanted:
         yield from _answer(node, slot, request, {})
@@ -84,10 +84,9 @@ def handle(node: Node, slot: PendingResponse, request: MetadataRequest, now: Now
 def _to_create(
     node: Node, slot: PendingResponse, request: MetadataRequest
 ) -> Generator[int, None, Collection[str]]:
-    """Names that were asked for and may be made into topics, each once.
+    """The names of missing topics to create, without duplicates.
 
-    The controller refuses a request for more topics than it may create at once as a whole, so it
-    is not asked to.
+    Empty if they are too many: the controller refuses such a request as a whole.
     """
     may = request.allow_auto_topic_creation or slot.version <= ALWAYS_CREATES_UNTIL
     if not may or not request.topics or not node.config.settings.auto_create_topics_enable:
@@ -126,12 +125,12 @@ def _answer(
     for one in each:
         topic = one if isinstance(one, TopicImage) else _find(node.image, one, slot.version)
         if topic is None:
-            assert not isinstance(one, TopicImage), "a topic that is there is found"
+            assert not isinstance(one, TopicImage), "an existing topic is found"
             topics.append(_refused(one, slot.version, codes))
             work += UNKNOWN_COSTS
         elif topic.id in reported:
-            work += 1  # as with Kafka, a topic that is named again is reported once
-        elif topic.id in node.image.topics:  # else it has been deleted meanwhile
+            work += 1  # as in Kafka, a topic that is named twice is returned once
+        elif topic.id in node.image.topics:  # else it has since been deleted
             reported.add(topic.id)
             piece = node.encoded_topics.get(topic.id, form)
             piece = piece or (yield from _written_down(node, topic, form))
@@ -157,7 +156,7 @@ def _response(
             if not b.fenced and (at := b.endpoint(listener))
         ],
         cluster_id=node.cluster_id,
-        # Clients send admin requests to the node named here: a live broker passes them on.
+        # Clients send admin requests to the node named here: this broker forwards them.
         controller_id=node.config.node_id,
         topics=topics,
     )
@@ -177,10 +176,10 @@ def _find(image: Image, asked: MetadataRequestTopic, version: int) -> TopicImage
 def _refused(
     asked: MetadataRequestTopic, version: int, codes: dict[str, int]
 ) -> MetadataResponseTopic:
-    """The answer about a topic that is not there."""
+    """The error response for an unknown topic."""
     name: str | None
     if version < BY_ID_SINCE and asked.name is None:
-        # These versions can leave a name out, yet can neither ask by id nor answer without a name.
+        # The schema of these versions allows a null name, but has no ids and no null response.
         code, name, topic_id = ErrorCode.INVALID_REQUEST, "", NULL_UUID
     elif version >= BY_ID_SINCE and asked.topic_id != NULL_UUID:
         code, name, topic_id = ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id
@@ -201,9 +200,9 @@ def why_unknown(name: str) -> int:
 def _written_down(
     node: Node, topic: TopicImage, form: Form
 ) -> Generator[int, None, MetadataResponseTopic | None]:
-    """A topic as the bytes that stand for it, kept unless it changes while they are written.
+    """Encode a topic and cache it, unless it changes while it is encoded.
 
-    None: it was deleted meanwhile. It is told with all partitions that it has, or had.
+    None: it has been deleted meanwhile. The result never lacks existing partitions.
     """
     pieces = node.encoded_topics
     while True:
@@ -214,7 +213,7 @@ def _written_down(
             return None
         if now.partition_count >= topic.partition_count:
             break
-        topic = now  # some were removed, and may be missing
+        topic = now  # with fewer partitions some may be missing: encode again
     if len(result.partitions) <= PARTITIONS_IN_A_STEP:
         piece = encode_piece(MetadataResponse, form[0], result)
     else:
@@ -226,7 +225,7 @@ def _written_down(
 
 
 def _reachable(leader: int, unreachable: Collection[int], version: int) -> tuple[int, int]:
-    """A leader as far as the client can reach it, and the error code of its partition."""
+    """The leader and error code of a partition, by whether the client can reach the leader."""
     if leader == NO_LEADER:
         return NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
     if leader not in unreachable:
@@ -240,7 +239,7 @@ def _result(
     node: Node, topic: TopicImage, form: Form
 ) -> Generator[int, None, MetadataResponseTopic]:
     version, operations, unreachable = form
-    #: By replicas: whole topics have few different ones.
+    #: By replicas: a topic has few different assignments.
     offline: dict[tuple[int, ...], list[int]] = {}
     partitions = []
     for partition in node.image.partitions_of(topic):

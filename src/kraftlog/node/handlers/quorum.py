@@ -1,5 +1,7 @@
-"""Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot, ReadOffset: what replicas of the metadata
-quorum ask each other goes to its core (a Fetch of the metadata log does, too: see `fetch`)."""
+"""Vote, Begin- and EndQuorumEpoch, FetchSnapshot, ReadOffset: requests between quorum replicas.
+
+The raft core handles them, as it does Fetch requests for the metadata log (see `fetch`).
+"""
 
 from __future__ import annotations
 

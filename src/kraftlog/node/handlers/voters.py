@@ -1,9 +1,9 @@
-"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: one change of the quorum's voters at a time.
+"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: change the quorum's voters, one at a time.
 
-Only the leader of the quorum makes it; a broker passes the request on. The response is sent once
-the change is committed, or is a timeout when that can't be known. Who is to be added is asked
-first, where it says that it listens for controllers, which kraft.version it can do: as by Kafka,
-nothing else keeps a node from being added that is registered as a broker only.
+Only the quorum leader changes them; a broker forwards the request. The response is sent once the
+change is committed, or is a timeout if the outcome is unknown. Before it adds a voter, the leader
+sends ApiVersions to its controller endpoint to learn its kraft.version range. As in Kafka, nothing
+else prevents adding a node that is only a broker.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 WHY = {
     ErrorCode.REQUEST_TIMED_OUT: (
-        "The leader has not committed in its epoch yet, or the new voter has not caught up, or did "
-        "not answer where its controller listener is said to be."
+        "The leader has not yet committed in its epoch, or the new voter has not caught up or did "
+        "not respond at its controller endpoint."
     ),
     ErrorCode.DUPLICATE_VOTER: "A voter with this id already exists.",
     ErrorCode.VOTER_NOT_FOUND: "No such voter exists.",
     ErrorCode.REASSIGNMENT_IN_PROGRESS: "The voters are being reassigned.",
     ErrorCode.UNSUPPORTED_VERSION: (
-        "The voters can't be changed while kraft.version is 0: it is 1 as soon as the directory of "
-        "every voter is recorded, which takes each of them to have been started once."
+        "The voters can't be changed while kraft.version is 0. It becomes 1 once every voter has "
+        "been started and its directory id is recorded."
     ),
     ErrorCode.INVALID_REQUEST: (
         "A voter needs an id from 0 on, a directory id, an endpoint of the controller listener and "
@@ -48,31 +48,31 @@ WHY = {
 def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:
     assert slot.api is not None
     if not node.quorum.is_leader and slot.connection.listener != CONTROLLER:
-        patience = getattr(request, "timeout_ms", DEFAULT_TIMEOUT_MS)
-        LeaderOnly(node, slot, request, now.monotonic_ms + max(patience, 0)).go(now)
+        timeout_ms = getattr(request, "timeout_ms", DEFAULT_TIMEOUT_MS)
+        LeaderOnly(node, slot, request, now.monotonic_ms + max(timeout_ms, 0)).go(now)
         return
     error = _refusal(node, slot.api.key, request)
     if error:
-        _answer(node, slot, error)
+        _respond(node, slot, error)
         return
     waits = getattr(request, "ack_when_committed", True)
 
     def on_done(error: int, _: Now) -> None:
         if waits:
-            _answer(node, slot, error)
+            _respond(node, slot, error)
 
-    def begun(error: int) -> None:
+    def on_appended(error: int) -> None:
         if error or not waits:
-            _answer(node, slot, error)
+            _respond(node, slot, error)
 
     if slot.api.key == ApiKey.ADD_RAFT_VOTER:
-        _Addition(node, request, on_done, begun).go(now)
+        _AddVoter(node, request, on_done, on_appended).go(now)
     else:
-        begun(_change(node, slot.api.key, request, on_done, now))
+        on_appended(_change(node, slot.api.key, request, on_done, now))
 
 
 def _refusal(node: Node, api_key: int, request: Any) -> int:
-    """What is wrong with a request before anything is known of its voter, in Kafka's order."""
+    """The error code of a request by the checks that need no contact, in Kafka's order."""
     core = node.quorum.core
     if core.cluster_id_differs(request.cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -90,9 +90,9 @@ def _refusal(node: Node, api_key: int, request: Any) -> int:
             return ErrorCode.INVALID_REQUEST
     level = core.log.voter_set.kraft_version
     if api_key == ApiKey.UPDATE_RAFT_VOTER:
-        can = request.k_raft_version_feature
-        is_able = can.min_supported_version <= level <= can.max_supported_version
-        return ErrorCode.NONE if is_able else ErrorCode.INVALID_REQUEST
+        supported = request.k_raft_version_feature
+        supports_level = supported.min_supported_version <= level <= supported.max_supported_version
+        return ErrorCode.NONE if supports_level else ErrorCode.INVALID_REQUEST
     return ErrorCode.NONE if level else ErrorCode.UNSUPPORTED_VERSION
 
 
@@ -115,53 +115,55 @@ def _endpoints(request: Any) -> tuple[Endpoint, ...]:
     return tuple([Endpoint(each.name, each.host, each.port) for each in request.listeners])
 
 
-class _Addition:
-    """A voter that is added once it has said what it can do.
+class _AddVoter:
+    """Adds a voter after it has reported its kraft.version range.
 
-    `begun` gets the code of a refusal, or NONE once the change is in the log; `on_done` what became
-    of that. What has changed meanwhile is found out when the core is asked to make it.
+    `on_appended` gets an error code, or NONE once the change is in the log; `on_done` gets its
+    outcome. The core checks the change again when it makes it.
     """
 
     def __init__(
-        self, node: Node, request: Any, on_done: Callable[..., None], begun: Callable[[int], None]
+        self,
+        node: Node,
+        request: Any,
+        on_done: Callable[..., None],
+        on_appended: Callable[[int], None],
     ) -> None:
         self.node = node
         self.key = ReplicaKey(request.voter_id, request.voter_directory_id)
         self.endpoints = _endpoints(request)
         self.result = on_done
-        self.begun = begun
+        self.on_appended = on_appended
 
     def go(self, now: Now) -> None:
         node = self.node
         error = node.quorum.core.refusal_of_added(self.key, now)
-        where = endpoint_of(self.endpoints, node.quorum.listener)
-        if error or where is None:
-            self.begun(error or ErrorCode.INVALID_REQUEST)
+        endpoint = endpoint_of(self.endpoints, node.quorum.listener)
+        if error or endpoint is None:
+            self.on_appended(error or ErrorCode.INVALID_REQUEST)
             return
-        question = ApiVersionsRequest(
-            client_software_name="kraftlog", client_software_version=VERSION
-        )
-        patience: int = node.config.settings.controller_quorum_request_timeout_ms
-        at = where.host, where.port
+        probe = ApiVersionsRequest(client_software_name="kraftlog", client_software_version=VERSION)
+        timeout_ms: int = node.config.settings.controller_quorum_request_timeout_ms
+        at = endpoint.host, endpoint.port
         node.controller_channel.ask_at(
-            self.key.id, at, ApiKey.API_VERSIONS, question, patience, self._answered
+            self.key.id, at, ApiKey.API_VERSIONS, probe, timeout_ms, self._on_api_versions
         )
 
-    def _answered(self, response: Any, now: Now) -> None:
+    def _on_api_versions(self, response: Any, now: Now) -> None:
         if response is None or response.error_code:
-            self.begun(ErrorCode.REQUEST_TIMED_OUT)
+            self.on_appended(ErrorCode.REQUEST_TIMED_OUT)
             return
-        can = [it for it in response.supported_features if it.name == KRAFT_VERSION]
-        low, high = (can[0].min_version, can[0].max_version) if can else (0, 0)
+        ranges = [it for it in response.supported_features if it.name == KRAFT_VERSION]
+        low, high = (ranges[0].min_version, ranges[0].max_version) if ranges else (0, 0)
         quorum = self.node.quorum
         if not low <= quorum.core.log.voter_set.kraft_version <= high:
-            self.begun(ErrorCode.INVALID_REQUEST)
+            self.on_appended(ErrorCode.INVALID_REQUEST)
             return
         added = Voter(self.key, self.endpoints, low, high)
-        self.begun(quorum.change(quorum.core.add_voter, added, self.result, now))
+        self.on_appended(quorum.change(quorum.core.add_voter, added, self.result, now))
 
 
-def _answer(node: Node, slot: PendingResponse, error: int) -> None:
+def _respond(node: Node, slot: PendingResponse, error: int) -> None:
     assert slot.api is not None
     response: Any = slot.api.response()
     if slot.api.key != ApiKey.UPDATE_RAFT_VOTER:
@@ -170,11 +172,11 @@ def _answer(node: Node, slot: PendingResponse, error: int) -> None:
     from kraftlog.wire.messages.update_raft_voter import CurrentLeader
 
     leader = node.quorum.core.log.voter_set.voter(node.quorum.leader_id)
-    where = endpoint_of(leader.endpoints, node.quorum.listener) if leader is not None else None
+    endpoint = endpoint_of(leader.endpoints, node.quorum.listener) if leader is not None else None
     current = CurrentLeader(
         leader_id=node.quorum.leader_id,
         leader_epoch=node.quorum.epoch,
-        host="" if where is None else where.host,
-        port=-1 if where is None else where.port,
+        host="" if endpoint is None else endpoint.host,
+        port=-1 if endpoint is None else endpoint.port,
     )
     slot.respond(response(error_code=error, current_leader=current))
