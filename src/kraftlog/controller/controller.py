@@ -5,7 +5,7 @@ For each request, the host of the active controller does:
     decision = yield from controller.deciding(api_key, request, now, next_offset)
     if decision.records: encode them, then controller.proposing(batches, first_offset), append them
                          to the log, and send the response once the last one is committed
-    otherwise:           send the response
+    otherwise:           send the response once all that were proposed before are committed
 
 A decision may take many turns. Decisions are made one at a time, so their basis does not change.
 

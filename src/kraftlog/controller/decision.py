@@ -23,7 +23,7 @@ RECORDS_IN_BATCH = 10_000
 
 
 class Decision(Value):
-    """A decision; without records the response is sent at once, else after the commit."""
+    """A decision; the response is sent once it and all before it are committed."""
 
     records: list[Message]
     response: Any

@@ -6,6 +6,7 @@ request -> decision -> records proposed -> committed and replayed -> response
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import batches
@@ -80,6 +81,8 @@ class ActiveController:
         self.epoch = -1
         #: Number of decisions that are applied to the state but not yet proposed completely.
         self.steps = 0
+        #: The last decision that was proposed.
+        self._last_proposed: _Proposed | None = None
 
     @property
     def is_active(self) -> bool:
@@ -121,7 +124,8 @@ class ActiveController:
     ) -> None:
         """Decide a request after the earlier ones.
 
-        `on_done` gets the response once the decision is committed, or an error response.
+        `on_done` gets the response once the decision and all that were proposed before it are
+        committed: a deposed controller must not answer from a state that is then lost.
         """
         if api_key in NEEDS_DISK_SPACE and self._logs.is_short:
             on_done(refusal(api_key, version, request, ErrorCode.KAFKA_STORAGE_ERROR), now)
@@ -247,34 +251,54 @@ class ActiveController:
     def _append(
         self, decision: Decision, parts: Sequence[Proposal], on_done: OnDone, since: Now
     ) -> None:
-        """Propose a prepared decision; the response waits for its last batch."""
+        """Propose a prepared decision; the response waits for its last batch.
+
+        The response of a decision without records waits for what was proposed before.
+        """
         now = self._now(since)
         if not parts:
-            self._call_back(on_done, decision.response, now)
+            if self._last_proposed is None:
+                self._call_back(on_done, decision.response, now)
+            else:
+                self._last_proposed.responses.append((on_done, decision.response))
             return
         self.steps += 1
+        proposed = self._last_proposed = _Proposed(on_done, decision.response, since)
         for part in parts:
-            is_last = part is parts[-1]
-            then = self._on_commit(on_done, decision.response, since) if is_last else _do_nothing
+            then = partial(self._on_outcome, proposed) if part is parts[-1] else _do_nothing
             error = self._quorum.propose(part, then, now)
-            assert not error, "a proposal is checked before it is proposal"
+            assert not error, "a proposal is checked before it is made"
         self.steps -= 1
 
     def _call_back(self, on_done: OnDone, response: Any, now: Now) -> None:
-        """Call `on_done`; its exceptions do not affect the decision."""
+        """Call `on_done`; its exceptions do not affect the decision, nor the responses after it."""
+        steps = self._quorum.steps
         try:
             on_done(response, now)
         except Exception as error:
+            if self._quorum.steps != steps:
+                raise  # it has stopped the quorum half way
             self._emit(LogLine(str(InternalError("responding to a decision", error))))
 
-    def _on_commit(self, on_done: OnDone, response: Any, since: Now) -> Callable[[int, Now], None]:
-        def on_committed(error: int, now: Now) -> None:
-            if not error:
-                took_ms = now.monotonic_ms - since.monotonic_ms
-                self._quorum.times.changes.add(took_ms, now.monotonic_ms)
-            on_done(None if error else response, now)
+    def _on_outcome(self, proposed: _Proposed, error: int, now: Now) -> None:
+        """A decision is committed and applied, or its outcome is unknown."""
+        if proposed is self._last_proposed:
+            self._last_proposed = None
+        if not error:
+            took_ms = now.monotonic_ms - proposed.since.monotonic_ms
+            self._quorum.times.changes.add(took_ms, now.monotonic_ms)
+        for on_done, response in proposed.responses:
+            self._call_back(on_done, None if error else response, now)
 
-        return on_committed
+
+class _Proposed:
+    """A decision that is not committed yet, and the responses that wait for it."""
+
+    __slots__ = ("responses", "since")
+
+    def __init__(self, on_done: OnDone, response: Any, since: Now) -> None:
+        self.responses = [(on_done, response)]
+        self.since = since
 
 
 class _QueuedRequest:
