@@ -1,19 +1,19 @@
-"""The clauses of the quorum's rules, each with the place that keeps it and the test that dies.
+"""The clauses of the quorum's rules, each with its code and the test that fails without it.
 
-The rules are long: a test that cites one may say nothing of half of it. So each rule is told in
-clauses, in a few words of our own. An entry of a TOML file here names for each the piece of code by
-which it is kept, what stands there when it is deleted, and a test that fails then:
+The rules are long: a test that cites one may cover only half of it. So each rule is split into
+short clauses. For each, an entry of a TOML file here names the code that implements it, the text
+after its deletion, and a test that then fails:
 
     [[Q12]]
     says = "a candidate of an older epoch is refused"
     dies = "tests/raft/test_voting.py::test_q12_an_older_epoch_…"
     in = "raft.elections"
-    cut = '''the text, as it stands in the module exactly once'''
-    put = '''what stands there instead; nothing if this is missing'''
+    cut = '''the text, which occurs in the module exactly once'''
+    put = '''the replacement; empty if this is missing'''
 
-Instead of `in`, `cut` and `put` stands `mutant = "NAME"` where a mutant breaks the clause already,
-or `elsewhere = "…"` where no piece of code can be deleted. `make clauses` deletes each and plays
-its test; `python -m tests.clauses --pin` looks for a test where none is named yet.
+Instead of `in`, `cut` and `put` there may be `mutant = "NAME"`, if a mutant breaks the clause
+already, or `elsewhere = "…"`, if no code can be deleted. `make clauses` deletes each clause and
+runs its test; `python -m tests.clauses --pin` finds a test for the clauses without one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KEYS = {"says", "dies", "in", "cut", "put", "mutant", "elsewhere"}
 
 
 class Clause(NamedTuple):
-    """`dies` is empty while no test is named; `module` is empty where `elsewhere` says why."""
+    """`dies` is empty while no test is named; `module` is empty if `elsewhere` has the reason."""
 
     rule: str
     says: str
@@ -95,13 +95,13 @@ def _clause(rule: str, entry: dict[str, Any], file: str) -> Clause:
 
 
 def complaints(clauses: list[Clause]) -> Iterator[str]:
-    """What is wrong with the entries, as far as that can be seen without playing a test."""
+    """The mistakes in the entries that show without running a test."""
     for clause in clauses:
         what = f"{clause.file}: {clause.rule}: {clause.says!r}"
         if clause.elsewhere:
             continue
         if not clause.dies:
-            yield f"{what} has no test that dies"
+            yield f"{what} has no failing test"
         elif not is_there(clause.dies):
             yield f"{what}: there is no {clause.dies}"
         try:
@@ -112,7 +112,7 @@ def complaints(clauses: list[Clause]) -> Iterator[str]:
 
 
 def is_there(node_id: str) -> bool:
-    """Whether a file of tests has a test of this name."""
+    """Whether there is a test with this id."""
     path, _, name = node_id.partition("::")
     try:
         with open(os.path.join(ROOT, path), encoding="utf-8") as file:
@@ -123,11 +123,11 @@ def is_there(node_id: str) -> bool:
 
 
 def clauses_table(_: dict[str, str]) -> str:
-    """Every clause, the file that keeps it, and the test that dies without it."""
+    """Every clause, the file that implements it, and the test that fails without it."""
     clauses = sorted(load(), key=lambda clause: _order(clause.rule))
     tested = sum(1 for clause in clauses if not clause.elsewhere)
-    lines = [f"{len(clauses)} clauses; {tested} are deleted one by one, and a test dies of each."]
-    lines += ["", "| rule | clause | kept by | dies |", "|---|---|---|---|"]
+    lines = [f"{len(clauses)} clauses; {tested} are deleted one by one, and a test fails for each."]
+    lines += ["", "| rule | clause | implemented by | failing test |", "|---|---|---|---|"]
     for clause in clauses:
         if clause.elsewhere:
             lines.append(f"| {clause.rule} | {clause.says} | | {clause.elsewhere} |")

@@ -1,9 +1,9 @@
-"""Deletes each clause and plays the test that must die of it: `make clauses`.
+"""Deletes each clause and runs the test that must fail: `make clauses`.
 
     python -m tests.clauses [--pin] [--all] [RULE ...]
 
-With `--pin`, where no test is named, those of tests/raft are played that cite the rule, and then
-all; the first that dies is written down. With `--all` all tests that die are printed.
+With `--pin`, a clause without a test gets the first one of tests/raft that fails: those that cite
+the rule run first. With `--all` all failing tests are printed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EVERYWHERE = "tests/raft"
 
 
 class Verdicts:
-    """What came of each clause; told as it is found."""
+    """The result of each clause, printed at once."""
 
     def __init__(self, *, pins: bool, shows_all: bool) -> None:
         self.pins = pins
@@ -36,7 +36,7 @@ class Verdicts:
         self.survivors = 0
 
     def choose(self, clause: Clause, tests: list[str]) -> Iterator[list[str]]:
-        """The named test; or those that cite the rule, and then all."""
+        """The named test; otherwise those that cite the rule, then all."""
         if clause.dies and not self.shows_all:
             yield [test for test in tests if test.partition("[")[0] == clause.dies]
             return
@@ -47,7 +47,7 @@ class Verdicts:
         yield raft
 
     def judge(self, clause: Clause, found: list[Killer]) -> bool:
-        # A test that fails within the product has noticed, too: by the product's own assertion.
+        # A failure within the product counts, too: its own assertion found the bug.
         dead = sorted([killer for killer in found if killer.bare != NO_END], key=_is_bare)
         if not dead:
             self.survivors += 1
@@ -64,7 +64,7 @@ def _is_bare(killer: Killer) -> bool:
 
 
 def pin(clause: Clause, test: str) -> None:
-    """Write the test down, behind what the clause says."""
+    """Write the test into the entry of the clause."""
     path = os.path.join(HERE, clause.file)
     with open(path, encoding="utf-8") as file:
         text = file.read()
@@ -75,7 +75,7 @@ def pin(clause: Clause, test: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """0 when a test dies of each."""
+    """Return 0 if a test fails for each clause."""
     parser = argparse.ArgumentParser(prog="python -m tests.clauses")
     parser.add_argument("--pin", action="store_true")
     parser.add_argument("--all", action="store_true")

@@ -1,8 +1,8 @@
-"""Deletes clauses one by one from the loaded modules, and plays tests against what is left.
+"""Deletes clauses one by one from the loaded modules, and runs tests against the result.
 
-All tests are collected once. For each clause a child is forked, the functions of its module get the
-code that the altered text compiles to, and the chosen tests are played there. So a clause costs
-what its tests take, and no more.
+All tests are collected once. For each clause a child process is forked, in which the functions of
+its module get the code of the altered text, and the chosen tests run. So a clause costs only the
+time of its tests.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
-#: What a clause's tests may take; a deleted clause may leave a loop without an end.
+#: The time limit of a clause's tests; a deleted clause may leave an endless loop.
 LIMIT_S = 120
 NO_END = "no end"
 SIMPLE = (int, str, bytes, tuple, dict, frozenset, set)
 
 
 class Player:
-    """A plugin of pytest: instead of running the tests, it runs some of them for each clause.
+    """A plugin of pytest: runs some of the tests for each clause instead of all once.
 
-    `choose` gives, for a clause and the ids of all tests, lists of those to be played, one after
-    the other until one has a killer.
+    `choose` returns, for a clause and the ids of all tests, lists of tests to run in turn until one
+    of them fails.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Player:
         self.judge = judge
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        if session.testsfailed:  # while they were collected
+        if session.testsfailed:  # during the collection
             raise session.Interrupted("a test can't be collected")
         items = {item.nodeid: item for item in session.items}
         for clause in self.clauses:
@@ -87,7 +87,7 @@ def _in_a_child(session: pytest.Session, clause: Clause, items: list[pytest.Item
 
 
 def delete(clause: Clause) -> None:
-    """Put the code of the altered text into the functions that are there."""
+    """Replace the code of the loaded functions by that of the altered text."""
     module = import_module(clause.module)
     with open(os.path.join(ROOT, clause.path), encoding="utf-8") as file:
         altered = clause.altered(file.read())

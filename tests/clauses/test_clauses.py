@@ -1,6 +1,6 @@
-"""The list of clauses is sound: each text is there once, each test exists, each rule has its own.
+"""The list of clauses is valid: each text occurs once, each test exists, each rule has clauses.
 
-`make clauses` deletes each clause and plays its test: that is no part of `make test`.
+`make clauses` deletes each clause and runs its test: that is not part of `make test`.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from tests.citations import RULES
 from tests.clauses import Clause, _clause, clauses_table, complaints, is_there, load
 
 
-def test_every_clause_has_its_place_and_its_test() -> None:
+def test_every_clause_has_its_code_and_its_test() -> None:
     assert list(complaints(load())) == []
 
 
-def test_every_rule_of_the_quorum_has_clauses_or_says_where_it_is_kept() -> None:
+def test_every_rule_of_the_quorum_has_clauses_or_a_reference() -> None:
     rules = {rule for rule in RULES if rule[0] in "QPRD"}
     assert {clause.rule for clause in load()} == rules
 
 
-def test_no_clause_is_told_twice() -> None:
+def test_no_clause_is_repeated() -> None:
     outcome = [(clause.rule, clause.says) for clause in load()]
     assert len(set(outcome)) == len(outcome)
 
 
-def test_there_are_as_many_clauses_as_there_were() -> None:
+def test_no_clause_was_lost() -> None:
     assert len([clause for clause in load() if not clause.elsewhere]) >= 330
 
 
@@ -37,24 +37,24 @@ def test_there_are_as_many_clauses_as_there_were() -> None:
         ({"says": "a", "cut": "b", "kut": "c"}, "kut"),
     ],
 )
-def test_an_entry_that_makes_no_sense_is_refused(entry: dict[str, str], complaint: str) -> None:
+def test_an_invalid_entry_is_refused(entry: dict[str, str], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         _clause("Q1", entry, "quorum.toml")
 
 
-def test_a_text_that_is_gone_and_a_test_that_is_gone_are_found() -> None:
+def test_missing_texts_and_missing_tests_are_found() -> None:
     gone = Clause(
         "Q1", "a", "tests/x.py::test_y", "kraftlog.raft.core", "no such text", "", "", "f"
     )
     (no_test, no_text) = complaints([gone])
     assert "there is no tests/x.py::test_y" in no_test
     assert "0 times" in no_text
-    assert next(complaints([gone._replace(dies="")])).endswith("has no test that dies")
+    assert next(complaints([gone._replace(dies="")])).endswith("has no failing test")
 
 
-def test_a_test_is_found_by_its_whole_name() -> None:
+def test_a_test_is_found_by_its_full_name() -> None:
     here = "tests/clauses/test_clauses.py"
-    assert is_there(f"{here}::test_a_test_is_found_by_its_whole_name")
+    assert is_there(f"{here}::test_a_test_is_found_by_its_full_name")
     assert not is_there(f"{here}::test_a_test_is_found")
 
 

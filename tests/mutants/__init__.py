@@ -1,1 +1,1 @@
-"""Bugs that were put in on purpose, one file each: the simulator must find every one of them."""
+"""Bugs made on purpose, one file each: the simulator or a test must find every one."""

@@ -1,4 +1,4 @@
-"""A leader that loses its office says of what waits that it is committed (Q11, Q25)."""
+"""A leader that loses leadership reports pending proposals as committed (Q11, Q25)."""
 
 from __future__ import annotations
 

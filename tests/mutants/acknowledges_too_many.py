@@ -1,4 +1,4 @@
-"""A commit acknowledges everything that waits (Q25)."""
+"""A commit acknowledges every pending proposal (Q25)."""
 
 from __future__ import annotations
 

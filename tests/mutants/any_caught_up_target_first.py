@@ -1,4 +1,4 @@
-"""R3: of the new voters that have caught up the lowest id is added first."""
+"""R3: of the caught-up targets the one with the lowest id is added first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A voter that comes back with an empty disk still votes by its id."""
+"""A voter that returns with an empty disk still votes by its id."""
 
 from __future__ import annotations
 

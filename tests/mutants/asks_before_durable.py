@@ -1,4 +1,4 @@
-"""A candidate asks for votes before its own is durable (Q3)."""
+"""A candidate requests votes before its own is durable (Q3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas that could not reach a peer ask it again at the same moment (Q24)."""
+"""Replicas that could not reach a peer retry at the same moment (Q24)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R4: an observer that caught up once is added although it fetches no more."""
+"""R4: an observer that caught up once is added although it no longer fetches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change of voters is told before it is committed (R2)."""
+"""A voter change is acknowledged before it is committed (R2)."""
 
 from __future__ import annotations
 

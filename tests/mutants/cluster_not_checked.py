@@ -1,4 +1,4 @@
-"""Anybody of any cluster is obeyed (Q30)."""
+"""Requests of any cluster are obeyed (Q30)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One replica less than a majority commits (Q21)."""
+"""One replica fewer than a majority commits (Q21)."""
 
 from __future__ import annotations
 

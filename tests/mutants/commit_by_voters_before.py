@@ -1,4 +1,4 @@
-"""The voters before an uncommitted change decide what is committed (R1, Q21)."""
+"""The voters before an uncommitted change decide commits (R1, Q21)."""
 
 from __future__ import annotations
 

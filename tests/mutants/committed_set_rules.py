@@ -1,4 +1,4 @@
-"""R1: a set is in force only once it is committed."""
+"""R1: a voter set is in force only once it is committed."""
 
 from __future__ import annotations
 

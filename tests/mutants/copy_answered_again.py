@@ -1,4 +1,4 @@
-"""A late copy of a fetch takes the place of what was answered after it (P5)."""
+"""A late duplicate of a fetch replaces a newer response (P5)."""
 
 from __future__ import annotations
 

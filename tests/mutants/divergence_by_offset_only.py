@@ -1,4 +1,4 @@
-"""Logs diverge only where one of them ends (Q19)."""
+"""Logs diverge only at an end of one of them (Q19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fetch of an epoch the leader lacks is compared with an older one (Q19)."""
+"""A fetch of an epoch that the leader lacks is compared with an older one (Q19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A follower takes the high watermark of a diverging answer (Q21, Q22)."""
+"""A follower takes the high watermark of a diverging response (Q21, Q22)."""
 
 from __future__ import annotations
 

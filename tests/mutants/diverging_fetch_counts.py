@@ -1,4 +1,4 @@
-"""A fetch that diverges counts as progress (Q21)."""
+"""A diverging fetch counts as progress (Q21)."""
 
 from __future__ import annotations
 

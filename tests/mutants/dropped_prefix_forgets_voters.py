@@ -1,4 +1,4 @@
-"""Voters whose record a snapshot holds are forgotten with it (R1, Q38)."""
+"""Voters whose record is only in a snapshot are lost with the log prefix (R1, Q38)."""
 
 from __future__ import annotations
 

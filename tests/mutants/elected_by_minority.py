@@ -1,4 +1,4 @@
-"""One vote less than a majority elects (Q13)."""
+"""One vote fewer than a majority elects (Q13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Candidates that lost wait for the same time (Q10)."""
+"""Candidates that lost back off for the same time (Q10)."""
 
 from __future__ import annotations
 

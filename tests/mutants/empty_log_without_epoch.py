@@ -1,4 +1,4 @@
-"""A log that is cut back to its snapshot seems older than it is (Q12, Q38)."""
+"""A log that is truncated to its snapshot seems older than it is (Q12, Q38)."""
 
 from __future__ import annotations
 

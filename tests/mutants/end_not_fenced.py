@@ -1,4 +1,4 @@
-"""A leader that left long ago is still obeyed (Q17)."""
+"""EndQuorumEpoch of an older epoch is obeyed (Q17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only a vote is persisted, not an epoch that was adopted (Q3)."""
+"""A vote is persisted, an adopted epoch is not (Q3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader takes the first uncommitted record for its own first (Q14, Q21)."""
+"""A leader takes the first uncommitted record for the first of its epoch (Q14, Q21)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader takes a fetch of an older epoch for one of its own (Q18)."""
+"""A leader accepts a fetch of an older epoch (Q18)."""
 
 from __future__ import annotations
 

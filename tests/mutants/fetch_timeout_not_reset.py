@@ -1,4 +1,4 @@
-"""A good answer does not reset the fetch timeout (Q9a)."""
+"""A successful response does not reset the fetch timeout (Q9a)."""
 
 from __future__ import annotations
 

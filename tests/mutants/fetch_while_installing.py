@@ -1,4 +1,4 @@
-"""A follower fetches on while a snapshot takes the place of its log (Q38)."""
+"""A follower fetches while a snapshot replaces its log (Q38)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was flushed stays flushed though it was truncated (Q6)."""
+"""Truncated records stay flushed (Q6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A follower acknowledges what it has not synced (Q6)."""
+"""A follower acknowledges unflushed records (Q6)."""
 
 from __future__ import annotations
 

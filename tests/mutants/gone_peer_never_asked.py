@@ -1,4 +1,4 @@
-"""A leader that only seemed gone is never asked again, and nobody is believed about it (Q24)."""
+"""A leader that only seemed dead is never asked again, and no peer is believed about it (Q24)."""
 
 from __future__ import annotations
 

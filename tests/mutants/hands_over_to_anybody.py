@@ -1,4 +1,4 @@
-"""R5: a leader hands over to a voter that lacks the end of its log, which can't be elected."""
+"""R5: a leader hands over to a voter that lacks the end of its log and cannot be elected."""
 
 from __future__ import annotations
 

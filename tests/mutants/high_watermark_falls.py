@@ -1,4 +1,4 @@
-"""A high watermark may go back (Q21)."""
+"""The high watermark may decrease (Q21)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer to a fetch that was given up is taken for that to the newest one."""
+"""The response to an abandoned fetch is taken for that to the newest one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The leader counts what it has not synced (Q6)."""
+"""The leader counts its own unflushed records (Q6)."""
 
 from __future__ import annotations
 

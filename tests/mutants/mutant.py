@@ -1,10 +1,10 @@
 """A mutant: a module with one snippet replaced, loaded instead of the real one.
 
-    python -m tests.mutants.mutant NAME             the run, or the test, that is pinned with it
+    python -m tests.mutants.mutant NAME             its pinned run or test
     python -m tests.mutants.mutant NAME 1 500 10    500 seeds from 1 on, until 10 kills
 
-Each failing run is a line: scenario, seed, invariant; for a test its id, 0, how it failed. A bare
-exception kills nothing, as it may have any cause. The last line says how many runs there were.
+Each failing run is a line: scenario, seed, invariant; for a test its id, 0, and how it failed. A
+bare exception is no kill, as it may have any cause. The last line has the number of runs.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 from tests.altered import AlteredFinder, replaced_once
 
-#: How a line says that a run or a test ended with an exception that nobody had expected.
+#: The invariant in the line of a run or a test that ended with an unexpected exception.
 BARE = "exception"
 
 
 class Mutant(NamedTuple):
-    """`source` stands once in `module`; the run of `scenario` and `seed`, or `test`, must fail.
+    """`source` occurs once in `module`; the run of `scenario` and `seed`, or `test`, must fail.
 
-    A mutant has a test where what it breaks can't be seen from outside, or not by chance.
-    `equivalent` argues why none can: such a mutant has no run, and is left out of the score.
+    A mutant has a test if a run cannot show the bug, or only by luck. `equivalent` argues why
+    nothing can show it: such a mutant has no run, and does not count in the score.
     """
 
     module: str

@@ -1,4 +1,4 @@
-"""Everybody waits equally long (Q10)."""
+"""All voters wait equally long (Q10)."""
 
 from __future__ import annotations
 

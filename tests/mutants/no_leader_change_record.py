@@ -1,4 +1,4 @@
-"""A new leader appends nothing of its own (Q14)."""
+"""A new leader appends no LeaderChange record (Q14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node answers before what it answers is durable (Q3, Q6)."""
+"""A node responds before the state that it reports is durable (Q3, Q6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node puts a fetched snapshot in place without looking at it (Q38)."""
+"""A node installs a fetched snapshot without verifying it (Q38)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node takes its election state for durable before it is written (Q3, Q13)."""
+"""A node reports its election state as durable before it is written (Q3, Q13)."""
 
 from __future__ import annotations
 

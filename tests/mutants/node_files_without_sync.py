@@ -1,4 +1,4 @@
-"""A file that is replaced gets its name before its bytes are synced (Q3)."""
+"""A replaced file gets its name before its content is synced (Q3)."""
 
 from __future__ import annotations
 

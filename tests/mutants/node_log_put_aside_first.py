@@ -1,4 +1,4 @@
-"""A node puts its log aside before the snapshot that takes its place has its name (Q38)."""
+"""A node moves its log away before the snapshot that replaces it has its name (Q38)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node leaves the voters out of its snapshots (R1, Q38)."""
+"""A node's snapshots lack the voters (R1, Q38)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node starts with a log whose beginning is in no checkpoint (Q38)."""
+"""A node starts although no checkpoint has the prefix before its log start (Q38)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An observer that fetches no more stays in the listing (D7)."""
+"""An observer that no longer fetches stays listed (D7)."""
 
 from __future__ import annotations
 

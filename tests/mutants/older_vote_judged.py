@@ -1,4 +1,4 @@
-"""A vote request of an older epoch is judged (Q2)."""
+"""A vote request of an older epoch is not fenced (Q2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A parked fetch is not answered when its time has come (Q20)."""
+"""A parked fetch is not answered at its deadline (Q20)."""
 
 from __future__ import annotations
 

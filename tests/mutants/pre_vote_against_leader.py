@@ -1,4 +1,4 @@
-"""A follower that hears its leader grants pre-votes (P2)."""
+"""A follower that hears from its leader grants pre-votes (P2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pre-vote is granted whatever the asker's log lacks (P2)."""
+"""A pre-vote is granted whatever the candidate's log lacks (P2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pre-vote is judged like a vote: whoever has voted in the epoch refuses it (P2, a seed)."""
+"""A replica that has voted in the epoch refuses pre-votes (P2)."""
 
 from __future__ import annotations
 

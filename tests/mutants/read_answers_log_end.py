@@ -1,4 +1,4 @@
-"""A read is answered with the log end, not with the high watermark (P5)."""
+"""A read gets the log end instead of the high watermark (P5)."""
 
 from __future__ import annotations
 

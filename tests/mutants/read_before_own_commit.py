@@ -1,4 +1,4 @@
-"""A read is answered before a record of the own epoch is committed (P5)."""
+"""A read is answered before a record of the leader's epoch is committed (P5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fetch on a new connection proves that the last answer arrived (P5)."""
+"""A fetch on a new connection proves that the last response arrived (P5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fetch that was sent before the read proves it (P5)."""
+"""A fetch sent before the read proves it (P5)."""
 
 from __future__ import annotations
 

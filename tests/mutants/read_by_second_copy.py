@@ -1,4 +1,4 @@
-"""A second copy of a fetch proves that this leader still leads (P5)."""
+"""A duplicate fetch proves that this leader still leads (P5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A read counts as asked for by a question that was under way when it came (P6)."""
+"""A read uses the response to a request that was sent before it (P6)."""
 
 from __future__ import annotations
 

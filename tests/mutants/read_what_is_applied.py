@@ -1,4 +1,4 @@
-"""A replica answers a linearizable read with what it has, whatever the leader says (P6)."""
+"""A replica answers a linearizable read from its applied state, without the leader (P6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A read is answered without a round of the majority (P5)."""
+"""A read is answered without proof by a majority (P5)."""
 
 from __future__ import annotations
 

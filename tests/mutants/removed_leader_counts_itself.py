@@ -1,4 +1,4 @@
-"""KAFKA-16530: a leader that has removed itself counts as one of the majority."""
+"""KAFKA-16530: a leader that has removed itself counts towards the majority."""
 
 from __future__ import annotations
 

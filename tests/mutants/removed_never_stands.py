@@ -1,4 +1,4 @@
-"""R5: who is removed by a record of its own log alone does not stand; nobody else can win."""
+"""R5: a replica with an uncommitted removal never campaigns, though no other can win."""
 
 from __future__ import annotations
 

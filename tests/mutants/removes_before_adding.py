@@ -1,4 +1,4 @@
-"""A walk to a target removes first and adds later (R3)."""
+"""A reassignment removes voters first and adds later (R3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader that resigned is still named as leader of its epoch (Q17)."""
+"""A resigned leader is still named as the leader of its epoch (Q17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader that restarts leads its epoch on (Q8, Q11)."""
+"""A restarted leader keeps leading its epoch (Q8, Q11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R4: a round may take as long as it likes."""
+"""R4: a catch-up round may take any time."""
 
 from __future__ import annotations
 

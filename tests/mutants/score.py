@@ -1,10 +1,10 @@
-"""How many of the mutants the simulator finds: `make mutants`.
+"""Counts the mutants that the simulator finds: `make mutants`.
 
     python -m tests.mutants.score [--seeds N] [--kills N] [--pin] [NAME ...]
 
-A mutant is played until it is killed so often, or so many seeds are over. The table goes into
+A mutant runs until it is killed `--kills` times, or `--seeds` seeds are over. The table goes into
 docs/generated/mutants.md; with names, only their rows change. `--pin` writes the first killing run
-into the mutant's file, for when the simulator has changed and the seeds with it.
+into the mutant's file, after a change of the simulator that changes the runs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Score(NamedTuple):
         if mutant.equivalent and not self.kills:
             first = "equivalent"
         killed = f"{len(self.kills)} of {self.runs}"
-        cells = (what_is_wrong(self.name), killed, first, invariants, str(self.bare or ""))
+        cells = (description(self.name), killed, first, invariants, str(self.bare or ""))
         return f"| `{self.name}` | {' | '.join(cells)} |"
 
 
@@ -69,13 +69,13 @@ def test_link(node_id: str) -> str:
     return f"[{name}](../../{path})"
 
 
-def what_is_wrong(name: str) -> str:
+def description(name: str) -> str:
     with open(os.path.join(FOLDER, f"{name}.py"), encoding="utf-8") as file:
         return file.readline().strip().strip('"').rstrip(".")
 
 
 def hunt(name: str, seeds: int, kills: int) -> Score:
-    """In a process of its own, as the mutant is loaded instead of the real module."""
+    """Run a mutant in its own process, as it is loaded instead of the real module."""
     command = [sys.executable, "-m", "tests.mutants.mutant", name, "1", str(seeds), str(kills)]
     played = subprocess.run(command, capture_output=True, text=True, check=False)
     if played.stderr:
@@ -102,16 +102,16 @@ def pin(score: Score) -> None:
 
 
 def table(rows: Iterable[str], seeds: int, kills: int) -> str:
-    """The score, a row for each mutant, and why the equivalent ones are."""
+    """The score, a row for each mutant, and the arguments of the equivalent ones."""
     rows = sorted(rows)
     equivalent = [name for name in NAMES if named(name).equivalent]
     counted = [row for row in rows if ROW.match(row)[1] not in equivalent]  # type: ignore[index]  # all match
     killed = [row for row in counted if "| none |" not in row]
     lines = [
         f"Killed: {len(killed)} of {len(counted)}, by at most {seeds} seeds each. A mutant killed",
-        f"{kills} time(s) was played no further. Equivalent, not counted: {len(equivalent)}.",
+        f"{kills} time(s) was not run further. Equivalent, not counted: {len(equivalent)}.",
         "",
-        "| mutant | what is wrong in it | killed by | first by | what killed it | bare |",
+        "| mutant | bug | killed by | first by | invariant or test | bare |",
         "|---|---|---|---|---|---|",
         *rows,
         "",
@@ -121,7 +121,7 @@ def table(rows: Iterable[str], seeds: int, kills: int) -> str:
 
 
 def write(scores: Iterable[Score], seeds: int, kills: int) -> str:
-    """The page with these rows new, and those of mutants that are gone left out."""
+    """Write the page with these rows, and without those of deleted mutants."""
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
     rows = {found[1]: found[0] for found in ROW.finditer(page) if found[1] in NAMES}
@@ -133,7 +133,7 @@ def write(scores: Iterable[Score], seeds: int, kills: int) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """0 when all were killed, and none that is said to be equivalent."""
+    """Return 0 if all were killed except the equivalent ones."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.score")
     parser.add_argument("--seeds", type=int, default=2000)
     parser.add_argument("--kills", type=int, default=10)
@@ -154,7 +154,7 @@ def main(arguments: list[str]) -> int:
     print("", write(scores, options.seeds, options.kills).partition("\n\n")[0], sep="\n")
     wrong = [s.name for s in scores if bool(s.kills) == bool(named(s.name).equivalent)]
     if wrong:
-        print(f"not as it should be: {', '.join(wrong)}")
+        print(f"unexpected: {', '.join(wrong)}")
     return 1 if wrong else 0
 
 

@@ -1,4 +1,4 @@
-"""What a snapshot holds does not count as committed (Q38)."""
+"""The records of a snapshot do not count as committed (Q38)."""
 
 from __future__ import annotations
 

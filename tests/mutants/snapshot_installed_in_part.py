@@ -1,4 +1,4 @@
-"""A snapshot is installed before all of it has come (Q38)."""
+"""An incomplete snapshot is installed (Q38)."""
 
 from __future__ import annotations
 

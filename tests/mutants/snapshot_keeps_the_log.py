@@ -1,4 +1,4 @@
-"""A snapshot does not take the place of the log (Q38)."""
+"""A snapshot does not replace the log (Q38)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log that ends where the snapshot does, in another epoch, goes on from there (Q38)."""
+"""A log with the snapshot's end offset but another epoch continues (Q38)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log that parted before the snapshot's last epoch goes on from the log (Q38)."""
+"""A log that diverges before the snapshot's last epoch continues (Q38)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job of a deleted log, which knows it by its path, ends in the next log of that name (V15)."""
+"""A job of a deleted log, which finds it by path, changes the next log of that name (V15)."""
 
 from __future__ import annotations
 

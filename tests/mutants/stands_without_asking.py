@@ -1,4 +1,4 @@
-"""A follower that lost its leader stands without a pre-vote (P1)."""
+"""A follower that lost its leader campaigns without a pre-vote (P1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R8, the rule of the first proposals: a vote for somebody who is no voter here is refused."""
+"""R8, as first proposed: a non-voter never gets a vote."""
 
 from __future__ import annotations
 

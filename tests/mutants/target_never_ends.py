@@ -1,4 +1,4 @@
-"""A reassignment that has reached its target goes on (R6)."""
+"""A reassignment that has reached its target does not end (R6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator finds every bug that is put in on purpose, by a run that is pinned with it."""
+"""The simulator, or a test, finds every bug that is made on purpose, by its pinned run."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def source_of(mutant: Mutant) -> str:
         return file.read()
 
 
-def test_what_a_mutant_replaces_stands_in_its_module_once() -> None:
-    """Told in a second, not by each mutant's process."""
+def test_each_mutants_source_stands_once_in_its_module() -> None:
+    """Here, so that a mistake shows within a second."""
     for mutant in map(named, NAMES):
         text = source_of(mutant)
         assert mutant.mutated(text) != text
@@ -32,9 +32,9 @@ def test_what_a_mutant_replaces_stands_in_its_module_once() -> None:
 
 @pytest.mark.parametrize("name", FOUND)
 def test_mutant_is_killed(name: str) -> None:
-    """Q37: in a process of its own, as the module is loaded changed.
+    """Q37: in its own process, as it loads the changed module.
 
-    When the simulator has changed, `python -m tests.mutants.score --pin NAME` finds another run.
+    After a change of the simulator, `python -m tests.mutants.score --pin NAME` finds another run.
     """
     played = subprocess.run(
         [sys.executable, "-m", "tests.mutants.mutant", name],
@@ -51,27 +51,27 @@ def test_mutant_is_killed(name: str) -> None:
     sorted({(it.scenario, it.seed, it.nodes) for it in map(named, FOUND) if it.scenario}),
     ids=str,
 )
-def test_the_core_as_it_is_passes_the_same_run(run: tuple[str, int, bool]) -> None:
+def test_the_unchanged_core_passes_the_same_run(run: tuple[str, int, bool]) -> None:
     scenario, seed, nodes = run
     outcome = simulate(scenario, seed, nodes=nodes)
     assert not outcome.failed, str(outcome)
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(FOUND)))
-def test_an_equivalent_mutant_is_argued(name: str) -> None:
+def test_an_equivalent_mutant_has_an_argument(name: str) -> None:
     assert len(named(name).equivalent.split()) > 20
 
 
-def test_a_mutant_whose_text_is_gone_is_an_error() -> None:
+def test_a_mutant_without_its_source_is_an_error() -> None:
     with pytest.raises(ValueError, match="0 times"):
         Mutant("m", "gone", "").mutated("text")
 
 
-def test_there_are_as_many_as_there_were() -> None:
+def test_no_mutant_was_lost() -> None:
     assert len(FOUND) >= 105
 
 
-def test_the_page_shows_no_mutant_that_is_gone() -> None:
+def test_the_page_shows_no_deleted_mutant() -> None:
     """`make mutants`, or the same with ARGS=NAME, writes their rows."""
     with open(PAGE, encoding="utf-8") as file:
         assert {found[1] for found in ROW.finditer(file.read())} <= set(NAMES)

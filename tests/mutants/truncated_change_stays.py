@@ -1,4 +1,4 @@
-"""R1: a change that is cut off the log stays in force."""
+"""R1: a truncated voter change stays in force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A follower truncates to the leader's offset, whatever its own epoch holds (Q19)."""
+"""A follower truncates to the leader's offset, whatever its own epoch's end (Q19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A follower believes its log shorter, the disk is not told (Q19)."""
+"""A follower truncates in memory, not on disk (Q19)."""
 
 from __future__ import annotations
 

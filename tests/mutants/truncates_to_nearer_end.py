@@ -1,4 +1,4 @@
-"""A follower that diverges does not look at its own end of that epoch (Q19)."""
+"""A follower that diverges ignores its own end of that epoch (Q19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R3: a change begins before the one before it is committed."""
+"""R3: a change begins before the previous one is committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A second vote in an epoch (Q2)."""
+"""A replica grants a second vote in an epoch (Q2)."""
 
 from __future__ import annotations
 

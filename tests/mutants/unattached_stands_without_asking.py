@@ -1,4 +1,4 @@
-"""A voter that knows no leader stands without a pre-vote (P1)."""
+"""A voter without a leader campaigns without a pre-vote (P1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A vote is told before it is durable (Q3)."""
+"""A vote is sent before it is durable (Q3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A candidate claims its epoch for that of its log (Q12)."""
+"""A candidate sends its current epoch as its log's last epoch (Q12)."""
 
 from __future__ import annotations
 

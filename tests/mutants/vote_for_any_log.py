@@ -1,4 +1,4 @@
-"""A vote is given whatever the candidate's log lacks (Q12)."""
+"""A vote is granted whatever the candidate's log lacks (Q12)."""
 
 from __future__ import annotations
 

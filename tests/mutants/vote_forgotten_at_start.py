@@ -1,4 +1,4 @@
-"""A restart forgets whom this replica voted for (Q8)."""
+"""A restart loses the vote (Q8)."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ MUTANT = Mutant(
 """,
     replacement="",
     equivalent=(
-        "A leader is known only where a majority has given it its votes, and a vote is given once: "
-        "what the others may still give to another candidate of that epoch is no majority. The "
-        "rule saves a candidate a vain wait, nothing more."
+        "A leader is known only if a majority has voted for it, and a replica votes once: the other "
+        "votes are no majority for another candidate of that epoch. The rule only saves a candidate "
+        "a useless wait."
     ),
 )

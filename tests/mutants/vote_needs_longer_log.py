@@ -1,4 +1,4 @@
-"""A candidate must hold more than the voter (Q12)."""
+"""A candidate needs a longer log than the voter (Q12)."""
 
 from __future__ import annotations
 
