@@ -12,8 +12,8 @@ MUTANT = Mutant(
 """,
     replacement="",
     equivalent=(
-        "A leader is known only if a majority has voted for it, and a replica votes once: the other "
-        "votes are no majority for another candidate of that epoch. The rule only saves a candidate "
-        "a useless wait."
+        "A leader is known only if a majority has voted for it, and a replica votes once: the "
+        "other votes are no majority for another candidate of that epoch. The rule only saves "
+        "a candidate a useless wait."
     ),
 )
