@@ -1,4 +1,4 @@
-"""The same tests against a node of ours and against Apache Kafka, who judges our reading."""
+"""Fixtures that run the client tests against kraftlog and against Apache Kafka."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KAFKA = pytest.param("kafka", marks=[pytest.mark.interop, pytest.mark.xdist_grou
 
 @pytest.fixture(scope="session")
 def our_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a node that runs as users run it."""
+    """The address of a node started by `kraftlog start`."""
     folder = tmp_path_factory.mktemp("node")
     started = NodeProcess(str(folder / "data"), errors=str(folder / "errors.txt"), topics={})
     try:
@@ -42,7 +42,7 @@ def client(address: str) -> Iterator[Client]:
 
 @pytest.fixture
 def named(request: pytest.FixtureRequest) -> Callable[[str], str]:
-    """Names that no other test uses: the clusters are shared."""
+    """Makes names that are unique to the test, because tests share a cluster."""
     place = f"{request.module.__name__.rpartition('.')[2]}-{request.node.name}"
     test = "".join(letter if letter.isalnum() else "-" for letter in place)
     return lambda what: f"{what}-{test}"

@@ -1,6 +1,6 @@
-"""Mistakes of a newcomer: each is one line that names what was given and what is wanted.
+"""Invalid arguments: the error names the argument and what is expected.
 
-Nobody is asked: there is no broker at this address.
+No request is sent, as there is no broker at this address.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TO = "expected 0 to "
 A_PAIR = 'expected a topic and a partition: ("a-topic", 0)'
 SEVERAL = 'expected several, such as [("a-topic", 0)]'
 
-#: The client for those who do not look at types.
+#: Untyped, so that mypy accepts wrong arguments.
 anyhow: Any = Client
 
 MISTAKES: list[tuple[Callable[[Any], object], str]] = [
@@ -92,7 +92,7 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
 @pytest.mark.parametrize(
     ("mistake", "expected"), MISTAKES, ids=[expected[:40] for _, expected in MISTAKES]
 )
-def test_a_mistake_is_said_before_anybody_is_asked(
+def test_invalid_arguments_are_refused_before_connecting(
     mistake: Callable[[Any], object], expected: str
 ) -> None:
     with (

@@ -1,4 +1,4 @@
-"""Several brokers, brokers that go and come back, and a quorum that grows by our own command."""
+"""The client with several brokers, restarts, and changes of the voters by `kraftlog quorum`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ log.dirs={data}
 
 @pytest.fixture(scope="module")
 def two_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A controller and the brokers 2 and 3; the address of 2."""
+    """Starts a controller and the brokers 2 and 3; yields the address of 2."""
     folder = tmp_path_factory.mktemp("two")
     quorum, *ports = free_ports(3)
     started: list[NodeProcess] = []
@@ -58,7 +58,7 @@ def two_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             node.make_sure_it_is_gone()
 
 
-def test_every_broker_is_asked_for_what_it_leads(two_brokers: str) -> None:
+def test_requests_go_to_the_leader_of_each_partition(two_brokers: str) -> None:
     with Client(two_brokers, timeout_s=LIMIT_S) as client:
         until(lambda: [broker.id for broker in client.describe_cluster().brokers], [2, 3])
         client.create_topic("spread", assignment={0: [2], 1: [3], 2: [2], 3: [3]})
@@ -80,8 +80,8 @@ def test_every_broker_is_asked_for_what_it_leads(two_brokers: str) -> None:
         assert client.describe_configs("brokers", "3")
 
 
-def test_a_broker_that_comes_back_is_found_again(tmp_path: Path) -> None:
-    """Writing and reading go on over a kill, as soon as it is there again."""
+def test_producing_and_consuming_continue_after_a_restart(tmp_path: Path) -> None:
+    """Also after `kill -9`."""
     port = str(free_ports(1)[0])
     data, errors = str(tmp_path / "data"), str(tmp_path / "errors.txt")
     first = NodeProcess(data, "--port", port, errors=errors)
@@ -105,10 +105,10 @@ def test_a_broker_that_comes_back_is_found_again(tmp_path: Path) -> None:
             second.make_sure_it_is_gone()
 
 
-def test_a_quorum_grows_and_shrinks_by_our_command(
+def test_r12_quorum_command_adds_and_removes_a_voter(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R12: with the flags of Kafka's tool."""
+    """R12: the command takes the flags of Kafka's tool."""
     quorum = Quorum(tmp_path, dynamic=True)
     try:
         quorum.start(*CONTROLLERS[:2], BROKER)

@@ -1,4 +1,4 @@
-"""The client at work, against a node of ours and against Apache Kafka."""
+"""The client, against kraftlog and against Apache Kafka."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ OF_2018 = {
 
 
 def read_until(records: Consumer, partitions: int) -> None:
-    """Read on, for the sake of the heartbeats, until so many partitions are dealt out to it."""
+    """Poll, which sends heartbeats, until this many partitions are assigned."""
 
-    def dealt() -> int:
+    def assigned() -> int:
         next(records, None)
         return len(records.assignment)
 
-    until(dealt, partitions)
+    until(assigned, partitions)
 
 
 def values(client: Client, topic: str) -> list[bytes | None]:
@@ -71,7 +71,7 @@ def values(client: Client, topic: str) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_is_written_is_read(client: Client, named: Named, codec: str) -> None:
+def test_consume_returns_produced_records(client: Client, named: Named, codec: str) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=3)
     outcome: list[int] = []
@@ -93,17 +93,17 @@ def test_what_is_written_is_read(client: Client, named: Named, codec: str) -> No
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_every_kind_of_acknowledgement(client: Client, named: Named, acks: str) -> None:
+def test_produce_works_with_each_acks_value(client: Client, named: Named, acks: str) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=1)
-    client.produce(topic, "first")  # nobody would say that the topic is not ready
+    client.produce(topic, "first")  # acks=0 has no error if the topic is missing
     with client.producer(acks=acks, idempotent=acks == "all") as producer:
         producer.send(topic, b"a")
         producer.send(topic, None, key=b"gone")
     assert values(client, topic) == [b"first", b"a", None]
 
 
-def test_one_record_is_told_its_place(client: Client, named: Named) -> None:
+def test_produce_returns_partition_and_offset(client: Client, named: Named) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=2)
     assert client.produce(topic, "a", partition=1) == (1, 0)
@@ -111,7 +111,7 @@ def test_one_record_is_told_its_place(client: Client, named: Named) -> None:
     assert client.produce(topic, "c", partition=0) == (0, 0)
 
 
-def test_reading_begins_where_it_is_told(client: Client, named: Named) -> None:
+def test_consume_begins_at_the_given_start(client: Client, named: Named) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=1)
     with client.producer() as producer:
@@ -130,12 +130,12 @@ def test_reading_begins_where_it_is_told(client: Client, named: Named) -> None:
         assert [record.offset for record in islice(records, 10)] == list(range(10))
     with pytest.raises(ClientError, match="no partition 1"):
         client.consume(topic, partitions=[1])
-    with client.consume(topic, 99, timeout_s=0.5) as records:  # beyond the end: from the end on
+    with client.consume(topic, 99, timeout_s=0.5) as records:  # beyond the end: reset to the end
         client.produce(topic, "late")
         assert list(records) == []
 
 
-def test_offsets_of_ends_and_moments(client: Client, named: Named) -> None:
+def test_offsets_by_name_and_by_timestamp(client: Client, named: Named) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=2)
     for timestamp in (1000, 3000, 2000):
@@ -147,7 +147,7 @@ def test_offsets_of_ends_and_moments(client: Client, named: Named) -> None:
     assert client.offsets(topic, 9000, [1])[1].offset == -1
 
 
-def test_a_group_goes_on_where_it_stopped(client: Client, named: Named) -> None:
+def test_a_group_resumes_at_its_committed_offset(client: Client, named: Named) -> None:
     topic, group = named("t"), named("g")
     client.create_topic(topic, partitions=2)
     with client.producer() as producer:
@@ -164,17 +164,17 @@ def test_a_group_goes_on_where_it_stopped(client: Client, named: Named) -> None:
         assert member.assignment == ((topic, 0), (topic, 1))
     with suppress(KeyboardInterrupt), client.consume(topic, "beginning", group=group) as records:
         next(records)
-        raise KeyboardInterrupt  # what is at hand is not done
+        raise KeyboardInterrupt  # the current record is not committed
     with client.consume(topic, "beginning", group=group, until_end=True) as records:
         seen += [record.value for record in records]
     assert sorted(map(int, filter(None, seen))) == list(range(100))
     assert sum(outcome.offset for outcome in client.committed(group).values()) == 100
 
 
-def test_members_share_and_take_over(
+def test_members_share_partitions_and_rebalance(
     client: Client, address: str, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second member takes its half from the first, and gives it back."""
+    """A second member gets half of the partitions; the first gets them back when it leaves."""
     monkeypatch.setattr(group_membership, "HEARTBEAT_S", 0.1)
     topic, group = named("t"), named("g")
     client.create_topic(topic, partitions=4)
@@ -204,7 +204,7 @@ def test_members_share_and_take_over(
         assert not thread.is_alive()
 
 
-def test_groups_are_listed_reset_and_deleted(client: Client, named: Named) -> None:
+def test_groups_can_be_listed_reset_and_deleted(client: Client, named: Named) -> None:
     topic, group = named("t"), named("g")
     client.create_topic(topic, partitions=2)
     client.reset_offsets(group, {(topic, 0): 5, (topic, 1): 6})
@@ -220,7 +220,7 @@ def test_groups_are_listed_reset_and_deleted(client: Client, named: Named) -> No
     assert refused.value.code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_topics_are_made_described_grown_and_deleted(client: Client, named: Named) -> None:
+def test_topics_can_be_created_described_extended_and_deleted(client: Client, named: Named) -> None:
     topic = named("t")
     client.create_topic(topic, 2, 1, configs={"retention.ms": "1000"}, validate_only=True)
     assert topic not in {each.name for each in client.topics()}
@@ -236,7 +236,7 @@ def test_topics_are_made_described_grown_and_deleted(client: Client, named: Name
     assert topic not in {each.name for each in client.topics()}
 
 
-def test_settings_are_described_and_altered(client: Client, named: Named) -> None:
+def test_configs_can_be_described_and_altered(client: Client, named: Named) -> None:
     topic = named("t")
     client.create_topic(topic, configs={"retention.ms": "1000"})
 
@@ -254,7 +254,7 @@ def test_settings_are_described_and_altered(client: Client, named: Named) -> Non
     assert client.config_resources("client-metrics") == []
 
 
-def test_the_cluster_its_features_and_its_quorum(client: Client, address: str) -> None:
+def test_describe_cluster_features_and_quorum(client: Client, address: str) -> None:
     found = client.describe_cluster()
     assert [broker.address for broker in found.brokers] == [address]
     quorum = client.describe_quorum()
@@ -267,7 +267,7 @@ def test_the_cluster_its_features_and_its_quorum(client: Client, address: str) -
         client.update_features({"metadata.version": 99})
 
 
-def test_a_refusal_names_broker_api_and_code(client: Client, address: str, named: Named) -> None:
+def test_refused_error_has_broker_api_and_code(client: Client, address: str, named: Named) -> None:
     with pytest.raises(RefusedError) as refused:
         client.delete_topic(named("none"))
     outcome = refused.value
@@ -278,13 +278,13 @@ def test_a_refusal_names_broker_api_and_code(client: Client, address: str, named
         client.create_topic(named("t"))
 
 
-def test_any_message_may_be_sent(client: Client) -> None:
+def test_request_sends_any_message(client: Client) -> None:
     answer = client.request("ListGroups", 2, ListGroupsRequest())
     assert isinstance(answer, ListGroupsResponse)
     assert not answer.error_code
 
 
-def test_what_makes_no_sense_is_refused(client: Client, named: Named) -> None:
+def test_invalid_values_are_refused(client: Client, named: Named) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=1)
     with pytest.raises(ValueError, match="acks '2'"):
@@ -306,7 +306,7 @@ def test_what_makes_no_sense_is_refused(client: Client, named: Named) -> None:
         kraftlog.Nothing  # noqa: B018 - naming it is the test
 
 
-def test_a_refused_batch_is_not_sent_again(client: Client, named: Named) -> None:
+def test_a_refused_batch_is_not_retried(client: Client, named: Named) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=1, configs={"max.message.bytes": "1000"})
     producer = client.producer()
@@ -318,7 +318,7 @@ def test_a_refused_batch_is_not_sent_again(client: Client, named: Named) -> None
     assert values(client, topic) == [b"small"]
 
 
-def test_commits_while_it_runs(
+def test_auto_commit_runs_while_consuming(
     client: Client, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer, "AUTO_COMMIT_S", 0)
@@ -336,17 +336,17 @@ def test_commits_while_it_runs(
         assert client.committed(group)[topic, 0].offset == 3
 
 
-def test_nobody_there_is_said_at_once() -> None:
+def test_an_unreachable_cluster_fails_at_once() -> None:
     said = r"no broker responds: 127\.0\.0\.1:1: Connection refused"
     with Client("127.0.0.1:1") as client, pytest.raises(UnreachableError, match=said):
         client.topics()
 
 
-def test_the_same_in_the_versions_of_kafka_2_1(
+def test_client_works_with_the_versions_of_kafka_2_1(
     client: Client, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for key, version in OF_2018.items():
-        monkeypatch.setitem(versions.NEWEST_OF_OUR_FORM, key, version)
+        monkeypatch.setitem(versions.NEWEST_SUPPORTED, key, version)
     topic, group = named("t"), named("g")
     client.create_topic(topic, partitions=2)
     client.create_partitions(topic, 3)
@@ -363,10 +363,10 @@ def test_the_same_in_the_versions_of_kafka_2_1(
     client.delete_topic(topic)
 
 
-def test_a_topic_that_grows_is_dealt_anew(
+def test_new_partitions_cause_a_rebalance(
     client: Client, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_membership, "METADATA_S", 0.1)
+    monkeypatch.setattr(group_membership, "PARTITION_CHECK_S", 0.1)
     topic, group = named("t"), named("g")
     client.create_topic(topic, partitions=1)
     with client.consume(topic, "beginning", group=group, timeout_s=0.1) as records:
@@ -381,7 +381,7 @@ def test_a_topic_that_grows_is_dealt_anew(
         until(come, (1, b"new"))
 
 
-def test_a_member_that_was_put_out_comes_back(
+def test_a_removed_member_rejoins(
     client: Client, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_membership, "HEARTBEAT_S", 0)
@@ -391,13 +391,13 @@ def test_a_member_that_was_put_out_comes_back(
     with client.consume(topic, "beginning", group=group, timeout_s=LIMIT_S) as records:
         first = client.describe_group(group).members[0].id
         leaving = LeaveGroupRequest(group_id=group, member_id=first)
-        client.cluster.ask_coordinator(group, leaving, LeaveGroupResponse)
+        client.cluster.call_coordinator(group, leaving, LeaveGroupResponse)
         assert next(records).value == b"a"
         assert client.describe_group(group).members[0].id != first
 
 
-def test_what_was_cut_off_is_stepped_over(client: Client, named: Named) -> None:
-    """Positions before the first offset are no longer there: reading begins at what is."""
+def test_consume_skips_deleted_records(client: Client, named: Named) -> None:
+    """A position before the log start offset is reset."""
     topic = named("t")
     client.create_topic(topic, partitions=2)
     with client.producer() as producer:
@@ -414,7 +414,7 @@ def test_what_was_cut_off_is_stepped_over(client: Client, named: Named) -> None:
         client.delete_records({(topic, 0): 99})
 
 
-def test_directories_are_described(client: Client, named: Named) -> None:
+def test_log_dirs_describes_directories(client: Client, named: Named) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=1)
     client.produce(topic, "a")
@@ -423,7 +423,7 @@ def test_directories_are_described(client: Client, named: Named) -> None:
     assert sizes[topic] > 0
 
 
-def test_aborted_transactions_are_not_read_as_committed(kafka: str, named: Named) -> None:
+def test_read_committed_skips_aborted_transactions(kafka: str, named: Named) -> None:
     topic = named("t")
     with Client(kafka, timeout_s=LIMIT_S) as client:
         client.create_topic(topic, partitions=1)
@@ -448,7 +448,7 @@ def test_aborted_transactions_are_not_read_as_committed(kafka: str, named: Named
         assert read("read_committed") == everything[:3] + everything[6:9]
 
 
-def test_a_topic_made_by_writing_to_it(kafka: str, named: Named) -> None:
+def test_produce_creates_a_missing_topic(kafka: str, named: Named) -> None:
     with Client(kafka, timeout_s=LIMIT_S) as client:
         assert client.produce(named("t"), "a") == (0, 0)
         assert values(client, named("t")) == [b"a"]
@@ -456,7 +456,7 @@ def test_a_topic_made_by_writing_to_it(kafka: str, named: Named) -> None:
             client.produce("no topic", "a")
 
 
-def test_a_new_kind_of_group_is_described(kafka: str, named: Named) -> None:
+def test_describe_group_supports_the_consumer_protocol(kafka: str, named: Named) -> None:
     topic, group = named("t"), named("g")
     settings = {"bootstrap.servers": kafka, "group.id": group, "group.protocol": "consumer"}
     with Client(kafka, timeout_s=LIMIT_S) as client:
@@ -465,11 +465,11 @@ def test_a_new_kind_of_group_is_described(kafka: str, named: Named) -> None:
         try:
             member.subscribe([topic])
 
-            def dealt() -> int:
+            def assigned() -> int:
                 member.poll(0.2)
                 return len(member.assignment())
 
-            until(dealt, 2)
+            until(assigned, 2)
             until(lambda: client.describe_group(group).state, "Stable")
             found = client.describe_group(group)
             assert (found.type, found.assignor) == ("consumer", "uniform")
@@ -478,10 +478,10 @@ def test_a_new_kind_of_group_is_described(kafka: str, named: Named) -> None:
             member.close()
 
 
-def test_a_partition_that_never_answers_is_given_up(
+def test_retriable_fetch_errors_are_raised_after_the_timeout(
     client: Client, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What may pass is borne for the client's time, and then said."""
+    """The client retries until `timeout_s` is over."""
     topic = named("t")
     client.create_topic(topic, partitions=1)
     monkeypatch.setattr(reader, "BACKOFF_S", 0)
@@ -492,7 +492,7 @@ def test_a_partition_that_never_answers_is_given_up(
             next(records)
 
 
-def test_values_are_taken_as_people_write_them(client: Client, named: Named) -> None:
+def test_plain_values_are_converted(client: Client, named: Named) -> None:
     topic = named("t")
     client.create_topic(
         topic, 1, configs={"retention.ms": 3_600_000, "unclean.leader.election.enable": True}
@@ -511,8 +511,8 @@ def test_values_are_taken_as_people_write_them(client: Client, named: Named) -> 
     assert record.headers == (("from", b"text"), ("none", None), ("raw", b"\x00"))
 
 
-def test_what_can_not_be_meant_is_said(client: Client) -> None:
-    """By name, before anything is sent."""
+def test_errors_name_the_invalid_value(client: Client) -> None:
+    """Nothing is sent."""
     send: Any = client.producer().send
     for words, said in (
         ({"value": {"a": 1}}, "value {'a': 1}: expected bytes, text or None"),

@@ -1,4 +1,4 @@
-"""Which answers are asked for again: brokers hear of a topic one after the other."""
+"""Which error codes are retried: brokers apply metadata at different times."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class Broker(socketserver.ThreadingTCPServer):
-    """Answers each request with the next that there is for its API; the last one stays."""
+    """Sends the next prepared response of each API; the last one is repeated."""
 
     daemon_threads = True
 
@@ -58,7 +58,7 @@ class Broker(socketserver.ThreadingTCPServer):
         }
 
     def metadata(self, code: int = 0) -> MetadataResponse:
-        """It leads the one partition of the topic `t`, unless that is refused."""
+        """The broker leads the only partition of topic `t`, unless there is an error code."""
         partition = MetadataResponsePartition(
             error_code=0, partition_index=0, leader_id=1, replica_nodes=(1,), isr_nodes=(1,)
         )
@@ -108,9 +108,7 @@ def written(code: int, offset: int = -1) -> ProduceResponse:
     )
 
 
-def test_a_leader_that_has_yet_to_hear_of_its_topic_is_asked_again(
-    broker: Broker, client: Client
-) -> None:
+def test_a_leader_that_lags_in_metadata_is_retried(broker: Broker, client: Client) -> None:
     broker.answers[ApiKey.LIST_OFFSETS] = [found(UNKNOWN), found(UNKNOWN), found(0, 5)]
     assert client.offsets("t")[0].offset == 5
     broker.answers[ApiKey.PRODUCE] = [written(UNKNOWN), written(UNKNOWN), written(0, 7)]
@@ -119,7 +117,7 @@ def test_a_leader_that_has_yet_to_hear_of_its_topic_is_asked_again(
     assert producer.last_offsets == {("t", 0): 7}
 
 
-def test_a_topic_that_is_gone_is_not_asked_for_again(broker: Broker, client: Client) -> None:
+def test_a_deleted_topic_is_not_retried(broker: Broker, client: Client) -> None:
     broker.answers[ApiKey.METADATA].append(broker.metadata(UNKNOWN))
     broker.answers[ApiKey.LIST_OFFSETS] = [found(UNKNOWN)]
     with pytest.raises(RefusedError, match="UNKNOWN_TOPIC_OR_PARTITION") as refused:

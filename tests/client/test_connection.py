@@ -1,4 +1,4 @@
-"""Peers that are no brokers, old ones, and ones that go away."""
+"""Connections to old brokers, to peers that are not brokers, and to peers that disconnect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Peer:
-    """Takes one connection and answers each request with the next of these."""
+    """Accepts one connection and sends one prepared response per request."""
 
     def __init__(self, answers: list[bytes]) -> None:
         self._answers = answers
@@ -75,19 +75,19 @@ def refused(peers: list[Peer], *answers: bytes) -> str:
     return str(error.value)
 
 
-def test_an_old_broker_is_asked_again(peers: list[Peer]) -> None:
-    """It answers in the oldest form that it does not have the version, and which it has."""
+def test_api_versions_falls_back_for_old_brokers(peers: list[Peer]) -> None:
+    """The broker sends UNSUPPORTED_VERSION and its versions in the format of version 0."""
     no = ErrorCode.UNSUPPORTED_VERSION
     peers.append(Peer([frame(1, introduction(no, 2, 0)), frame(2, introduction(0, 2, 2))]))
     connection = connect(peers[0])
     assert connection.served == {18: (0, 2)}
     assert peers[0].versions == [4, 2]
-    with pytest.raises(UnsupportedApiError, match="does not serve ListGroups"):
+    with pytest.raises(UnsupportedApiError, match="does not support ListGroups"):
         connection.send(ListGroupsRequest(), Deadline(LIMIT_S))
     connection.close()
 
 
-def test_what_is_no_broker_is_said_to_be_none(peers: list[Peer]) -> None:
+def test_peers_that_are_not_brokers_are_reported(peers: list[Peer]) -> None:
     no_such_version = introduction(ErrorCode.UNSUPPORTED_VERSION, 0, 0)
     assert "plain text" in refused(peers, b"HTTP/1.1 400 Bad Request\r\n")
     assert "the broker closed the connection" in refused(peers)
@@ -100,25 +100,25 @@ def test_what_is_no_broker_is_said_to_be_none(peers: list[Peer]) -> None:
     )
 
 
-def test_silence_ends_with_the_deadline() -> None:
+def test_a_silent_broker_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with pytest.raises(UnreachableError, match="request timed out"):
             Connection("127.0.0.1", port, "test", Deadline(0.05))
 
 
-def test_versions_are_the_newest_of_both() -> None:
+def test_chosen_version_is_the_newest_common_one() -> None:
     api = APIS[ApiKey.LIST_OFFSETS]
     assert chosen_version(api, {api.key: (0, 5)}, "b") == 5
     assert chosen_version(api, {api.key: (0, 99)}, "b") == api.last
     assert chosen_version(APIS[ApiKey.PRODUCE], {0: (0, 13)}, "b") == 12
-    with pytest.raises(UnsupportedApiError, match="in versions 14 to 15, and this client speaks 3"):
+    with pytest.raises(UnsupportedApiError, match="versions 14 to 15, this client 3"):
         chosen_version(APIS[ApiKey.PRODUCE], {0: (14, 15)}, "b")
     with pytest.raises(UnsupportedApiError, match="unknown API Nonsense"):
         api_named("Nonsense")
 
 
-def test_addresses() -> None:
+def test_bootstrap_servers_are_parsed() -> None:
     assert parse_servers("a:1, b,[::1]:3,[::2]") == [
         ("a", 1),
         ("b", 9092),

@@ -1,4 +1,4 @@
-"""Keys go where Kafka's own clients put them."""
+"""Keys map to the same partitions as in Kafka's clients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from kraftlog.client.partitioner import murmur2, partition_of
 
-#: From the tests of Kafka's own hash.
+#: From Kafka's tests of murmur2.
 KNOWN = [
     ("21", -973932308),
     ("foobar", -790332482),
@@ -18,6 +18,6 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(("text", "signed"), KNOWN)
-def test_the_hash_is_that_of_kafka(text: str, signed: int) -> None:
+def test_hash_equals_kafkas(text: str, signed: int) -> None:
     assert murmur2(text.encode()) == signed & 0xFFFFFFFF
     assert partition_of(text.encode(), 1000) == (signed & 0x7FFFFFFF) % 1000

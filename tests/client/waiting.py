@@ -1,4 +1,4 @@
-"""Brokers follow the controller's log: what was ordered is seen a moment later."""
+"""Waits for brokers to apply a change of the controller."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def until(ask: Callable[[], object], expected: object) -> None:
-    """Ask again until the answer is what it should be; the last one is what a failure shows."""
+    """Repeat `ask` until it returns `expected`; return the last result for the assertion."""
     deadline = Deadline(LIMIT_S)
     while (outcome := ask()) != expected and not deadline.is_over:
         deadline.pause(0.01)

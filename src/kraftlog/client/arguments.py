@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from kraftlog.client.model import PartitionName
 
-#: The largest number of Kafka's protocol for counts, ids and partitions; and for offsets and times.
-MOST = 2**31 - 1
-MOST_LONG = 2**63 - 1
+#: The largest count, id or partition in Kafka's protocol, and the largest offset or timestamp.
+MAX_INT32 = 2**31 - 1
+MAX_INT64 = 2**63 - 1
 
 
 def text(what: str, given: Any, example: str = "") -> str:
@@ -25,7 +25,7 @@ def text(what: str, given: Any, example: str = "") -> str:
     return given
 
 
-def number(what: str, given: Any, least: int = 0, most: int = MOST) -> int:
+def number(what: str, given: Any, least: int = 0, most: int = MAX_INT32) -> int:
     if not isinstance(given, int) or isinstance(given, bool):
         raise TypeError(f"{what} {given!r}: expected a whole number")
     if not least <= given <= most:
@@ -44,34 +44,34 @@ def seconds(what: str, given: Any) -> float:
 def mapping(what: str, given: Any, example: str) -> Mapping[Any, Any]:
     if not hasattr(given, "items"):
         raise TypeError(f"{what} {given!r}: expected a dict such as {example}")
-    return given  # type: ignore[no-any-return]  # it behaves like one
+    return given  # type: ignore[no-any-return]  # duck typing
 
 
 def texts(what: str, given: Any) -> list[str]:
-    return [text(what, each) for each in _several(what, given, '["a-topic"]')]
+    return [text(what, each) for each in _collection(what, given, '["a-topic"]')]
 
 
 def numbers(what: str, given: Any) -> list[int]:
-    return [number(what, each) for each in _several(what, given, "[0, 1]")]
+    return [number(what, each) for each in _collection(what, given, "[0, 1]")]
 
 
 def partition_names(what: str, given: Any) -> list[PartitionName]:
-    names = _several(what, given, '[("a-topic", 0)]')
+    names = _collection(what, given, '[("a-topic", 0)]')
     return [_partition_name(what, each) for each in names]
 
 
 def partition_offsets(what: str, given: Any, least: int = 0) -> dict[PartitionName, int]:
     offsets = mapping(what, given, '{("a-topic", 0): 42}')
     return {
-        _partition_name(what, name): number(f"{what} of {name!r}", offset, least, MOST_LONG)
+        _partition_name(what, name): number(f"{what} of {name!r}", offset, least, MAX_INT64)
         for name, offset in offsets.items()
     }
 
 
-def _several(what: str, given: Any, example: str) -> Iterable[Any]:
+def _collection(what: str, given: Any, example: str) -> Iterable[Any]:
     if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
         raise TypeError(f"{what} {given!r}: expected several, such as {example}")
-    return given  # type: ignore[no-any-return]  # it has been looked at
+    return given  # type: ignore[no-any-return]  # checked above
 
 
 def _partition_name(what: str, given: Any) -> PartitionName:

@@ -81,7 +81,7 @@ class Client:
         if not isinstance(message, found.request()):
             wanted = found.request().__name__
             raise TypeError(f"message {message!r}: expected a {wanted} of kraftlog.wire.messages")
-        return self.cluster.ask(message, found.response(), broker=broker, version=version)
+        return self.cluster.call(message, found.response(), broker=broker, version=version)
 
     # Topics
 
@@ -143,7 +143,7 @@ class Client:
         """Delete records before these offsets (-1: all); return the log start offsets."""
         from kraftlog.client import topics
 
-        return topics.delete_before(
+        return topics.delete_records_before(
             self.cluster, arguments.partition_offsets("offsets", offsets, -1)
         )
 
@@ -182,7 +182,7 @@ class Client:
         if partition is not None:
             arguments.number("partition", partition)
         if timestamp_ms is not None:
-            arguments.number("timestamp_ms", timestamp_ms, -1, arguments.MOST_LONG)
+            arguments.number("timestamp_ms", timestamp_ms, -1, arguments.MAX_INT64)
         producer = self.producer(compression=compression)
         name = producer.send(
             topic,
@@ -233,7 +233,7 @@ class Client:
         from kraftlog.client.consumer import Consumer, StartPosition
 
         if at_ms is not None:
-            arguments.number("at_ms", at_ms, 0, arguments.MOST_LONG)
+            arguments.number("at_ms", at_ms, 0, arguments.MAX_INT64)
         return Consumer(
             self.cluster,
             arguments.texts("topics", [topics] if isinstance(topics, str) else topics),

@@ -58,15 +58,15 @@ RETRIED = RETRIABLE - {
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
 }
-#: What only leaders are asked: one that does not know its topic has yet to hear that it leads it.
-#: When it is another way round, and the topic is gone, metadata says so at the next try.
-LEADERS_APIS = {"DeleteRecords", "ListOffsets", "Produce"}
+#: APIs of partition leaders. For these UNKNOWN_TOPIC_OR_PARTITION is retried, because a new leader
+#: may not have applied the metadata yet. If the topic is gone, the next metadata response shows it.
+LEADER_APIS = {"DeleteRecords", "ListOffsets", "Produce"}
 
 
-def may_pass(error: RefusedError) -> bool:
+def is_retriable(error: RefusedError) -> bool:
     """Whether a request may be retried after this error code."""
-    is_unheard_of = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return error.code in RETRIED or (is_unheard_of and error.api in LEADERS_APIS)
+    is_unknown = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return error.code in RETRIED or (is_unknown and error.api in LEADER_APIS)
 
 
 class ErrorContext:
@@ -113,33 +113,33 @@ class Cluster:
     def deadline(self, timeout_s: float | None = None) -> Deadline:
         return Deadline(self.timeout_s if timeout_s is None else timeout_s)
 
-    # Asking
+    # Requests
 
-    def ask(
+    def call(
         self,
         request: Message,
-        answer: type[M],
+        response_type: type[M],
         *,
         broker: int = ANY,
         version: int | None = None,
         deadline: Deadline | None = None,
         check: Callable[[M, ErrorContext], None] | None = None,
     ) -> M:
-        """The response of a broker, of ANY or of the CONTROLLER, once `check` accepts it."""
+        """Send a request to a broker, ANY or the CONTROLLER; retry until `check` accepts it."""
         limit = deadline or self.deadline()
 
         def attempt() -> M:
             chosen = self.controller(limit) if broker == CONTROLLER else broker
             connection = self.connection(chosen, limit)
             response = connection.call(request, limit, version)
-            assert isinstance(response, answer)
+            assert isinstance(response, response_type)
             if check is not None:
-                check(response, self.refusal(api_of(request).name, chosen))
+                check(response, self.error_context(api_of(request).name, chosen))
             return response
 
-        return self.persist(attempt, limit)
+        return self.retry(attempt, limit)
 
-    def persist(self, attempt: Callable[[], T], deadline: Deadline) -> T:
+    def retry(self, attempt: Callable[[], T], deadline: Deadline) -> T:
         """Retry `attempt` until it succeeds, fails for good, or the deadline passes."""
         while True:
             try:
@@ -148,12 +148,12 @@ class Cluster:
                 if deadline.is_over or not self._was_reached:
                     raise
             except RefusedError as error:
-                if deadline.is_over or not may_pass(error):
+                if deadline.is_over or not is_retriable(error):
                     raise
-            self.forget()
+            self.drop_cache()
             deadline.pause(BACKOFF_S)
 
-    def forget(self) -> None:
+    def drop_cache(self) -> None:
         """Drop cached leaders and coordinators, which may have moved."""
         self._topics.clear()
         self._coordinators.clear()
@@ -188,17 +188,17 @@ class Cluster:
         known = [(each.id, each.host, each.port) for each in self.brokers.values()]
         # A bootstrap server has no node id yet, so it gets one that no broker has.
         first = [(ANY, host, port) for host, port in self.servers]
-        said = []
+        failures = []
         for number, host, port in known + first:
             try:
                 made = Connection(host, port, self.client_id, deadline)
             except UnreachableError as error:
-                said.append(str(error))
+                failures.append(str(error))
                 continue
             self._connections[number] = made
             self._was_reached = True
             return made
-        raise UnreachableError("no broker responds: " + "; ".join(dict.fromkeys(said)))
+        raise UnreachableError("no broker responds: " + "; ".join(dict.fromkeys(failures)))
 
     def described(self, broker: int) -> str:
         known = self.brokers.get(broker)
@@ -253,8 +253,8 @@ class Cluster:
         connection = self.connection(ANY, deadline)
         response = connection.call(request, deadline)
         assert isinstance(response, DescribeClusterResponse)
-        refusal = ErrorContext("DescribeCluster", connection.address)
-        refusal.check(response.error_code, message=response.error_message)
+        context = ErrorContext("DescribeCluster", connection.address)
+        context.check(response.error_code, message=response.error_message)
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
         self.brokers = {
@@ -283,12 +283,12 @@ class Cluster:
                     raise ErrorContext("Metadata", "any broker").error(code, f"topic {name}")
             return self._topics[name]
 
-        return self.persist(attempt, limit)
+        return self.retry(attempt, limit)
 
     def all_topics(self, deadline: Deadline | None = None) -> list[Topic]:
         """Every topic, by name."""
         limit = deadline or self.deadline()
-        self.persist(lambda: self.refresh(None, limit), limit)
+        self.retry(lambda: self.refresh(None, limit), limit)
         return [self._topics[name] for name in sorted(self._topics)]
 
     def leader(self, topic: str, partition: int, deadline: Deadline) -> int:
@@ -310,21 +310,21 @@ class Cluster:
     def per_leader(
         self,
         partitions: Iterable[PartitionName],
-        ask_leader: Callable[[int, list[PartitionName]], None],
+        call_leader: Callable[[int, list[PartitionName]], None],
         deadline: Deadline,
     ) -> None:
-        """Call `ask_leader` for each broker with its partitions, until all are done."""
+        """Call `call_leader` for each broker with its partitions, until all are done."""
 
         def attempt() -> None:
             shares: dict[int, list[PartitionName]] = {}
             for name in partitions:
                 shares.setdefault(self.leader(*name, deadline), []).append(name)
             for broker, names in shares.items():
-                ask_leader(broker, names)
+                call_leader(broker, names)
 
-        self.persist(attempt, deadline)
+        self.retry(attempt, deadline)
 
-    def refusal(self, api: str, broker: int) -> ErrorContext:
+    def error_context(self, api: str, broker: int) -> ErrorContext:
         return ErrorContext(api, self.described(broker))
 
     def coordinator(self, group: str, deadline: Deadline) -> int:
@@ -338,10 +338,10 @@ class Cluster:
         if known is not None:
             return known
 
-        def check(response: FindCoordinatorResponse, refusal: ErrorContext) -> None:
-            refusal.check(response.error_code, f"group {group}", response.error_message)
+        def check(response: FindCoordinatorResponse, context: ErrorContext) -> None:
+            context.check(response.error_code, f"group {group}", response.error_message)
 
-        found = self.ask(
+        found = self.call(
             FindCoordinatorRequest(key=group, key_type=0),
             FindCoordinatorResponse,
             deadline=deadline,
@@ -351,27 +351,27 @@ class Cluster:
         self._coordinators[group] = found.node_id
         return found.node_id
 
-    def ask_coordinator(
+    def call_coordinator(
         self,
         group: str,
         request: Message,
-        answer: type[M],
+        response_type: type[M],
         *,
         deadline: Deadline | None = None,
         check: Callable[[M, ErrorContext], None] | None = None,
     ) -> M:
-        """The response of the group coordinator, also if it moves."""
+        """Send a request to the group's coordinator; find it again if it moves."""
         limit = deadline or self.deadline()
 
         def attempt() -> M:
             broker = self.coordinator(group, limit)
             response = self.connection(broker, limit).call(request, limit)
-            assert isinstance(response, answer)
+            assert isinstance(response, response_type)
             if check is not None:
-                check(response, self.refusal(api_of(request).name, broker))
+                check(response, self.error_context(api_of(request).name, broker))
             return response
 
-        return self.persist(attempt, limit)
+        return self.retry(attempt, limit)
 
 
 def _read_topic(result: MetadataResponseTopic) -> Topic:

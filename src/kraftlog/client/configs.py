@@ -102,13 +102,13 @@ def describe(cluster: Cluster, kind: int, names: Sequence[str]) -> dict[str, lis
         )
 
         def check(
-            response: describe_configs.DescribeConfigsResponse, refusal: ErrorContext
+            response: describe_configs.DescribeConfigsResponse, context: ErrorContext
         ) -> None:
             for each in response.results:
                 about = f"{_kind_name(each.resource_type)} {each.resource_name}".rstrip()
-                refusal.check(each.error_code, about, each.error_message)
+                context.check(each.error_code, about, each.error_message)
 
-        response = cluster.ask(
+        response = cluster.call(
             describe_configs.DescribeConfigsRequest(resources=[resource], include_synonyms=True),
             describe_configs.DescribeConfigsResponse,
             broker=_broker(cluster, kind, name),
@@ -154,15 +154,15 @@ def alter(
     )
 
     def check(
-        response: incremental_alter_configs.IncrementalAlterConfigsResponse, refusal: ErrorContext
+        response: incremental_alter_configs.IncrementalAlterConfigsResponse, context: ErrorContext
     ) -> None:
         for each in response.responses:
-            refusal.check(
+            context.check(
                 each.error_code, f"{_kind_name(kind)} {name}".rstrip(), each.error_message
             )
 
     broker = _broker(cluster, kind, name)
-    cluster.ask(
+    cluster.call(
         incremental_alter_configs.IncrementalAlterConfigsRequest(
             resources=[resource], validate_only=validate_only
         ),
@@ -176,11 +176,11 @@ def named(cluster: Cluster, kind: int) -> list[str]:
     """Resources of a type with configs."""
 
     def check(
-        response: list_config_resources.ListConfigResourcesResponse, refusal: ErrorContext
+        response: list_config_resources.ListConfigResourcesResponse, context: ErrorContext
     ) -> None:
-        refusal.check(response.error_code)
+        context.check(response.error_code)
 
-    response = cluster.ask(
+    response = cluster.call(
         list_config_resources.ListConfigResourcesRequest(resource_types=[kind]),
         list_config_resources.ListConfigResourcesResponse,
         check=check,

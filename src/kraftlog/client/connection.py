@@ -38,7 +38,7 @@ class Connection:
             raise UnreachableError(f"{self.address}: {error.strerror or error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            self.description = self._introduce(deadline)
+            self.description = self._fetch_api_versions(deadline)
         except BaseException:
             self.close()
             raise
@@ -63,14 +63,14 @@ class Connection:
         deadline: Deadline,
         version: int | None = None,
         *,
-        is_answered: bool = True,
+        expects_response: bool = True,
     ) -> None:
         api = api_of(request)
         if version is None:
             version = chosen_version(api, self.served, self.address)
         self._correlation_id += 1
         frame = request_frame(api, version, self._correlation_id, self.client_id, request)
-        if is_answered:
+        if expects_response:
             self._waiting.append((api, version, self._correlation_id))
         try:
             self._socket.settimeout(deadline.left_s() or 0.001)
@@ -82,7 +82,7 @@ class Connection:
         """Receive the response to the oldest pending request."""
         api, version, correlation_id = self._waiting.popleft()
         body = self._receive_frame(correlation_id, deadline)
-        start = 4 + api.response_header_version(version)  # a header's tags are always none
+        start = 4 + api.response_header_version(version)  # response headers have no tags
         return self._decoded(api, version, body, start)
 
     def _decoded(self, api: Api, version: int, body: bytes, start: int) -> Message:
@@ -94,7 +94,7 @@ class Connection:
                 f"{self.address} sent an invalid {api.name} response: {error}"
             ) from None
 
-    def _introduce(self, deadline: Deadline) -> ApiVersionsResponse:
+    def _fetch_api_versions(self, deadline: Deadline) -> ApiVersionsResponse:
         """Fetch the API versions; old brokers need a retry with version 0."""
         api = APIS[ApiKey.API_VERSIONS]
         version = api.last
@@ -107,13 +107,13 @@ class Connection:
             body = self._receive_frame(correlation_id, deadline)
             code = int.from_bytes(body[4:6], "big", signed=True)
             read_as = 0 if code == ErrorCode.UNSUPPORTED_VERSION else version
-            answer = self._decoded(api, read_as, body, 4)
-            assert isinstance(answer, ApiVersionsResponse)
+            response = self._decoded(api, read_as, body, 4)
+            assert isinstance(response, ApiVersionsResponse)
             if code == ErrorCode.NONE:
-                return answer
+                return response
             if code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
                 raise RefusedError(code, api=api.name, broker=self.address)
-            theirs = [each.max_version for each in answer.api_keys if each.api_key == api.key]
+            theirs = [each.max_version for each in response.api_keys if each.api_key == api.key]
             version = min(theirs[0], version - 1) if theirs else 0
 
     def _receive_frame(self, correlation_id: int, deadline: Deadline) -> bytes:
@@ -122,11 +122,11 @@ class Connection:
             self.close()
             raise UnreachableError(f"{self.address} does not speak Kafka's protocol in plain text")
         body = self._read(size, deadline)
-        (came,) = struct.unpack_from(">i", body)
-        if came != correlation_id:
+        (received,) = struct.unpack_from(">i", body)
+        if received != correlation_id:
             self.close()
             raise UnreachableError(
-                f"{self.address} sent correlation id {came}; expected {correlation_id}"
+                f"{self.address} sent correlation id {received}; expected {correlation_id}"
             )
         return body
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 AUTO_COMMIT_S = 5.0
 #: Longest wait of one fetch; heartbeats are sent in between.
 _POLL_S = 0.5
-#: A commit that comes too late for a generation is not lost: the next owner starts before it.
+#: Errors of a commit after the generation has ended. The next owner reads those records again.
 _TOO_LATE = {
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -44,7 +44,7 @@ class StartPosition:
             raise ValueError(f'start {start!r}: expected "beginning", "end" or an offset')
         self.start = start
         self.at_ms = at_ms
-        #: Where to go on when that is not there (any more).
+        #: Where to continue if that offset is out of range.
         self.reset = offsets.EARLIEST if start == "beginning" else offsets.LATEST
 
     def positions(
@@ -55,7 +55,7 @@ class StartPosition:
         wanted = self.reset if self.at_ms is None else self.at_ms
         found = offsets.find(cluster, dict.fromkeys(partitions, wanted))
         late = [name for name, result in found.items() if result.offset < 0]
-        if late:  # no record is that young
+        if late:  # no record is as new as the timestamp
             found.update(offsets.find(cluster, dict.fromkeys(late, offsets.LATEST)))
         return {name: result.offset for name, result in found.items()}
 
@@ -127,13 +127,13 @@ class Consumer:
 
     def __next__(self) -> ConsumedRecord:
         self._finish_current()
-        patience = None if self._timeout_s is None else Deadline(self._timeout_s)
-        self._look_after_group()
+        deadline = None if self._timeout_s is None else Deadline(self._timeout_s)
+        self._keep_membership()
         while not self.has_more:
-            if self._is_at_end() or (patience is not None and patience.is_over):
+            if self._is_at_end() or (deadline is not None and deadline.is_over):
                 raise StopIteration
-            self._look_after_group()
-            wait = _POLL_S if patience is None else min(_POLL_S, patience.left_s())
+            self._keep_membership()
+            wait = _POLL_S if deadline is None else min(_POLL_S, deadline.left_s())
             self._fetched += self._reader.poll(wait)
         self._current = self._ready.popleft()
         return self._current
@@ -182,15 +182,15 @@ class Consumer:
     def _assign_all(self, partitions: Iterable[int] | None) -> None:
         names = []
         for topic in self._topics:
-            there = [each.index for each in self._cluster.topic(topic).partitions]
-            wanted = there if partitions is None else list(partitions)
+            existing = [each.index for each in self._cluster.topic(topic).partitions]
+            wanted = existing if partitions is None else list(partitions)
             for index in wanted:
-                if index not in there:
+                if index not in existing:
                     raise ClientError(f"topic {topic} has no partition {index}")
             names += [(topic, index) for index in wanted]
         self._reader.assign(self._start.positions(self._cluster, names))
 
-    def _look_after_group(self) -> None:
+    def _keep_membership(self) -> None:
         if self._group_membership is None:
             return
         if not self._group_membership.heartbeat():
@@ -203,13 +203,13 @@ class Consumer:
     def _rejoin(self) -> None:
         assert self._group_membership is not None
         assert self._group is not None
-        mine = self._group_membership.join()
+        assigned = self._group_membership.join()
         self._ready.clear()
         self._fetched.clear()
         self._done.clear()
-        known = groups.committed(self._cluster, self._group, mine) if mine else {}
+        known = groups.committed(self._cluster, self._group, assigned) if assigned else {}
         self._committed = {name: result.offset for name, result in known.items()}
-        new = [name for name in mine if name not in known]
+        new = [name for name in assigned if name not in known]
         positions = self._committed | self._start.positions(self._cluster, new)
         self._reader.assign(positions)
 
@@ -217,12 +217,12 @@ class Consumer:
         self._next_commit = Deadline(AUTO_COMMIT_S)
         assert self._group is not None
         assert self._group_membership is not None
-        news = {n: at for n, at in self._done.items() if self._committed.get(n) != at}
+        changed = {n: at for n, at in self._done.items() if self._committed.get(n) != at}
         try:
             groups.commit(
                 self._cluster,
                 self._group,
-                news,
+                changed,
                 member_id=self._group_membership.member_id,
                 generation=self._group_membership.generation,
             )
@@ -230,4 +230,4 @@ class Consumer:
             if error.code not in _TOO_LATE:
                 raise
         else:
-            self._committed.update(news)
+            self._committed.update(changed)

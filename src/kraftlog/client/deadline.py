@@ -8,7 +8,7 @@ _NS = 1_000_000_000
 
 
 def wall_ms() -> int:
-    """What time it is, for timestamps."""
+    """The wall clock, for timestamps."""
     return time.time_ns() // 1_000_000
 
 

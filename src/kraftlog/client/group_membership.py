@@ -40,11 +40,11 @@ SESSION_TIMEOUT_S = 45.0
 REBALANCE_TIMEOUT_S = 60.0
 HEARTBEAT_S = 3.0
 #: Interval at which the group leader checks for new partitions.
-METADATA_S = 30.0
+PARTITION_CHECK_S = 30.0
 
-#: What a member is told that has to join again, and under a new id.
-_JOIN_AGAIN = {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION}
-_JOIN_ANEW = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
+#: Errors after which a member rejoins, with its id or with a new one.
+_REJOIN = {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION}
+_REJOIN_WITH_NEW_ID = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
 
 
 class GroupMembership:
@@ -58,8 +58,8 @@ class GroupMembership:
         self.generation = -1
         self._is_joined = False
         self._next_heartbeat = Deadline(0)
-        self._next_look = Deadline(0)
-        #: The partitions of each topic that the leader has handed out.
+        self._next_partition_check = Deadline(0)
+        #: As group leader: the partition count of each assigned topic.
         self._counts: dict[str, int] = {}
 
     def join(self) -> list[PartitionName]:
@@ -75,8 +75,8 @@ class GroupMembership:
         """Send a heartbeat if due; False if the member must rejoin."""
         if not self._is_joined:
             return False
-        if self._counts and self._next_look.is_over:
-            self._next_look = Deadline(METADATA_S)
+        if self._counts and self._next_partition_check.is_over:
+            self._next_partition_check = Deadline(PARTITION_CHECK_S)
             if self._count_partitions(self._counts) != self._counts:
                 self._is_joined = False
                 return False
@@ -86,11 +86,11 @@ class GroupMembership:
             group_id=self._group, generation_id=self.generation, member_id=self.member_id
         )
         try:
-            self._cluster.ask_coordinator(
+            self._cluster.call_coordinator(
                 self._group,
                 request,
                 HeartbeatResponse,
-                check=lambda response, refusal: refusal.check(
+                check=lambda response, context: context.check(
                     response.error_code, f"group {self._group}"
                 ),
             )
@@ -107,32 +107,32 @@ class GroupMembership:
             return
         request = LeaveGroupRequest(group_id=self._group, member_id=self.member_id)
         self._is_joined = False
-        self._cluster.ask_coordinator(self._group, request, LeaveGroupResponse)
+        self._cluster.call_coordinator(self._group, request, LeaveGroupResponse)
 
     def _must_join(self, error: RefusedError) -> bool:
         """Whether rejoining handles this error."""
         self._is_joined = False
-        if error.code in _JOIN_ANEW:
+        if error.code in _REJOIN_WITH_NEW_ID:
             self.member_id, self.generation = "", -1
-        return error.code in _JOIN_AGAIN or error.code in _JOIN_ANEW
+        return error.code in _REJOIN or error.code in _REJOIN_WITH_NEW_ID
 
     def _join(self) -> JoinGroupResponse:
-        said = encode_versioned(ConsumerProtocolSubscription(topics=self._topics), 0)
+        subscription = encode_versioned(ConsumerProtocolSubscription(topics=self._topics), 0)
         request = JoinGroupRequest(
             group_id=self._group,
             session_timeout_ms=int(SESSION_TIMEOUT_S * 1000),
             rebalance_timeout_ms=int(REBALANCE_TIMEOUT_S * 1000),
             member_id=self.member_id,
             protocol_type=PROTOCOL_TYPE,
-            protocols=[JoinGroupRequestProtocol(name=ASSIGNOR, metadata=said)],
+            protocols=[JoinGroupRequestProtocol(name=ASSIGNOR, metadata=subscription)],
         )
 
-        def check(response: JoinGroupResponse, refusal: ErrorContext) -> None:
+        def check(response: JoinGroupResponse, context: ErrorContext) -> None:
             if response.error_code != ErrorCode.MEMBER_ID_REQUIRED:
-                refusal.check(response.error_code, f"group {self._group}")
+                context.check(response.error_code, f"group {self._group}")
 
         deadline = Deadline(REBALANCE_TIMEOUT_S + self._cluster.timeout_s)
-        joined = self._cluster.ask_coordinator(
+        joined = self._cluster.call_coordinator(
             self._group, request, JoinGroupResponse, deadline=deadline, check=check
         )
         self.member_id = joined.member_id
@@ -145,10 +145,14 @@ class GroupMembership:
         self._counts = {}
         shares: dict[str, list[PartitionName]] = {}
         if joined.leader == self.member_id:
-            wishes = {each.member_id: read_subscription(each.metadata) for each in joined.members}
-            self._counts = self._count_partitions({t for topics in wishes.values() for t in topics})
-            self._next_look = Deadline(METADATA_S)
-            shares = assigned_by_range(wishes, self._counts)
+            subscriptions = {
+                each.member_id: read_subscription(each.metadata) for each in joined.members
+            }
+            self._counts = self._count_partitions(
+                {t for topics in subscriptions.values() for t in topics}
+            )
+            self._next_partition_check = Deadline(PARTITION_CHECK_S)
+            shares = range_assignment(subscriptions, self._counts)
         request = SyncGroupRequest(
             group_id=self._group,
             generation_id=self.generation,
@@ -160,12 +164,12 @@ class GroupMembership:
                 for member, share in shares.items()
             ],
         )
-        synced = self._cluster.ask_coordinator(
+        synced = self._cluster.call_coordinator(
             self._group,
             request,
             SyncGroupResponse,
             deadline=Deadline(REBALANCE_TIMEOUT_S + self._cluster.timeout_s),
-            check=lambda response, refusal: refusal.check(
+            check=lambda response, context: context.check(
                 response.error_code, f"group {self._group}"
             ),
         )
@@ -174,24 +178,24 @@ class GroupMembership:
         return read_assignment(synced.assignment)
 
     def _count_partitions(self, topics: Mapping[str, int] | set[str]) -> dict[str, int]:
-        """How many partitions each topic has now; one that is not there is left out."""
+        """The current partition count of each topic that exists."""
         deadline = self._cluster.deadline()
-        result = self._cluster.persist(
+        result = self._cluster.retry(
             lambda: self._cluster.refresh(sorted(topics), deadline), deadline
         )
         return {each.name or "": len(each.partitions) for each in result if not each.error_code}
 
 
-def assigned_by_range(
-    wishes: Mapping[str, Sequence[str]], counts: Mapping[str, int]
+def range_assignment(
+    subscriptions: Mapping[str, Sequence[str]], counts: Mapping[str, int]
 ) -> dict[str, list[PartitionName]]:
-    """Of each topic every member that wants it gets a run of partitions, the first ones the longer.
+    """Kafka's RangeAssignor without racks: each subscribed member gets a range of each topic.
 
-    As Kafka's RangeAssignor has it where no rack is told: members in the order of their ids.
+    Members are in the order of their ids; the first ones get one partition more if need be.
     """
-    shares: dict[str, list[PartitionName]] = {member: [] for member in wishes}
+    shares: dict[str, list[PartitionName]] = {member: [] for member in subscriptions}
     for topic, count in sorted(counts.items()):
-        members = sorted(member for member, topics in wishes.items() if topic in topics)
+        members = sorted(member for member, topics in subscriptions.items() if topic in topics)
         start = 0
         for place, member in enumerate(members):
             size = count // len(members) + (place < count % len(members))
@@ -201,12 +205,12 @@ def assigned_by_range(
 
 
 def read_subscription(data: bytes) -> tuple[str, ...]:
-    """The topics that a member wants."""
+    """The topics of a member's subscription."""
     return tuple(decode_consumer_protocol(ConsumerProtocolSubscription, data).topics)
 
 
 def read_assignment(data: bytes) -> list[PartitionName]:
-    """The partitions that a member has got; none where nothing was said."""
+    """The partitions of a member's assignment; none if it is empty."""
     if not data:
         return []
     result = decode_consumer_protocol(ConsumerProtocolAssignment, data)
@@ -217,10 +221,10 @@ def _assignment(share: Sequence[PartitionName]) -> bytes:
     topics: dict[str, list[int]] = {}
     for topic, index in share:
         topics.setdefault(topic, []).append(index)
-    said = ConsumerProtocolAssignment(
+    assignment = ConsumerProtocolAssignment(
         assigned_partitions=[
             ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=tuple(indexes))
             for topic, indexes in topics.items()
         ]
     )
-    return encode_versioned(said, 0)
+    return encode_versioned(assignment, 0)

@@ -1,4 +1,4 @@
-"""Consumer groups: listed, described, deleted, and the offsets they have committed."""
+"""Lists, describes and deletes consumer groups; fetches, commits and deletes their offsets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ListedGroup(Value):
     #: "" for a group that only commits offsets.
     protocol_type: str
     state: str
-    #: "classic" or "consumer"; "" where the broker is too old to tell.
+    #: "classic" or "consumer"; "" if the broker is too old to report it.
     type: str
 
 
@@ -62,14 +62,14 @@ class GroupOffset(Value):
 def listed(cluster: Cluster) -> list[ListedGroup]:
     """The groups of all brokers, by name."""
     deadline = cluster.deadline()
-    cluster.persist(lambda: cluster.refresh((), deadline), deadline)
+    cluster.retry(lambda: cluster.refresh((), deadline), deadline)
     found = []
     for broker in sorted(cluster.brokers):
-        result = cluster.ask(
+        result = cluster.call(
             list_groups.ListGroupsRequest(),
             list_groups.ListGroupsResponse,
             broker=broker,
-            check=lambda response, refusal: refusal.check(response.error_code),
+            check=lambda response, context: context.check(response.error_code),
         )
         found += [
             ListedGroup(each.group_id, each.protocol_type, each.group_state, each.group_type)
@@ -79,14 +79,14 @@ def listed(cluster: Cluster) -> list[ListedGroup]:
 
 
 def describe(cluster: Cluster, name: str) -> Group:
-    """A group and its members, of the classic or the new kind. An unknown one is refused."""
+    """A group of either protocol with its members; an unknown one raises RefusedError."""
 
-    def check(response: describe_groups.DescribeGroupsResponse, refusal: ErrorContext) -> None:
+    def check(response: describe_groups.DescribeGroupsResponse, context: ErrorContext) -> None:
         for each in response.groups:
             if each.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
-                refusal.check(each.error_code, f"group {name}", each.error_message)
+                context.check(each.error_code, f"group {name}", each.error_message)
 
-    result = cluster.ask_coordinator(
+    result = cluster.call_coordinator(
         name,
         describe_groups.DescribeGroupsRequest(groups=[name]),
         describe_groups.DescribeGroupsResponse,
@@ -97,10 +97,10 @@ def describe(cluster: Cluster, name: str) -> Group:
     connection = cluster.connection(number, deadline)
     is_missing = result.error_code == ErrorCode.GROUP_ID_NOT_FOUND or result.group_state == "Dead"
     if is_missing and ApiKey.CONSUMER_GROUP_DESCRIBE in connection.served:
-        return _describe_new_kind(cluster, name)
-    refusal = cluster.refusal("DescribeGroups", number)
+        return _describe_consumer_group(cluster, name)
+    context = cluster.error_context("DescribeGroups", number)
     if is_missing:
-        refusal.check(ErrorCode.GROUP_ID_NOT_FOUND, f"group {name}", result.error_message)
+        context.check(ErrorCode.GROUP_ID_NOT_FOUND, f"group {name}", result.error_message)
     members = [
         GroupMember(
             each.member_id,
@@ -123,17 +123,17 @@ def describe(cluster: Cluster, name: str) -> Group:
     )
 
 
-def _describe_new_kind(cluster: Cluster, name: str) -> Group:
+def _describe_consumer_group(cluster: Cluster, name: str) -> Group:
     from kraftlog.wire.messages.consumer_group_describe import (
         ConsumerGroupDescribeRequest,
         ConsumerGroupDescribeResponse,
     )
 
-    def check(response: ConsumerGroupDescribeResponse, refusal: ErrorContext) -> None:
+    def check(response: ConsumerGroupDescribeResponse, context: ErrorContext) -> None:
         for each in response.groups:
-            refusal.check(each.error_code, f"group {name}", each.error_message)
+            context.check(each.error_code, f"group {name}", each.error_message)
 
-    result = cluster.ask_coordinator(
+    result = cluster.call_coordinator(
         name,
         ConsumerGroupDescribeRequest(group_ids=[name], include_authorized_operations=False),
         ConsumerGroupDescribeResponse,
@@ -167,11 +167,11 @@ def _describe_new_kind(cluster: Cluster, name: str) -> Group:
 
 
 def delete(cluster: Cluster, name: str) -> None:
-    def check(response: delete_groups.DeleteGroupsResponse, refusal: ErrorContext) -> None:
+    def check(response: delete_groups.DeleteGroupsResponse, context: ErrorContext) -> None:
         for each in response.results:
-            refusal.check(each.error_code, f"group {name}")
+            context.check(each.error_code, f"group {name}")
 
-    cluster.ask_coordinator(
+    cluster.call_coordinator(
         name,
         delete_groups.DeleteGroupsRequest(groups_names=[name]),
         delete_groups.DeleteGroupsResponse,
@@ -182,7 +182,7 @@ def delete(cluster: Cluster, name: str) -> None:
 def committed(
     cluster: Cluster, name: str, partitions: Iterable[PartitionName] | None = None
 ) -> dict[PartitionName, GroupOffset]:
-    """What a group has committed, of these partitions or of all; what it has not is left out."""
+    """The committed offsets of a group, for these partitions or for all that have one."""
     topics = None
     if partitions is not None:
         topics = [
@@ -190,13 +190,13 @@ def committed(
             for topic, indexes in by_topic(partitions).items()
         ]
 
-    def check(response: offset_fetch.OffsetFetchResponse, refusal: ErrorContext) -> None:
-        refusal.check(response.error_code, f"group {name}")
+    def check(response: offset_fetch.OffsetFetchResponse, context: ErrorContext) -> None:
+        context.check(response.error_code, f"group {name}")
         for topic in response.topics:
             for each in topic.partitions:
-                refusal.check(each.error_code, f"group {name}, {topic.name}")
+                context.check(each.error_code, f"group {name}, {topic.name}")
 
-    result = cluster.ask_coordinator(
+    result = cluster.call_coordinator(
         name,
         offset_fetch.OffsetFetchRequest(group_id=name, topics=topics),
         offset_fetch.OffsetFetchResponse,
@@ -243,13 +243,13 @@ def commit(
         ],
     )
 
-    def check(response: offset_commit.OffsetCommitResponse, refusal: ErrorContext) -> None:
+    def check(response: offset_commit.OffsetCommitResponse, context: ErrorContext) -> None:
         for topic in response.topics:
             for each in topic.partitions:
                 about = f"group {name}, {topic.name}-{each.partition_index}"
-                refusal.check(each.error_code, about)
+                context.check(each.error_code, about)
 
-    cluster.ask_coordinator(name, request, offset_commit.OffsetCommitResponse, check=check)
+    cluster.call_coordinator(name, request, offset_commit.OffsetCommitResponse, check=check)
 
 
 def delete_offsets(
@@ -270,10 +270,12 @@ def delete_offsets(
         ],
     )
 
-    def check(response: offset_delete.OffsetDeleteResponse, refusal: ErrorContext) -> None:
-        refusal.check(response.error_code, f"group {name}")
+    def check(response: offset_delete.OffsetDeleteResponse, context: ErrorContext) -> None:
+        context.check(response.error_code, f"group {name}")
 
-    result = cluster.ask_coordinator(name, request, offset_delete.OffsetDeleteResponse, check=check)
+    result = cluster.call_coordinator(
+        name, request, offset_delete.OffsetDeleteResponse, check=check
+    )
     return {
         (topic.name, each.partition_index): each.error_code
         for topic in result.topics
@@ -282,7 +284,7 @@ def delete_offsets(
 
 
 def by_topic(partitions: Iterable[PartitionName]) -> dict[str, list[int]]:
-    """The same partitions, the indexes of each topic together."""
+    """Group partitions by topic: topic to indexes."""
     found: dict[str, list[int]] = {}
     for topic, index in partitions:
         found.setdefault(topic, []).append(index)

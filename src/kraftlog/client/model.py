@@ -38,7 +38,7 @@ class Partition(Value):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline: tuple[int, ...] = ()
-    #: None where the broker is too old to tell.
+    #: None if the broker is too old to report it.
     elr: tuple[int, ...] | None = None
     last_known_elr: tuple[int, ...] | None = None
 
@@ -51,7 +51,7 @@ def partition_from_response(
     topic: str,
     result: MetadataResponsePartition | DescribeTopicPartitionsResponsePartition,
 ) -> Partition:
-    """What both answers that describe partitions say of one."""
+    """A partition from a Metadata or DescribeTopicPartitions response."""
     return Partition(
         topic,
         result.partition_index,
@@ -71,7 +71,7 @@ class Topic(Value):
 
 
 class ConsumedRecord(Record):
-    """A record, and where it was read. (What it is read with comes first: see `Record`.)"""
+    """A record and its partition; the fields of `Record` come first."""
 
     topic: str = ""
     partition: int = -1
@@ -80,7 +80,7 @@ class ConsumedRecord(Record):
 
 
 class FoundOffset(Value):
-    """The answer to a question for an offset; both are -1 where there is none."""
+    """The result of an offset lookup; offset and timestamp are -1 if there is none."""
 
     offset: int
     timestamp_ms: int = -1
@@ -92,7 +92,7 @@ PartitionName = tuple[str, int]
 
 
 def parse_servers(text: str) -> list[tuple[str, int]]:
-    """Hosts and ports of `host:port,host:port`; the port is 9092 where it is left out."""
+    """Parse `host:port,host:port`; the default port is 9092."""
     found = []
     for item in text.split(","):
         host, colon, port = item.strip().rpartition(":")

@@ -31,7 +31,7 @@ class ClusterDescription(Value):
 
 
 class Feature(Value):
-    """A feature; `level` is 0 where it is not in force."""
+    """A feature with its supported range; `level` is 0 if it is not finalized."""
 
     name: str
     least: int
@@ -52,7 +52,7 @@ class Replica(Value):
     log_end_offset: int
     last_fetch_ms: int
     last_caught_up_ms: int
-    #: Whether a reassignment is to end with it as a voter.
+    #: Whether the running reassignment of voters has it as a target.
     is_target: bool = False
 
 
@@ -62,26 +62,25 @@ class Quorum(Value):
     high_watermark: int
     voters: tuple[Replica, ...]
     observers: tuple[Replica, ...]
-    #: Where the voters listen, as far as it is told: node id to (name, host, port).
+    #: Listeners of the voters, as far as the response has them: node id to (name, host, port).
     listeners: tuple[tuple[int, tuple[tuple[str, str, int], ...]], ...]
-    #: The ids of the voters that a reassignment is to end with, None when there is none, and those
-    #: whose replicas the next step waits for.
+    #: Target voters of a reassignment (None without one), and those the next step waits for.
     targets: tuple[int, ...] | None = None
     waits_for: tuple[int, ...] = ()
 
 
 def describe(cluster: Cluster, *, fenced: bool = False) -> ClusterDescription:
-    """Who the cluster is; with `fenced` also brokers that may not serve."""
+    """The cluster id, the controller and the brokers; `fenced` includes fenced ones."""
 
-    def check(response: describe_cluster.DescribeClusterResponse, refusal: ErrorContext) -> None:
-        refusal.check(response.error_code, message=response.error_message)
+    def check(response: describe_cluster.DescribeClusterResponse, context: ErrorContext) -> None:
+        context.check(response.error_code, message=response.error_message)
 
     request = describe_cluster.DescribeClusterRequest(
         include_cluster_authorized_operations=False,
         endpoint_type=CONTROLLERS if cluster.is_controllers else BROKERS,
         include_fenced_brokers=fenced,
     )
-    result = cluster.ask(request, describe_cluster.DescribeClusterResponse, check=check)
+    result = cluster.call(request, describe_cluster.DescribeClusterResponse, check=check)
     brokers = [
         Broker(each.broker_id, each.host, each.port, each.rack, each.is_fenced)
         for each in sorted(result.brokers, key=lambda broker: broker.broker_id)
@@ -92,10 +91,10 @@ def describe(cluster: Cluster, *, fenced: bool = False) -> ClusterDescription:
 def unregister(cluster: Cluster, broker: int) -> None:
     """Unregister a broker."""
 
-    def check(response: unregister_broker.UnregisterBrokerResponse, refusal: ErrorContext) -> None:
-        refusal.check(response.error_code, f"broker {broker}", response.error_message)
+    def check(response: unregister_broker.UnregisterBrokerResponse, context: ErrorContext) -> None:
+        context.check(response.error_code, f"broker {broker}", response.error_message)
 
-    cluster.ask(
+    cluster.call(
         unregister_broker.UnregisterBrokerRequest(broker_id=broker),
         unregister_broker.UnregisterBrokerResponse,
         broker=CONTROLLER,
@@ -104,12 +103,12 @@ def unregister(cluster: Cluster, broker: int) -> None:
 
 
 def api_versions(cluster: Cluster, broker: int = ANY) -> ApiVersionsResponse:
-    """What a broker serves, and the features of the cluster."""
-    return cluster.ask(
+    """The API versions of a broker, and the features of the cluster."""
+    return cluster.call(
         ApiVersionsRequest(client_software_name="kraftlog", client_software_version="0"),
         ApiVersionsResponse,
         broker=broker,
-        check=lambda response, refusal: refusal.check(response.error_code),
+        check=lambda response, context: context.check(response.error_code),
     )
 
 
@@ -128,10 +127,10 @@ def update_levels(
 ) -> None:
     """Update feature levels; type 1: upgrade, 2: safe downgrade, 3: unsafe downgrade."""
 
-    def check(response: update_features.UpdateFeaturesResponse, refusal: ErrorContext) -> None:
-        refusal.check(response.error_code, message=response.error_message)
+    def check(response: update_features.UpdateFeaturesResponse, context: ErrorContext) -> None:
+        context.check(response.error_code, message=response.error_message)
         for each in response.results:
-            refusal.check(each.error_code, each.feature, each.error_message)
+            context.check(each.error_code, each.feature, each.error_message)
 
     request = update_features.UpdateFeaturesRequest(
         timeout_ms=int(cluster.timeout_s * 1000),
@@ -143,13 +142,13 @@ def update_levels(
         ],
         validate_only=validate_only,
     )
-    cluster.ask(request, update_features.UpdateFeaturesResponse, broker=CONTROLLER, check=check)
+    cluster.call(request, update_features.UpdateFeaturesResponse, broker=CONTROLLER, check=check)
 
 
 def log_dirs(
     cluster: Cluster, brokers: Sequence[int], topics: Mapping[str, Sequence[int]] | None = None
 ) -> dict[int, tuple[describe_log_dirs.DescribeLogDirsResult, ...]]:
-    """The directories of each broker with what lies in them, of these partitions or of all."""
+    """The log directories of each broker, with these replicas or with all."""
     wanted = None
     if topics is not None:
         wanted = [
@@ -157,12 +156,12 @@ def log_dirs(
             for name, indexes in topics.items()
         ]
 
-    def check(response: describe_log_dirs.DescribeLogDirsResponse, refusal: ErrorContext) -> None:
-        refusal.check(response.error_code)
+    def check(response: describe_log_dirs.DescribeLogDirsResponse, context: ErrorContext) -> None:
+        context.check(response.error_code)
 
     return {
         broker: tuple(
-            cluster.ask(
+            cluster.call(
                 describe_log_dirs.DescribeLogDirsRequest(topics=wanted),
                 describe_log_dirs.DescribeLogDirsResponse,
                 broker=broker,
@@ -176,17 +175,17 @@ def log_dirs(
 def quorum(cluster: Cluster) -> Quorum:
     """The metadata quorum, as described by its leader."""
 
-    def check(response: describe_quorum.DescribeQuorumResponse, refusal: ErrorContext) -> None:
-        refusal.check(response.error_code, message=response.error_message)
+    def check(response: describe_quorum.DescribeQuorumResponse, context: ErrorContext) -> None:
+        context.check(response.error_code, message=response.error_message)
         for topic in response.topics:
             for each in topic.partitions:
-                refusal.check(each.error_code, message=each.error_message)
+                context.check(each.error_code, message=each.error_message)
 
-    asked = describe_quorum.TopicData(
+    topic = describe_quorum.TopicData(
         topic_name=METADATA_TOPIC, partitions=[describe_quorum.PartitionData(partition_index=0)]
     )
-    result = cluster.ask(
-        describe_quorum.DescribeQuorumRequest(topics=[asked]),
+    result = cluster.call(
+        describe_quorum.DescribeQuorumRequest(topics=[topic]),
         describe_quorum.DescribeQuorumResponse,
         broker=CONTROLLER if cluster.is_controllers else ANY,
         check=check,
@@ -222,10 +221,10 @@ def _replica(result: describe_quorum.ReplicaState) -> Replica:
 def add_voter(
     cluster: Cluster, voter: int, directory: Uuid, listeners: Sequence[tuple[str, str, int]]
 ) -> None:
-    """Let a controller vote, which must be caught up. Listeners are (name, host, port)."""
+    """Add a controller that has caught up to the voters; listeners are (name, host, port)."""
 
-    def check(response: add_raft_voter.AddRaftVoterResponse, refusal: ErrorContext) -> None:
-        refusal.check(response.error_code, f"controller {voter}", response.error_message)
+    def check(response: add_raft_voter.AddRaftVoterResponse, context: ErrorContext) -> None:
+        context.check(response.error_code, f"controller {voter}", response.error_message)
 
     request = add_raft_voter.AddRaftVoterRequest(
         cluster_id=None,
@@ -237,21 +236,21 @@ def add_voter(
             for name, host, port in listeners
         ],
     )
-    cluster.ask(request, add_raft_voter.AddRaftVoterResponse, broker=_leader(cluster), check=check)
+    cluster.call(request, add_raft_voter.AddRaftVoterResponse, broker=_leader(cluster), check=check)
 
 
 def remove_voter(cluster: Cluster, voter: int, directory: Uuid) -> None:
-    def check(response: remove_raft_voter.RemoveRaftVoterResponse, refusal: ErrorContext) -> None:
-        refusal.check(response.error_code, f"controller {voter}", response.error_message)
+    def check(response: remove_raft_voter.RemoveRaftVoterResponse, context: ErrorContext) -> None:
+        context.check(response.error_code, f"controller {voter}", response.error_message)
 
     request = remove_raft_voter.RemoveRaftVoterRequest(
         cluster_id=None, voter_id=voter, voter_directory_id=directory
     )
-    cluster.ask(
+    cluster.call(
         request, remove_raft_voter.RemoveRaftVoterResponse, broker=_leader(cluster), check=check
     )
 
 
 def _leader(cluster: Cluster) -> int:
-    """Any broker passes on what is for the quorum's leader; controllers do not."""
+    """The target of a request to the quorum's leader: brokers forward it, controllers do not."""
     return CONTROLLER if cluster.is_controllers else ANY

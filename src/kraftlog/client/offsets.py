@@ -23,7 +23,7 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
-#: As kafka-get-offsets spells them.
+#: Spelled as by kafka-get-offsets.
 SPECS = {
     "latest": LATEST,
     "earliest": EARLIEST,
@@ -35,7 +35,7 @@ SPECS = {
 
 
 def timestamp_of(spec: str | int) -> int:
-    """A moment, or the number that stands for one of `SPECS`."""
+    """The timestamp, or the negative number of one of `SPECS`."""
     if isinstance(spec, int):
         return spec
     if spec not in SPECS:
@@ -46,11 +46,11 @@ def timestamp_of(spec: str | int) -> int:
 def find(
     cluster: Cluster, wanted: Mapping[PartitionName, int], isolation_level: int = 0
 ) -> dict[PartitionName, FoundOffset]:
-    """Of each partition the offset of a timestamp, or of one of the negative numbers above."""
+    """Look up offsets by partition and timestamp, or by a negative number from `SPECS`."""
     deadline = cluster.deadline()
     found: dict[PartitionName, FoundOffset] = {}
 
-    def ask_leader(broker: int, names: Sequence[PartitionName]) -> None:
+    def call_leader(broker: int, names: Sequence[PartitionName]) -> None:
         topics: dict[str, list[ListOffsetsPartition]] = {}
         for topic, index in names:
             part = ListOffsetsPartition(partition_index=index, timestamp=wanted[topic, index])
@@ -63,12 +63,12 @@ def find(
         )
         response = cluster.connection(broker, deadline).call(request, deadline)
         assert isinstance(response, ListOffsetsResponse)
-        refusal = cluster.refusal("ListOffsets", broker)
-        for topic_told in response.topics:
-            for result in topic_told.partitions:
-                name = (topic_told.name, result.partition_index)
-                refusal.check(result.error_code, f"{name[0]}-{name[1]}")
+        context = cluster.error_context("ListOffsets", broker)
+        for topic_response in response.topics:
+            for result in topic_response.partitions:
+                name = (topic_response.name, result.partition_index)
+                context.check(result.error_code, f"{name[0]}-{name[1]}")
                 found[name] = FoundOffset(result.offset, result.timestamp, result.leader_epoch)
 
-    cluster.per_leader(wanted, ask_leader, deadline)
+    cluster.per_leader(wanted, call_leader, deadline)
     return {name: found[name] for name in wanted}

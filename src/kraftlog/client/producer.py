@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kraftlog.client.cluster import Cluster, may_pass
+from kraftlog.client.cluster import Cluster, is_retriable
 from kraftlog.client.deadline import wall_ms
 from kraftlog.client.partitioner import partition_of
 from kraftlog.errors import ErrorCode, RefusedError, UnreachableError
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from kraftlog.client.model import PartitionName
     from kraftlog.records.record import Header
 
-    #: Pairs of a name and a value; text becomes UTF-8.
+    #: Pairs of a name and a value; text is encoded as UTF-8.
     Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 
-#: What `acks` may be: none, the leader's, those of all replicas in sync.
+#: Values of `acks`: no response, the leader, all in-sync replicas.
 ACKS = {"0": 0, "1": 1, "-1": -1, "all": -1}
 _SEQUENCES = 1 << 31
-#: What a record may take beyond its key, value and headers, at most.
+#: Largest size of a record besides its key, value and headers.
 _RECORD_OVERHEAD = 40
 
 
 class BatchInFlight(Value):
-    """A batch on its way."""
+    """A batch that is sent and not yet acknowledged."""
 
     name: PartitionName
     batch: bytes
@@ -75,13 +75,13 @@ class Producer:
         self._is_idempotent = is_idempotent and self._acks == -1
         self._batch_size = batch_size
         self._may_create = may_create
-        #: Told how many records have been acknowledged each time some are.
+        #: Called with the number of records whenever a batch is acknowledged.
         self._acknowledged = acknowledged
         self._open: dict[PartitionName, BatchBuilder] = {}
         self._identity = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         self._sequences: dict[PartitionName, int] = {}
         self._sticky: dict[str, int] = {}
-        #: Where the last batch of a partition begins, once it is acknowledged.
+        #: Base offset of each partition's last acknowledged batch.
         self.last_offsets: dict[PartitionName, int] = {}
 
     def __enter__(self) -> Self:
@@ -106,7 +106,7 @@ class Producer:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> PartitionName:
-        """Put a record in the batch of its partition, which is returned; text becomes UTF-8."""
+        """Add a record to its partition's batch; return the partition. Text becomes UTF-8."""
         key, value = encoded(key, "key"), encoded(value, "value")
         headers = _headers(headers) if headers else ()
         name = (topic, self._partition(topic, key) if partition is None else partition)
@@ -123,7 +123,7 @@ class Producer:
         return name
 
     def flush(self) -> None:
-        """Send all that is collected, and wait until it is acknowledged."""
+        """Send all collected batches and wait until they are acknowledged."""
         if not self._open:
             return
         waiting = {
@@ -134,7 +134,7 @@ class Producer:
         self._sticky.clear()
         deadline = self._cluster.deadline()
         try:
-            self._cluster.persist(lambda: self._send_all(waiting, deadline), deadline)
+            self._cluster.retry(lambda: self._send_all(waiting, deadline), deadline)
         except (RefusedError, UnreachableError):
             self._identity = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
             self._sequences.clear()
@@ -153,7 +153,7 @@ class Producer:
         return known
 
     def _new_batch(self, name: PartitionName) -> BatchBuilder:
-        """An empty batch; an idempotent producer's says by whom it is and which one."""
+        """An empty batch, with producer id, epoch and sequence if idempotent."""
         sequence = NO_SEQUENCE
         if self._is_idempotent:
             if self._identity[0] == NO_PRODUCER_ID:
@@ -168,7 +168,7 @@ class Producer:
         )
 
     def _send_all(self, waiting: dict[PartitionName, BatchInFlight], deadline: Deadline) -> None:
-        """One request a leader; what is acknowledged is taken out of `waiting`."""
+        """Send one request per leader; acknowledged batches are removed from `waiting`."""
         shares: dict[int, list[BatchInFlight]] = {}
         for sending in waiting.values():
             topic, partition = sending.name
@@ -179,7 +179,7 @@ class Producer:
             request = self._request(share, deadline)
             connection = self._cluster.connection(leader, deadline)
             if self._acks == 0:
-                connection.send(request, deadline, is_answered=False)
+                connection.send(request, deadline, expects_response=False)
                 for sending in share:
                     self._done(waiting, sending, -1)
                 continue
@@ -204,7 +204,7 @@ class Producer:
     def _take(
         self, response: ProduceResponse, waiting: dict[PartitionName, BatchInFlight], leader: int
     ) -> None:
-        refusal = self._cluster.refusal("Produce", leader)
+        context = self._cluster.error_context("Produce", leader)
         refused: list[RefusedError] = []
         for topic in response.responses:
             for result in topic.partition_responses:
@@ -212,11 +212,11 @@ class Producer:
                 if result.error_code in {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
                     self._done(waiting, waiting[name], result.base_offset)
                     continue
-                said = result.error_message
+                message = result.error_message
                 if result.record_errors:
-                    said = result.record_errors[0].batch_index_error_message or said
-                refused.append(refusal.error(result.error_code, f"{name[0]}-{name[1]}", said))
-        final = [error for error in refused if not may_pass(error)]
+                    message = result.record_errors[0].batch_index_error_message or message
+                refused.append(context.error(result.error_code, f"{name[0]}-{name[1]}", message))
+        final = [error for error in refused if not is_retriable(error)]
         for error in final or refused:
             raise error
 
@@ -249,15 +249,15 @@ def _headers(given: Headers) -> Sequence[Header]:
 
 
 def _new_identity(cluster: Cluster) -> tuple[int, int]:
-    """An id under which batches are numbered."""
+    """Get a producer id and epoch."""
     from kraftlog.wire.messages.init_producer_id import (
         InitProducerIdRequest,
         InitProducerIdResponse,
     )
 
-    made = cluster.ask(
+    response = cluster.call(
         InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60000),
         InitProducerIdResponse,
-        check=lambda response, refusal: refusal.check(response.error_code),
+        check=lambda response, context: context.check(response.error_code),
     )
-    return made.producer_id, made.producer_epoch
+    return response.producer_id, response.producer_epoch

@@ -1,4 +1,4 @@
-"""Reading partitions from given offsets on: one fetch under way at each leader, always."""
+"""Reads partitions from given offsets, with one pending fetch per leader at all times."""
 
 from __future__ import annotations
 
@@ -25,73 +25,73 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer
     from kraftlog.wire.messages.fetch import PartitionData
 
-#: How long a broker may hold a fetch that finds nothing.
+#: How long a broker may delay a fetch without data.
 MAX_WAIT_MS = 500
 MAX_BYTES = 50 << 20
 PARTITION_BYTES = 1 << 20
 UNCOMMITTED, COMMITTED = 0, 1
-#: Refusals of one partition that pass: its leader has moved, or is not ready.
-_PASSING = RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+#: Retried errors of a partition: its leader has moved, or is not ready.
+_RETRIED = RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
 
 class Reader:
-    """Positions of partitions, and the fetches that move them on."""
+    """Positions of partitions, and the fetches that advance them."""
 
     def __init__(
         self, cluster: Cluster, *, isolation_level: int = UNCOMMITTED, reset: int = offsets.LATEST
     ) -> None:
         self._cluster = cluster
         self._isolation_level = isolation_level
-        #: Where to go on when what should come next has been deleted.
+        #: Where to continue if the next offset has been deleted.
         self._reset = reset
         self.positions: dict[PartitionName, int] = {}
         self._connections: dict[int, Connection] = {}
-        self._asked: dict[int, dict[PartitionName, int]] = {}
-        self._trouble: Deadline | None = None
+        self._in_flight: dict[int, dict[PartitionName, int]] = {}
+        self._give_up_at: Deadline | None = None
 
     def assign(self, positions: Mapping[PartitionName, int]) -> None:
-        """Read these from now on, and nothing else; a fetch under way is not believed."""
+        """Replace the assignment; the results of pending fetches are dropped."""
         self.positions = dict(positions)
 
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
-        self._asked.clear()
+        self._in_flight.clear()
 
     def poll(self, wait_s: float) -> list[FetchedBatch]:
-        """What has come, or comes within `wait_s`: batches, which are opened when it is time."""
+        """Fetched batches, not decoded yet; wait at most `wait_s` for some."""
         try:
-            self._ask_leaders()
-            found = self._take_answers(wait_s)
+            self._send_fetches()
+            found = self._take_responses(wait_s)
         except (UnreachableError, RefusedError) as error:
-            self._bear(error)
+            self._tolerate(error)
             return []
         if found:
-            self._trouble = None
+            self._give_up_at = None
         return found
 
-    def _bear(self, error: UnreachableError | RefusedError) -> None:
-        """Go on without an answer, unless that has lasted too long, or is for good."""
-        if isinstance(error, RefusedError) and error.code not in _PASSING:
+    def _tolerate(self, error: UnreachableError | RefusedError) -> None:
+        """Raise an error that is not retriable or lasts too long; otherwise retry later."""
+        if isinstance(error, RefusedError) and error.code not in _RETRIED:
             raise error
-        if self._trouble is None:
-            self._trouble = self._cluster.deadline()
-        if self._trouble.is_over:
+        if self._give_up_at is None:
+            self._give_up_at = self._cluster.deadline()
+        if self._give_up_at.is_over:
             raise error
         for broker, connection in list(self._connections.items()):
             if connection.fileno() < 0:
                 del self._connections[broker]
-                self._asked.pop(broker, None)
-        self._cluster.forget()
-        self._trouble.pause(BACKOFF_S)
+                self._in_flight.pop(broker, None)
+        self._cluster.drop_cache()
+        self._give_up_at.pause(BACKOFF_S)
 
-    def _ask_leaders(self) -> None:
+    def _send_fetches(self) -> None:
         deadline = self._cluster.deadline()
         shares: dict[int, dict[PartitionName, int]] = {}
         for name, offset in self.positions.items():
             leader = self._cluster.leader(*name, deadline)
-            if leader not in self._asked:
+            if leader not in self._in_flight:
                 shares.setdefault(leader, {})[name] = offset
         for leader, share in shares.items():
             connection = self._connections.get(leader)
@@ -99,7 +99,7 @@ class Reader:
                 connection = self._cluster.open_connection(leader, deadline)
                 self._connections[leader] = connection
             connection.send(self._request(share), deadline)
-            self._asked[leader] = share
+            self._in_flight[leader] = share
 
     def _request(self, share: Mapping[PartitionName, int]) -> FetchRequest:
         topics: dict[str, list[FetchPartition]] = {}
@@ -116,8 +116,8 @@ class Reader:
             topics=[FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
         )
 
-    def _take_answers(self, wait_s: float) -> list[FetchedBatch]:
-        waiting = {self._connections[broker].fileno(): broker for broker in self._asked}
+    def _take_responses(self, wait_s: float) -> list[FetchedBatch]:
+        waiting = {self._connections[broker].fileno(): broker for broker in self._in_flight}
         if not waiting:
             Deadline(wait_s).pause(wait_s)
             return []
@@ -128,32 +128,32 @@ class Reader:
         for number, _ in poll.poll(wait_s * 1000):
             broker = waiting[number]
             response = self._connections[broker].receive(self._cluster.deadline())
-            asked = self._asked.pop(broker)
+            fetched = self._in_flight.pop(broker)
             assert isinstance(response, FetchResponse)
-            refusal = self._cluster.refusal("Fetch", broker)
-            refusal.check(response.error_code)
+            context = self._cluster.error_context("Fetch", broker)
+            context.check(response.error_code)
             refused: list[RefusedError] = []
             for topic in response.responses:
                 for result in topic.partitions:
                     name = (topic.topic, result.partition_index)
-                    if name not in asked or self.positions.get(name) != asked[name]:
-                        continue  # it has been assigned anew since
+                    if name not in fetched or self.positions.get(name) != fetched[name]:
+                        continue  # assigned again since the fetch
                     if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                        self._start_again(name)
+                        self._reset_position(name)
                     elif result.error_code:
-                        refused.append(refusal.error(result.error_code, f"{name[0]}-{name[1]}"))
+                        refused.append(context.error(result.error_code, f"{name[0]}-{name[1]}"))
                     else:
                         found += self._batches(name, result)
             if refused and not found:
                 raise refused[0]
         return found
 
-    def _start_again(self, name: PartitionName) -> None:
+    def _reset_position(self, name: PartitionName) -> None:
         found = offsets.find(self._cluster, {name: self._reset})
         self.positions[name] = found[name].offset
 
     def _batches(self, name: PartitionName, result: PartitionData) -> Iterator[FetchedBatch]:
-        """The batches of an answer that hold records for us; the position moves behind them all."""
+        """Yield the batches with records to return; advance the position past all batches."""
         ended = sorted(
             (each.first_offset, each.producer_id) for each in result.aborted_transactions or ()
         )
@@ -174,7 +174,7 @@ class Reader:
 
 
 class FetchedBatch(Value):
-    """A batch that has come. Records before `first_offset` were read before."""
+    """A fetched batch; records before `first_offset` have been returned already."""
 
     name: PartitionName
     header: BatchHeader

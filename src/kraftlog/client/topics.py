@@ -1,4 +1,4 @@
-"""Topics: described, made, grown, deleted; records cut off."""
+"""Describes, creates and deletes topics, adds partitions, deletes records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.client.model import PartitionName
 
 
-_LOOK_AGAIN_S = 0.02
+_METADATA_POLL_S = 0.02
 
 
 def _ms(seconds: float) -> int:
@@ -31,11 +31,11 @@ def _ms(seconds: float) -> int:
 
 
 def describe(cluster: Cluster, names: Sequence[str], page_size: int = 2000) -> list[Topic]:
-    """Topics in full, each of which must be there; an old broker tells less of partitions."""
+    """Describe topics, which must exist; old brokers do not report ELRs."""
     deadline = cluster.deadline()
     if not names:
         return []
-    served = cluster.persist(lambda: cluster.connection(-1, deadline), deadline).served
+    served = cluster.retry(lambda: cluster.connection(-1, deadline), deadline).served
     if ApiKey.DESCRIBE_TOPIC_PARTITIONS not in served:
         return [cluster.topic(name, deadline) for name in names]
     wanted = [describe_topic_partitions.TopicRequest(name=name) for name in sorted(names)]
@@ -45,7 +45,7 @@ def describe(cluster: Cluster, names: Sequence[str], page_size: int = 2000) -> l
         request = describe_topic_partitions.DescribeTopicPartitionsRequest(
             topics=wanted, response_partition_limit=page_size, cursor=cursor
         )
-        page = cluster.ask(
+        page = cluster.call(
             request,
             describe_topic_partitions.DescribeTopicPartitionsResponse,
             deadline=deadline,
@@ -59,10 +59,10 @@ def describe(cluster: Cluster, names: Sequence[str], page_size: int = 2000) -> l
 
 
 def _check_description(
-    response: describe_topic_partitions.DescribeTopicPartitionsResponse, refusal: ErrorContext
+    response: describe_topic_partitions.DescribeTopicPartitionsResponse, context: ErrorContext
 ) -> None:
     for topic in response.topics:
-        refusal.check(topic.error_code, f"topic {topic.name}")
+        context.check(topic.error_code, f"topic {topic.name}")
 
 
 def _add_page(
@@ -90,7 +90,7 @@ def create(
     assignment: Mapping[int, Sequence[int]] | None = None,
     validate_only: bool = False,
 ) -> None:
-    """Make a topic; -1 leaves a number to the cluster."""
+    """Create a topic; -1 means the cluster's default."""
     given = [
         create_topics.CreatableReplicaAssignment(partition_index=index, broker_ids=tuple(brokers))
         for index, brokers in (assignment or {}).items()
@@ -106,34 +106,34 @@ def create(
         ],
     )
 
-    def check(response: create_topics.CreateTopicsResponse, refusal: ErrorContext) -> None:
+    def check(response: create_topics.CreateTopicsResponse, context: ErrorContext) -> None:
         for each in response.topics:
-            refusal.check(each.error_code, f"topic {name}", each.error_message)
+            context.check(each.error_code, f"topic {name}", each.error_message)
 
     request = create_topics.CreateTopicsRequest(
         topics=[topic], timeout_ms=_ms(cluster.timeout_s), validate_only=validate_only
     )
-    cluster.ask(request, create_topics.CreateTopicsResponse, broker=CONTROLLER, check=check)
+    cluster.call(request, create_topics.CreateTopicsResponse, broker=CONTROLLER, check=check)
     if not validate_only:
         _wait_for(cluster, name, lambda count: count > 0)
 
 
 def delete(cluster: Cluster, name: str) -> None:
-    def check(response: delete_topics.DeleteTopicsResponse, refusal: ErrorContext) -> None:
+    def check(response: delete_topics.DeleteTopicsResponse, context: ErrorContext) -> None:
         for each in response.responses:
-            refusal.check(each.error_code, f"topic {name}", each.error_message)
+            context.check(each.error_code, f"topic {name}", each.error_message)
 
     request = delete_topics.DeleteTopicsRequest(
         topic_names=[name], timeout_ms=_ms(cluster.timeout_s)
     )
-    cluster.ask(request, delete_topics.DeleteTopicsResponse, broker=CONTROLLER, check=check)
+    cluster.call(request, delete_topics.DeleteTopicsResponse, broker=CONTROLLER, check=check)
     _wait_for(cluster, name, lambda count: count == 0)
 
 
 def add_partitions(
     cluster: Cluster, name: str, count: int, assignment: Sequence[Sequence[int]] | None = None
 ) -> None:
-    """Let a topic have `count` partitions in all; `assignment` is that of the new ones."""
+    """Increase a topic to `count` partitions; `assignment` has the brokers of the new ones."""
     given = None
     if assignment is not None:
         given = [
@@ -142,38 +142,40 @@ def add_partitions(
         ]
     topic = create_partitions.CreatePartitionsTopic(name=name, count=count, assignments=given)
 
-    def check(response: create_partitions.CreatePartitionsResponse, refusal: ErrorContext) -> None:
+    def check(response: create_partitions.CreatePartitionsResponse, context: ErrorContext) -> None:
         for each in response.results:
-            refusal.check(each.error_code, f"topic {name}", each.error_message)
+            context.check(each.error_code, f"topic {name}", each.error_message)
 
     request = create_partitions.CreatePartitionsRequest(
         topics=[topic], timeout_ms=_ms(cluster.timeout_s), validate_only=False
     )
-    cluster.ask(request, create_partitions.CreatePartitionsResponse, broker=CONTROLLER, check=check)
+    cluster.call(
+        request, create_partitions.CreatePartitionsResponse, broker=CONTROLLER, check=check
+    )
     _wait_for(cluster, name, lambda now: now >= count)
 
 
-def _wait_for(cluster: Cluster, name: str, is_so: Callable[[int], bool]) -> None:
-    """Let the broker that is asked hear of what the controller has done: it follows its log."""
-    cluster.forget()
+def _wait_for(cluster: Cluster, name: str, is_reached: Callable[[int], bool]) -> None:
+    """Wait until the broker has applied the controller's change to the topic."""
+    cluster.drop_cache()
     if cluster.is_controllers:
         return
     limit = cluster.deadline(min(TOPIC_WAIT_S, cluster.timeout_s))
     while not limit.is_over:
-        result = cluster.persist(lambda: cluster.refresh([name], limit), limit)
-        if is_so(sum(len(each.partitions) for each in result if not each.error_code)):
+        result = cluster.retry(lambda: cluster.refresh([name], limit), limit)
+        if is_reached(sum(len(each.partitions) for each in result if not each.error_code)):
             return
-        limit.pause(_LOOK_AGAIN_S)
+        limit.pause(_METADATA_POLL_S)
 
 
-def delete_before(
+def delete_records_before(
     cluster: Cluster, offsets: Mapping[PartitionName, int]
 ) -> dict[PartitionName, int]:
-    """Delete what lies before these offsets (-1: all that is committed); the new first offsets."""
+    """Delete records before these offsets (-1: all); return the new log start offsets."""
     deadline = cluster.deadline()
     found: dict[PartitionName, int] = {}
 
-    def ask_leader(broker: int, names: Sequence[PartitionName]) -> None:
+    def call_leader(broker: int, names: Sequence[PartitionName]) -> None:
         topics: dict[str, list[delete_records.DeleteRecordsPartition]] = {}
         for topic, index in names:
             part = delete_records.DeleteRecordsPartition(
@@ -189,13 +191,13 @@ def delete_before(
         )
         response = cluster.connection(broker, deadline).call(request, deadline)
         assert isinstance(response, delete_records.DeleteRecordsResponse)
-        for topic_told in response.topics:
-            for result in topic_told.partitions:
-                name = (topic_told.name, result.partition_index)
-                cluster.refusal("DeleteRecords", broker).check(
+        for topic_response in response.topics:
+            for result in topic_response.partitions:
+                name = (topic_response.name, result.partition_index)
+                cluster.error_context("DeleteRecords", broker).check(
                     result.error_code, f"{name[0]}-{name[1]}"
                 )
                 found[name] = result.low_watermark
 
-    cluster.per_leader(offsets, ask_leader, deadline)
+    cluster.per_leader(offsets, call_leader, deadline)
     return {name: found[name] for name in offsets}

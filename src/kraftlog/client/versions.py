@@ -1,8 +1,8 @@
-"""In which version a broker is asked: the newest that it, our schemas and this client know.
+"""Chooses the API version of a request: the newest that the broker and this client support.
 
-The client builds each request in one form only. Where a later version asks for another form (ids
-in place of names, lists in place of one), it stays with the last version of the form it has;
-brokers from Kafka 2.1 to 4.x take those.
+The client builds each request in one form. If a later version needs another form (ids instead of
+names, several groups instead of one), the client stays at the last version before it. Brokers from
+Kafka 2.1 to 4.x support these versions.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from kraftlog.wire.apis import Api
     from kraftlog.wire.schema import Message
 
-NEWEST_OF_OUR_FORM = {
-    ApiKey.PRODUCE: 12,  # from 13 on: topics by id
-    ApiKey.FETCH: 12,  # from 13 on: topics by id
-    ApiKey.OFFSET_COMMIT: 9,  # from 10 on: topics by id
-    ApiKey.OFFSET_FETCH: 7,  # from 8 on: several groups
-    ApiKey.FIND_COORDINATOR: 3,  # from 4 on: several keys
-    ApiKey.DELETE_TOPICS: 5,  # from 6 on: by name or by id
-    ApiKey.LEAVE_GROUP: 2,  # from 3 on: several members
-    ApiKey.INIT_PRODUCER_ID: 5,  # 6 is for transactions in two phases, and not stable
+NEWEST_SUPPORTED = {
+    ApiKey.PRODUCE: 12,  # 13 has topic ids
+    ApiKey.FETCH: 12,  # 13 has topic ids
+    ApiKey.OFFSET_COMMIT: 9,  # 10 has topic ids
+    ApiKey.OFFSET_FETCH: 7,  # 8 has several groups
+    ApiKey.FIND_COORDINATOR: 3,  # 4 has several keys
+    ApiKey.DELETE_TOPICS: 5,  # 6 has names or ids
+    ApiKey.LEAVE_GROUP: 2,  # 3 has several members
+    ApiKey.INIT_PRODUCER_ID: 5,  # 6 is for two-phase commit and unstable
 }
 
 _by_name: dict[str, Api] = {}
 
 
 def api_named(name: str) -> Api:
-    """The API of a name, as in `ListOffsets`."""
+    """The API with this name, such as `ListOffsets`."""
     if not _by_name:
         _by_name.update({api.name: api for api in APIS.values()})
     api = _by_name.get(name)
@@ -46,14 +46,14 @@ def api_of(request: Message) -> Api:
 
 
 def chosen_version(api: Api, served: Mapping[int, tuple[int, int]], broker: str) -> int:
-    """The version to ask in, of a broker that serves these."""
+    """The version of a request to a broker that serves these ranges."""
     theirs = served.get(api.key)
     if theirs is None:
-        raise UnsupportedApiError(f"{broker} does not serve {api.name}")
-    newest = min(NEWEST_OF_OUR_FORM.get(api.key, api.last), theirs[1])
+        raise UnsupportedApiError(f"{broker} does not support {api.name}")
+    newest = min(NEWEST_SUPPORTED.get(api.key, api.last), theirs[1])
     if newest < max(api.first, theirs[0]):
         raise UnsupportedApiError(
-            f"{broker} serves {api.name} in versions {theirs[0]} to {theirs[1]}, and this client "
-            f"speaks {api.first} to {NEWEST_OF_OUR_FORM.get(api.key, api.last)}"
+            f"{broker} supports {api.name} versions {theirs[0]} to {theirs[1]}, this client "
+            f"{api.first} to {NEWEST_SUPPORTED.get(api.key, api.last)}"
         )
     return newest
