@@ -1,1 +1,1 @@
-"""Tests of pure values about a log."""
+"""Tests of the pure state of a log."""

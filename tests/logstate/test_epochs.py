@@ -1,4 +1,4 @@
-"""Q7, Q19, V6: leader epochs, compared with a list of the epoch of every record."""
+"""Q7, Q19, V6: leader epochs agree with a list of every record's epoch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kraftlog.logstate.epochs import EpochCache
 
-#: (epoch, how many records) in growing epochs
+#: (epoch, number of records), with ascending epochs
 RUNS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), max_size=6)
 
 
@@ -30,7 +30,9 @@ def cache_of(epochs: list[int], start: int = 0) -> EpochCache:
 
 
 @given(RUNS, st.integers(-1, 20))
-def test_end_offset_is_where_the_next_epoch_begins(runs: list[tuple[int, int]], epoch: int) -> None:
+def test_the_end_offset_is_the_start_of_the_next_epoch(
+    runs: list[tuple[int, int]], epoch: int
+) -> None:
     epochs = written(runs)
     cache = cache_of(epochs)
     found = cache.end_offset_for(epoch, len(epochs))
@@ -43,7 +45,9 @@ def test_end_offset_is_where_the_next_epoch_begins(runs: list[tuple[int, int]], 
 
 
 @given(RUNS, st.data())
-def test_truncation_at_either_end(runs: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_truncation_removes_epochs_at_either_end(
+    runs: list[tuple[int, int]], data: st.DataObject
+) -> None:
     epochs = written(runs)
     cache = cache_of(epochs)
     end = data.draw(st.integers(0, len(epochs)))
@@ -57,7 +61,7 @@ def test_truncation_at_either_end(runs: list[tuple[int, int]], data: st.DataObje
         assert cache.epoch_at(offset) == epochs[offset]
 
 
-def test_an_epoch_that_contradicts_replaces() -> None:
+def test_a_new_epoch_replaces_contradicting_ones() -> None:
     cache = EpochCache([(1, 0), (2, 10), (4, 20)])
     assert not cache.assign(4, 25)
     assert cache.assign(5, 15)

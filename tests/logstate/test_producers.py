@@ -88,7 +88,7 @@ def test_the_last_five_batches_are_recognized_as_duplicates() -> None:
     assert state.check(header(70, 9, 60)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_new_epoch_begins_with_zero_and_fences_the_old() -> None:
+def test_a_new_epoch_starts_at_sequence_0_and_fences_the_old_one() -> None:
     state = after(header(0, 3, 0))
     assert state.check(header(3, 1, 3, epoch=1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     state.apply(header(3, 1, 0, epoch=1))
@@ -100,7 +100,7 @@ def test_a_new_epoch_begins_with_zero_and_fences_the_old() -> None:
     assert len(state.entries[1].batches) == 1
 
 
-def test_an_unknown_producer_may_begin_anywhere_unless_it_must_not() -> None:
+def test_an_unknown_producer_may_start_at_any_sequence() -> None:
     state = ProducerState()
     assert state.check(header(0, 1, 77)) == ErrorCode.NONE
     code = state.check(header(0, 1, 77), must_start_at_zero=True)
@@ -109,7 +109,7 @@ def test_an_unknown_producer_may_begin_anywhere_unless_it_must_not() -> None:
 
 
 @pytest.mark.parametrize("kind", [ABORT, COMMIT])
-def test_a_transaction_begins_and_ends(kind: int) -> None:
+def test_a_marker_ends_a_transaction(kind: int) -> None:
     state = after(
         header(0, 2, 0, transactional=True), header(2, 2, 0, producer_id=2, transactional=True)
     )
@@ -145,7 +145,7 @@ def test_markers_of_older_epochs_are_refused() -> None:
     assert state.check_marker(1, 4, 5, strictly_newer=True) == ErrorCode.NONE
     assert state.check_marker(1, 4, 4) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert state.check_marker(8, 0, 0) == ErrorCode.NONE
-    assert state.entries[1].batches == (), "a new epoch begins its sequences anew"
+    assert state.entries[1].batches == (), "a new epoch starts at sequence 0"
     assert state.check(header(2, 1, 0, epoch=4)) == ErrorCode.NONE
 
 
@@ -163,7 +163,7 @@ def test_idle_producers_expire_unless_in_a_transaction() -> None:
 def test_a_refused_batch_changes_nothing(
     steps: list[tuple[int, int, bool]],
 ) -> None:
-    """Each producer's accepted sequences are one unbroken row; repeats are always known."""
+    """Each producer's accepted sequences are consecutive; retries are recognized."""
     state, offset = ProducerState(), 0
     following: dict[int, int] = {}
     for producer_id, count, repeat in steps:

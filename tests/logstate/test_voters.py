@@ -24,5 +24,5 @@ TO_THREE = TWO.replace(targets=(3,))
 def test_r7_members_are_in_force_since_the_record_that_changed_them(
     base: VoterSet, entries: tuple[tuple[int, VoterSet], ...], since: int
 ) -> None:
-    """Records that change only targets or addresses say nothing of who votes."""
+    """Records that change only targets or addresses do not change the members."""
     assert VoterHistory(base, entries).members_since == since

@@ -233,7 +233,7 @@ def test_q8_a_torn_end_is_truncated_and_reported() -> None:
     files.close(fd)
     files.unlink("data/.kafka_cleanshutdown")
     survivor = SurvivingDirectory(files, "data")
-    assert "30 bytes cut off" in survivor.recovery[0]
+    assert "30 bytes truncated" in survivor.recovery[0]
     survivor.repair(ALONE, "5@7", T0)
     survivor.close()
     assert looked_at(files)[0].end == 7

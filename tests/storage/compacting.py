@@ -1,4 +1,4 @@
-"""Helpers for compaction tests: one whole pass, and the keys of a log."""
+"""Helpers for compaction tests: a compaction pass, and the records of a log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMPACTED = SMALL.replace(
 
 
 def compact(log: Log, now_ms: int = T0, max_keys: int = 1000) -> bool:
-    """Run one pass like a node; return whether there was anything to compact."""
+    """Run one pass as a node does; return whether there was anything to compact."""
     found = candidate(log, stable_end(log, log.end_offset), now_ms)
     if found is None:
         return False
@@ -42,7 +42,7 @@ Records = list[tuple[int, bytes | None, bytes | None]]
 
 
 def records_of(log: Log) -> Records:
-    """Offset, key and value of everything that a reader of committed records sees."""
+    """Offset, key and value of each record that a read_committed consumer sees."""
     aborted = log.aborted_transactions(0, log.end_offset)
     found = []
     for batch in read_all(log):
@@ -58,7 +58,7 @@ def records_of(log: Log) -> Records:
 
 
 def latest(records: Records) -> dict[bytes | None, tuple[int, bytes]]:
-    """The final state of a reader of the whole log; a tombstone equals no value."""
+    """The latest offset and value of each key, without tombstones."""
     found: dict[bytes | None, tuple[int, bytes]] = {}
     for offset, key, value in records:
         found.pop(key, None)

@@ -1,4 +1,4 @@
-"""Batches and logs for tests of storage."""
+"""Batches and logs for the storage tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.recovery import RecoveryReport
 
 FOLDER = "/data/t-0"
-#: segments of a few batches, an index entry for nearly each
+#: Segments of a few batches, with an index entry for nearly every batch.
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100, retention_ms=-1, contiguous=True)
 T0 = 1_700_000_000_000
 
@@ -57,7 +57,7 @@ def batch(
 def marker(
     offset: int, producer_id: int, *, commit: bool, epoch: int = 0, producer_epoch: int = 0
 ) -> bytes:
-    """The control batch that ends a transaction."""
+    """A transaction marker."""
     builder = BatchBuilder(
         base_offset=offset,
         leader_epoch=epoch,
@@ -96,7 +96,7 @@ def opened(
 
 
 def put(log: Log, *batches: bytes, now_ms: int = T0) -> None:
-    """Append, each batch as its own buffer."""
+    """Append batches, each as a buffer of its own."""
     log.append(list(batches), describe(batches), now_ms)
 
 
@@ -117,7 +117,7 @@ def fill(log: Log, count: int, *, epoch: int = 0, size: int = 20) -> list[bytes]
 
 
 def read_all(log: Log, max_bytes: int = 1 << 20) -> list[bytes]:
-    """Every batch of a log, read as a consumer does."""
+    """Read every batch of a log as a consumer does."""
     found: list[bytes] = []
     offset = log.start_offset
     while offset < log.end_offset:

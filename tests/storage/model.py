@@ -1,9 +1,9 @@
-"""A log beside the plainest model of it: a list of batches. Crashes included.
+"""Compares a log with a simple model of it, a list of batches, across crashes.
 
-What the model demands after a crash:
-- what was durable is there (cut at the front where segments were dropped);
-- the whole is the front of some state that the log has been in since it was last durable;
-- epochs and producers are those of the batches that are there.
+After a crash the model requires:
+- All durable batches are found, except those of deleted segments.
+- The log is a prefix of one of its states since it was last durable.
+- Epochs and producers match the batches.
 """
 
 from __future__ import annotations
@@ -37,17 +37,16 @@ class ModelledLog:
         self.epoch = 0
         self.next_sequence: dict[int, int] = {}
         self.open_transactions: set[int] = set()
-        #: all batches, those that were dropped at the front included: they may come back
+        #: all batches, with those of deleted segments, which may reappear
         self.written: list[bytes] = []
         self.end = 0
         self.start = 0
-        #: the furthest start of those states: a power loss may bring back what a start that went
-        #: back had left behind
+        #: the highest log start offset of the `possible` states; a power loss may restore it
         self.furthest_start = 0
-        #: states since the log was last durable, any of which may be found after a crash
+        #: the states since the log was last durable; a crash may leave any of them
         self.possible: list[list[bytes]] = [[]]
         self.durable: list[bytes] = []
-        #: what the recovery-point checkpoint says
+        #: the offset in the recovery-point checkpoint
         self.stored_point = 0
         self.dropped = False
         self.sync_failed = False
@@ -78,12 +77,12 @@ class ModelledLog:
         """The expected content of the log."""
         return [data for data in self.written if read_header(data).last_offset >= self.start]
 
-    # -- doing ---------------------------------------------------------------------------------
+    # -- operations ----------------------------------------------------------------------------
 
     def append(
         self, counts: list[int], producer_id: int = -1, *, transactional: bool = False
     ) -> None:
-        """Batches with these numbers of records."""
+        """Append batches with these numbers of records."""
         made, offset = [], self.end
         for count in counts:
             sequence = self.next_sequence.get(producer_id, 0)
@@ -152,7 +151,7 @@ class ModelledLog:
 
     def retention(self, keep_bytes: int) -> None:
         self.dropped = True
-        self.start = self.end  # anything may go, until it is known what went
+        self.start = self.end  # until it is known which segments were deleted
         self.log.config = self.config.replace(retention_bytes=keep_bytes)
         before = self.log.start_offset
         self.log.retention(T0, self.end)
@@ -173,10 +172,10 @@ class ModelledLog:
         assert self.report.scanned_bytes == 0
         self.check()
 
-    # -- crashing ------------------------------------------------------------------------------
+    # -- crashes -------------------------------------------------------------------------------
 
     def fail_to_flush(self) -> None:
-        """A failed sync: the log must be offline afterwards."""
+        """Flush with a failing sync; the log must be offline afterwards."""
         job = self.log.flush_job()
         if job is None:
             return
@@ -185,7 +184,7 @@ class ModelledLog:
         for _ in range(2):
             with contextlib.suppress(StorageError):
                 self.log.flushed(job) if self.log._flushing else self.log.flush()
-                raise AssertionError("a failed sync was called a success")
+                raise AssertionError("a failed sync was reported as a success")
         self.sync_failed = True
 
     def crash(self, random: Random | None, *, power: bool) -> None:
@@ -202,13 +201,13 @@ class ModelledLog:
         first = log.start_offset
         self.furthest_start = furthest = max(self.furthest_start, self.start)
         assert first <= furthest or not found or first == log.end_offset, (
-            f"the front is gone: {first}, {furthest}"
+            f"the start of the log is lost: {first}, {furthest}"
         )
         durable = since(self.durable, furthest)
         wanted = since(found, furthest)
-        assert wanted[: len(durable)] == durable, "what was durable is gone"
+        assert wanted[: len(durable)] == durable, "durable records are lost"
         match = [state for state in self.possible if since(state, first)[: len(found)] == found]
-        assert match, "never written like this"
+        assert match, "the log never had these records"
         front = [data for data in match[0] if read_header(data).last_offset < first]
         self.written, self.start, self.end = front + found, first, log.end_offset
         self.durable = [data for data in self.durable if data in self.written]
@@ -220,7 +219,7 @@ class ModelledLog:
         }
         self.check()
 
-    # -- comparing -----------------------------------------------------------------------------
+    # -- comparison ----------------------------------------------------------------------------
 
     def check(self) -> None:
         """Compare the log with the model."""
@@ -253,7 +252,7 @@ def since(state: list[bytes], start: int) -> list[bytes]:
 
 
 def lasts(state: ProducerState) -> dict[int, tuple[int, ...]]:
-    """The part of a state that a snapshot has."""
+    """The part of a producer state that a snapshot has."""
     return {
         producer_id: (
             entry.epoch,

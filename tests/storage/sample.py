@@ -1,4 +1,4 @@
-"""A log directory with everything in it, for checks by other readers of Kafka's files.
+"""A log directory with all kinds of records, for checks with other readers of Kafka's files.
 
 python -m tests.storage.sample DIRECTORY
 """
@@ -19,10 +19,10 @@ SAMPLE = ("sample", 0)
 
 
 def write_sample(path: str) -> str:
-    """Make a directory with one log, closed cleanly; the log's folder.
+    """Create a directory with one cleanly closed log; return the log's folder.
 
-    Several segments with indexes, three leader epochs, idempotent and transactional producers,
-    an aborted and an open transaction.
+    The log has several segments with indexes, three leader epochs, idempotent and transactional
+    producers, an aborted and an open transaction.
     """
     os.makedirs(path, exist_ok=True)
     files = OsFiles()

@@ -55,7 +55,7 @@ def keyed(
     producer: tuple[int, int] | None = None,
     transactional: bool = False,
 ) -> bytes:
-    """A batch of keys and values at the end of a log; a producer: its id and sequence."""
+    """Append a batch of keys and values; `producer` is a producer id and a sequence."""
     producer_id, sequence = producer or (-1, -1)
     builder = BatchBuilder(
         base_offset=log.end_offset,
@@ -69,7 +69,7 @@ def keyed(
     )
     for number, (key, value) in enumerate(pairs):
         content = None if value is None else b"%d" % value * 20
-        name = b"key-%d" % key * (1 + 3 * (key % 2))  # short ones, and those that are digested
+        name = b"key-%d" % key * (1 + 3 * (key % 2))  # short keys, and keys that are hashed
         builder.append(T0 + log.end_offset + number, name, content, [("h", b"x")])
     data = builder.build()
     put(log, data)
@@ -81,7 +81,7 @@ def new_log(files: MemoryFiles | None = None) -> Log:
 
 
 def end_segment(log: Log) -> None:
-    """All of it may be compacted: it is durable and not in the active segment."""
+    """Make all records compactable: durable, and not in the active segment."""
     log.roll(T0)
     log.flush()
 
@@ -114,9 +114,11 @@ def test_compaction_keeps_the_latest_value_of_each_key(
     assert offsets == sorted(set(offsets))
     assert set(after) <= set(before)
     assert latest(after) == latest(before)
-    assert [record for record in after if record[0] >= active] == tail, "what is active stays"
+    assert [record for record in after if record[0] >= active] == tail, (
+        "the active segment is unchanged"
+    )
     settled = [key for offset, key, _ in after if offset < active]
-    assert len(settled) == len(set(settled)), "each key is there once"
+    assert len(settled) == len(set(settled)), "each key occurs once"
     kept_end = log.end_offset
     log.close()
     again, report = opened(new_disk(log.disk.files), COMPACTED, clean=True)
@@ -169,11 +171,11 @@ def test_aborted_records_are_removed_and_markers_after_the_horizon() -> None:
     put(log, marker(log.end_offset, 7, commit=False))
     keyed(log, (2, 2), producer=(8, 0), transactional=True)
     put(log, marker(log.end_offset, 8, commit=True))
-    for sequence, producer in ((1, 7), (1, 8)):  # what is last of them is elsewhere
+    for sequence, producer in ((1, 7), (1, 8)):  # so that their last batches are elsewhere
         keyed(log, (3, sequence), producer=(producer, sequence))
     end_segment(log)
     assert compact(log)
-    assert latest(records_of(log))[b"key-1" * 4] == (0, b"1" * 20), "what was aborted is not known"
+    assert latest(records_of(log))[b"key-1" * 4] == (0, b"1" * 20), "the aborted value is ignored"
     bases = [read_header(batch).base_offset for batch in read_all(log)]
     assert bases == [0, 2, 3, 4, 5, 6]
     keyed(log, (2, 5))
@@ -184,8 +186,8 @@ def test_aborted_records_are_removed_and_markers_after_the_horizon() -> None:
     end_segment(log)
     assert compact(log, T0 + HORIZON_MS)
     bases = [read_header(batch).base_offset for batch in read_all(log)]
-    assert 2 not in bases, "nothing was left of what it had ended"
-    assert 4 in bases, "that one's last record went in the pass before"
+    assert 2 not in bases, "its transaction has no records left"
+    assert 4 in bases, "its transaction's last record was removed in the previous pass"
 
 
 def test_an_empty_aborted_batch_is_still_marked_as_aborted() -> None:
@@ -204,22 +206,22 @@ def test_undecided_young_or_unflushed_records_are_not_compacted() -> None:
     keyed(log, (1, 1))
     keyed(log, (1, 2), producer=(7, 0), transactional=True)
     log.roll(T0)
-    assert not compact(log), "nothing is durable"
+    assert not compact(log), "no record is durable"
     log.flush()
     assert not compact(log), "a transaction is open"
     put(log, marker(log.end_offset, 7, commit=True))
-    assert candidate(log, 1, T0) is None, "it is not replicated"
+    assert candidate(log, 1, T0) is None, "the records are not replicated"
     log.config = COMPACTED.replace(min_compaction_lag_ms=100)
     assert not compact(log, T0 + 100)
     log.config = COMPACTED.replace(min_cleanable_dirty_ratio=1.0)
-    assert not compact(log, T0 + 101), "it is not dirty enough"
+    assert not compact(log, T0 + 101), "the dirty ratio is too low"
     log.config = log.config.replace(max_compaction_lag_ms=100)
     log.segments[0].first_timestamp = -1
     assert compact(log, T0 + 101)
-    assert not compact(log, T0 + 999), "all of it is clean"
+    assert not compact(log, T0 + 999), "the whole log is clean"
 
 
-def test_a_reader_in_the_middle_keeps_its_slice() -> None:
+def test_a_slice_is_readable_after_compaction() -> None:
     log = new_log()
     for number in range(20):
         keyed(log, (1, number))
@@ -233,7 +235,7 @@ def test_a_reader_in_the_middle_keeps_its_slice() -> None:
     place.handle.unpin()
     follow = log.locate(3, 1 << 20, log.end_offset)
     assert follow is not None
-    assert read_header(log.read(follow)).base_offset == 19, "the next that is there"
+    assert read_header(log.read(follow)).base_offset == 19, "the next remaining batch"
 
 
 def test_retention_skips_empty_segments() -> None:
@@ -265,7 +267,7 @@ def scene() -> tuple[MemoryFiles, Log]:
 
 def operations_of_a_pass() -> int:
     files, log = scene()
-    records_of(log)  # which opens files
+    records_of(log)  # opens files
     before = files.operations
     assert compact(log)
     return files.operations - before
@@ -337,8 +339,8 @@ def test_the_cleaner_offset_is_stored_and_lowered_by_truncation() -> None:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_inconsistent_records_stop_the_cleaner(seed: int) -> None:
-    """Wrong lengths raise an error of ours, and no other."""
+def test_corrupt_records_stop_the_cleaner(seed: int) -> None:
+    """Wrong lengths raise only StorageError."""
     data = keyed(new_log(), (1, 1), (2, None), (3, 3))
     payload = bytearray(data[61:])
     random = Random(seed)

@@ -41,7 +41,7 @@ def open_all(logs: LogDirectory) -> None:
         run(logs.open_log(name, SMALL))
 
 
-def test_only_one_process_has_the_directory() -> None:
+def test_only_one_process_opens_a_directory() -> None:
     files = new_files()
     logs = directory(files)
     with pytest.raises(BlockingIOError):
@@ -63,7 +63,7 @@ def test_only_one_process_has_the_directory() -> None:
         ("t-", None),
     ],
 )
-def test_folder_names(name: str, expected: tuple[str, int] | None) -> None:
+def test_folder_names_are_parsed_as_in_kafka(name: str, expected: tuple[str, int] | None) -> None:
     assert parse_folder(name) == expected
 
 
@@ -117,7 +117,7 @@ def test_a_clean_directory_opens_without_reading_logs() -> None:
 
 
 def test_many_logs_are_closed_by_one_sync() -> None:
-    """A crash at any point of it loses nothing durable."""
+    """A crash at any operation loses nothing durable."""
     operation = 0
     while True:
         files = new_files()
@@ -147,7 +147,7 @@ def test_many_logs_are_closed_by_one_sync() -> None:
         assert (log.end_offset, log.epochs.entries()) == (2, [(number % 3, 0)])
 
 
-def test_logs_never_opened_stay_clean() -> None:
+def test_unopened_logs_stay_clean() -> None:
     files = new_files()
     logs = directory(files)
     fill(logs.create(("t", 0), TOPIC_ID, SMALL), 10)
@@ -168,7 +168,7 @@ def test_a_log_that_differs_from_the_manifest_is_recovered() -> None:
     files.make_file(path, files.bytes_of(path) + b"more")
     logs = directory(files)
     log, report = run(logs.open_log(("t", 0), SMALL))
-    assert (report.clean, report.cut_bytes, log.end_offset) == (False, 4, 19)
+    assert (report.clean, report.truncated_bytes, log.end_offset) == (False, 4, 19)
 
 
 @pytest.mark.parametrize("change", ["marker of another", "torn manifest", "no marker"])
@@ -263,7 +263,7 @@ def test_deleting_renames_now_and_unlinks_later() -> None:
     assert [name for name in files.list("/d") if "delete" in name] == [
         f"t-0.{TOPIC_ID.hex()}-delete"
     ]
-    job.run(files)  # its files are gone: that is no failure of the disk
+    job.run(files)  # missing files are no disk failure
     log.flushed(job)
     log = logs.create(("t", 0), TOPIC_ID, SMALL)
     assert (log.start_offset, log.end_offset) == (0, 0)
@@ -321,7 +321,7 @@ def test_v18_a_failed_sync_takes_all_logs_of_the_directory_offline() -> None:
     assert not files.exists(f"/d/{CLEAN_MARKER}")
     logs = directory(files)
     one, _ = run(logs.open_log(("t", 0), SMALL))
-    assert one.end_offset == 0, "what could not be synced may not count, though the cache has it"
+    assert one.end_offset == 0, "unsynced records are discarded, although the page cache has them"
     two, _ = run(logs.open_log(("t", 1), SMALL))
     assert two.end_offset == 6
     fill(one, 2)
@@ -329,7 +329,7 @@ def test_v18_a_failed_sync_takes_all_logs_of_the_directory_offline() -> None:
     assert "kraftlog-suspect" not in files.list("/d")
 
 
-def test_a_corrupt_log_does_not_keep_others_from_opening() -> None:
+def test_a_corrupt_log_does_not_prevent_others_from_opening() -> None:
     files = new_files()
     logs = directory(files)
     for number in range(2):
@@ -345,13 +345,13 @@ def test_a_corrupt_log_does_not_keep_others_from_opening() -> None:
         run(logs.open_log(("t", 0), SMALL))
     run(logs.open_log(("t", 1), SMALL))
     logs.close()
-    assert not files.exists(f"/d/{CLEAN_MARKER}"), "not all is well"
+    assert not files.exists(f"/d/{CLEAN_MARKER}"), "the shutdown was not clean"
     with pytest.raises(CorruptLogError, match="t-0"):
         run(directory(files).open_log(("t", 0), SMALL))
 
 
-def test_a_crash_before_any_operation_of_a_directory() -> None:
-    """Checkpoints, manifest, marker, creation and deletion: old or new, never in between."""
+def test_a_crash_at_any_operation_leaves_a_valid_directory() -> None:
+    """Checkpoints, manifest, marker, creation and deletion: all are atomic."""
 
     class Progress:
         durable: dict[tuple[str, int], int]
@@ -402,7 +402,7 @@ def test_a_crash_before_any_operation_of_a_directory() -> None:
         assert operation > 100
 
 
-def test_markers_and_aborted_transactions_are_found_again() -> None:
+def test_aborted_transactions_are_recovered() -> None:
     files = new_files()
     logs = directory(files)
     log = logs.create(("t", 0), TOPIC_ID, SMALL)
@@ -432,7 +432,7 @@ def test_markers_and_aborted_transactions_are_found_again() -> None:
 
 
 def test_the_folder_of_a_topic_with_a_long_name_can_be_renamed() -> None:
-    """File systems take 255 bytes, and a topic's name may have 249 of them."""
+    """A file name has at most 255 bytes, and a topic name may have 249."""
     files = new_files()
     logs = directory(files)
     topic = "x" * 249

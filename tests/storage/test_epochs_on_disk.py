@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def epochs_of(log: Log) -> list[tuple[int, int]]:
-    """The epochs that a scan of all batches gives."""
+    """The epochs of all batches."""
     found: list[tuple[int, int]] = []
     for offset, raw in enumerate(read_all(log), log.start_offset):
         epoch = read_header(raw).leader_epoch
@@ -78,7 +78,7 @@ def test_q7_after_a_power_loss_the_epochs_match_the_log() -> None:
         seen.add(again.end_offset)
         again.release()
     else:
-        raise AssertionError("writing never came to its end")
+        raise AssertionError("the writes did not end")
     assert len(seen) > 2
 
 
@@ -107,14 +107,14 @@ def test_q7_epochs_are_completed_to_an_earlier_log_start(clean: bool, start: int
     again.flush()
     again.release()
     again, report = opened(new_disk(files), clean=clean, recovery_point=point)
-    assert "leader-epoch-checkpoint" not in report.line(), "it says so now"
+    assert "leader-epoch-checkpoint" not in report.line(), "the checkpoint is complete now"
     again.release()
 
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("more", [0, 4])
 def test_q7_epochs_are_rebuilt_after_truncation_below_the_start(clean: bool, more: int) -> None:
-    """No epochs are left then, but there are batches if the log starts where it did before."""
+    """No epochs are left, but there are batches if the log starts at its old start offset."""
     files = memory()
     log, _ = opened(new_disk(files))
     for offset in range(6):
@@ -147,9 +147,9 @@ def test_q7_epochs_that_cover_the_first_batch_are_trusted() -> None:
 
 
 def test_q7_truncated_records_never_precede_their_replacements() -> None:
-    """A power loss after a truncation may keep any prefix of later writes, but no mixture.
+    """A power loss after a truncation may leave any prefix of later writes, but no mixture.
 
-    The epochs would not show one.
+    The epochs would not reveal a mixture.
     """
     found = set()
     for seed in range(200):

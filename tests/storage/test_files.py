@@ -1,4 +1,4 @@
-"""Both file systems behave the same, and the one in memory fails as disks do."""
+"""Both file systems behave the same, and the one in memory fails as a disk does."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_file_system_reports_its_space(place: tuple[Files, str]) -> None:
     assert 0 < usable <= total
 
 
-def test_directories(place: tuple[Files, str]) -> None:
+def test_directories_behave_the_same(place: tuple[Files, str]) -> None:
     files, here = place
     files.make_directory(f"{here}/a")
     with pytest.raises(FileExistsError):
@@ -93,7 +93,7 @@ def test_directories(place: tuple[Files, str]) -> None:
     assert files.list(here) == []
 
 
-def test_a_real_lock_keeps_another_process_out(tmp_path: Path) -> None:
+def test_a_lock_excludes_another_process(tmp_path: Path) -> None:
     import subprocess
     import sys
 
@@ -112,7 +112,7 @@ def test_a_real_lock_keeps_another_process_out(tmp_path: Path) -> None:
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == ""
 
 
-def test_unsynced_data_is_lost() -> None:
+def test_unsynced_data_is_lost_in_a_power_loss() -> None:
     files = MemoryFiles()
     fd = files.open("/f", create=True)
     files.sync_directory("/")
@@ -125,7 +125,7 @@ def test_unsynced_data_is_lost() -> None:
     assert files.bytes_of("/f") == b"kept"
 
 
-def test_unsynced_data_survives_in_part() -> None:
+def test_unsynced_data_may_survive_in_part() -> None:
     seen = set()
     for seed in range(60):
         files = MemoryFiles()
@@ -139,7 +139,7 @@ def test_unsynced_data_survives_in_part() -> None:
     assert any(len(content) in {1, 3} for content in seen), "torn writes"
 
 
-def test_names_are_durable_in_their_order() -> None:
+def test_directory_changes_become_durable_in_order() -> None:
     seen = set()
     for seed in range(60):
         files = MemoryFiles()
@@ -172,8 +172,8 @@ def test_q4_an_atomic_write_leaves_the_old_or_the_new(seed: int | None) -> None:
     assert files.bytes_of("/f") == b"new and longer"
 
 
-def test_a_write_in_place_is_not_atomic() -> None:
-    """The check above can fail."""
+def test_overwriting_a_file_is_not_atomic() -> None:
+    """The test above can fail."""
     files = MemoryFiles()
     files.make_file("/f", b"old")
     files.stop_before = 2
@@ -192,13 +192,13 @@ def test_a_failed_sync_loses_pages_for_good() -> None:
     files.faults = [Fault("sync")]
     with pytest.raises(OSError, match="Input/output"):
         files.sync(fd)
-    files.sync(fd)  # the lie: nothing is dirty any more
+    files.sync(fd)  # succeeds, as no page is dirty
     assert files.pread(fd, 10, 0) == b"abc"
     files.forget_cached(fd)
     assert files.pread(fd, 10, 0) == b""
 
 
-def test_faults_strike_as_planned() -> None:
+def test_faults_occur_at_the_planned_operations() -> None:
     files = MemoryFiles()
     a, b = files.open("/a", create=True), files.open("/b", create=True)
     files.faults = [Fault("pwritev", errno.EIO, "/b", skip=1, times=1, partial=2)]

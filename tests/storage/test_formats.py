@@ -27,16 +27,16 @@ OFFSET = st.integers(0, (1 << 63) - 1)
 
 
 @given(st.dictionaries(st.tuples(TOPIC, st.integers(0, 99)), OFFSET))
-def test_offsets(offsets: dict[tuple[str, int], int]) -> None:
+def test_offset_checkpoints_round_trip(offsets: dict[tuple[str, int], int]) -> None:
     assert decode_offsets(encode_offsets(offsets), "f") == offsets
 
 
 @given(st.lists(st.tuples(INT, LONG)))
-def test_epochs(entries: list[tuple[int, int]]) -> None:
+def test_epoch_checkpoints_round_trip(entries: list[tuple[int, int]]) -> None:
     assert decode_epochs(encode_epochs(entries), "f") == entries
 
 
-def test_an_empty_checkpoint_is_one_without_entries() -> None:
+def test_an_empty_checkpoint_has_no_entries() -> None:
     assert decode_offsets(b"", "f") == {}
     assert decode_epochs(b"0\n0\n", "f") == []
 
@@ -44,13 +44,13 @@ def test_an_empty_checkpoint_is_one_without_entries() -> None:
 @pytest.mark.parametrize(
     "damaged", [b"1\n0\n", b"0\n", b"0\n2\na 0 5\n", b"0\n1\na 0\n", b"0\n1\na 0 x\n", b"\xff\n"]
 )
-def test_a_corrupt_checkpoint_is_named(damaged: bytes) -> None:
+def test_an_error_names_the_corrupt_checkpoint(damaged: bytes) -> None:
     with pytest.raises(CorruptLogError, match=r"^the/file: "):
         decode_offsets(damaged, "the/file")
 
 
 @given(st.binary(min_size=16, max_size=16))
-def test_partition_metadata(topic_id: bytes) -> None:
+def test_partition_metadata_round_trips(topic_id: bytes) -> None:
     data = encode_partition_metadata(topic_id)
     assert decode_partition_metadata(data, "f") == topic_id
     with pytest.raises(CorruptLogError, match="the/file"):
@@ -73,7 +73,7 @@ def test_partition_metadata(topic_id: bytes) -> None:
         unique_by=lambda entry: (entry.producer_id, entry.transaction_start),
     )
 )
-def test_snapshots(entries: list[ProducerEntry]) -> None:
+def test_producer_snapshots_round_trip(entries: list[ProducerEntry]) -> None:
     state = ProducerState(entries)
     data = encode_snapshot(state)
     assert decode_snapshot(data, "f") == state
@@ -83,7 +83,7 @@ def test_snapshots(entries: list[ProducerEntry]) -> None:
 
 
 @given(st.lists(st.builds(AbortedTransaction, LONG, LONG, LONG, LONG)))
-def test_aborted_transactions(entries: list[AbortedTransaction]) -> None:
+def test_transaction_indexes_round_trip(entries: list[AbortedTransaction]) -> None:
     data = encode_aborted(entries)
     assert decode_aborted(data, "f") == entries
     with pytest.raises(CorruptLogError, match="the/file"):
@@ -95,14 +95,14 @@ def test_aborted_transactions(entries: list[AbortedTransaction]) -> None:
 @given(
     st.dictionaries(st.tuples(TOPIC, st.integers(0, 99)), st.sampled_from([b"{}", b'{"a":" b"}']))
 )
-def test_manifest(rows: dict[tuple[str, int], bytes]) -> None:
+def test_manifests_round_trip(rows: dict[tuple[str, int], bytes]) -> None:
     data = encode_manifest(rows)
     assert decode_manifest(data, "f") == rows
     with pytest.raises(CorruptLogError):
         decode_manifest(b"x" + data, "f")
 
 
-def test_marker() -> None:
+def test_clean_shutdown_markers_have_the_manifests_checksum() -> None:
     epoch, checksum = decode_marker(encode_marker(7, b"abc"))
     assert epoch == 7
     assert checksum not in {None, decode_marker(encode_marker(7, b"abd"))[1]}

@@ -1,4 +1,4 @@
-"""The cache of open files is bounded, and its cost independent of pinned files."""
+"""The number of open files is bounded, and pinned files do not slow the cache."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_thousand_pinned_files_are_not_scanned_repeatedly() -> None:
     queue.looks = 0
     for handle in handles:
         handle.pin()
-    assert cache.open_count == 1000, "a pinned file is not closed, whatever the limit is"
+    assert cache.open_count == 1000, "a pinned file is not closed, even above the limit"
     assert queue.looks <= 3 * len(handles)
     for handle in handles:
         handle.unpin()
@@ -58,7 +58,7 @@ def test_a_thousand_pinned_files_are_not_scanned_repeatedly() -> None:
     assert queue.looks <= 3 * len(handles)
 
 
-def test_an_unpinned_file_is_closed_in_its_turn() -> None:
+def test_an_unpinned_file_can_be_closed_again() -> None:
     cache, handles, _ = make_cache(LIMIT)
     handles[0].pin()
     others = [Handle(cache, f"other-{number}") for number in range(LIMIT)]

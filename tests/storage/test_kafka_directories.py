@@ -43,7 +43,7 @@ def unpacked(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("end", ["clean", "killed"])
-def test_a_directory_of_kafka_opens(unpacked: Path, end: str) -> None:
+def test_kafkas_directory_opens(unpacked: Path, end: str) -> None:
     logs, found = opened(unpacked / end)
     try:
         assert logs.was_clean == (end == "clean")
@@ -66,7 +66,7 @@ def test_a_directory_of_kafka_opens(unpacked: Path, end: str) -> None:
         logs.release()
 
 
-def test_a_scan_of_a_kafka_directory_matches_its_checkpoints(unpacked: Path) -> None:
+def test_recovery_of_kafkas_directory_agrees_with_its_files(unpacked: Path) -> None:
     """Producers, aborted transactions and times: from Kafka's files, and by recovery."""
     clean, by_file = opened(unpacked / "clean")
     killed, by_scan = opened(unpacked / "killed")
@@ -90,7 +90,7 @@ def test_a_scan_of_a_kafka_directory_matches_its_checkpoints(unpacked: Path) -> 
         killed.release()
 
 
-def test_a_directory_of_kafka_accepts_further_appends(unpacked: Path) -> None:
+def test_kafkas_directory_accepts_appends(unpacked: Path) -> None:
     logs, found = opened(unpacked / "killed")
     log = found["codecs-0"][0]
     before = read_all(log)

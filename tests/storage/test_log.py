@@ -71,7 +71,7 @@ def test_one_whole_batch_is_located_with_any_max_bytes(max_bytes: int) -> None:
     log.release()
 
 
-def test_many_batches_are_one_write() -> None:
+def test_many_batches_are_appended_by_one_write() -> None:
     files = memory()
     log, _ = opened(new_disk(files), LogConfig())
     put(log, batch(0))
@@ -93,7 +93,7 @@ def test_an_append_larger_than_a_segment_is_split() -> None:
     assert len(read_all(log)) == 50
 
 
-def test_a_log_opens_again_after_a_clean_close() -> None:
+def test_a_cleanly_closed_log_opens_again() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     written = fill(log, 40, epoch=3)
@@ -131,7 +131,7 @@ def test_a_segment_rolls_where_relative_offsets_end() -> None:
 
 
 def test_an_append_with_too_many_offsets_is_split() -> None:
-    """What one turn appends can span any number of offsets; indexes have 31 bits for them."""
+    """An append can have any number of offsets; relative offsets in indexes have 31 bits."""
     disk = new_disk()
     log, _ = opened(disk, LogConfig())
     put(log, batch(0))
@@ -179,7 +179,7 @@ def test_truncate_fully_removes_everything() -> None:
     assert (again.start_offset, read_all(again)) == (1000, written)
 
 
-def test_moving_the_start_drops_whole_segments() -> None:
+def test_raising_the_log_start_deletes_whole_segments() -> None:
     log, _ = opened(new_disk())
     fill(log, 40)
     third = log.segments[2].base_offset
@@ -193,7 +193,7 @@ def test_moving_the_start_drops_whole_segments() -> None:
     fill(log, 2)
 
 
-def test_retention_by_size_and_time() -> None:
+def test_retention_deletes_segments_by_size_and_time() -> None:
     log, _ = opened(new_disk(), SMALL.replace(retention_bytes=1300))
     fill(log, 40)
     sizes = [segment.size for segment in log.segments]
@@ -212,7 +212,7 @@ def test_retention_by_size_and_time() -> None:
 def test_deleting_all_segments_writes_no_indexes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Creating and deleting them takes milliseconds, and thousands of logs may roll at once."""
+    """Index files take milliseconds to create and delete, and thousands of logs may roll."""
     files = memory()
     log, _ = opened(new_disk(files))
     put(log, batch(0, 3))
@@ -229,7 +229,7 @@ def test_deleting_all_segments_writes_no_indexes(
 
 
 def found_by_time(log: Log, timestamp: int) -> tuple[int, int] | None:
-    """Offset and timestamp of the first record that is not older."""
+    """Offset and timestamp of the first record at or after the timestamp."""
     start = log.start_offset
     while (data := log.batch_for_timestamp(timestamp, start)) is not None:
         for record in read_records(data):
@@ -239,7 +239,7 @@ def found_by_time(log: Log, timestamp: int) -> tuple[int, int] | None:
     return None
 
 
-def test_offsets_by_timestamp() -> None:
+def test_offsets_are_found_by_timestamp() -> None:
     log, _ = opened(new_disk())
     fill(log, 40)
     times: dict[int, int] = {}
@@ -252,7 +252,7 @@ def test_offsets_by_timestamp() -> None:
     assert found_by_time(log, max(times.values()) + 1) is None
 
 
-def test_the_newest_record_by_timestamp() -> None:
+def test_the_largest_timestamp_is_found() -> None:
     log, _ = opened(new_disk())
     assert log.newest_timestamp == -1
     fill(log, 20)

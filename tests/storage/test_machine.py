@@ -18,7 +18,7 @@ COUNTS = st.lists(st.integers(1, 5), min_size=1, max_size=6)
 
 
 class LogMachine(RuleBasedStateMachine):
-    """Every rule applies to a `ModelledLog`, which compares the log with its list."""
+    """Applies random operations to a `ModelledLog`, which compares the log with its model."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class LogMachine(RuleBasedStateMachine):
         self.m.log.roll(T0)
 
     @rule()
-    def written_back(self) -> None:
+    def write_back(self) -> None:
         self.m.files.write_back()
 
     @rule()
@@ -80,8 +80,8 @@ class LogMachine(RuleBasedStateMachine):
         operation=st.integers(0, 12),
         act=st.sampled_from(["append", "flush", "truncate", "roll", "move_start", "close"]),
     )
-    def crash_amid(self, seed: int, operation: int, act: str) -> None:
-        """The machine stops before some operation of the current rule."""
+    def crash_during(self, seed: int, operation: int, act: str) -> None:
+        """Crash before one of the disk operations of an act."""
         m = self.m
         m.files.stop_before = m.files.operations + operation
         with contextlib.suppress(PowerLost):
@@ -103,14 +103,14 @@ class LogMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.m.log.needs_flush)
     @rule()
-    def sync_fails(self) -> None:
+    def fail_a_sync(self) -> None:
         self.m.files.faults = [Fault("sync"), Fault("sync_directory")]
         self.m.fail_to_flush()
         self.m.files.faults = []
         self.m.crash(None, power=False)
 
     @rule(room=st.integers(0, 400), count=st.sampled_from([1, 2, 12]))
-    def disk_is_full(self, room: int, count: int) -> None:
+    def fill_the_disk(self, room: int, count: int) -> None:
         m = self.m
         m.files.capacity_bytes = m.files.used_bytes() + room
         sequences, before = dict(m.next_sequence), list(m.possible)
@@ -121,7 +121,7 @@ class LogMachine(RuleBasedStateMachine):
         m.files.capacity_bytes = None
 
     @invariant()
-    def the_log_is_the_list(self) -> None:
+    def log_and_model_agree(self) -> None:
         self.m.check()
         assert self.m.files.open_handles() <= 4
 

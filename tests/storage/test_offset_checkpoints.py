@@ -25,7 +25,7 @@ def opened(files: MemoryFiles) -> OffsetCheckpoints:
 
 
 def with_lines() -> tuple[MemoryFiles, OffsetCheckpoints]:
-    """Two logs with durable lines in all four files."""
+    """Checkpoints of two logs with durable lines in all four files."""
     files = MemoryFiles()
     files.make_directory("d")
     checkpoints = opened(files)
@@ -72,8 +72,8 @@ def test_v15_a_job_in_progress_does_not_restore_cleared_lines() -> None:
     assert found(files) == ONLY_THE_OTHER
 
 
-def test_v15_a_checkpoint_under_way_does_not_restore_a_cleared_line() -> None:
-    """It is made in steps, and a log can be deleted and recreated between two of them."""
+def test_v15_a_job_in_steps_does_not_restore_a_cleared_line() -> None:
+    """A log can be deleted and recreated between two steps of a job."""
     files = MemoryFiles()
     files.make_directory("d")
     checkpoints = opened(files)
@@ -101,7 +101,7 @@ def test_v15_lines_only_in_a_job_in_progress_are_cleared() -> None:
 
 @pytest.mark.parametrize("is_synced", [False, True])
 def test_v15_lines_that_a_power_loss_may_restore_are_cleared(is_synced: bool) -> None:
-    """Replaced files count as gone once the directory has been synced."""
+    """The old content of a file can reappear until the directory is synced."""
     files, checkpoints = with_lines()
     checkpoints.forget(OLD)
     job = result_of(checkpoints.job_steps())
@@ -116,7 +116,7 @@ def test_v15_lines_that_a_power_loss_may_restore_are_cleared(is_synced: bool) ->
     assert found(files) == ONLY_THE_OTHER
 
 
-def test_a_name_without_lines_costs_no_write() -> None:
+def test_a_new_name_needs_no_write() -> None:
     files, checkpoints = with_lines()
     files.journal = []
     checkpoints.clear(("another", 0))
@@ -146,7 +146,7 @@ def test_the_cleaner_checkpoint_exists_from_the_first_compaction() -> None:
 
 
 def test_v15_a_job_in_progress_stores_no_point_above_a_truncation() -> None:
-    """Although the stored point is below the truncation: recovery would report corruption."""
+    """Otherwise recovery would report corruption, even if the stored point was below it."""
     files, checkpoints = with_lines()
     checkpoints.recovery_points[OLD] = 100
     job = result_of(checkpoints.job_steps())

@@ -1,4 +1,4 @@
-"""Q4: `quorum-state`, in Kafka's form."""
+"""Q4: `quorum-state`, in Kafka's format."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_q4_a_crash_at_any_instant_leaves_the_old_or_the_new_file() -> None:
             continue
         break
     else:
-        raise AssertionError("storing never came to its end")
+        raise AssertionError("the write did not end")
     assert seen >= {old.epoch}
     files.stop_before = None
     files.power_loss()
@@ -132,7 +132,7 @@ def test_q4_kafka_reads_what_we_wrote(jvm: Driver, tmp_path: Path, state: Quorum
 
 
 def test_q4_version_0_has_kafkas_keys() -> None:
-    """Those of Kafka before 3.9, by which its tools and people read it."""
+    """The keys of Kafka before 3.9."""
     content = json.loads(encode(STATES[4]))
     assert content == {
         "clusterId": "c",

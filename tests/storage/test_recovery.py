@@ -148,7 +148,7 @@ def test_a_crashed_recovery_is_repeated() -> None:
     assert operation > 10
 
 
-def test_a_torn_end_is_truncated_and_reported() -> None:
+def test_a_partial_last_batch_is_truncated_and_reported() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     written = fill(log, 2)
@@ -160,8 +160,8 @@ def test_a_torn_end_is_truncated_and_reported() -> None:
     files.kill()
     again, report = opened(new_disk(files), recovery_point=log.recovery_point)
     assert read_all(again) == written
-    assert report.cut_bytes == 150
-    assert "cut off after 150 bytes" in report.problem
+    assert report.truncated_bytes == 150
+    assert "truncated after 150 bytes" in report.problem
     assert f"position {size} of {FOLDER}" in report.problem
     assert report.line().startswith(FOLDER)
     assert files.size_of(again.segments[0].log.path) == size
@@ -209,7 +209,7 @@ def test_segments_below_the_recovery_point_are_not_scanned() -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "odd", "wrong", "zeros", "times"])
-def test_bad_indexes_are_rebuilt(damage: str) -> None:
+def test_invalid_indexes_are_rebuilt(damage: str) -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     written = fill(log, 40)
@@ -246,7 +246,7 @@ def test_an_incomplete_index_is_rebuilt() -> None:
 
 @pytest.mark.parametrize("damage", ["a hole", "a length", "the epoch"])
 def test_valid_batches_after_corruption_are_reported(damage: str) -> None:
-    """They were never durable, so the log ends before them as in Kafka; but they are reported."""
+    """They were not durable, so they are truncated as in Kafka, but also reported."""
     files = memory()
     disk = new_disk(files)
     log, _ = opened(disk)
@@ -261,9 +261,9 @@ def test_valid_batches_after_corruption_are_reported(damage: str) -> None:
     again, report = opened(disk)
     assert again.end_offset == end
     first = end + 1
-    assert f"{len(written) - 1} whole batches after it, offsets {first} to {lost}" in report.line()
+    assert f"{len(written) - 1} valid batches after it, offsets {first} to {lost}" in report.line()
     assert again.folder in report.line()
-    assert f"bytes cut off: {report.problem}" in report.line()
+    assert f"bytes truncated: {report.problem}" in report.line()
 
 
 def test_records_that_look_like_batches_are_not_reported() -> None:
@@ -278,7 +278,7 @@ def test_records_that_look_like_batches_are_not_reported() -> None:
     files.corrupt(log.segments[0].log.path, place, bytes(61))
     _, report = opened(disk, LogConfig())
     assert report.problem
-    assert "whole" not in report.line()
+    assert "valid" not in report.line()
 
 
 def test_the_search_for_valid_batches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,12 +296,12 @@ def test_the_search_for_valid_batches_is_bounded(monkeypatch: pytest.MonkeyPatch
     files.corrupt(log.segments[0].log.path, place, bytes(61))
     files.journal = []
     _, report = opened(disk, LogConfig())
-    assert "whole" not in report.line()
+    assert "valid" not in report.line()
     assert len(files.journal) < 30
 
 
-def test_a_batch_outside_its_segments_range_is_corruption() -> None:
-    """An index cannot represent it; it is no corruption, so nothing is truncated."""
+def test_a_batch_out_of_its_segments_range_is_refused() -> None:
+    """An index cannot represent it; the batch is valid, so nothing is truncated."""
     files = memory()
     disk = new_disk(files)
     log, _ = opened(disk, LogConfig())
@@ -312,13 +312,13 @@ def test_a_batch_outside_its_segments_range_is_corruption() -> None:
     path, far = log.segments[0].log.path, batch(0x80000000)
     fd = files.open(path)
     files.pwritev(fd, [far], size)
-    with pytest.raises(CorruptLogError, match="whole, so nothing was changed"):
+    with pytest.raises(CorruptLogError, match="valid, so nothing was changed"):
         opened(disk, LogConfig())
     assert files.size(fd) == size + len(far)
 
 
 def test_a_batch_of_an_older_epoch_is_truncated() -> None:
-    """The truncation never reached the disk, but later appends did."""
+    """The truncation did not reach the disk, but later appends did."""
     files = memory()
     log, _ = opened(new_disk(files))
     put(log, batch(0, epoch=1), batch(1, epoch=1), batch(2, epoch=1))
@@ -327,7 +327,7 @@ def test_a_batch_of_an_older_epoch_is_truncated() -> None:
     files.kill()
     again, report = opened(new_disk(files))
     assert read_all(again) == [batch(0, epoch=1), batch(1, epoch=2)]
-    assert "behind one of epoch 2" in report.problem
+    assert "after one of epoch 2" in report.problem
 
 
 def test_a_batch_with_decreasing_offsets_is_truncated() -> None:
@@ -338,12 +338,12 @@ def test_a_batch_with_decreasing_offsets_is_truncated() -> None:
     files.kill()
     again, report = opened(new_disk(files))
     assert read_all(again) == [batch(0, 2)]
-    assert "a batch at offset 1 where 2 is next" in report.problem
+    assert "a batch at offset 1 where offset 2 is expected" in report.problem
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0"])
 def test_an_invalid_control_batch_is_truncated(key: bytes | None) -> None:
-    """Its checksum is right, so it was written like this."""
+    """Its CRC is valid, so the batch was written with this content."""
     files = memory()
     log, _ = opened(new_disk(files))
     put(log, batch(0))
@@ -357,18 +357,18 @@ def test_an_invalid_control_batch_is_truncated(key: bytes | None) -> None:
 
 
 def test_a_log_that_lost_all_records_continues_at_its_start() -> None:
-    """Records were deleted up to an offset that the crash lost: they stay deleted."""
+    """The records below the log start offset were deleted, and the crash lost the others."""
     files = memory()
     log, _ = opened(new_disk(files))
     fill(log, 3)
     files.kill()
     again, report = run(open_log(new_disk(files), FOLDER, SMALL, start_offset=50))
     assert (again.start_offset, again.end_offset, again.size_bytes) == (50, 50, 0)
-    assert "behind the start 50" in report.line()
+    assert "after the log start offset 50" in report.line()
     fill(again, 2)
 
 
-def test_the_rest_of_a_failed_write_is_no_part_of_the_log() -> None:
+def test_the_rest_of_a_failed_write_is_not_part_of_the_log() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     written = fill(log, 12)
@@ -393,7 +393,7 @@ def test_a_gap_between_segments_ends_the_log() -> None:
     again, report = opened(new_disk(files))
     assert again.end_offset == log.segments[1].base_offset
     assert read_all(again) == written[: len(read_all(again))]
-    assert "is next" in report.problem
+    assert "is expected" in report.problem
     assert [name for name in files.list(FOLDER) if name.endswith(".deleted")]
 
 
@@ -424,7 +424,7 @@ def test_a_full_disk_leaves_the_log_unchanged(partial: int) -> None:
     assert read_all(log)[:-1] == written
 
 
-def test_a_disk_that_is_full_when_a_segment_begins() -> None:
+def test_a_full_disk_at_a_segment_roll_leaves_the_log_unchanged() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     written = fill(log, 5)
@@ -454,8 +454,8 @@ def test_an_append_of_many_segments_is_all_or_nothing() -> None:
     fill(log, 3)
 
 
-def test_recovery_runs_in_small_steps() -> None:
-    """No step reads more than a chunk, so that a loop can do other work in between."""
+def test_recovery_yields_after_each_chunk() -> None:
+    """The loop can serve requests between two chunks."""
     files = memory()
     log, _ = opened(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
     for _ in range(40):
@@ -506,11 +506,11 @@ def test_v18_an_io_error_takes_the_disk_offline() -> None:
     assert read_all(log) == written
     files.kill()
     again, report = opened(new_disk(files))
-    assert (read_all(again), report.cut_bytes) == (written, 40)
+    assert (read_all(again), report.truncated_bytes) == (written, 40)
 
 
 def test_a_failed_sync_is_never_a_success() -> None:
-    """Linux marks pages as clean that it could not write: a second sync would succeed."""
+    """Linux marks pages that it can't write as clean, so a second sync would succeed."""
     m = ModelledLog()
     m.append([1, 2])
     m.flush()
@@ -528,24 +528,24 @@ def test_a_failed_sync_is_never_a_success() -> None:
 
 
 def test_the_model_detects_lost_records() -> None:
-    """The check fails where it should."""
+    """The model's check can fail."""
     m = ModelledLog()
     m.append([1, 2])
     m.flush()
     m.files.truncate(m.files.open(m.log.segments[0].log.path), 0)
     m.stored_point = 0
-    with pytest.raises(AssertionError, match="durable is gone"):
+    with pytest.raises(AssertionError, match="durable records are lost"):
         m.crash(None, power=False)
     m = ModelledLog()
     m.append([1])
     m.files.kill()
     path = m.log.segments[0].log.path
     m.files.make_file(path, m.files.bytes_of(path) + batch(1, 1, size=99))
-    with pytest.raises(AssertionError, match="never written"):
+    with pytest.raises(AssertionError, match="never had these records"):
         m.crash(None, power=False)
 
 
-def test_flushing_while_appending_and_truncating() -> None:
+def test_a_flush_during_appends_and_truncations_is_correct() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     fill(log, 5)
@@ -566,7 +566,7 @@ def test_flushing_while_appending_and_truncating() -> None:
     assert log.flush_job() is None
 
 
-def test_errors_of_the_memory_disk_are_those_of_linux() -> None:
+def test_the_simulated_disk_has_the_errors_of_linux() -> None:
     files = MemoryFiles()
     with pytest.raises(FileNotFoundError):
         files.open("/a")

@@ -64,7 +64,7 @@ class VoterSet(Value):
 
     @property
     def is_recorded(self) -> bool:
-        """Whether a record names these voters; the configuration knows no directory ids."""
+        """Whether these voters are from a record; configured ones have no directory ids."""
         return self.cluster_id is not None or any(any(v.key.directory_id) for v in self.voters)
 
     @property
@@ -113,7 +113,7 @@ def endpoint_of(endpoints: Sequence[E], listener: str) -> E | None:
 
 
 def voters_by_id(*ids: int) -> VoterSet:
-    """Voters of which only the ids are known."""
+    """Voters with ids only."""
     return VoterSet(tuple([Voter(ReplicaKey(voter_id)) for voter_id in sorted(ids)]))
 
 

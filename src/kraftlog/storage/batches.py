@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kraftlog.logstate.producers import Marker
     from kraftlog.types import Buffer
 
-#: base offset, batch length, last offset delta: all that a search needs
+#: base offset, batch length and last offset delta, the fields that a search needs
 PLACE = struct.Struct(">qi11xi")
 
 

@@ -26,7 +26,7 @@ KEY_BYTES = 200
 
 
 class LogToClean(Value):
-    """A log that is worth compacting, the more the larger its `ratio`."""
+    """A log that should be compacted; the one with the highest dirty `ratio` is first."""
 
     segments: tuple[Segment, ...]
     dirty_from: int
@@ -77,7 +77,7 @@ def _settled_segments(log: Log, limit: int, now_ms: int) -> list[Segment]:
 
 
 def _first_timestamp(log: Log, dirty: Sequence[Segment]) -> int:
-    """When the oldest of these records arrived, as far as their batches tell."""
+    """The timestamp of the first of these records, by their batch headers."""
     segment = next(segment for segment in dirty if segment.size)
     if segment.first_timestamp < 0:  # opened after a crash and not read yet
         head = log.disk.files.pread(segment.log.use(), HEADER_SIZE, 0)

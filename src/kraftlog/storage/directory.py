@@ -1,8 +1,8 @@
 """A log directory: its logs, lock, checkpoint files and clean shutdown.
 
-It is opened once per process, which the lock ensures. Logs are opened one by one and in slices:
-`open_log` is a generator. Whatever blocks for long is a job for an I/O thread: flushes, checkpoint
-files (`checkpoint_job_steps`) and deletion (`take_garbage`, `unlink_garbage`).
+The lock ensures that only one process opens it. Logs are opened one by one and in slices:
+`open_log` is a generator. Operations that block run in an I/O thread: flushes, checkpoint files
+(`checkpoint_job_steps`) and deletion (`take_garbage`, `unlink_garbage`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _DELETED = "-delete"
 STRAY = "-stray"
 #: The longest file name that file systems support.
 _LONGEST_NAME = 255
-#: from this many logs on, one sync of the file system is quicker than theirs
+#: With this many logs, one sync of the file system is faster than a sync per log.
 _MANY = 64
 
 
@@ -72,7 +72,7 @@ def parse_folder(name: str) -> Name | None:
 
 
 class LogDirectory:
-    """One of `log.dirs`. `logs` are the open logs; `names` all that exist."""
+    """One of `log.dirs`. `logs` has the open logs; `names` has all that exist."""
 
     def __init__(self, files: Files, path: str, handles: HandleCache | None = None) -> None:
         self.path = path
@@ -161,7 +161,7 @@ class LogDirectory:
         except (FileNotFoundError, CorruptLogError):
             return None
         except OSError as error:
-            raise StorageError(f"{path}: reading whose log it is: {error.strerror}") from error
+            raise StorageError(f"{path}: reading the topic id: {error.strerror}") from error
 
     def open_log(
         self, name: Name, config: LogConfig = DEFAULT_CONFIG
@@ -182,7 +182,7 @@ class LogDirectory:
                 recovery_point=self._checkpoints.recovery_points.get(name, 0),
                 start_offset=self._checkpoints.log_starts.get(name, 0),
                 distrust_cache=self._suspect,
-                before_truncation=self._lowering(name),
+                before_truncation=self._lower_callback(name),
             )
         self._adopt(name, log)
         return log, report
@@ -192,7 +192,7 @@ class LogDirectory:
         self.unopened.discard(name)
         self.logs[name] = log
         log.clean_offset = min(self._checkpoints.cleaned.get(name, 0), log.recovery_point)
-        log.before_truncation = self._lowering(name)
+        log.before_truncation = self._lower_callback(name)
 
     def create(self, name: Name, topic_id: Uuid, config: LogConfig = DEFAULT_CONFIG) -> Log:
         """Create a log: its folder with the topic id. Its other files follow with the data."""
@@ -312,7 +312,7 @@ class LogDirectory:
 
         Its content is as of the last step that reads the logs.
         """
-        yield from self._collecting()
+        yield from self._collect_offsets()
         return (yield from self._checkpoints.job_steps())
 
     def checkpointed(self, job: CheckpointJob) -> bool:
@@ -331,7 +331,7 @@ class LogDirectory:
         """The directory has been synced since the files of this job were renamed."""
         self._checkpoints.installed(job)
 
-    def _collecting(self) -> Generator[None, None, None]:
+    def _collect_offsets(self) -> Generator[None, None, None]:
         checkpoints = self._checkpoints
         for number, (name, log) in enumerate(list(self.logs.items()), 1):
             if not number % LINES_PER_STEP:
@@ -354,7 +354,7 @@ class LogDirectory:
     def _lower(self, name: Name, offset: int) -> None:
         self.lower_recovery_points({name: offset})
 
-    def _lowering(self, name: Name) -> Callable[[int], None]:
+    def _lower_callback(self, name: Name) -> Callable[[int], None]:
         return lambda offset: self._lower(name, offset)
 
     # -- shutdown ---------------------------------------------------------------------------------
@@ -372,7 +372,7 @@ class LogDirectory:
     def _close(self, broker_epoch: int) -> None:
         try:
             self._close_logs()
-            result_of(self._collecting())
+            result_of(self._collect_offsets())
             self._checkpoints.write()
             if self.was_clean or not self.unopened:
                 self._write_clean_shutdown(broker_epoch)
@@ -396,7 +396,7 @@ class LogDirectory:
             log.install_epochs()
         self.disk.files.sync_all(self.path)
         for log in dirty:
-            log.everything_synced()
+            log.filesystem_synced()
 
     def _write_clean_shutdown(self, broker_epoch: int) -> None:
         rows = {name: encode_row(log) for name, log in self.logs.items()}

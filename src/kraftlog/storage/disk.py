@@ -1,7 +1,7 @@
-"""The disk below many logs: files, a limited number of open ones, and whether it has failed.
+"""The disk of a log directory: a cache of open files, and whether the disk has failed.
 
-A log has thousands of files and uses few at a time. A `Handle` names a file and opens it on use;
-the cache closes handles that were not used recently. A descriptor that is kept beyond a turn of the
+Logs have thousands of files and use few at a time. A `Handle` names a file and opens it on use; the
+cache closes handles that were not used recently. A descriptor that is used beyond a turn of the
 loop (by a response sent in parts, or a flush in an I/O thread) must be pinned: the number of a
 closed descriptor is soon reused for another file.
 """
@@ -27,7 +27,7 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, *NO_DESCRIPTOR}
 
 
 class Handle:
-    """A file by its name, open or not; only its cache opens and closes it."""
+    """A file, open or closed; only its cache opens and closes it."""
 
     __slots__ = ("_cache", "fd", "gone", "is_queued", "path", "pins", "used")
 
@@ -73,7 +73,7 @@ class Handle:
         return self._cache.is_over_limit
 
     def release(self) -> None:
-        """No longer needed under this name: closed as soon as it is not pinned."""
+        """The file is no longer needed: close it as soon as it is not pinned."""
         self.gone = True
         if not self.pins:
             self._cache.close(self)
@@ -124,10 +124,10 @@ class HandleCache:
         fd, handle.fd = handle.fd, NOT_OPEN
         self.open_count -= 1
         if len(self._open) > 2 * self.limit:
-            self._tidy()
+            self._remove_closed()
         self.files.close(fd)
 
-    def _tidy(self) -> None:
+    def _remove_closed(self) -> None:
         closed = [handle for handle in self._open if handle.fd == NOT_OPEN]
         for handle in closed:
             handle.is_queued = False
@@ -158,13 +158,13 @@ class HandleCache:
 
 
 class Disk:
-    """The state that all logs of a directory share. After a failure nothing is written any more."""
+    """The state that all logs of a directory share. After a failure nothing is written."""
 
     def __init__(self, files: Files, handles: HandleCache | None = None) -> None:
         self.files = files
         self.handles = handles if handles is not None else HandleCache(files, 512)
         self.failure: StorageError | None = None
-        #: No space is left but the reserve, which topics may not use.
+        #: Only the reserve is left, which topics may not use.
         self.is_short = False
         self.on_failure: Callable[[StorageError], None] = _ignore
 
@@ -189,7 +189,7 @@ class Disk:
         return self.fail(what, error)
 
     def fail(self, what: str, error: OSError) -> StorageError:
-        """Take the disk offline, whatever the error is."""
+        """Take the disk offline after any error."""
         failure = StorageError(f"{what}: {error.strerror or error}")
         failure.__cause__ = error
         if self.failure is None:
@@ -199,7 +199,7 @@ class Disk:
 
 
 def _ignore(_: StorageError) -> None:
-    """The default for a directory that nothing watches."""
+    """The default callback."""
 
 
 def write_all(
@@ -238,7 +238,7 @@ def _write_piecewise(files: Files, fd: int, buffers: Sequence[Buffer], position:
 
 
 def read_whole(files: Files, path: str) -> bytes:
-    """All bytes of a small file."""
+    """Read a small file."""
     fd = files.open(path, write=False)
     try:
         return files.pread(fd, files.size(fd), 0)

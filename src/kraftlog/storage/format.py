@@ -40,7 +40,7 @@ class DirectoryFormat(Value):
     #: feature -> level
     features: Mapping[str, int]
     metadata_directory: str
-    #: the first voters; None for a quorum that finds them elsewhere
+    #: the first voters; None for static voters, or for a node that joins a quorum
     voters: Sequence[Voter] | None
     #: the listener through which voters are reached
     listener: str

@@ -1,8 +1,8 @@
 """A partition's log on disk in Kafka's layout: segments, indexes, leader epochs, producers.
 
-One thread owns a log. Offsets and epochs are decided elsewhere: a log stores what it is given,
-reads it, and is truncated at either end. Whatever may block for long is a job for an I/O thread
-(`flush_job`, and deleting the files in `garbage`) or a generator that runs in slices (`recovery`).
+One thread owns a log. A log does not assign offsets or epochs: it appends and reads batches, and is
+truncated at either end. Operations that block run in an I/O thread (`flush_job`, and deleting the
+files in `garbage`) or in slices as a generator (`recovery`).
 
 After a failed write or sync the disk, with every log on it, counts as failed: data that may not be
 on the disk is never reported as durable. A full disk is no failure: a partial write is truncated
@@ -49,7 +49,7 @@ class Log:
         "_epochs_changed",
         "_flushing",
         "_generation",
-        "_gone",
+        "_is_deleted",
         "_names_changed",
         "_unsynced",
         "before_truncation",
@@ -92,7 +92,7 @@ class Log:
         self._unsynced: list[str] = []
         self._flushing: FlushJob | None = None
         self._generation = 0
-        self._gone = False
+        self._is_deleted = False
 
     @property
     def producers(self) -> ProducerState:
@@ -353,7 +353,7 @@ class Log:
     def move_start(self, offset: int) -> int:
         """Raise the log start offset; return how many segments were deleted."""
         self.disk.check()
-        assert offset <= self.end_offset, "a log can't start behind its end"
+        assert offset <= self.end_offset, "a log can't start after its end"
         if offset <= self.start_offset:
             return 0
         self.start_offset = offset
@@ -392,7 +392,7 @@ class Log:
 
     @property
     def cuts(self) -> int:
-        """How often the end was truncated, which invalidates earlier findings."""
+        """The number of truncations of the end; each invalidates the results of earlier scans."""
         return self._generation
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
@@ -503,7 +503,7 @@ class Log:
         assert job is self._flushing, "jobs end in the order in which they were made"
         self._flushing = None
         job.unpin()
-        if self._gone:
+        if self._is_deleted:
             return self.recovery_point
         if job.error is not None:
             where = f"{self.folder}: could not be flushed"
@@ -557,7 +557,7 @@ class Log:
                 path = f"{self.folder}/{EPOCHS}"
                 self.disk.files.rename(f"{path}.tmp", path)
 
-    def everything_synced(self) -> None:
+    def filesystem_synced(self) -> None:
         """The whole file system has been synced after the last change."""
         assert self._flushing is None, "a job that is under way must end first"
         self._epochs_changed = self._names_changed = False
@@ -565,15 +565,13 @@ class Log:
         self.recovery_point = self.end_offset
 
     def _wants_snapshot(self) -> bool:
-        """Whether to write a producer snapshot; a log without any counts as one without producer
-        ids.
-        """
+        """Whether to write a producer snapshot; a log without producer ids needs none."""
         snapshots = self.tracker.snapshots
         return self.end_offset not in snapshots and bool(snapshots or not self.tracker.is_empty)
 
     def abandon(self) -> None:
         """The log is deleted: a flush job in progress may fail without consequences."""
-        self._gone = True
+        self._is_deleted = True
         self.release()
 
     def release(self) -> None:

@@ -1,9 +1,9 @@
 """The clean-shutdown manifest: the state of every log when the directory was closed.
 
 With it a log opens after one listing of its folder, without reading indexes, checkpoints or
-snapshots. The file is our own, besides Kafka's marker `.kafka_cleanshutdown`, and is valid only
-with the marker that was written with it: that marker holds the manifest's checksum, and Kafka's
-does not. Both are deleted before anything in the directory changes.
+snapshots. It is not a file of Kafka, and is valid only with the marker `.kafka_cleanshutdown` that
+was written with it: our marker has the manifest's checksum, and Kafka's does not. Both files are
+deleted before anything in the directory changes.
 
 It has one line per log: topic, partition and a JSON object.
 """
@@ -114,7 +114,7 @@ def decode_manifest(data: bytes, path: str) -> dict[Name, bytes]:
         raise CorruptLogError(f"{path}: no manifest of version 1")
     rows: dict[Name, bytes] = {}
     place = len(_HEAD)
-    while place < len(data):  # not split at once, which would copy it all
+    while place < len(data):  # `split` would copy all of it
         end = data.index(b"\n", place)
         topic_end = data.index(b" ", place)
         number_end = data.index(b" ", topic_end + 1)

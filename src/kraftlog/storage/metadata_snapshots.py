@@ -1,6 +1,6 @@
 """Snapshots of the metadata log: Kafka's `<end offset>-<epoch>.checkpoint` beside the segments.
 
-A file under that name is whole: it is written under another and renamed once it is durable.
+A snapshot is written under a temporary name and renamed once it is durable.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class MetadataSnapshots:
         return read_whole(self.files, self.path(snapshot))
 
     def read_unfinished(self, snapshot: OffsetAndEpoch) -> bytes:
-        """What `write_part` has written so far."""
+        """Read the bytes that `write_part` has written so far."""
         return read_whole(self.files, self.path(snapshot) + UNFINISHED)
 
     def discard(self, snapshot: OffsetAndEpoch) -> None:
-        """Delete what `write_part` has written."""
+        """Delete an unfinished snapshot."""
         unlink_if_there(self.files, self.path(snapshot) + UNFINISHED)
 
     def piece(self, snapshot: OffsetAndEpoch, position: int, size: int) -> tuple[int, bytes]:

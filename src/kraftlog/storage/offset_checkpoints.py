@@ -1,8 +1,9 @@
 """The offset checkpoint files of a log directory.
 
-A line names its log by topic and partition, so it could outlive the log and apply to the next topic
-of that name: a start offset that hides its records, or a wrong recovery point. So a name's lines
-are deleted durably before a new log takes the name (`clear`), and no earlier job can restore them.
+A line names its log by topic and partition. After the log is deleted, the line could apply to the
+next topic of that name: a start offset that hides its records, or a wrong recovery point. So the
+lines are deleted durably before a new log takes the name (`clear`), and no earlier job can restore
+them.
 
 Stored recovery points are never above what is durable. They may lag, so before a log is truncated
 below its stored point, that is lowered durably.

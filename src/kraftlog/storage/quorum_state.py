@@ -1,10 +1,10 @@
-"""`quorum-state`: what a quorum replica must not forget (Q4), in Kafka's JSON.
+"""`quorum-state`: the durable election state of a quorum replica (Q4), in Kafka's JSON.
 
-Version 0 is written while kraft.version is 0, version 1 from then on. The fields that version 1
+Version 0 is written while kraft.version is 0, and version 1 afterwards. The fields that version 1
 lacks (cluster id, applied offset, committed voters) are under a key of our own, which Kafka's
-reader ignores. They are as of the last change of the election state: the log decides, they help
-people and `kraftlog quorum repair`. The directory id of the vote is in both versions, as Kafka
-reads it in both.
+reader ignores. They are as of the last change of the election state. The log is authoritative; they
+inform people and `kraftlog quorum repair`. Both versions have the directory id of the vote, as
+Kafka reads it in both.
 """
 
 from __future__ import annotations

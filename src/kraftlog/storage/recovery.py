@@ -8,8 +8,8 @@ scanned, and the last one always:
 - Before it everything was durable. If that is damaged or missing, nothing is changed, and
   `CorruptLogError` names the place: only a person or another replica can repair it.
 
-Missing, short or wrong indexes are rebuilt. All of it is a generator, so that the loop can recover
-ten thousand logs in slices besides its other work; `run` runs one to its end.
+Missing, short or wrong indexes are rebuilt. Recovery is a generator, so that the loop can recover
+ten thousand logs in slices and serve requests in between; `run` runs it to its end.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ if TYPE_CHECKING:
 _DIGITS = 20
 _ENDINGS = {LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT}
 _LEFTOVERS = (DELETED, CLEANED, ".tmp")
-#: an index that covers this much less than its segment has lost entries
+#: An index that ends this far before its segment has lost entries.
 _INDEX_GAP = 1 << 20
 
 
 class RecoveryReport(Value):
-    """What opening a log found and did; `problem` is empty if nothing was truncated."""
+    """The result of opening a log; `problem` is empty if nothing was truncated."""
 
     folder: str
     clean: bool
     start_offset: int = 0
     end_offset: int = 0
     scanned_bytes: int = 0
-    cut_bytes: int = 0
+    truncated_bytes: int = 0
     problem: str = ""
     rebuilt: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class RecoveryReport(Value):
         if not self.clean:
             parts.append(f"{self.scanned_bytes} bytes checked")
         if self.problem:
-            parts.append(f"{self.cut_bytes} bytes cut off: {self.problem}")
+            parts.append(f"{self.truncated_bytes} bytes truncated: {self.problem}")
         if self.rebuilt:
             parts.append(f"rebuilt: {', '.join(self.rebuilt)}")
         if self.removed:
@@ -87,7 +87,7 @@ class RecoveryReport(Value):
 
 
 def run(opening: Opening) -> tuple[Log, RecoveryReport]:
-    """Open a log in one go."""
+    """Open a log without pauses."""
     while True:
         try:
             next(opening)
@@ -107,7 +107,7 @@ def open_log(
     distrust_cache: bool = False,
     before_truncation: Callable[[int], None] | None = None,
 ) -> Opening:
-    """Open the log in a directory; yields how many bytes it has read so far.
+    """Open the log in a directory; yields the number of bytes that it has read so far.
 
     With `distrust_cache` a sync has failed since the machine started, so data in the page cache may
     not be on the disk and is read from there.
@@ -163,7 +163,7 @@ class _Opener:
             yield from self._scan_all(segments[first_scanned:])
         self._make_consistent()
 
-    # -- what is there ----------------------------------------------------------------------------
+    # -- files ------------------------------------------------------------------------------------
 
     def _list_files(self) -> bool:
         """Sort the files by kind and delete leftovers; return whether there are leader epochs."""
@@ -374,15 +374,15 @@ class _Opener:
         log.epochs.truncate_from_end(first)
         for number, segment in enumerate(segments):
             scan = self._scan_of(segment, with_crc=True, producers_from=max(done, NO_OFFSET))
-            hole = self._gap_before(segment)
+            gap = self._gap_before(segment)
             if self.distrust_cache:
                 self._drop_page_cache(segment)
-            if not hole:
+            if not gap:
                 yield from scan_file(self.disk, segment.log, segment.size, scan)
                 self.report.scanned_bytes += scan.position
-            problem = hole or scan.problem
+            problem = gap or scan.problem
             if problem:
-                yield from self._cut(segments[number:], scan, problem, keep=not hole)
+                yield from self._truncate(segments[number:], scan, problem, keep=not gap)
                 return
             self._accept(segment, scan)
 
@@ -395,7 +395,9 @@ class _Opener:
         log = self.log
         if not log.segments or segment.base_offset == log.end_offset or not log.config.contiguous:
             return ""
-        return f"a segment at offset {segment.base_offset} where {log.end_offset} is next"
+        return (
+            f"a segment at offset {segment.base_offset} where offset {log.end_offset} is expected"
+        )
 
     def _accept(self, segment: Segment, scan: Scan) -> None:
         segment.take(scan)
@@ -406,7 +408,7 @@ class _Opener:
         self.log.segments.append(segment)
         self.log.end_offset = segment.end_offset
 
-    def _cut(
+    def _truncate(
         self, segments: list[Segment], scan: Scan, problem: str, *, keep: bool
     ) -> Generator[int, None, None]:
         """Truncate after the scan, or refuse if the rest had been durable or is valid."""
@@ -417,21 +419,21 @@ class _Opener:
                 f"{segment.log.path}: at position {scan.position}: {problem}; all offsets "
                 f"below {self.recovery_point} had been flushed, so nothing was changed"
             )
-        if scan.is_too_far:
+        if scan.is_out_of_range:
             raise CorruptLogError(
-                f"{segment.log.path}: at position {scan.position}: {problem}; the batch is whole, "
+                f"{segment.log.path}: at position {scan.position}: {problem}; the batch is valid, "
                 "so nothing was changed"
             )
         after = yield from self._salvage(segments, scan.position if keep else 0, end)
         files = self.disk.files
-        doomed = segments[1:] if keep else segments
-        for lost in reversed(doomed):
-            self.report.cut_bytes += lost.size
+        dropped = segments[1:] if keep else segments
+        for lost in reversed(dropped):
+            self.report.truncated_bytes += lost.size
             log.garbage.append(lost.remove())
-        if doomed:
+        if dropped:
             files.sync_directory(log.folder)
         if keep:
-            self.report.cut_bytes += segment.size - scan.position
+            self.report.truncated_bytes += segment.size - scan.position
             files.truncate(segment.log.use(), scan.position)
             self._accept(segment, scan)
         self.report.problem = f"{problem}, at position {scan.position} of {segment.log.path}{after}"
@@ -439,7 +441,7 @@ class _Opener:
     def _salvage(
         self, segments: list[Segment], position: int, next_offset: int
     ) -> Generator[int, None, str]:
-        """Describe the valid batches in what is about to be truncated."""
+        """Describe the valid batches that are about to be truncated."""
         salvage = Salvage(next_offset)
         for segment in segments:
             yield from salvage.search(self.disk, segment.log, position, segment.size)
@@ -461,7 +463,9 @@ class _Opener:
             if not segment.has_index_files:
                 log.seal(segment)
         if log.start_offset > log.end_offset:
-            self.report.problem += f"; nothing is left at or behind the start {log.start_offset}"
+            self.report.problem += (
+                f"; no records are left at or after the log start offset {log.start_offset}"
+            )
             log.truncate_fully_and_start_at(log.start_offset)
         log.start_offset = max(log.start_offset, self._first_base(log.segments))
         log.epochs.truncate_from_end(log.end_offset)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20
 _FORMAT_AT = 16
 _FORMAT = bytes([MAGIC])
-#: how many bytes of wrong checksums are computed before the search is given up
+#: The bytes of batches with a wrong CRC after which the search ends.
 _BUDGET_BYTES = 256 << 20
 
 
@@ -34,7 +34,7 @@ class Salvage:
         self.first_offset = self.last_offset = -1
 
     def search(self, disk: Disk, handle: Handle, start: int, size: int) -> Iterator[int]:
-        """Search a file from `start` on; yields how many bytes were read."""
+        """Search a file from `start` on; yields the number of bytes read."""
         position = start
         while size - position >= HEADER_SIZE and self._budget > 0:
             chunk = disk.files.pread(handle.use(), min(_CHUNK, size - position), position)
@@ -88,6 +88,6 @@ class Salvage:
         if not self.batches:
             return ""
         return (
-            f"; {self.batches} whole batches after it, "
-            f"offsets {self.first_offset} to {self.last_offset}, are cut off as well"
+            f"; {self.batches} valid batches after it, "
+            f"offsets {self.first_offset} to {self.last_offset}, are truncated, too"
         )

@@ -1,7 +1,7 @@
 """Scans a segment from start to end: checks every batch and rebuilds the indexes.
 
-Recovery depends on it, so it is fast (a few hundred nanoseconds a batch besides the checksum) and
-trusts nothing: it stops before the first bytes that are no valid next batch, and says why.
+Recovery depends on it, so it is fast (a few hundred nanoseconds a batch, without the CRC) and
+trusts nothing: it stops before the first bytes that are no valid next batch, and describes them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ assert SCANNED.size == HEADER_SIZE
 class Scan:
     """The state of one scan of a segment; `feed` continues it.
 
-    `position` and `next_offset` are the end of the valid part; `problem` describes what follows, if
-    that is no batch.
+    `position` and `next_offset` are the end of the valid part; `problem` describes invalid bytes
+    after it.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Scan:
         self.next_offset = base_offset
         self.problem = ""
         #: the only problem: the batch's offsets are beyond this segment's range
-        self.is_too_far = False
+        self.is_out_of_range = False
         self.first_timestamp = -1
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
@@ -101,11 +101,11 @@ class Scan:
             if following > end:
                 break
             if with_crc and crc(view[here + CRC_START : following]) != checksum:
-                self.problem = f"the checksum of the batch at offset {base} is wrong"
+                self.problem = f"the batch at offset {base} has a wrong checksum"
                 break
             if last > limit:
-                self.problem = f"a batch to offset {last} in the segment of {base_offset}"
-                self.is_too_far = True
+                self.problem = f"a batch to offset {last}, out of range in segment {base_offset}"
+                self.is_out_of_range = True
                 break
             if producer >= 0 and self.producers is not None and base >= self.producers_from:
                 try:
@@ -147,9 +147,9 @@ class Scan:
         if header.batch_length < MIN_LENGTH:
             return f"a batch length of {header.batch_length}"
         if header.base_offset < next_offset:
-            return f"a batch at offset {header.base_offset} where {next_offset} is next"
+            return f"a batch at offset {header.base_offset} where offset {next_offset} is expected"
         if header.leader_epoch < last_epoch:
-            return f"a batch of epoch {header.leader_epoch} behind one of epoch {last_epoch}"
+            return f"a batch of epoch {header.leader_epoch} after one of epoch {last_epoch}"
         return f"a batch of {header.record_count} records to offset {header.last_offset}"
 
 
@@ -164,7 +164,7 @@ def scan_file(disk: Disk, handle: Handle, size: int, scan: Scan) -> Iterator[int
         if used == 0 and not scan.problem:
             needed = LENGTH_OVERHEAD + SCANNED.unpack_from(part)[1] if got >= HEADER_SIZE else left
             if got < len(part) or needed > left or got == left:
-                scan.problem = f"a batch that is cut off after {left} bytes"
+                scan.problem = f"a batch that is truncated after {left} bytes"
             else:
                 buffer = memoryview(bytearray(min(left, 4 * needed)))
         yield used
