@@ -391,7 +391,7 @@ def test_a_look_at_the_voters_that_stops_half_way_is_tried_again_later(
     assert updater is not None
     mistake = Counted()
     monkeypatch.setattr(updater, "_change", mistake)
-    updater._seen = None
+    updater._checked = None
     busy_for(host, 5000)
     assert len(complaints(host, "updating the voter record of this node")) == 1
     assert 3 <= mistake.times <= 6

@@ -151,7 +151,7 @@ def test_a_record_is_given_up_with_all_that_follow() -> None:
     assert remains.end == offset - 1, "its batch begins there"
     [lost] = may_be_lost(remains)
     assert lost.startswith(f"{remains.dropped} records from offset {offset - 1} on")
-    with pytest.raises(RepairRefusedError, match="something may be lost"):
+    with pytest.raises(RepairRefusedError, match="records may be lost"):
         survivor.repair(voters_by_id(1), None, 0)
     survivor.repair(voters_by_id(1), remains.point, 0)
     survivor.close()

@@ -9,9 +9,9 @@ from __future__ import annotations
 from kraftlog.node.quorum.batches import control_batch, summaries, voters_in
 from kraftlog.node.quorum.requests import (
     VERSIONS,
+    only_partition,
     request_from_wire,
     request_to_wire,
-    the_partition,
 )
 from kraftlog.node.quorum.responses import response_from_wire, response_to_wire
 from kraftlog.raft.messages import Batch, FetchResult, LeaderChange, SnapshotChunk
@@ -55,7 +55,7 @@ class Wire:
         crossed: Any = decode(type(response), version, encode(response, version))
         found = response_from_wire(crossed, asked)
         if isinstance(found, FetchResult) and not crossed.error_code:
-            records = the_partition(crossed.responses).records
+            records = only_partition(crossed.responses).records
             found.batches = tuple([with_value(batch) for batch in summaries(records or b"")])
         return found
 

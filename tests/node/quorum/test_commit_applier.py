@@ -85,7 +85,7 @@ class Followed:
 
     def commit(self, end: int) -> None:
         self.log.high_watermark = end
-        self.applier.go_on()
+        self.applier.apply_committed()
 
     def finish(self) -> int:
         """The turns that it still takes."""
@@ -101,10 +101,10 @@ def test_a_batch_counts_as_applied_when_all_of_it_is(is_known: bool) -> None:
     followed.append(0, 3, is_known=is_known)
     followed.commit(3)
     while len(followed.machine.seen) < 3:
-        assert (followed.applier.end, followed.applier.is_going_on) == (0, True)
+        assert (followed.applier.end, followed.applier.is_applying) == (0, True)
         followed.slices.finish_turn()
     followed.finish()
-    assert (followed.ends, followed.applier.is_going_on) == ([3], False)
+    assert (followed.ends, followed.applier.is_applying) == ([3], False)
 
 
 def test_what_is_committed_meanwhile_follows() -> None:
@@ -132,10 +132,10 @@ def test_q38_a_snapshot_takes_the_place_of_what_is_half_applied() -> None:
     followed = Followed()
     followed.append(0, 3)
     followed.commit(3)
-    followed.applier.begin_at(10)
+    followed.applier.restart_at(10)
     followed.finish()
     assert (followed.machine.seen, followed.ends) == ([(2, 0)], [])
-    assert (followed.applier.end, followed.applier.is_going_on) == (10, False)
+    assert (followed.applier.end, followed.applier.is_applying) == (10, False)
     followed.append(10, 1)
     followed.commit(11)
     followed.finish()
@@ -160,7 +160,7 @@ def test_a_snapshot_in_the_place_of_what_was_read_ends_the_catching_up() -> None
     followed.tail.clear()
     followed.commit(2)
     followed.applier.read(LogRead(METADATA_LOG, 0, data))
-    followed.applier.begin_at(10)
+    followed.applier.restart_at(10)
     assert not followed.applier.is_reading
 
 
@@ -168,7 +168,7 @@ def test_a_record_that_can_not_be_replayed_is_named_in_a_later_slice() -> None:
     followed = Followed()
     followed.machine.breaks_at = 2
     followed.append(5, 4)
-    followed.applier.begin_at(5)
+    followed.applier.restart_at(5)
     followed.append(5, 4)
     followed.commit(9)
     with pytest.raises(UnreplayableError, match="the committed record at offset 7 can't"):

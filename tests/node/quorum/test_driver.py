@@ -22,7 +22,7 @@ from kraftlog.node.handlers.forwarding import RETRY_MS
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
 from kraftlog.node.quorum.driver import QuorumDriver
-from kraftlog.node.quorum.proposal import GATHERED_BYTES
+from kraftlog.node.quorum.proposal import BATCH_BYTES
 from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.responses import response_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
@@ -134,7 +134,7 @@ def test_what_is_proposed_in_a_turn_is_one_batch() -> None:
     driver.append_batched(NOW)
     wanted.clear()
     start, outcome = driver.end, list[int]()
-    large = [TopicRecord(name="x" * (GATHERED_BYTES // 3), topic_id=b"x" * 16)] * 3
+    large = [TopicRecord(name="x" * (BATCH_BYTES // 3), topic_id=b"x" * 16)] * 3
     for records in ([NoOpRecord()], [NoOpRecord()], large):
         assert driver.propose(proposal_of(records), lambda code, _: outcome.append(code), NOW) == 0
     assert driver.end == start + 5
@@ -532,7 +532,7 @@ def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
     """It changes nothing, and would be refused again and again."""
     host = VirtualHost()
     core, end = host.node.quorum.core, host.node.quorum.end
-    core.config = core.config.replace(max_batch_bytes=GATHERED_BYTES)
+    core.config = core.config.replace(max_batch_bytes=BATCH_BYTES)
     outcome = ask_settled(host, ApiKey.CREATE_TOPICS, 7, create(*[f"t{i:04}" for i in range(1000)]))
     assert {topic.error_code for topic in outcome.topics} == {ErrorCode.RECORD_LIST_TOO_LARGE}
     assert (len(outcome.topics), host.node.quorum.end) == (1000, end)

@@ -52,8 +52,8 @@ def test_q35_elections_are_timed_from_the_first_candidacy() -> None:
     times = QuorumLatency()
     times.know_leader(50, leads=False)
     assert isnan(times.elections.average(50))
-    times.stand(100)
-    times.stand(200)
+    times.campaign(100)
+    times.campaign(200)
     times.append(1, 1, 250, leads=True)
     times.know_leader(300, leads=False)
     assert times.elections.most(300) == 200

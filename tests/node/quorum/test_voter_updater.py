@@ -18,7 +18,7 @@ from kraftlog.node.quorum.voter_updater import (
     ACCEPTED_RETRY_MS,
     LONGEST_RETRY_MS,
     VoterUpdater,
-    true_record,
+    current_record,
 )
 from kraftlog.raft import messages as raft
 from kraftlog.raft.messages import ElectionState
@@ -60,7 +60,7 @@ def test_r1_a_record_says_what_the_listeners_say_and_else_what_it_said(
     listeners: list[Listener], expected: list[Endpoint]
 ) -> None:
     voter = Voter(ME, (Endpoint("C", "old", 1),))
-    assert true_record(voter, ME, listeners).endpoints == tuple(expected)
+    assert current_record(voter, ME, listeners).endpoints == tuple(expected)
 
 
 def undisturbed(_: str, step: Callable[..., Any], *arguments: Any) -> bool:
@@ -180,7 +180,7 @@ def test_r11_a_voter_that_settings_name_has_its_directory_recorded() -> None:
     """Its record keeps the endpoints that it had: the settings say nothing else."""
     voter = Voter(ReplicaKey(1), (Endpoint("C", "h", 1),))
     me = ReplicaKey(1, b"d" * 16)
-    assert true_record(voter, me, ()) == voter.replace(key=me)
+    assert current_record(voter, me, ()) == voter.replace(key=me)
 
 
 def test_r11_a_wiped_voter_says_that_it_does_not_vote_and_what_to_do() -> None:

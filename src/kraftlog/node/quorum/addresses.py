@@ -1,4 +1,4 @@
-"""Where the nodes of the quorum are: what the log says, and who knows better than it."""
+"""`Addresses`: the addresses of quorum nodes, from the voters record and newer sources."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
 
 class Addresses:
-    """A leader that has moved leads before its record can say where it is: its own word of an epoch
-    counts most, then what others have heard of it, for as long as it is reached there. The
-    settings of a quorum that never changes may be newer than its log: they count before it."""
+    """Finds the address of a quorum node.
+
+    A leader whose address has changed leads before its voters record is updated. So the order is:
+    the leader's own BeginQuorumEpoch of this epoch, then what peers report of it while it is
+    reachable there, then static voters of the settings, then the voters record.
+    """
 
     def __init__(
         self,
@@ -30,42 +33,42 @@ class Addresses:
         self._core = core
         self._listener = listener
         self._named = named
-        #: Of nodes that are no voters here, or of voters without one.
-        self._met = dict(known)
-        #: Where the leader of an epoch is: (epoch, leader, address), by its word and by others'.
-        self._said: tuple[int, int, Address] | None = None
-        self._heard: tuple[int, int, Address] | None = None
+        #: Addresses of nodes that are not voters, or of voters without endpoints.
+        self._discovered = dict(known)
+        #: (epoch, leader, address) of a leader, from itself and from peers.
+        self._own_report: tuple[int, int, Address] | None = None
+        self._peer_report: tuple[int, int, Address] | None = None
 
-    def leader_says(self, address: Address) -> None:
-        """The leader that is followed now says where it is."""
+    def leader_reported(self, address: Address) -> None:
+        """Note the address that the current leader reports of itself."""
         election = self._core.election
-        self._said = election.epoch, election.leader_id, address
+        self._own_report = election.epoch, election.leader_id, address
 
     def learn(self, peer: int, nodes: Iterable[Any], body: Any) -> None:
-        """A peer's answer names these nodes, and perhaps the leader that is followed now."""
+        """Note the node endpoints of a peer's response, among them maybe the current leader's."""
         election = self._core.election
         for node in nodes:
             if node.node_id == peer:
-                continue  # it was reached just now, and may know of itself what its old record says
+                continue  # its address has just worked, and its own record may be outdated
             address = node.host, node.port
-            self._met[node.node_id] = address
+            self._discovered[node.node_id] = address
             leader = election.epoch, node.node_id
             if leader == (body.epoch, body.leader_id) and node.node_id == election.leader_id:
-                self._heard = *leader, address
+                self._peer_report = *leader, address
 
-    def answered_as_leader(self, peer: int, leader: int) -> None:
-        """Only the leader serves a fetch: a bootstrap server that did is where the leader is."""
-        if peer != leader and peer in self._met:
-            self._met[leader] = self._met[peer]
+    def served_as_leader(self, peer: int, leader: int) -> None:
+        """Note the address of a bootstrap server that served a fetch: only the leader does."""
+        if peer != leader and peer in self._discovered:
+            self._discovered[leader] = self._discovered[peer]
 
-    def unreached(self, peer: int) -> None:
-        """Whoever said where this one is may have known less than the log does."""
-        if self._heard is not None and self._heard[1] == peer:
-            self._heard = None
+    def unreachable(self, peer: int) -> None:
+        """Drop what peers report of a node: it may be older than the log."""
+        if self._peer_report is not None and self._peer_report[1] == peer:
+            self._peer_report = None
 
     def of(self, peer: int) -> Address | None:
         election = self._core.election
-        for known in (self._said, self._heard):
+        for known in (self._own_report, self._peer_report):
             if known is not None and known[:2] == (election.epoch, peer):
                 return known[2]
         named = self._named.get(peer)
@@ -75,18 +78,21 @@ class Addresses:
         at = endpoint_of(voter.endpoints, self._listener) if voter is not None else None
         if at is not None:
             return at.host, at.port
-        return self._met.get(peer)
+        return self._discovered.get(peer)
 
 
 def named_voters(settings: BrokerConfig) -> dict[int, Endpoint]:
-    """Where the voters are that the settings name, and not only as at any port that is free."""
+    """The endpoints of the static voters with a fixed port."""
     name = settings.controller_listener_names[0]
     return {it.id: Endpoint(name, it.host, it.port) for it in settings.voters if it.port}
 
 
 def reached_at(settings: BrokerConfig) -> list[Endpoint]:
-    """Where other nodes reach this controller, if it was said. Where it listens may be the name of
-    a machine that others know by another: that counts only where the settings name no voters."""
+    """The endpoints that this controller advertises.
+
+    With static voters only advertised.listeners count: the host in `listeners` may be unknown to
+    other machines.
+    """
     if settings.voters and not settings.is_given("advertised.listeners"):
         return []
     learn = settings.advertised_controller_listeners

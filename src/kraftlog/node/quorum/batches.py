@@ -1,7 +1,7 @@
-"""Batches of the metadata log: what a core must know of them, and those a core has made.
+"""Batches of the metadata log: their summaries for the raft core, and control batches.
 
-A leader's core appends LeaderChange and voter sets as values; here they become Kafka's control
-records, and come back out of the bytes that a follower receives.
+The core of a leader appends LeaderChange and voter sets as values; here they become Kafka's control
+records, and a follower reads them back.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 METADATA_LOG = METADATA_TOPIC, 0
-#: Kafka reads the record of a leader change as this version, whatever it says.
+#: Kafka always reads a LeaderChange record as this version.
 LEADER_CHANGE_VERSION = 0
 
 
 def summaries(data: Buffer) -> Iterator[Batch]:
-    """The sound batches of an answer to a fetch, up to one that is broken or unfinished."""
+    """The valid batches of a fetch response, up to a corrupt or incomplete one."""
     view = memoryview(data)
     try:
         for position, fields in walk(view, may_end_in_batch=True):
@@ -61,11 +61,11 @@ def summaries(data: Buffer) -> Iterator[Batch]:
                 payload=piece,
             )
     except CorruptBatchError:
-        return  # whoever asked fetches on from where the sound ones end
+        return  # the follower fetches again from the end of the valid ones
 
 
 def end_of(data: Buffer) -> int:
-    """Where whole batches end in their log."""
+    """The end offset of complete batches."""
     end = 0
     for _, fields in walk(memoryview(data)):
         end = fields[0] + fields[6] + 1
@@ -73,7 +73,7 @@ def end_of(data: Buffer) -> int:
 
 
 def records_batch(values: Sequence[bytes], timestamp_ms: int) -> bytearray:
-    """Encoded metadata records as one batch; a core gives it its place."""
+    """Encoded metadata records as one batch; the core assigns its offset."""
     builder = BatchBuilder()
     for value in values:
         builder.append(timestamp_ms, None, value)
@@ -81,7 +81,7 @@ def records_batch(values: Sequence[bytes], timestamp_ms: int) -> bytearray:
 
 
 def records_in(data: Buffer) -> Iterator[Message]:
-    """The metadata records of whole batches; control records are the quorum's own."""
+    """The metadata records of complete batches, without control records."""
     view = memoryview(data)
     for position, fields in walk(view):
         if fields[5] & CONTROL_BIT:
@@ -94,7 +94,7 @@ def records_in(data: Buffer) -> Iterator[Message]:
 def unreplayable(
     batches: Sequence[Buffer], records: Sequence[Message], error: Exception
 ) -> UnreplayableError:
-    """What to say when `batches` can't be replayed, of which `records` could be decoded."""
+    """The error for `batches` that can't be replayed; `records` could be decoded."""
     number = len(records)
     if isinstance(error, ReplayError):
         places = (place for place, record in enumerate(records) if record is error.record)
@@ -112,7 +112,7 @@ def unreplayable(
 
 
 def unreplayable_snapshot(where: OffsetAndEpoch | None, error: Exception) -> UnreplayableError:
-    """What to say when the records of a snapshot can't be replayed."""
+    """The error for a snapshot whose records can't be replayed."""
     known = isinstance(error, (ReplayError, UnknownRecordError, KraftlogError))
     why = str(error if known else InternalError("replaying it", error))
     at = "" if where is None else f" at offset {where.offset}, epoch {where.epoch},"
@@ -124,7 +124,7 @@ def unreplayable_snapshot(where: OffsetAndEpoch | None, error: Exception) -> Unr
 
 
 def _offset_of(batches: Sequence[Buffer], number: int) -> int:
-    """Where the record with this number is; else where the batches begin."""
+    """The offset of the data record with this index, else the base offset of the batches."""
     first = -1
     for data in batches:
         for _, fields in walk(memoryview(data)):
@@ -138,7 +138,7 @@ def _offset_of(batches: Sequence[Buffer], number: int) -> int:
 
 
 def snapshot_voters(data: Buffer) -> VoterSet | None:
-    """The voters that a snapshot was taken under."""
+    """The voter set in a snapshot."""
     found = None
     for batch in summaries(data):
         found = batch.voters or found
@@ -155,7 +155,7 @@ def voters_in(batch: Buffer) -> VoterSet | None:
 
 
 def control_batch(batch: Batch, timestamp_ms: int) -> bytes:
-    """The bytes of what a leader's core has appended for itself."""
+    """The control batch for records that the core of a leader has appended."""
     records = []
     payload = batch.payload
     if isinstance(payload, LeaderChange):

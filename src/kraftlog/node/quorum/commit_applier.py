@@ -1,8 +1,8 @@
-"""`CommitApplier`: what is committed, on its way to the state machine.
+"""`CommitApplier`: applies committed batches to the state machine.
 
-In order, once each, and a slice a turn where it takes long. A batch counts as applied when all of
-it is: until then nothing that follows is, no proposer is told, nobody leads on that ground and no
-snapshot is taken. A crash in the midst is one before the batch.
+Each once, in order, and in slices if it takes long. A batch counts as applied when all of it is:
+until then no later batch is applied, no proposal completes, leadership does not begin and no
+snapshot is taken. A crash meanwhile is the same as one before the batch.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
     class StateMachine(Protocol):
-        """What is built on the quorum: it sees every committed record once, in order."""
+        """The state machine of the quorum: it gets every committed record once, in order."""
 
         def replaying(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
-            """Follow these, in steps; what each of them has cost."""
+            """Apply records in steps; yields their costs."""
             ...
 
         def reload(self, records: Iterable[Message], last_offset: int) -> None:
-            """Begin anew from these: a snapshot has taken the place of everything."""
+            """Replace the state by the records of a snapshot."""
             ...
 
         def led_by(self, leader_id: int, epoch: int) -> None:
-            """Who leads now, -1 if nobody is known to."""
+            """The leader has changed; -1: unknown."""
             ...
 
         def leads(self, epoch: int, now: Now) -> None:
-            """This node leads, and everything of earlier leaders has been replayed."""
+            """This node leads, and has replayed everything of earlier leaders."""
             ...
 
 
-#: What it costs to decode a record, in microseconds.
-A_RECORD_COSTS = 6
+#: Cost of decoding a record, in microseconds.
+DECODE_COST = 6
 
 
 class CommitApplier:
-    """`end` is where the state machine stands. `has_applied` is called when that has moved."""
+    """`end` is the applied offset. Calls `has_applied` whenever it has moved."""
 
     def __init__(
         self,
@@ -66,45 +66,45 @@ class CommitApplier:
         self._core = core
         self._machine = machine
         self._tail = tail
-        self._snapping = snapshotter
+        self._snapshotter = snapshotter
         self._emit = emit
         self._slices = slices
         self._has_applied = has_applied
         self.end = end
-        #: Whether the log is read for what the tail does not hold, or that is being applied.
+        #: Whether batches that the tail lacks are being read from the log or applied.
         self.is_reading = False
-        self._is_asked_for = False
-        #: Whether some of it is under way.
-        self.is_going_on = False
+        self._read_pending = False
+        #: Whether a part of the committed batches is being applied.
+        self.is_applying = False
         self._work: Work | None = None
 
-    def go_on(self) -> None:
-        """More may be committed."""
+    def apply_committed(self) -> None:
+        """Apply what is committed."""
         self._begin(())
 
     def read(self, report: LogRead) -> None:
         """Part of the log has been read."""
-        self._is_asked_for = False
+        self._read_pending = False
         if report.offset != self.end:
             self.is_reading = False
-            return  # a snapshot was installed meanwhile
+            return  # a snapshot has since been installed
         assert report.data, f"no records at {report.offset} in the metadata log"
         self._begin(((report.data, None),))
 
-    def begin_at(self, offset: int) -> None:
-        """A snapshot takes the place of everything before this, also of what is half done."""
+    def restart_at(self, offset: int) -> None:
+        """Continue at the end of an installed snapshot; cancels what is half applied."""
         self._tail.clear()
         if self._work is not None:
             self._work.cancel()
             self._work = None
-        self.is_going_on = False
-        self.is_reading = self._is_asked_for
+        self.is_applying = False
+        self.is_reading = self._read_pending
         self.end = offset
 
     def _begin(self, read: Sequence[Piece]) -> None:
-        if self.is_going_on:
-            return  # it will come to that, too
-        self.is_going_on = True
+        if self.is_applying:
+            return  # the running work will reach it
+        self.is_applying = True
         work = self._slices.begin(self._steps(read))
         if not work.done:
             self._work = work
@@ -116,18 +116,18 @@ class CommitApplier:
         core, tail = self._core, self._tail
         while self.end < core.log.high_watermark:
             if not tail or tail.start > self.end:
-                self._read_on()
+                self._read_log()
                 break
-            # Who leads has decided by its own proposals already, and follows them one by one.
-            most = 1 if isinstance(core.role, Leader) else len(tail)
-            pieces, end = tail.take(self.end, core.log.high_watermark, most)
+            # A leader has already applied its own proposals speculatively: one batch at a time.
+            max_pieces = 1 if isinstance(core.role, Leader) else len(tail)
+            pieces, end = tail.take(self.end, core.log.high_watermark, max_pieces)
             if not pieces:
                 break
             yield from self._replaying(pieces, end)
-        self.is_going_on = False
+        self.is_applying = False
 
     def _replaying(self, pieces: Sequence[Piece], end: int) -> Iterator[int]:
-        """All pieces as one: what follows from each would mostly be overtaken by the next."""
+        """Apply all pieces as one: later records mostly replace the effects of earlier ones."""
         records: list[Message] = []
         try:
             for data, known in pieces:
@@ -137,20 +137,20 @@ class CommitApplier:
                     continue
                 for record in records_in(data):
                     records.append(record)
-                    yield A_RECORD_COSTS
+                    yield DECODE_COST
             yield from self._machine.replaying(records, end - 1)
         except Exception as error:
             raise unreplayable([data for data, _ in pieces], records, error) from error
-        self._snapping.applied(end - self.end, sum([len(data) for data, _ in pieces]))
+        self._snapshotter.applied(end - self.end, sum([len(data) for data, _ in pieces]))
         self.end = end
         self._has_applied()
         yield from letting_go(records)
 
-    def _read_on(self) -> None:
-        if self._is_asked_for:
+    def _read_log(self) -> None:
+        if self._read_pending:
             return
         limit = self._core.log.high_watermark
         if self._tail:
             limit = min(limit, self._tail.start)
-        self._is_asked_for = self.is_reading = True
+        self._read_pending = self.is_reading = True
         self._emit(ReadLog(METADATA_LOG, self.end, limit))

@@ -1,9 +1,8 @@
 """`QuorumDriver`: runs the raft core of a node and applies committed records.
 
-The core decides; here its wishes become the node's effects. What must wait for the disk is held
-until the core knows its point to be durable, batches of records become bytes, peers get their
-addresses, and committed records are handed to the state machine in order, once each: from the
-tail that is kept in memory, or else read back from the log in chunks (`applier`).
+The core decides; the driver turns its effects into the node's. It holds back messages until what
+they depend on is durable, encodes batches, finds the addresses of peers, and applies each committed
+record once and in order: from the tail in memory, or read back from the log in chunks (`applier`).
 """
 
 from __future__ import annotations
@@ -52,19 +51,19 @@ if TYPE_CHECKING:
     from kraftlog.types import Now, Responder
     from kraftlog.wire.schema import Message
 
-#: Answers that say where the leader is: since which version, and how.
+#: Responses with the leader's endpoint: the first version and the struct.
 ENDPOINTS_SINCE: dict[type, tuple[int, type[Message]]] = {
     raft.FetchResult: (16, fetch.NodeEndpoint),
     raft.VoteResult: (1, vote.NodeEndpoint),
 }
-#: The line on which a core's requests travel.
+#: The channel of the core's requests.
 QUORUM_CHANNEL = "quorum"
-#: The leader while none is known.
-NOBODY = -1
+#: Instead of a leader id: no leader is known.
+NO_LEADER = -1
 
 
 class QuorumDriver:
-    """Outcomes of effects enter by `handle`, requests of peers by `asked`."""
+    """`handle` takes the outcomes of effects, `asked` the requests of peers."""
 
     def __init__(
         self,
@@ -80,10 +79,10 @@ class QuorumDriver:
         reached_at: Sequence[Endpoint] = (),
         listener: str = "",
     ) -> None:
-        """`known` are addresses to begin with, `named` those of the voters that settings name;
-        `reached_at` is what others are told of ours.
+        """`known` are initial addresses, `named` those of static voters; `reached_at` are this
+        node's advertised endpoints.
 
-        Where others are reached by several listeners, `listener` is the one that is taken.
+        `listener` is the name of the controller listener to connect to.
         """
         self.core = core
         self.times = QuorumLatency()
@@ -95,23 +94,23 @@ class QuorumDriver:
         self._reached_at = [
             LeaderEndpoint(name=each.name, host=each.host, port=each.port) for each in reached_at
         ]
-        #: What waits for the disk, in order.
+        #: Messages that wait for the disk, in order.
         self._held: list[Any] = []
         self._tail = Tail()
         self.proposal_batch = ProposalBatch()
-        #: Proposals that are committed and not applied: (offset, whom to tell).
+        #: Proposals that are committed and not applied: (offset, callbacks).
         self._committed: deque[tuple[int, Sequence[OnDone]]] = deque()
         self._numbers = 0
         self._is_settling = False
-        #: How many steps of the core, one in the other, are under way or were stopped half way.
+        #: Nesting depth of the core's steps, with those that an exception has interrupted.
         self.steps = 0
-        #: What was asked of peers, by its number, as the answer's form depends on it.
-        self._asked: dict[tuple[int, int], Any] = {}
+        #: Pending requests by peer and number: a response is decoded by its request.
+        self._pending: dict[tuple[int, int], Any] = {}
         self.snapshotter = Snapshotter(core, emit)
         self.applier = CommitApplier(
             core, machine, self._tail, self.snapshotter, emit, slices, self._has_applied, applied
         )
-        #: The epoch in which the state machine was told that it leads.
+        #: The epoch in which the state machine has become leader.
         self._leading = -1
         self._carry_out = self._effect_handlers()
         self._reports = self._report_handlers()
@@ -142,10 +141,10 @@ class QuorumDriver:
             effects.SnapshotStored: self.snapshotter.stored,
             effects.SnapshotLoaded: self._snapshot_loaded,
             effects.SnapshotDamaged: self._snapshot_damaged,
-            effects.ResponseReceived: self._peer_answered,
-            effects.RequestFailed: self._peer_silent,
-            effects.VersionUnsupported: self._peer_unaware,
-            effects.PeerDown: self._peer_vanished,
+            effects.ResponseReceived: self._response_received,
+            effects.RequestFailed: self._request_failed,
+            effects.VersionUnsupported: self._version_unsupported,
+            effects.PeerDown: self._peer_down,
         }
 
     def start(self, now: Now) -> None:
@@ -164,7 +163,7 @@ class QuorumDriver:
 
     @property
     def is_catching_up(self) -> bool:
-        """Whether it replays the log from disk, as after a start."""
+        """Whether this node replays the log from disk, as after a start."""
         return self.applier.is_reading
 
     @property
@@ -175,7 +174,7 @@ class QuorumDriver:
     @property
     def is_applying(self) -> bool:
         """Whether a part of the next batch is applied."""
-        return self.applier.is_going_on
+        return self.applier.is_applying
 
     @property
     def epoch(self) -> int:
@@ -183,14 +182,11 @@ class QuorumDriver:
 
     @property
     def is_taking_leave(self) -> bool:
-        """Whether EndQuorumEpoch requests to peers are still without a response.
-
-        What else is asked of them, as a follower always does, nobody waits for who leaves.
-        """
+        """Whether EndQuorumEpoch requests to peers are pending; other requests do not count."""
         held = [effect.body for effect in self._held if isinstance(effect, raft.Send)]
-        return any(isinstance(body, raft.End) for body in (*self._asked.values(), *held))
+        return any(isinstance(body, raft.End) for body in (*self._pending.values(), *held))
 
-    # Doors ---------------------------------------------------------------------------------------
+    # Input ---------------------------------------------------------------------------------------
 
     def handle(self, report: Any, now: Now) -> None:
         """Take the outcome of an effect."""
@@ -200,7 +196,7 @@ class QuorumDriver:
 
     def asked(self, slot: Responder, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
         """Take the request of a peer; `slot` gets the response as a wire message."""
-        self._hear(slot, body, channel, now, max_bytes)
+        self._pass_to_core(slot, body, channel, now, max_bytes)
         self._settle(now)
 
     def leader_learned(
@@ -210,15 +206,17 @@ class QuorumDriver:
 
         Only the address of the leader that the core follows is kept.
         """
-        self._hear(slot, body, slot.connection, now)
+        self._pass_to_core(slot, body, slot.connection, now)
         core = self.core
         is_followed = body.epoch == self.epoch and body.leader_id == self.leader_id != core.me.id
         if is_followed and not core.cluster_id_differs(body.cluster_id):
-            self._addresses.leader_says(address)
+            self._addresses.leader_reported(address)
         self._settle(now)
 
-    def _hear(self, slot: Responder, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
-        """Give the core a request; its effects are carried out later."""
+    def _pass_to_core(
+        self, slot: Responder, body: Any, channel: Any, now: Now, max_bytes: int = 0
+    ) -> None:
+        """Pass a request to the core; `_settle` carries out its effects."""
         self.append_batched(now)
         self._numbers += 1
         self._step(
@@ -226,11 +224,11 @@ class QuorumDriver:
         )
 
     def _step(self, step: Callable[..., Any], *arguments: Any) -> Any:
-        """Run one step of the core and count it as under way: if it raises, the node stops."""
+        """Run one step of the core, counted in `steps`: if it raises, the node stops."""
         self.steps += 1
-        came_of_it = step(*arguments)
+        result = step(*arguments)
         self.steps -= 1
-        return came_of_it
+        return result
 
     def poll(self, now: Now) -> None:
         self.append_batched(now)
@@ -243,10 +241,9 @@ class QuorumDriver:
     def propose(self, proposal: Proposal, on_done: OnDone, now: Now) -> int:
         """Propose records as part of one batch; returns the error code of a refusal.
 
-        `on_done` gets the code of what became of them, once they are committed and applied here, or
-        once nobody can say. What is proposed one after the other becomes one batch: it is
-        appended when the turn ends, or before the core hears of anything else. So until then
-        nothing can happen by which it would be refused.
+        `on_done` gets the error code of the outcome once the records are committed and applied
+        here, or the outcome is unknown. Successive proposals become one batch, which is appended at
+        the end of the turn, or before any other input to the core. So the core cannot refuse it.
         """
         error = self.refusal_of((proposal,))
         if error:
@@ -278,9 +275,11 @@ class QuorumDriver:
         if self.proposal_batch:
             taken, self.proposal_batch = self.proposal_batch, ProposalBatch()
             batch = taken.batch(now.wall_ms)
-            own = EncodedBatch(batch, taken.records)
-            error = self._step(self.core.propose, taken.askers, len(taken), len(batch), own, now)
-            assert not error, "nothing has happened since it was found that it may be proposed"
+            encoded = EncodedBatch(batch, taken.records)
+            error = self._step(
+                self.core.propose, taken.callbacks, len(taken), len(batch), encoded, now
+            )
+            assert not error, "the core has had no input since `refusal_of`"
             self._settle(now)
 
     def change(self, change: Callable[..., int], what: Any, on_done: Any, now: Now) -> int:
@@ -300,15 +299,15 @@ class QuorumDriver:
     def _settle(self, now: Now) -> None:
         """Carry out the effects of the core until there are none.
 
-        Who is told of something may propose at once: that waits for its turn, as batches reach the
-        log in the order in which the core has appended them.
+        A callback may propose at once; those effects are carried out after the current ones, so
+        that batches reach the log in the order in which the core has appended them.
         """
         if self._is_settling:
             return
-        self.steps += 1  # as in `_step`, which costs a call a turn
+        self.steps += 1  # inlined `_step`: saves a call per turn
         self._is_settling = True
-        while wanted := self.core.take_effects() or self._lead_if_caught_up(now):
-            for effect in wanted:
+        while pending := self.core.take_effects() or self._lead_if_caught_up(now):
+            for effect in pending:
                 self._carry_out[type(effect)](effect, now)
         self._is_settling = False
         self.steps -= 1
@@ -327,9 +326,9 @@ class QuorumDriver:
             data = bytes(payload)
         else:
             data = control_batch(batch, now.wall_ms)
-        batch.payload = None  # the core has no use for it
+        batch.payload = None  # the core does not need it
         self._tail.append(batch.base_offset, batch.last_offset, data, records)
-        # What an observer holds counts for nobody. It can only become a voter by a batch like this.
+        # An observer need not flush: it counts for no majority until a batch makes it a voter.
         self._emit(effects.AppendBatch(METADATA_LOG, data, flush=self.core.may_campaign))
         end = batch.last_offset + 1
         self.times.append(end - batch.base_offset, end, now.monotonic_ms, leads=self.is_leader)
@@ -363,10 +362,10 @@ class QuorumDriver:
         if effect.leader_id >= 0:
             self.times.know_leader(now.monotonic_ms, leads=effect.leader_id == self.core.me.id)
         elif self.core.election.voted == self.core.me:
-            self.times.stand(now.monotonic_ms)
+            self.times.campaign(now.monotonic_ms)
         self._machine.led_by(effect.leader_id, effect.epoch)
 
-    # What is said --------------------------------------------------------------------------------
+    # Messages ------------------------------------------------------------------------------------
 
     def _send(self, effect: raft.Send, _: Now) -> None:
         if not self.core.is_durable(effect.after):
@@ -374,11 +373,11 @@ class QuorumDriver:
             return
         where = self.address_of(effect.peer)
         if where is None:
-            # Nobody knows where it is: the same as not to be reached.
+            # Without an address a peer is unreachable.
             self._emit(effects.UnreachablePeer(QUORUM_CHANNEL, effect.peer, effect.number))
             return
         api_key, request = request_to_wire(effect.body, self._reached_at)
-        self._asked[effect.peer, effect.number] = effect.body
+        self._pending[effect.peer, effect.number] = effect.body
         self._emit(
             effects.SendRequest(
                 channel=QUORUM_CHANNEL,
@@ -416,7 +415,7 @@ class QuorumDriver:
             self._emit(effects.Reply(slot, response))
 
     def _add_endpoints(self, leader: int, node: Any, response: Any) -> None:
-        """Add the leader's address to a response, for peers that look for the leader."""
+        """Add the leader's endpoint to a response."""
         is_own = leader == self.core.me.id
         own = endpoint_of(self._reached_at, self.listener) if is_own else None
         where = self.address_of(leader) if own is None else (own.host, own.port)
@@ -439,46 +438,46 @@ class QuorumDriver:
         self.core.handle(raft.ElectionPersisted(report.version), now)
         self._release(now)
 
-    def _peer_answered(self, report: effects.ResponseReceived, now: Now) -> None:
-        asked = self._asked.pop((report.peer, report.number), None)
+    def _response_received(self, report: effects.ResponseReceived, now: Now) -> None:
+        asked = self._pending.pop((report.peer, report.number), None)
         if asked is None:
             return
         try:
             body = response_from_wire(report.response, asked)
-        except ProtocolError:  # not about our partition: as good as none
+        except ProtocolError:  # for another partition: treat it as no response
             self.core.handle(raft.NoResponse(report.peer, report.number), now)
             return
         if isinstance(body, raft.FetchResult) and not body.error:
             body.batches = tuple(summaries(records_of(report.response)))
-            self._addresses.answered_as_leader(report.peer, body.leader_id)
+            self._addresses.served_as_leader(report.peer, body.leader_id)
         self.core.handle(raft.Response(report.peer, report.number, body), now)
         nodes = getattr(report.response, "node_endpoints", ())
         self._addresses.learn(report.peer, nodes, body)
 
-    def _peer_silent(self, report: effects.RequestFailed, now: Now) -> None:
-        self._addresses.unreached(report.peer)
-        self._asked.pop((report.peer, report.number), None)
+    def _request_failed(self, report: effects.RequestFailed, now: Now) -> None:
+        self._addresses.unreachable(report.peer)
+        self._pending.pop((report.peer, report.number), None)
         self.core.handle(raft.NoResponse(report.peer, report.number), now)
 
-    def _peer_unaware(self, report: effects.VersionUnsupported, now: Now) -> None:
-        asked = self._asked.pop((report.peer, report.number), None)
+    def _version_unsupported(self, report: effects.VersionUnsupported, now: Now) -> None:
+        asked = self._pending.pop((report.peer, report.number), None)
         if isinstance(asked, raft.Vote):
             refusal = raft.VoteResult(
-                ErrorCode.UNSUPPORTED_VERSION, NOBODY, asked.epoch, granted=False
+                ErrorCode.UNSUPPORTED_VERSION, NO_LEADER, asked.epoch, granted=False
             )
             self.core.handle(raft.Response(report.peer, report.number, refusal), now)
         else:
             self.core.handle(raft.NoResponse(report.peer, report.number), now)
 
-    def _peer_vanished(self, report: effects.PeerDown, now: Now) -> None:
-        # Who still replays what it holds on disk, as after a start, could not govern at once.
+    def _peer_down(self, report: effects.PeerDown, now: Now) -> None:
+        # A node that still replays its log, as after a start, should not campaign at once.
         self.core.handle(raft.PeerGone(report.peer, lags=self.is_catching_up), now)
 
-    # What is committed ---------------------------------------------------------------------------
+    # Commits -------------------------------------------------------------------------------------
 
     def _apply_committed(self, effect: raft.Committed, now: Now) -> None:
         self.times.commit(effect.offset, now.monotonic_ms)
-        self.applier.go_on()
+        self.applier.apply_committed()
 
     def _read(self, report: effects.LogRead, _: Now) -> None:
         self.applier.read(report)
@@ -500,10 +499,10 @@ class QuorumDriver:
         while waiting and waiting[0][0] <= self.applied:
             self._notify(waiting.popleft()[1], ErrorCode.NONE, now)
 
-    def _notify(self, askers: Sequence[OnDone], code: int, now: Now) -> None:
+    def _notify(self, callbacks: Sequence[OnDone], code: int, now: Now) -> None:
         """Call back with an outcome; exceptions of the callback do not affect it."""
         steps = self.steps
-        for on_done in askers:
+        for on_done in callbacks:
             try:
                 on_done(code, now)
             except Exception as error:
@@ -512,7 +511,7 @@ class QuorumDriver:
                 self._emit(effects.LogLine(str(InternalError("notifying of a change", error))))
 
     def _lead_if_caught_up(self, now: Now) -> list[Any]:
-        """Take up leadership after replaying to the start of the own epoch (I14)."""
+        """Become active after replaying up to the start of this node's epoch (I14)."""
         role = self.core.role
         if (
             isinstance(role, Leader)
@@ -524,7 +523,7 @@ class QuorumDriver:
         return self.core.take_effects()
 
     def _snapshot_loaded(self, report: effects.SnapshotLoaded, now: Now) -> None:
-        self.applier.begin_at(report.id.offset)
+        self.applier.restart_at(report.id.offset)
         try:
             records = list(records_in(report.data))
             self._machine.reload(records, report.id.offset - 1)

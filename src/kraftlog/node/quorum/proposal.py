@@ -1,7 +1,7 @@
-"""`Proposal`: records on their way into the metadata log, encoded and read back.
+"""`Proposal`: records for the metadata log, encoded and read back.
 
-There is no other way into the log than as a Proposal, and making one changes nothing. What it
-holds is what every node will replay: the records as they were read back, not as they were decided.
+Records enter the log only as a Proposal, and creating one has no effects. It has what every node
+will replay: the records as decoded from their bytes, not as they were decided.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from kraftlog.wire.schema import Message
 
-#: Proposals of a turn become one batch as long as it is no larger than this.
-GATHERED_BYTES = 64 << 10
-#: What it costs to encode a record and read it back, and to put it into a batch, in microseconds.
-A_RECORD_COSTS, BUILDING_COSTS = 8, 2
+#: Proposals of a turn become one batch up to this size.
+BATCH_BYTES = 64 << 10
+#: Costs in microseconds: encoding a record and reading it back, and adding it to a batch.
+ENCODE_COST, BUILD_COST = 8, 2
 
 
 class Proposal:
-    """Records that belong into one batch: `values` are the bytes of `records`."""
+    """Records for one batch; `values` are the bytes of `records`."""
 
     __slots__ = ("batch", "records", "size_bytes", "values")
 
@@ -31,7 +31,7 @@ class Proposal:
         self.values: list[bytes] = []
         self.records: list[Message] = []
         self.size_bytes = 0
-        #: The batch of a large proposal, built in steps; None for those that others may join.
+        #: The batch of a large proposal, built in steps; None if others may join its batch.
         self.batch: BatchBuilder | None = None
 
     @classmethod
@@ -45,12 +45,12 @@ class Proposal:
             proposal.values.append(value)
             proposal.records.append(read)
             proposal.size_bytes += len(value)
-            yield A_RECORD_COSTS
-        if proposal.size_bytes > GATHERED_BYTES:
+            yield ENCODE_COST
+        if proposal.size_bytes > BATCH_BYTES:
             builder = BatchBuilder()
             for value in proposal.values:
                 builder.append(timestamp_ms, None, value)
-                yield BUILDING_COSTS
+                yield BUILD_COST
             proposal.batch = builder
         return proposal
 

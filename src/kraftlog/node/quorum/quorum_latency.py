@@ -1,4 +1,4 @@
-"""How long the quorum's work takes, over the last half to whole minute, as Kafka reckons it."""
+"""Latencies of the quorum over the last 30 to 60 seconds, computed as Kafka does."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ NAN = float("nan")
 
 
 class Window:
-    """Amounts of this span of time and of the one before."""
+    """Samples of the current and the previous span."""
 
     __slots__ = ("_before", "_began_ms", "_most", "_most_before", "_now")
 
     def __init__(self) -> None:
         self._began_ms = 0
-        #: How many amounts, and their sum.
+        #: Number of samples, and their sum.
         self._now: tuple[int, float] = (0, 0)
         self._before: tuple[int, float] = (0, 0)
         self._most = self._most_before = 0.0
 
     def add(self, amount: float, now_ms: int) -> None:
-        self._move_on(now_ms)
+        self._advance(now_ms)
         count, total = self._now
         self._now = count + 1, total + amount
         self._most = max(self._most, amount)
 
-    def _move_on(self, now_ms: int) -> None:
+    def _advance(self, now_ms: int) -> None:
         past = now_ms - self._began_ms
         if past < SPAN_MS:
             return
@@ -38,50 +38,50 @@ class Window:
         self._began_ms = now_ms - past % SPAN_MS
 
     def average(self, now_ms: int) -> float:
-        """NaN where there was nothing, as with Kafka."""
-        self._move_on(now_ms)
+        """NaN without samples, as in Kafka."""
+        self._advance(now_ms)
         count = self._now[0] + self._before[0]
         return (self._now[1] + self._before[1]) / count if count else NAN
 
     def most(self, now_ms: int) -> float:
-        self._move_on(now_ms)
+        self._advance(now_ms)
         count = self._now[0] + self._before[0]
         return max(self._most, self._most_before) if count else NAN
 
     def per_second(self, now_ms: int) -> float:
-        """Over a span at least, as Kafka does."""
-        self._move_on(now_ms)
+        """The rate over at least one span, as in Kafka."""
+        self._advance(now_ms)
         elapsed_ms = now_ms - self._began_ms + (SPAN_MS if self._before[0] else 0)
         return (self._now[1] + self._before[1]) * 1000 / max(elapsed_ms, SPAN_MS)
 
 
-def _done(waiting: deque[tuple[int, int]], end: int, window: Window, now_ms: int) -> None:
-    """Those up to this end have had their time."""
+def _sample(waiting: deque[tuple[int, int]], end: int, window: Window, now_ms: int) -> None:
+    """Sample the waiting entries up to `end`."""
     while waiting and waiting[0][0] <= end:
         window.add(now_ms - waiting.popleft()[1], now_ms)
 
 
 class QuorumLatency:
-    """The driver says what happens; `moved_ms` is when the high watermark last did."""
+    """The driver reports events; `moved_ms` is when the high watermark last moved."""
 
     def __init__(self) -> None:
-        #: From append to commit, and from standing to a known leader, in milliseconds.
+        #: From append to commit, and from candidacy to a known leader, in milliseconds.
         self.commits = Window()
         self.elections = Window()
-        #: From a change that was proposed until it is committed and applied here.
+        #: From proposing a change until it is committed and applied here.
         self.changes = Window()
-        #: From an append, as the leader or not, until it is on this disk.
+        #: From an append, as leader or follower, until it is flushed to this disk.
         self.flushes = Window()
-        #: From knowing a commit until it is applied here, and how long applying itself takes.
+        #: From learning of a commit until it is applied here, and the duration of applying.
         self.commits_to_applied = Window()
         self.applying = Window()
-        #: Records that were appended as the leader, and that came from it.
+        #: Records appended as leader, and as follower.
         self.appended = Window()
         self.fetched = Window()
         self.moved_ms = -1
-        #: What this node has appended as the leader and is not committed: (end, when).
+        #: Appends of this leader that are not committed: (end, time).
         self._waiting: deque[tuple[int, int]] = deque()
-        #: What is not on the disk, and what is not applied: (end, when it was appended, committed).
+        #: Appends that are not flushed, and commits that are not applied: (end, time).
         self._unflushed: deque[tuple[int, int]] = deque()
         self._unapplied: deque[tuple[int, int]] = deque()
         self._campaigning_since_ms = -1
@@ -95,22 +95,22 @@ class QuorumLatency:
             self.fetched.add(count, now_ms)
 
     def flush(self, end: int, now_ms: int) -> None:
-        _done(self._unflushed, end, self.flushes, now_ms)
+        _sample(self._unflushed, end, self.flushes, now_ms)
 
     def truncate(self, end: int) -> None:
-        """What lay behind this is nobody's any more."""
+        """Drop appends after the end of the truncated log."""
         while self._unflushed and self._unflushed[-1][0] > end:
             self._unflushed.pop()
 
     def commit(self, high_watermark: int, now_ms: int) -> None:
         self.moved_ms = now_ms
         self._unapplied.append((high_watermark, now_ms))
-        _done(self._waiting, high_watermark, self.commits, now_ms)
+        _sample(self._waiting, high_watermark, self.commits, now_ms)
 
     def apply(self, end: int, now_ms: int) -> None:
-        _done(self._unapplied, end, self.commits_to_applied, now_ms)
+        _sample(self._unapplied, end, self.commits_to_applied, now_ms)
 
-    def stand(self, now_ms: int) -> None:
+    def campaign(self, now_ms: int) -> None:
         if self._campaigning_since_ms < 0:
             self._campaigning_since_ms = now_ms
 
@@ -122,5 +122,5 @@ class QuorumLatency:
             self._campaigning_since_ms = -1
 
     def waiting_ms(self, now_ms: int) -> int:
-        """For how long the oldest record of this leader waits to be committed."""
+        """The age of this leader's oldest uncommitted record."""
         return now_ms - self._waiting[0][1] if self._waiting else 0

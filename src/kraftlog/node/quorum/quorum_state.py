@@ -1,4 +1,4 @@
-"""What `quorum-state` is to hold: the election state, and what else is known when it changes."""
+"""The contents of the `quorum-state` file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def election_to_write(core: RaftCore, effect: PersistElection, applied: int) -> WriteElection:
-    """Q4: with the committed voters and the applied offset, which the log decides."""
+    """The election state with the committed voters and the applied offset (Q4)."""
     state = effect.state
     voters = core.log.voters.committed(core.log.high_watermark)
     return WriteElection(

@@ -1,7 +1,7 @@
-"""What replicas of the metadata quorum ask each other, in Kafka's wire form and back.
+"""Requests between replicas of the metadata quorum: raft messages to Kafka's requests and back.
 
-Kafka's requests carry topics and partitions; the quorum has one of each. An answer that has no
-place for leader and epoch (a refusal of the whole request) counts as one of the asked epoch.
+Kafka's requests have topics and partitions; the quorum has one of each. An error response without
+leader and epoch (for the whole request) counts as one of the request's epoch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kraftlog.wire.schema import Message
 
-#: The versions in which we ask.
+#: The versions that this node sends.
 VERSIONS = {
     ApiKey.VOTE: 2,
     ApiKey.BEGIN_QUORUM_EPOCH: 1,
@@ -39,7 +39,7 @@ VERSIONS = {
 def request_to_wire(
     body: Any, reached_at: Sequence[begins.LeaderEndpoint] = ()
 ) -> tuple[int, Message]:
-    """The API and the request that say what a core wants to ask; who leads says where it is."""
+    """The API key and request for a raft message; a leader's BeginQuorumEpoch has its endpoints."""
     api_key, convert = _TO_WIRE[type(body)]
     request = convert(body)
     if isinstance(request, begins.BeginQuorumEpochRequest):
@@ -48,18 +48,18 @@ def request_to_wire(
 
 
 def request_from_wire(api_key: int, request: Any) -> Any:
-    """What a core is asked."""
+    """The raft message of a request."""
     return _FROM_WIRE[api_key](request)
 
 
-def the_partition(topics: Sequence[Any]) -> Any:
-    """The one partition there is, of the one topic."""
+def only_partition(topics: Sequence[Any]) -> Any:
+    """The only partition of the only topic."""
     if len(topics) != 1 or len(topics[0].partitions) != 1:
-        raise ProtocolError("a request of the quorum is about exactly one partition")
+        raise ProtocolError("a quorum request must have exactly one partition")
     return topics[0].partitions[0]
 
 
-# Asking ------------------------------------------------------------------------------------------
+# To Kafka's requests -----------------------------------------------------------------------------
 
 
 def _vote(body: raft.Vote) -> Message:
@@ -165,11 +165,11 @@ _TO_WIRE: dict[type, tuple[int, Callable[[Any], Message]]] = {
     raft.ReadOffset: (ApiKey.READ_OFFSET, _read),
 }
 
-# Being asked -------------------------------------------------------------------------------------
+# From Kafka's requests ---------------------------------------------------------------------------
 
 
-def _asked_vote(request: votes.VoteRequest) -> raft.Vote:
-    partition = the_partition(request.topics)
+def _vote_message(request: votes.VoteRequest) -> raft.Vote:
+    partition = only_partition(request.topics)
     return raft.Vote(
         cluster_id=request.cluster_id,
         receiver=ReplicaKey(request.voter_id, partition.voter_directory_id),
@@ -181,8 +181,8 @@ def _asked_vote(request: votes.VoteRequest) -> raft.Vote:
     )
 
 
-def _asked_begin(request: begins.BeginQuorumEpochRequest) -> raft.Begin:
-    partition = the_partition(request.topics)
+def _begin_message(request: begins.BeginQuorumEpochRequest) -> raft.Begin:
+    partition = only_partition(request.topics)
     return raft.Begin(
         cluster_id=request.cluster_id,
         receiver=ReplicaKey(request.voter_id, partition.voter_directory_id),
@@ -191,8 +191,8 @@ def _asked_begin(request: begins.BeginQuorumEpochRequest) -> raft.Begin:
     )
 
 
-def _asked_end(request: ends.EndQuorumEpochRequest) -> raft.End:
-    partition = the_partition(request.topics)
+def _end_message(request: ends.EndQuorumEpochRequest) -> raft.End:
+    partition = only_partition(request.topics)
     named = [
         ReplicaKey(candidate.candidate_id, candidate.candidate_directory_id)
         for candidate in partition.preferred_candidates
@@ -206,8 +206,8 @@ def _asked_end(request: ends.EndQuorumEpochRequest) -> raft.End:
     )
 
 
-def _asked_fetch(request: fetches.FetchRequest) -> raft.Fetch:
-    partition = the_partition(request.topics)
+def _fetch_message(request: fetches.FetchRequest) -> raft.Fetch:
+    partition = only_partition(request.topics)
     by_state = request.replica_state.replica_id
     replica_id = by_state if by_state >= 0 else request.replica_id
     return raft.Fetch(
@@ -222,8 +222,8 @@ def _asked_fetch(request: fetches.FetchRequest) -> raft.Fetch:
     )
 
 
-def _asked_snapshot(request: snapshots.FetchSnapshotRequest) -> raft.SnapshotFetch:
-    partition = the_partition(request.topics)
+def _snapshot_fetch_message(request: snapshots.FetchSnapshotRequest) -> raft.SnapshotFetch:
+    partition = only_partition(request.topics)
     wanted = partition.snapshot_id
     return raft.SnapshotFetch(
         cluster_id=request.cluster_id,
@@ -235,19 +235,19 @@ def _asked_snapshot(request: snapshots.FetchSnapshotRequest) -> raft.SnapshotFet
     )
 
 
-def _asked_read(request: reads.ReadOffsetRequest) -> raft.ReadOffset:
-    the_partition(request.topics)
+def _read_message(request: reads.ReadOffsetRequest) -> raft.ReadOffset:
+    only_partition(request.topics)
     return raft.ReadOffset(cluster_id=request.cluster_id)
 
 
 _FROM_WIRE: dict[int, Callable[[Any], Any]] = {
-    ApiKey.VOTE: _asked_vote,
-    ApiKey.BEGIN_QUORUM_EPOCH: _asked_begin,
-    ApiKey.END_QUORUM_EPOCH: _asked_end,
-    ApiKey.FETCH: _asked_fetch,
-    ApiKey.FETCH_SNAPSHOT: _asked_snapshot,
-    ApiKey.READ_OFFSET: _asked_read,
+    ApiKey.VOTE: _vote_message,
+    ApiKey.BEGIN_QUORUM_EPOCH: _begin_message,
+    ApiKey.END_QUORUM_EPOCH: _end_message,
+    ApiKey.FETCH: _fetch_message,
+    ApiKey.FETCH_SNAPSHOT: _snapshot_fetch_message,
+    ApiKey.READ_OFFSET: _read_message,
 }
 
-#: Refusals of a whole request: Kafka says them above the topics, which are then left out.
-WHOLE = {ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.UNSUPPORTED_VERSION}
+#: Errors of a whole request: Kafka has them at the top level, without topics.
+WHOLE_REQUEST_ERRORS = {ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.UNSUPPORTED_VERSION}

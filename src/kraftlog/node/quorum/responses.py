@@ -1,13 +1,13 @@
-"""The answers of a quorum in Kafka's wire form, and back.
+"""Responses between replicas of the metadata quorum: raft messages to Kafka's responses and back.
 
-Bytes of records and snapshots are the host's: it gives them when it writes an answer down, and gets
-them, as summaries of batches, when it reads one.
+The host adds the bytes of records and snapshots when it encodes a response; a received one gives
+summaries of its batches.
 """
 
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.node.quorum.requests import WHOLE, the_partition
+from kraftlog.node.quorum.requests import WHOLE_REQUEST_ERRORS, only_partition
 from kraftlog.raft import messages as raft
 from kraftlog.types import METADATA_TOPIC, METADATA_TOPIC_ID, OffsetAndEpoch
 from kraftlog.value import TYPE_CHECKING
@@ -29,25 +29,25 @@ NONE = -1
 
 
 def response_to_wire(body: Any, data: Buffer = b"") -> Message:
-    """The response that says what a core answers; `data`: the records or the piece of snapshot."""
+    """The response for a raft message; `data`: the records or the snapshot chunk."""
     return _TO_WIRE[type(body)](body, data)
 
 
-def response_from_wire(response: Any, asked: Any) -> Any:
-    """What came back on `asked`. The bytes of a fetch are left to `batches.summaries`."""
-    return _FROM_WIRE[type(asked)](response, asked)
+def response_from_wire(response: Any, request: Any) -> Any:
+    """The raft message of a response to `request`; `batches.summaries` reads fetched records."""
+    return _FROM_WIRE[type(request)](response, request)
 
 
 def _topics(body: Any, topic: Any) -> list[Any]:
-    """A refusal of the whole request has no topics."""
-    return [] if body.error in WHOLE else [topic]
+    """The topics of a response; none for an error of the whole request."""
+    return [] if body.error in WHOLE_REQUEST_ERRORS else [topic]
 
 
-# Answering ---------------------------------------------------------------------------------------
+# To Kafka's responses ----------------------------------------------------------------------------
 
 
-def _whole(body: Any) -> int:
-    return body.error if body.error in WHOLE else 0
+def _request_error(body: Any) -> int:
+    return body.error if body.error in WHOLE_REQUEST_ERRORS else 0
 
 
 def _vote(body: raft.VoteResult, _: Buffer) -> Message:
@@ -59,19 +59,23 @@ def _vote(body: raft.VoteResult, _: Buffer) -> Message:
         vote_granted=body.granted,
     )
     topic = votes.TopicResult(topic_name=METADATA_TOPIC, partitions=[partition])
-    return votes.VoteResponse(error_code=_whole(body), topics=_topics(body, topic))
+    return votes.VoteResponse(error_code=_request_error(body), topics=_topics(body, topic))
 
 
 def _begin(body: raft.BeginResult, _: Buffer) -> Message:
-    return begins.BeginQuorumEpochResponse(error_code=_whole(body), topics=_who_leads(body, begins))
+    return begins.BeginQuorumEpochResponse(
+        error_code=_request_error(body), topics=_leader_topics(body, begins)
+    )
 
 
 def _end(body: raft.EndResult, _: Buffer) -> Message:
-    return ends.EndQuorumEpochResponse(error_code=_whole(body), topics=_who_leads(body, ends))
+    return ends.EndQuorumEpochResponse(
+        error_code=_request_error(body), topics=_leader_topics(body, ends)
+    )
 
 
-def _who_leads(body: raft.BeginResult | raft.EndResult, schema: Any) -> list[Any]:
-    """The one partition of an answer that says only who leads, in the structs of its API."""
+def _leader_topics(body: raft.BeginResult | raft.EndResult, schema: Any) -> list[Any]:
+    """The topics of a response with only error, leader and epoch, in the structs of its API."""
     partition = schema.PartitionResult(
         partition_index=0,
         error_code=body.error,
@@ -100,9 +104,9 @@ def _fetch(body: raft.FetchResult, data: Buffer) -> Message:
         )
     topic = fetches.FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[partition])
     if body.error == ErrorCode.INCONSISTENT_CLUSTER_ID:
-        # A leader names itself, by which the fetcher knows who refuses it (Q31).
+        # A leader names itself, so that the fetcher knows that the leader refuses it (Q31).
         return fetches.FetchResponse(error_code=body.error, responses=[topic])
-    return fetches.FetchResponse(error_code=_whole(body), responses=_topics(body, topic))
+    return fetches.FetchResponse(error_code=_request_error(body), responses=_topics(body, topic))
 
 
 def _snapshot(body: raft.SnapshotChunk, data: Buffer) -> Message:
@@ -118,7 +122,9 @@ def _snapshot(body: raft.SnapshotChunk, data: Buffer) -> Message:
         unaligned_records=data,
     )
     topic = snapshots.TopicSnapshotResult(name=METADATA_TOPIC, partitions=[partition])
-    return snapshots.FetchSnapshotResponse(error_code=_whole(body), topics=_topics(body, topic))
+    return snapshots.FetchSnapshotResponse(
+        error_code=_request_error(body), topics=_topics(body, topic)
+    )
 
 
 def _read(body: raft.ReadOffsetResult, _: Buffer) -> Message:
@@ -131,7 +137,7 @@ def _read(body: raft.ReadOffsetResult, _: Buffer) -> Message:
     )
     topic = reads.ReadOffsetTopicResult(topic_name=METADATA_TOPIC, partitions=[partition])
     return reads.ReadOffsetResponse(
-        error_code=_whole(body), cluster_id=None, topics=_topics(body, topic)
+        error_code=_request_error(body), cluster_id=None, topics=_topics(body, topic)
     )
 
 
@@ -144,66 +150,70 @@ _TO_WIRE: dict[type, Callable[[Any, Buffer], Message]] = {
     raft.ReadOffsetResult: _read,
 }
 
-# Being answered ----------------------------------------------------------------------------------
+# From Kafka's responses --------------------------------------------------------------------------
 
 
-def _voted(response: votes.VoteResponse, asked: raft.Vote) -> raft.VoteResult:
+def _vote_result(response: votes.VoteResponse, request: raft.Vote) -> raft.VoteResult:
     if response.error_code:
-        return raft.VoteResult(response.error_code, NONE, asked.epoch, granted=False)
-    found = the_partition(response.topics)
+        return raft.VoteResult(response.error_code, NONE, request.epoch, granted=False)
+    found = only_partition(response.topics)
     return raft.VoteResult(
         found.error_code, found.leader_id, found.leader_epoch, granted=found.vote_granted
     )
 
 
-def _begun(response: begins.BeginQuorumEpochResponse, asked: raft.Begin) -> raft.BeginResult:
+def _begin_result(
+    response: begins.BeginQuorumEpochResponse, request: raft.Begin
+) -> raft.BeginResult:
     if response.error_code:
-        return raft.BeginResult(response.error_code, NONE, asked.epoch)
-    found = the_partition(response.topics)
+        return raft.BeginResult(response.error_code, NONE, request.epoch)
+    found = only_partition(response.topics)
     return raft.BeginResult(found.error_code, found.leader_id, found.leader_epoch)
 
 
-def _ended(response: ends.EndQuorumEpochResponse, asked: raft.End) -> raft.EndResult:
+def _end_result(response: ends.EndQuorumEpochResponse, request: raft.End) -> raft.EndResult:
     if response.error_code:
-        return raft.EndResult(response.error_code, NONE, asked.epoch)
-    found = the_partition(response.topics)
+        return raft.EndResult(response.error_code, NONE, request.epoch)
+    found = only_partition(response.topics)
     return raft.EndResult(found.error_code, found.leader_id, found.leader_epoch)
 
 
-def _fetched(response: fetches.FetchResponse, asked: raft.Fetch) -> raft.FetchResult:
+def _fetch_result(response: fetches.FetchResponse, request: raft.Fetch) -> raft.FetchResult:
     if response.error_code:
         leader_id = NONE
         if response.responses:
-            leader_id = the_partition(response.responses).current_leader.leader_id
-        return raft.FetchResult(response.error_code, leader_id, asked.epoch, NONE)
-    found = the_partition(response.responses)
+            leader_id = only_partition(response.responses).current_leader.leader_id
+        return raft.FetchResult(response.error_code, leader_id, request.epoch, NONE)
+    found = only_partition(response.responses)
     leader, diverging, snapshot = found.current_leader, found.diverging_epoch, found.snapshot_id
     return raft.FetchResult(
         error=found.error_code,
         leader_id=leader.leader_id,
-        epoch=leader.leader_epoch if leader.leader_epoch >= 0 else asked.epoch,
+        epoch=leader.leader_epoch if leader.leader_epoch >= 0 else request.epoch,
         high_watermark=found.high_watermark,
-        diverging=_point(diverging.end_offset, diverging.epoch),
-        snapshot=_point(snapshot.end_offset, snapshot.epoch),
-        offset=asked.offset,
+        diverging=_offset_and_epoch(diverging.end_offset, diverging.epoch),
+        snapshot=_offset_and_epoch(snapshot.end_offset, snapshot.epoch),
+        offset=request.offset,
     )
 
 
-def _point(offset: int, epoch: int) -> OffsetAndEpoch | None:
+def _offset_and_epoch(offset: int, epoch: int) -> OffsetAndEpoch | None:
     return OffsetAndEpoch(offset, epoch) if epoch >= 0 else None
 
 
-def _chunk(
-    response: snapshots.FetchSnapshotResponse, asked: raft.SnapshotFetch
+def _snapshot_chunk(
+    response: snapshots.FetchSnapshotResponse, request: raft.SnapshotFetch
 ) -> raft.SnapshotChunk:
     if response.error_code:
-        return raft.SnapshotChunk(response.error_code, NONE, asked.epoch, asked.id, asked.position)
-    found = the_partition(response.topics)
+        return raft.SnapshotChunk(
+            response.error_code, NONE, request.epoch, request.id, request.position
+        )
+    found = only_partition(response.topics)
     leader = found.current_leader
     return raft.SnapshotChunk(
         error=found.error_code,
         leader_id=leader.leader_id if leader.leader_epoch else NONE,
-        epoch=leader.leader_epoch or asked.epoch,
+        epoch=leader.leader_epoch or request.epoch,
         id=OffsetAndEpoch(found.snapshot_id.end_offset, found.snapshot_id.epoch),
         position=found.position,
         size=found.size,
@@ -212,20 +222,20 @@ def _chunk(
     )
 
 
-def _read_at(response: reads.ReadOffsetResponse, asked: raft.ReadOffset) -> raft.ReadOffsetResult:  # noqa: ARG001 - answers are read alike
+def _read_result(response: reads.ReadOffsetResponse, _: raft.ReadOffset) -> raft.ReadOffsetResult:
     if response.error_code:
         return raft.ReadOffsetResult(response.error_code, NONE, NONE, NONE)
-    found = the_partition(response.topics)
+    found = only_partition(response.topics)
     return raft.ReadOffsetResult(
         found.error_code, found.leader_id, found.leader_epoch, found.offset
     )
 
 
 _FROM_WIRE: dict[type, Callable[[Any, Any], Any]] = {
-    raft.Vote: _voted,
-    raft.Begin: _begun,
-    raft.End: _ended,
-    raft.Fetch: _fetched,
-    raft.SnapshotFetch: _chunk,
-    raft.ReadOffset: _read_at,
+    raft.Vote: _vote_result,
+    raft.Begin: _begin_result,
+    raft.End: _end_result,
+    raft.Fetch: _fetch_result,
+    raft.SnapshotFetch: _snapshot_chunk,
+    raft.ReadOffset: _read_result,
 }

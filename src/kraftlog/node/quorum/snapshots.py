@@ -1,6 +1,6 @@
-"""A snapshot of the metadata as bytes: Kafka's header, the voters, the records, Kafka's footer.
+"""Metadata snapshots as bytes: Kafka's header, the voters, the records and Kafka's footer.
 
-`snapshot_pieces` makes one, `check_snapshot` tells whether one is whole.
+`snapshot_pieces` writes one, `check_snapshot` validates one.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer
     from kraftlog.wire.schema import Message
 
-#: So many are made in one go, beside which requests wait.
+#: Records per batch: one is built without a pause, while requests wait.
 RECORDS_IN_BATCH = 500
 
 
 def snapshot_pieces(
     records: Iterable[Message], voters: VoterSet, epoch: int, written_ms: int
 ) -> Iterator[bytes]:
-    """The bytes, a batch at a time. `written_ms`: of the last record that is in it."""
+    """The bytes, one batch at a time. `written_ms`: timestamp of the last contained record."""
     beginning, offset = snapshot_beginning(voters, epoch, written_ms, contained_ms=written_ms)
     yield beginning
     left = iter(records)
@@ -46,10 +46,10 @@ def snapshot_pieces(
 
 
 def check_snapshot(data: Buffer) -> None:
-    """Raise CorruptBatchError unless this is a whole snapshot (Q38).
+    """Raise CorruptBatchError unless this is a complete snapshot (Q38).
 
-    It begins with the header, ends with the footer, and every batch between is sound and begins
-    where the one before ends.
+    It begins with the header and ends with the footer; the batches between are valid and have no
+    gaps.
     """
     view = memoryview(data)
     end, last = 0, -1
@@ -62,7 +62,7 @@ def check_snapshot(data: Buffer) -> None:
             raise CorruptBatchError("a batch after the footer", position=position)
         first, last = _control_types(batch) if fields[5] & CONTROL_BIT else (-1, -1)
         if (first == SNAPSHOT_HEADER) != (not end):
-            raise CorruptBatchError("no header at the beginning, or another one", position=position)
+            raise CorruptBatchError("no header at the start, or a second one", position=position)
         end = fields[0] + fields[6] + 1
     if last != SNAPSHOT_FOOTER:
         raise CorruptBatchError("no footer at the end", position=len(view))

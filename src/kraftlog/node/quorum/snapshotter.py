@@ -1,4 +1,4 @@
-"""When the state is worth a snapshot, and the snapshot that is on its way to the disk."""
+"""`Snapshotter`: takes snapshots of the metadata by `SnapshotPolicy`."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 
-#: So many records are replayed in about a tenth of a second. Who starts can't lead before that.
+#: Replaying this many records takes about 0.1 s; a starting node cannot lead before.
 RECORDS = 10_000
 BYTES_KEY = "metadata.log.max.record.bytes.between.snapshots"
 
 
 class SnapshotPolicy(Value):
-    """How much may have been applied since the newest snapshot, and how long ago it may be.
+    """Limits since the latest snapshot: applied bytes, time, and applied records.
 
-    `after_records`: so many, or as many as that one holds if they are more. A large state is then
-    not written again and again, yet a start takes at most about twice as long as reading it alone.
-    None where the operator has said after how many bytes: then these alone count, as in Kafka.
+    `after_records` is at least the number of records in the latest snapshot: so a large state is
+    not written too often, and a start takes at most about twice as long as reading the snapshot.
+    None if the operator has set the limit in bytes: then only that counts, as in Kafka.
     """
 
     after_bytes: int
-    #: 0: never for this.
+    #: 0: no limit.
     after_ms: int
     after_records: int | None = RECORDS
 
@@ -47,32 +47,35 @@ def snapshot_policy_of(settings: BrokerConfig) -> SnapshotPolicy:
 
 
 class Snapshotter:
-    """One at a time. The core is told of each when the next is stored, and shortens the log then:
-    whoever is behind by no more than one reads on in the log, and need not fetch all anew."""
+    """Takes one snapshot at a time.
+
+    The core learns of a snapshot when the next one is stored, and truncates the log prefix then: a
+    follower that lags by at most one snapshot still finds its offset in the log.
+    """
 
     def __init__(self, core: RaftCore, emit: Callable[[Any], None]) -> None:
         self._core = core
         self._emit = emit
-        #: The newest that is stored, how many records it holds, and when it was taken.
+        #: The latest stored snapshot, its number of records, and when it was taken.
         self._newest = core.log.snapshot
         self._held = 0
         self._snapped_at_ms = core.now.monotonic_ms
-        #: What was applied since: records and bytes.
+        #: Records and bytes applied since.
         self._records = self._bytes = 0
         self._is_under_way = False
 
     def found(self, records: int, newest: OffsetAndEpoch | None) -> None:
-        """What the state was made from: a snapshot that was there, or has come from a leader."""
+        """The state has been loaded from a local snapshot or one of the leader."""
         self._held, self._newest = records, newest
         self._records = self._bytes = 0
 
     def applied(self, records: int, size_bytes: int) -> None:
-        """So much more stands in the log that a snapshot would have room for."""
+        """Count applied records and bytes."""
         self._records += records
         self._bytes += size_bytes
 
     def is_due(self, now: Now, snapshot_policy: SnapshotPolicy) -> bool:
-        """Whether so much was applied, or so long ago, that a start would take too long."""
+        """Whether a limit of the policy is reached."""
         if self._is_under_way or not self._records:
             return False
         most = snapshot_policy.after_records
@@ -84,7 +87,7 @@ class Snapshotter:
         )
 
     def take(self, records: Iterable[Message], offset: int, now: Now) -> None:
-        """`records` are the state before this offset."""
+        """Take a snapshot of the state before `offset`, which is `records`."""
         log = self._core.log
         epoch = log.epochs.epoch_at(offset - 1)
         self._is_under_way = True
@@ -102,7 +105,7 @@ class Snapshotter:
     def stored(self, report: SnapshotStored, now: Now) -> None:
         self._is_under_way = False
         before = self._newest
-        if before is None or before.offset < report.id.offset:  # else a leader's came in between
+        if before is None or before.offset < report.id.offset:  # else the leader sent a newer one
             self._newest = report.id
         if before is not None:
             self._core.handle(SnapshotTaken(before), now)

@@ -1,4 +1,4 @@
-"""`Tail`: batches that are written and not applied, kept so that they need not be read back."""
+"""`Tail`: appended batches that are not applied, in memory so that they need not be read back."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer
     from kraftlog.wire.schema import Message
 
-    #: Batches of the log as bytes, and their records where those are known.
+    #: Batches as bytes, and their records if known.
     Piece = tuple[Buffer, list[Message] | None]
 
 
 class Tail:
-    """The end of the log, in order. Records are known of this node's own proposals."""
+    """The end of the log, in order. The records of this node's own proposals are known."""
 
     def __init__(self) -> None:
         #: Base offset, last offset, bytes, records or None.
@@ -26,7 +26,7 @@ class Tail:
 
     @property
     def start(self) -> int:
-        """Where the first batch begins, if there is one."""
+        """The base offset of the first batch; the tail must not be empty."""
         return self._batches[0][0]
 
     def append(
@@ -42,7 +42,7 @@ class Tail:
         self._batches.clear()
 
     def take(self, applied: int, committed: int, most: int) -> tuple[list[Piece], int]:
-        """The next batches that are committed whole and not applied, and where they end."""
+        """Take the next committed batches, and their end offset."""
         pieces: list[Piece] = []
         end = applied
         batches = self._batches

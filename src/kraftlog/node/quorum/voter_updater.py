@@ -1,10 +1,9 @@
-"""A voter's own record in the log, kept true by the voter itself; and a controller that joins.
+"""`VoterUpdater`: keeps this voter's record in the log current, and joins the quorum.
 
-A voter tells the leader by UpdateRaftVoter until its record says what is true; a leader writes its
-own. So a voter that settings name by its id gets its directory recorded (R11), and one that listens
-elsewhere since its last start is found again (KIP-853). With controller.quorum.auto.join.enable a
-controller that does not vote asks the leader to let it, as Kafka's does: first to remove the voter
-that has its id and another directory, then to add this one.
+A voter sends UpdateRaftVoter to the leader until its record is current; a leader updates its own.
+So the directory ids of static voters get recorded (R11), and a voter with new endpoints is found
+(KIP-853). With controller.quorum.auto.join.enable a controller that is not a voter joins as in
+Kafka: it sends RemoveRaftVoter for a voter with its id and another directory, then AddRaftVoter.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
-#: How soon what failed is tried again: at first, and at the longest.
+#: First and longest backoff after a failed request.
 RETRY_MS, LONGEST_RETRY_MS = 50, 1000
-#: How soon what succeeded is, unless another leads: one of Kafka's keeps it in memory alone while
-#: kraft.version is 0.
+#: Interval of repeating a successful request to the same leader: with kraft.version 0 a Kafka
+#: leader keeps the update only in memory.
 ACCEPTED_RETRY_MS = 60_000
 VERSION = 0
 #: How long the leader may wait for the new voter to catch up.
@@ -36,17 +35,17 @@ JOIN_TIMEOUT_MS = 30_000
 
 
 class VoterChange(Value):
-    """What to ask of the leader: the API, and the voter that the log should have or lose."""
+    """A request to the leader: the API, and the voter to add, update or remove."""
 
     api_key: int
     voter: Voter
 
 
-def true_record(voter: Voter, me: ReplicaKey, listeners: Sequence[Listener]) -> Voter:
-    """What the record of a voter should say, by its directory and where it listens.
+def current_record(voter: Voter, me: ReplicaKey, listeners: Sequence[Listener]) -> Voter:
+    """The current voter record of this node: its directory id and endpoints.
 
-    A host that the listeners leave open stays what it was, as the name that a machine has for
-    itself may mean nothing to others. So do all endpoints if a port may be any that is free.
+    A listener without host keeps the recorded host, as the machine's own name may be unknown to
+    others. With a port of 0 all recorded endpoints stay.
     """
     voter = voter.replace(key=me)
     if not listeners or not all(it.port for it in listeners):
@@ -60,7 +59,7 @@ def true_record(voter: Voter, me: ReplicaKey, listeners: Sequence[Listener]) -> 
     return mine if mine.endpoints else voter
 
 
-def _another_votes(voter: ReplicaKey, me: ReplicaKey) -> str:
+def _replaced_voter_line(voter: ReplicaKey, me: ReplicaKey) -> str:
     mine, old = uuid_text(me.directory_id), uuid_text(voter.directory_id)
     return (
         f"this node is not a voter: its directory id is {mine}, but voter {me.id} has directory id "
@@ -70,9 +69,9 @@ def _another_votes(voter: ReplicaKey, me: ReplicaKey) -> str:
 
 
 class VoterUpdater:
-    """`poll` asks for what is due; nothing is while the log says what is true.
+    """`poll` sends the request that is due; none is while the voters record is current.
 
-    `join_at`: where this controller is reached, if it is to become a voter by itself.
+    `join_at`: the endpoints of this controller if it is to join the quorum by itself.
     """
 
     def __init__(
@@ -88,63 +87,63 @@ class VoterUpdater:
         self._listeners = listeners
         self._log_line = log_line
         self._join_at = tuple(join_at)
-        #: The voters that were looked at, and what should change about them, if anything.
-        self._seen: VoterSet | None = None
+        #: The last checked voter set, and the change that it needs, if any.
+        self._checked: VoterSet | None = None
         self._wanted: VoterChange | None = None
-        #: What was asked for last.
-        self._asked: VoterChange | None = None
-        #: The voter under this node's id that has another directory.
+        #: The last request.
+        self._last_request: VoterChange | None = None
+        #: The voter with this node's id and another directory.
         self._replaced: ReplicaKey | None = None
-        self._is_asking = False
+        self._in_flight = False
         self._due_ms = 0
         self._failures = 0
-        #: The voters are not looked at before.
+        #: The voters are not checked before this time.
         self._postponed_to_ms = 0
 
     def deadline(self) -> int | None:
-        if self._is_asking:
+        if self._in_flight:
             return None
-        if self._quorum.core.log.voter_set is not self._seen:
+        if self._quorum.core.log.voter_set is not self._checked:
             return self._postponed_to_ms
         return None if self._wanted is None else max(self._due_ms, self._postponed_to_ms)
 
     def postpone(self, now: Now) -> None:
-        """A mistake of ours has stopped `poll`: it looks at the voters once more, later."""
-        self._seen = None
-        self._is_asking = False
+        """`poll` has raised: check the voters again later."""
+        self._checked = None
+        self._in_flight = False
         self._postponed_to_ms = now.monotonic_ms + LONGEST_RETRY_MS
 
     def soon(self) -> None:
-        """Another leads: look at once."""
+        """The leader has changed: send the next request at once."""
         self._due_ms = self._failures = 0
 
     def poll(self, now: Now) -> None:
         if now.monotonic_ms < self._postponed_to_ms:
             return
-        wanted = self._look()
-        if wanted is None or self._is_asking or self._due_ms > now.monotonic_ms:
+        wanted = self._needed_change()
+        if wanted is None or self._in_flight or self._due_ms > now.monotonic_ms:
             return
         core = self._quorum.core
-        self._asked = wanted
+        self._last_request = wanted
         if self._quorum.is_leader and wanted.api_key == ApiKey.UPDATE_RAFT_VOTER:
-            self._is_asking = True
+            self._in_flight = True
             error = self._quorum.change(core.update_voter, wanted.voter, self._on_done, now)
             if error:
                 self._on_done(error, now)
-        elif core.role.has_live_leader(core):  # and so has what the leader's log says of it
-            self._is_asking = True
+        elif core.role.has_live_leader(core):  # so the local voter set is current
+            self._in_flight = True
             self._controller_channel.ask(
-                wanted.api_key, VERSION, self._request(wanted), self._heard, now
+                wanted.api_key, VERSION, self._request(wanted), self._on_response, now
             )
         else:
-            self._failed(now)
+            self._back_off(now)
 
-    def _look(self) -> VoterChange | None:
-        """What should change about the voters, by the set in force."""
+    def _needed_change(self) -> VoterChange | None:
+        """The change that the current voter set needs."""
         core = self._quorum.core
         voters = core.log.voter_set
-        if voters is not self._seen:
-            self._seen = voters
+        if voters is not self._checked:
+            self._checked = voters
             before, self._wanted = self._wanted, self._change(voters)
             if before != self._wanted:
                 self.soon()
@@ -154,7 +153,7 @@ class VoterUpdater:
         core = self._quorum.core
         recorded = voters.voter(core.me.id)
         if recorded is not None and core.is_voter:
-            wanted = true_record(recorded, core.me, self._listeners)
+            wanted = current_record(recorded, core.me, self._listeners)
             return None if wanted == recorded else VoterChange(ApiKey.UPDATE_RAFT_VOTER, wanted)
         if self._join_at and voters.kraft_version:
             if recorded is not None:
@@ -162,7 +161,7 @@ class VoterUpdater:
             return VoterChange(ApiKey.ADD_RAFT_VOTER, Voter(core.me, self._join_at))
         if recorded is not None and recorded.key != self._replaced:
             self._replaced = recorded.key
-            self._log_line(_another_votes(recorded.key, core.me))
+            self._log_line(_replaced_voter_line(recorded.key, core.me))
         return None
 
     def _request(self, wanted: VoterChange) -> Message:
@@ -202,19 +201,19 @@ class VoterUpdater:
             ),
         )
 
-    def _heard(self, response: Any, now: Now) -> None:
+    def _on_response(self, response: Any, now: Now) -> None:
         self._on_done(-1 if response is None else response.error_code, now)
 
     def _on_done(self, error: int, now: Now) -> None:
-        """Ask again later even if all is well: the record may not be in this log yet."""
-        self._is_asking = False
-        self._failed(now)  # so it was, unless this is heard to its end
-        if self._look() != self._asked:
+        """Send it again later even after success: the record may not be in this log yet."""
+        self._in_flight = False
+        self._back_off(now)  # until the rest of this method has run
+        if self._needed_change() != self._last_request:
             self.soon()
         elif not error:
             self._failures = 0
             self._due_ms = now.monotonic_ms + ACCEPTED_RETRY_MS
 
-    def _failed(self, now: Now) -> None:
+    def _back_off(self, now: Now) -> None:
         self._due_ms = now.monotonic_ms + min(RETRY_MS << min(self._failures, 16), LONGEST_RETRY_MS)
         self._failures += 1
