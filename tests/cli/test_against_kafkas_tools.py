@@ -196,7 +196,7 @@ def test_deleted_records(tools: Kafka, kafka_shell: Shell, named: Named, tmp_pat
     assert "expected" in kafka_shell.fails(f"delete-records --offset-json-file {file}")
 
 
-def test_what_the_coordinator_has_written(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
+def test_coordinator_records_are_formatted(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
     """But for the ends of lines, which Kafka's formatters leave out."""
     topic, group = named("t"), named("g")
     kafka_shell.run(f"topics --create --topic {topic} --partitions 1")

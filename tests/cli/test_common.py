@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Named = Callable[[str], str]
 
 
-def test_a_topic_from_its_making_to_its_end(shell: Shell, named: Named) -> None:
+def test_the_life_of_a_topic(shell: Shell, named: Named) -> None:
     topic = named("t")
     create = f"topics --create --topic {topic} --partitions=2 --config cleanup.policy=compact"
     assert shell.run(create) == f"created {topic}\n"
@@ -69,7 +69,7 @@ def test_a_topic_from_its_making_to_its_end(shell: Shell, named: Named) -> None:
     assert "no room for both . and _" in shell.said
 
 
-def test_records_in_and_out(shell: Shell, named: Named, tmp_path: Path) -> None:
+def test_produce_and_consume(shell: Shell, named: Named, tmp_path: Path) -> None:
     topic = named("t")
     shell.run(f"topics --create --topic {topic} --partitions 1")
     lines = b"h1:v1,h2:v2;k1=one\r\nh3:;k2=NULL\n;k3=three"
@@ -114,7 +114,7 @@ def test_records_in_and_out(shell: Shell, named: Named, tmp_path: Path) -> None:
     assert "x is not supported" in shell.said
 
 
-def test_numbers_are_shown_by_their_deserializers(shell: Shell, named: Named) -> None:
+def test_deserializers_format_numbers(shell: Shell, named: Named) -> None:
     topic = named("t")
     shell.run(f"topics --create --topic {topic} --partitions 1")
     shell.feed(b"\0\0\1\1\n\xff\xfe\n", f"produce --topic {topic}")
@@ -130,9 +130,7 @@ def test_numbers_are_shown_by_their_deserializers(shell: Shell, named: Named) ->
     assert "expected String" in shell.fails(f"{read} --value-deserializer Avro", code=2)
 
 
-def test_a_group_from_its_first_offset_to_its_end(
-    shell: Shell, named: Named, tmp_path: Path
-) -> None:
+def test_the_life_of_a_group(shell: Shell, named: Named, tmp_path: Path) -> None:
     topic, group = named("t"), named("g")
     shell.run(f"topics --create --topic {topic} --partitions 2")
     lines = b"".join([b"%d\t%d\n" % (n, n) for n in range(9)])
@@ -322,9 +320,7 @@ def test_the_quorum(shell: Shell) -> None:
     assert "needs --command-config" in shell.fails("quorum add-controller", code=2)
 
 
-def test_what_cannot_be_done_is_one_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_failure_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     def said(*words: str) -> str:
         assert main(words) == 1
         return capsys.readouterr().err
@@ -357,7 +353,7 @@ def test_what_cannot_be_done_is_one_line(
         ("[]", f"expected {_FORM}: list indices must be integers or slices, not str"),
     ],
 )
-def test_a_file_of_offsets_that_is_none_is_named_with_what_is_wrong(
+def test_an_invalid_offsets_file_is_reported_with_its_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, why: str
 ) -> None:
     file = tmp_path / "offsets.json"
@@ -367,7 +363,7 @@ def test_a_file_of_offsets_that_is_none_is_named_with_what_is_wrong(
     assert capsys.readouterr().err == f"kraftlog delete-records: {file}: {why}\n"
 
 
-def test_a_number_of_partitions_that_can_not_be_is_not_taken_for_none(
+def test_an_invalid_partition_count_is_refused(
     capsys: pytest.CaptureFixture[str], our_node: str
 ) -> None:
     """0 is not the number that the cluster would choose."""

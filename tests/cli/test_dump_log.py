@@ -68,14 +68,16 @@ def dumped(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> st
         (".snapshot", []),
     ],
 )
-def test_files_of_a_log(
+def test_segments_and_indexes_are_dumped(
     jvm: Driver, capsys: pytest.CaptureFixture[str], sample: str, ending: str, flags: list[str]
 ) -> None:
     words = [*flags, "--files", named(sample, ending)]
     assert dumped(capsys, *words) == jvm.tool(DUMP, *words).ok().stdout
 
 
-def test_what_kafka_wrote(jvm: Driver, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_logs_of_kafka_are_dumped(
+    jvm: Driver, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(tmp_path, filter="data")
     for name in ("codecs-0", "tx-0"):
@@ -139,7 +141,7 @@ def test_records_of_groups_and_of_a_broker(
         assert what in seen
 
 
-def test_json_for_programs(capsys: pytest.CaptureFixture[str], sample: str) -> None:
+def test_json_output_can_be_parsed(capsys: pytest.CaptureFixture[str], sample: str) -> None:
     first = named(sample, ".log").split(",")[0]
     shown = dumped(capsys, "--json", "--print-data-log", "--files", first)
     batches = [json.loads(line) for line in shown.splitlines()]
@@ -152,7 +154,9 @@ def test_json_for_programs(capsys: pytest.CaptureFixture[str], sample: str) -> N
     assert dumped(capsys, "--json", "--files", first).count("records") == 0
 
 
-def test_damage_is_said_and_fails(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_corruption_is_reported_with_exit_code_1(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     folder = Path(write_sample(str(tmp_path)))
     segment, index = folder / f"{0:020d}.log", folder / f"{0:020d}.index"
     times = folder / f"{0:020d}.timeindex"

@@ -21,7 +21,7 @@ def started(*words: str) -> subprocess.Popen[bytes]:
     [["--help"], ["simulate", "--list"], ["storage", "version-mapping"]],
     ids=lambda words: words[0],
 )
-def test_a_reader_that_has_gone_is_nothing_to_speak_of(words: list[str]) -> None:
+def test_a_closed_pipe_is_no_error(words: list[str]) -> None:
     process = started(*words)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -31,7 +31,7 @@ def test_a_reader_that_has_gone_is_nothing_to_speak_of(words: list[str]) -> None
     assert process.wait() == 0
 
 
-def test_ctrl_c_ends_a_long_work_without_a_word() -> None:
+def test_ctrl_c_ends_a_command_quietly() -> None:
     process = started("simulate", "--scenario", "quiet", "--trace", "-", "--runs", "1000000")
     assert process.stdout is not None
     assert process.stderr is not None

@@ -81,7 +81,7 @@ def kafkas(jvm: Driver, tool: str, words: tuple[str, ...]) -> set[str]:
     return {*listed, *re.findall(r"\[(--[a-z][\w-]*\w)", pages)}
 
 
-def test_every_flag_of_kafkas_tools_is_taken_or_named(jvm: Driver) -> None:
+def test_every_flag_of_kafkas_tools_is_supported_or_listed(jvm: Driver) -> None:
     missing = {
         (command, flag)
         for command, (tool, words) in TOOLS.items()
@@ -90,7 +90,7 @@ def test_every_flag_of_kafkas_tools_is_taken_or_named(jvm: Driver) -> None:
     assert missing == NOT_TAKEN.keys()
 
 
-def test_flags_are_found_also_where_they_are_not_shown() -> None:
+def test_hidden_flags_are_found() -> None:
     parser = ArgumentParser(add_help=False)
     parser.add_argument("--hidden", help=SUPPRESS)
     parser.add_subparsers().add_parser("sub").add_argument("-d", "--deep")
@@ -98,7 +98,7 @@ def test_flags_are_found_also_where_they_are_not_shown() -> None:
 
 
 @pytest.mark.parametrize("command", ["topics", "dump-log"])
-def test_commands_say_their_version(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_print_their_version(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main([command, "--version"])
     assert capsys.readouterr().out == f"kraftlog {VERSION}\n"

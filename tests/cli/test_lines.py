@@ -10,7 +10,7 @@ from kraftlog.cli.common import UsageError, matching, pairs
 from kraftlog.cli.produce import READER, LineReader, lines
 
 
-def test_lines_come_whole_and_quiet_is_told() -> None:
+def test_lines_are_complete_and_pauses_are_reported() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"a\r\nb")
     found = lines(reading, 0)
@@ -21,7 +21,7 @@ def test_lines_come_whole_and_quiet_is_told() -> None:
     os.close(reading)
 
 
-def test_what_is_not_there_may_be_forgiven() -> None:
+def test_if_exists_flags_allow_missing_topics() -> None:
     words = {"parse.key": "true", "parse.headers": "true", "ignore.error": "true"}
     reader = LineReader(READER | words)
     assert reader.read(b"one", 1) == (None, b"one", ())
@@ -33,7 +33,7 @@ def test_what_is_not_there_may_be_forgiven() -> None:
         LineReader(READER | {"parse.key": "true", "key.separator": ""})
 
 
-def test_words_that_do_not_fit() -> None:
+def test_conflicting_options_are_refused() -> None:
     with pytest.raises(UsageError, match="'a' is not KEY=VALUE"):
         pairs(["a"])
     with pytest.raises(UsageError, match="is not a valid regular expression"):

@@ -29,7 +29,7 @@ def data(tmp_path: Path) -> str:
     return path
 
 
-def test_without_acceptance_it_says_what_may_be_lost_and_what_to_repeat(
+def test_repair_without_acceptance_prints_the_loss_and_the_command(
     data: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["quorum", "repair", "--data", data, "--voters", "3@new.example:9093"]
@@ -55,7 +55,7 @@ def test_without_acceptance_it_says_what_may_be_lost_and_what_to_repeat(
     )
 
 
-def test_a_record_and_what_follows_it_is_given_up_only_if_that_is_accepted(
+def test_records_are_dropped_only_after_acceptance(
     data: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["quorum", "repair", "--data", data, "--voters", "3@h:9093", "--drop-from", "3"]
@@ -80,23 +80,23 @@ def test_a_record_and_what_follows_it_is_given_up_only_if_that_is_accepted(
         ("3@h:9093:AAAAAAAAAAAAAAAAAAAAAA", ["--accept-loss", "4"], "4@7, not 4"),
     ],
 )
-def test_what_it_refuses(
+def test_repair_refuses_invalid_options(
     data: str, capsys: pytest.CaptureFixture[str], voters: str, more: list[str], said: str
 ) -> None:
     assert main(["quorum", "repair", "--data", data, "--voters", voters, *more]) == 1
     assert said in capsys.readouterr().err
 
 
-def test_new_nodes_are_told_how_to_come(data: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unformatted_directory_explains_how_to_format(
+    data: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     voters = "3@h:9093, 7@i:9093"
     assert main(["quorum", "repair", "--data", data, "--voters", voters]) == 1
     shown = capsys.readouterr().out
     assert "enough of nodes 7 run. Start them with" in shown
 
 
-def test_a_directory_that_is_none_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_directory_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["quorum", "repair", "--data", str(tmp_path / "none"), "--voters", "3@h:9093"]
     assert main(words) == 1
     assert "none/meta.properties" in capsys.readouterr().err
@@ -114,7 +114,7 @@ def test_a_running_node_cannot_be_repaired(data: str) -> None:
     assert "is in use: stop the node" in refused.stderr
 
 
-def test_help_and_missing_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_missing_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     for words, code in ((["--help"], 0), ([], 2), (["repair"], 2)):
         with pytest.raises(SystemExit) as ended:
             main(["quorum", *words])

@@ -29,7 +29,7 @@ def test_a_table() -> None:
     assert table(("A",), [(1,)], coloured=True) == "\x1b[1mA\x1b[0m\n1"
 
 
-def test_colours_are_for_terminals_and_never_against_no_color(
+def test_colours_need_a_terminal_and_no_no_color(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -49,7 +49,7 @@ def test_sizes() -> None:
     ]
 
 
-def test_progress_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_needs_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     for stream, shown in ((Terminal(), "\r10000 done\r\x1b[K"), (io.StringIO(), "")):
         monkeypatch.setattr("sys.stderr", stream)
         progress = Progress("done")

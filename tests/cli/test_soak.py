@@ -27,9 +27,7 @@ def played(soak: Soak, first: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
-def test_a_soak_ends_in_order_and_goes_on_where_it_stopped(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_a_soak_stops_cleanly_and_resumes(tmp_path: Path, number: signal.Signals) -> None:
     """Q37: what was begun is played to its end; the next time begins behind it."""
     command = [sys.executable, "-m", "kraftlog", "simulate", "--soak", str(tmp_path / "soak")]
     first = 2
@@ -44,7 +42,7 @@ def test_a_soak_ends_in_order_and_goes_on_where_it_stopped(
         assert last.endswith(f" 0 failed; the next seed is {first}")
 
 
-def test_what_failed_is_kept_with_the_line_that_repeats_it(
+def test_failures_are_stored_with_the_command_that_repeats_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     soak = Soak(str(tmp_path))
@@ -58,7 +56,7 @@ def test_what_failed_is_kept_with_the_line_that_repeats_it(
     assert soak.coverage == {"truncation": 6}
 
 
-def test_a_seed_is_skipped_by_no_later_one_that_was_quicker(tmp_path: Path) -> None:
+def test_next_seed_does_not_skip_unfinished_seeds(tmp_path: Path) -> None:
     soak = Soak(str(tmp_path))
     played(soak, 11)
     assert Soak(str(tmp_path)).first == 1

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
         (["--node-id", "3", "--data", "d", "--override", "log.dir=e"], 3, "d"),
     ],
 )
-def test_a_node_of_its_own(words: list[str], node_id: int, directory: str) -> None:
+def test_start_without_a_file_is_a_single_node_cluster(
+    words: list[str], node_id: int, directory: str
+) -> None:
     """What is said by an override counts as well as what is said by an option."""
     settings, warnings = read_settings(options_of(words))
     assert (settings.node_id, settings.data_directories) == (node_id, [directory])
@@ -39,9 +41,7 @@ def test_a_node_of_its_own(words: list[str], node_id: int, directory: str) -> No
     assert warnings == []
 
 
-def test_tools_are_told_where_a_directory_lies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_log_directory_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings, _ = read_settings(options_of([]))
     assert _directory(settings) == f"{tmp_path}/data"
@@ -60,7 +60,7 @@ def test_tools_are_told_where_a_directory_lies(
         ("controller", ["--host", "h"], "CONTROLLER://h:1"),
     ],
 )
-def test_where_a_file_says_to_listen_an_option_says_otherwise(
+def test_options_override_the_listener_of_the_file(
     tmp_path: Path, roles: str, words: list[str], listeners: str
 ) -> None:
     """Of the listener for clients, or of a controller's own."""
@@ -74,7 +74,7 @@ def test_where_a_file_says_to_listen_an_option_says_otherwise(
     assert ",".join(map(str, settings.listeners)) == listeners
 
 
-def test_a_line_is_written_in_one_go(tmp_path: Path) -> None:
+def test_a_log_line_is_written_in_one_call(tmp_path: Path) -> None:
     """Whatever Python buffers: the lines of nodes that share a terminal do not mix."""
     reader, writer = os.pipe2(os.O_DIRECT)  # each read gets what one write wrote
     node = subprocess.Popen(
@@ -91,7 +91,7 @@ def test_a_line_is_written_in_one_go(tmp_path: Path) -> None:
         os.close(reader)
 
 
-def test_a_node_that_was_asked_to_keep_people_out_does_not_run_without(tmp_path: Path) -> None:
+def test_unsupported_protection_prevents_the_start(tmp_path: Path) -> None:
     """Nothing is made, and one line names the key."""
     data = tmp_path / "data"
     command = [sys.executable, "-m", "kraftlog", "start", "--data", str(data), "--port", "0"]
@@ -103,7 +103,7 @@ def test_a_node_that_was_asked_to_keep_people_out_does_not_run_without(tmp_path:
     )
 
 
-def test_a_node_that_nobody_hears_starts_and_ends_in_order(tmp_path: Path) -> None:
+def test_a_node_runs_with_closed_output(tmp_path: Path) -> None:
     """What it would say, of a key that nobody knows, has nowhere to go."""
     start = [sys.executable, "-m", "kraftlog", "start", "--data", str(tmp_path), "--port", "0"]
     words = [*start, "--override", "strange.key=1"]
@@ -118,7 +118,7 @@ def test_a_node_that_nobody_hears_starts_and_ends_in_order(tmp_path: Path) -> No
         node.communicate()
 
 
-def test_the_first_listener_for_clients_is_the_one_that_is_told(tmp_path: Path) -> None:
+def test_the_ready_line_has_the_first_client_listener(tmp_path: Path) -> None:
     first, second, controllers = free_ports(3)
     listeners = [
         f"CONTROLLER://127.0.0.1:{controllers}",
@@ -143,7 +143,7 @@ def test_the_first_listener_for_clients_is_the_one_that_is_told(tmp_path: Path) 
         assert node.stop() == 0
 
 
-def test_a_broker_without_controllers_says_what_it_waits_for(tmp_path: Path) -> None:
+def test_a_broker_without_controllers_logs_why_it_is_not_ready(tmp_path: Path) -> None:
     quorum = Quorum(tmp_path)
     node = subprocess.Popen(
         [sys.executable, "-m", "kraftlog", "start", quorum.file(BROKER)],

@@ -118,7 +118,7 @@ def test_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["-N"], "metadata directory", False, None),
     ],
 )
-def test_how_a_quorum_begins(
+def test_options_for_the_initial_voters(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     flags: list[str],
@@ -139,7 +139,7 @@ def test_how_a_quorum_begins(
 
 
 @pytest.mark.parametrize("flags", [[], ["-N"]])
-def test_voters_that_never_change(
+def test_static_voters(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str]
 ) -> None:
     code, _ = said(capsys, "format", "-c", properties(tmp_path, STATIC), "-t", "abc", *flags)
@@ -152,7 +152,7 @@ def test_a_broker_needs_no_voters(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert said(capsys, "format", "-c", path)[0] == 0
 
 
-def test_two_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each has an id of its own; a later run formats what is missing, and nothing else."""
     path = properties(tmp_path, f"metadata.log.dir={tmp_path}/deep/meta")
     assert said(capsys, "format", "-c", path, "-s")[0] == 0
@@ -218,7 +218,7 @@ def test_what_is_refused(
     assert files_in(tmp_path) == ["server.properties"]
 
 
-def test_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_describes_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = properties(tmp_path, f"metadata.log.dir={tmp_path}/meta")
     data, meta = tmp_path / "data", tmp_path / "meta"
     problems = f"Found problems:\n  {data} does not exist\n  {meta} does not exist\n\n"
@@ -274,7 +274,9 @@ def test_ids(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(uuid_from_text(shown.strip())) == 16
 
 
-def test_a_file_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_text_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "server.properties"
     path.write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="is not UTF-8 text"):
@@ -305,7 +307,7 @@ def test_a_node_starts_with_one_directory_only(
     assert files_in(tmp_path) == ["server.properties"]
 
 
-def test_programs_are_told_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = properties(tmp_path)
 
     def outcome(*words: str, code: int = 0) -> Any:

@@ -62,7 +62,9 @@ def theirs(jvm: Driver) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_every_key_with_its_facts(theirs: dict[str, dict[str, Any]], kind: str) -> None:
+def test_every_key_has_kafkas_type_default_and_documentation(
+    theirs: dict[str, dict[str, Any]], kind: str
+) -> None:
     ours = {
         key.name: {
             "type": key.type,
@@ -267,6 +269,6 @@ FILES = [
 ]
 
 
-def test_files_are_read_as_java_reads_them(jvm: Driver) -> None:
+def test_properties_files_are_parsed_as_by_java(jvm: Driver) -> None:
     answers = ask(jvm, [["properties", text] for text in FILES])
     assert [parse(text) for text in FILES] == answers

@@ -18,7 +18,7 @@ quorum.election.timeout.ms=72 ; quorum.election.backoff.max.ms=73 ; quorum.reque
 quorum.retry.backoff.ms=75 ; quorum.retry.backoff.max.ms=76"""
 
 
-def test_q33_former_names_have_their_effect_and_are_told() -> None:
+def test_q33_aliases_take_effect_and_are_logged() -> None:
     config, outcome = read_config(started_with(NAMES), {})
     assert config.voters == [Voter(1, "a", 1), Voter(2, "::1", 2)]
     raft = raft_config(config, 0)
@@ -37,7 +37,7 @@ def test_q33_every_alias_names_a_setting_that_exists(alias: str, name: str) -> N
     assert find_broker_key(alias) is None
 
 
-def test_q33_bootstrap_servers_and_voters_by_their_former_names() -> None:
+def test_q33_bootstrap_servers_and_voters_have_aliases() -> None:
     servers = "-controller.quorum.voters ; bootstrap.servers=h:1,i:2"
     config, _ = read_config(started_with(servers), {})
     assert config.bootstrap_servers == [("h", 1), ("i", 2)]
@@ -54,13 +54,13 @@ def test_q33_two_values_of_one_setting_are_refused() -> None:
     assert config.controller_quorum_fetch_timeout_ms == 5
 
 
-def test_q33_an_override_counts_before_the_file_by_either_name() -> None:
+def test_q33_an_override_precedes_the_file_by_either_name() -> None:
     text = started_with("controller.quorum.fetch.timeout.ms=6")
     config, _ = read_config(text, {"quorum.fetch.timeout.ms": "5"})
     assert config.controller_quorum_fetch_timeout_ms == 5
 
 
-def test_q33_a_broker_looks_for_the_leader_more_often_than_a_controller() -> None:
+def test_q33_a_broker_has_a_shorter_fetch_backoff_than_a_controller() -> None:
     file = "process.roles=broker ; -controller.quorum.voters ; bootstrap.servers=h:1 ; node.id=7"
     text = started_with(f"{file} ; listeners=PLAINTEXT://:9092")
     config, _ = read_config(text, {})

@@ -54,7 +54,7 @@ DIFFERENT = {"log.retention.hours"}
 
 
 @pytest.mark.parametrize("kind", RECORDED["answers"])
-def test_the_same_as_kafka(kind: str) -> None:
+def test_descriptions_equal_kafkas(kind: str) -> None:
     ours = {it.name: row(it) for it in described(kind) if it.name not in DIFFERENT}
     theirs = {row[0]: row for row in RECORDED["answers"][kind] if row[0] not in DIFFERENT}
     own = [ours.pop(name) for name in OWN_NAMES & set(ours)]
@@ -76,7 +76,7 @@ def with_own_default(theirs: list[Any]) -> list[Any]:
     return [name, value, read_only, source, sensitive, synonyms, config_type]
 
 
-def test_a_larger_unit_is_shown_as_what_it_is() -> None:
+def test_a_larger_unit_in_the_file_is_the_source() -> None:
     """On purpose: Kafka calls the value of the file a default."""
     [hours] = describe_broker(LAYERS, ["log.retention.hours"])
     assert (hours.value, hours.config_source) == ("100", OF_FILE)
@@ -97,7 +97,7 @@ def test_every_known_key_is_documented(kind: str) -> None:
     assert voters.documentation == "Voters of a static quorum, as id@host:port."
 
 
-def test_only_what_was_asked_for() -> None:
+def test_only_requested_keys_are_described() -> None:
     names = ["flush.ms", "no.such.key", "retention.ms", "interval.ms", "node.id"]
     assert [it.name for it in describe_topic({}, LAYERS, names)] == ["flush.ms", "retention.ms"]
     assert [it.name for it in describe_broker(LAYERS, names)] == ["node.id"]
@@ -106,7 +106,7 @@ def test_only_what_was_asked_for() -> None:
     assert describe_all_brokers({"num.io.threads": "3"}, names) == []
 
 
-def test_a_listeners_own_key_stands_before_the_common_one() -> None:
+def test_a_listener_override_precedes_the_common_key() -> None:
     name = "listener.name.plaintext.ssl.keystore.location"
     [entry] = describe_broker(ConfigLayers({name: "/a", "ssl.keystore.location": "/b"}), [name])
     assert [(s.name, s.value) for s in entry.synonyms] == [

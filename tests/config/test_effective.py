@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def test_keys_that_are_read_are_those_documented_to_have_an_effect() -> None:
+def test_keys_that_are_read_are_documented() -> None:
     inherited = {
         name for key in TOPIC_KEYS if key.name in EFFECTIVE[TOPIC] for name, _ in key.synonyms
     }

@@ -36,7 +36,7 @@ def test_servers(text: str, server: tuple[str, int] | None) -> None:
 @pytest.mark.parametrize(
     "text", ["a:1", "x@a:1", "1@a", "1@0.0.0.0:1", "1@[::]:1", "1@[::0]:1", "1@:1"]
 )
-def test_no_voters(text: str) -> None:
+def test_invalid_voters_are_not_parsed(text: str) -> None:
     assert parse_voter(text) is None
 
 
@@ -47,9 +47,7 @@ def test_no_voters(text: str) -> None:
         *[(host, False) for host in ("::1", "10.0.0.0", "a")],
     ],
 )
-def test_an_address_of_zeros_alone_says_nothing_of_where_a_node_is(
-    host: str, *, is_anywhere: bool
-) -> None:
+def test_an_address_of_zeros_means_all_addresses(host: str, *, is_anywhere: bool) -> None:
     assert Listener("C", host, 1).is_anywhere == is_anywhere
 
 

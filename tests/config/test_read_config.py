@@ -38,13 +38,13 @@ def test_refused(case: str) -> None:
     assert any(name in said for name in BROKER_KEYS.names())
 
 
-def test_several_directories_are_refused_plainly() -> None:
+def test_several_log_directories_are_refused() -> None:
     assert refusal(started_with("log.dirs=/a,/b")) == (
         "log.dirs=/a,/b: expected one directory; only one is supported"
     )
 
 
-def test_a_port_beyond_all_ports_is_refused_before_listening() -> None:
+def test_an_invalid_port_is_refused_before_listening() -> None:
     said = refusal(started_with("listeners=PLAINTEXT://:99999,CONTROLLER://:9093"))
     assert (
         said
@@ -52,7 +52,7 @@ def test_a_port_beyond_all_ports_is_refused_before_listening() -> None:
     )
 
 
-def test_what_it_comes_to() -> None:
+def test_effective_values() -> None:
     config, warnings = read_config(started_with(
         "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://[::1]:9093 ; log.dirs=/a ; "
         "metadata.log.dir=/b ; log.retention.minutes=5 ; log.retention.hours=1 ; "
@@ -78,7 +78,7 @@ def test_what_it_comes_to() -> None:
     assert warnings == [f"accepted, no effect: {idle}"]
 
 
-def test_the_smallest_unit_counts() -> None:
+def test_the_smallest_unit_wins() -> None:
     def retention(**given: str) -> int:
         return BrokerConfig({k.replace("_", "."): v for k, v in given.items()}).log_retention_ms
 
@@ -89,7 +89,7 @@ def test_the_smallest_unit_counts() -> None:
     assert retention(log_retention_minutes="-5") == -1
 
 
-def test_keys_that_nobody_knows() -> None:
+def test_unknown_keys_cause_warnings() -> None:
     text = started_with(
         "num.partition=3 ; zookeeper.connect=a ; log.message.format.version=1 ; qwertz=1 ; "
         "config.providers.file.class=x ; listener.name.plaintext.max.connections=5 ; "
@@ -105,7 +105,7 @@ def test_keys_that_nobody_knows() -> None:
     ]
 
 
-def test_tables_of_names_hold_what_they_say() -> None:
+def test_tables_of_dropped_keys_are_correct() -> None:
     assert all(TABLES[kind].find(name) for kind, names in EFFECTIVE.items() for name in names)
     known = BROKER_KEYS.names()
     assert not [n for n in REMOVED if n in known or any(k.startswith(n) for k in known)]
@@ -121,7 +121,7 @@ def test_every_attribute_is_a_key() -> None:
         config["no.such.key"]
 
 
-def test_a_value_is_checked_wherever_its_key_comes_from() -> None:
+def test_values_of_files_and_overrides_are_validated() -> None:
     assert refusal(started_with("log.dirs=/a"), **{"num.io.threads": "0"}) == (
         "num.io.threads=0: expected a whole number from 1 to 2147483647"
     )
@@ -156,7 +156,7 @@ def test_the_format(text: str, pairs: dict[str, str]) -> None:
     assert parse(text) == pairs
 
 
-def test_a_broken_escape() -> None:
+def test_an_invalid_escape_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected four hexadecimal digits"):
         parse("a=\\u12")
 

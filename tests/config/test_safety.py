@@ -29,7 +29,7 @@ EVERY = "every client may"
         ),
     ],
 )
-def test_a_guard_that_is_not_there_is_refused(key: str, without: str) -> None:
+def test_unsupported_access_control_is_refused(key: str, without: str) -> None:
     expected = f"{key}=org.example.Guard: {without}; remove the key"
     assert refusal(f"{key}=org.example.Guard") == expected
 
@@ -52,7 +52,7 @@ MAP = "listener.security.protocol.map"
         ),
     ],
 )
-def test_a_secret_that_would_not_be_kept_is_refused(case: str, said: str) -> None:
+def test_encrypted_listeners_are_refused(case: str, said: str) -> None:
     clear = "only PLAINTEXT is supported, without authentication or encryption"
     assert refusal(case) == f"{said}; {clear}"
 
@@ -73,6 +73,6 @@ def refusal(case: str) -> str:
         BROKER_ALONE,
     ],
 )
-def test_what_promises_nothing_is_fine(case: str) -> None:
+def test_settings_that_promise_no_protection_are_accepted(case: str) -> None:
     config, _ = read_config(started_with(case), {})
     refuse_false_safety(config)

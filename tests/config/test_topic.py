@@ -11,7 +11,7 @@ from kraftlog.config.setting import Setting
 from kraftlog.config.topic import TopicConfig
 
 
-def test_the_strongest_layer_counts() -> None:
+def test_the_layer_with_the_highest_precedence_wins() -> None:
     file = {"log.segment.bytes": "2000000", "log.retention.hours": "1", "log.roll.hours": "2"}
     layers = ConfigLayers(file, {"log.roll.ms": "5"}, {"message.max.bytes": "7"})
     config = TopicConfig({"segment.bytes": "3000000"}, layers)

@@ -46,7 +46,7 @@ def test_sizes_of_the_tables() -> None:
         ("compression.gzip.level", "-1", -1),
     ],
 )
-def test_what_a_text_stands_for(name: str, text: str, value: object) -> None:
+def test_values_are_parsed_by_type(name: str, text: str, value: object) -> None:
     key = BROKER_KEYS.find(name)
     assert key is not None
     assert parse_value(key, text) == value
@@ -72,7 +72,7 @@ def test_what_a_text_stands_for(name: str, text: str, value: object) -> None:
         "controller.quorum.bootstrap.servers=a: expected a list of host:port",
     ],
 )
-def test_a_complaint_names_key_value_and_what_would_do(said: str) -> None:
+def test_errors_name_key_value_and_what_is_accepted(said: str) -> None:
     name, _, rest = said.partition("=")
     key = BROKER_KEYS.find(name)
     assert key is not None
@@ -87,7 +87,7 @@ def test_a_complaint_names_key_value_and_what_would_do(said: str) -> None:
         ("cleanup.policy", "compact", "shrink"),
     ],
 )
-def test_forms_of_topics(name: str, good: str, bad: str) -> None:
+def test_topic_list_values_are_validated(name: str, good: str, bad: str) -> None:
     key = TOPIC_KEYS.find(name)
     assert key is not None
     assert complaint(key, good) is None
@@ -105,7 +105,7 @@ def test_forms_of_topics(name: str, good: str, bad: str) -> None:
         ("oldest", False),
     ],
 )
-def test_where_share_groups_begin(text: str, is_good: bool) -> None:
+def test_share_offset_reset_is_validated(text: str, is_good: bool) -> None:
     key = GROUP_KEYS.find("share.auto.offset.reset")
     assert key is not None
     assert (complaint(key, text) is None) == is_good
@@ -116,13 +116,13 @@ def test_where_share_groups_begin(text: str, is_good: bool) -> None:
     [("", True), ("client_id=a.*,client_source_port=9", True), ("client_id", False),
      ("client_id=[", False), ("name=a", False)],
 )  # fmt: skip
-def test_which_clients_are_meant(text: str, is_good: bool) -> None:
+def test_client_match_patterns_are_validated(text: str, is_good: bool) -> None:
     key = CLIENT_METRICS_KEYS.find("match")
     assert key is not None
     assert (complaint(key, text) is None) == is_good
 
 
-def test_the_value_of_a_secret_is_not_shown() -> None:
+def test_sensitive_values_are_hidden() -> None:
     key = find_broker_key("listener.name.a.plain.sasl.jaas.config")
     assert key is not None
     assert key.sensitive

@@ -353,7 +353,7 @@ def differences(theirs: Any, ours: Any, path: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_node_answers_as_kafka_does(name: str, sides: tuple[str, str]) -> None:
+def test_a_node_responds_as_kafka_does(name: str, sides: tuple[str, str]) -> None:
     api_key, versions, request = REQUESTS[name]
     found = [
         f"v{version}{line}"

@@ -45,7 +45,7 @@ def test_tools_show_their_help(jvm: Driver, tool: str) -> None:
     assert (result.exit_code, result.timed_out, result.leaked) == (exit_code, False, ())
 
 
-def test_a_tool_that_fails_shows_why(jvm: Driver) -> None:
+def test_a_failing_tool_shows_its_error(jvm: Driver) -> None:
     result = jvm.tool(TOOLS + "DumpLogSegments", "--files", "nowhere/00000000000000000000.log")
     assert result.exit_code == 1
     assert "NoSuchFileException" in result.stderr
@@ -68,7 +68,7 @@ def test_a_running_tool_can_be_stopped(jvm: Driver) -> None:
     assert (result.exit_code, result.timed_out, result.leaked) == (130, False, ())
 
 
-def test_a_tool_that_never_ends_is_ended(jvm: Driver) -> None:
+def test_a_tool_that_hangs_is_killed(jvm: Driver) -> None:
     result = jvm.tool(
         TOOLS + "TopicCommand", "--list", "--bootstrap-server", "127.0.0.1:1", seconds=0.5
     )
@@ -131,7 +131,7 @@ def test_classes_from_every_jar_are_found(jvm: Driver, name: str, version: int) 
     assert "no message class" in unknown.error
 
 
-def test_an_error_spoils_only_its_own_item(jvm: Driver) -> None:
+def test_an_error_affects_only_its_own_item(jvm: Driver) -> None:
     good = ("ApiVersionsRequest", 0, b"")
     answers = jvm.decode([good, ("ApiVersionsRequest", 99, b""), good])
     assert [bool(a.error) for a in answers] == [False, True, False]
@@ -170,7 +170,7 @@ def test_a_batch_is_built_and_parsed(jvm: Driver, codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])  # what kafka-python reads by itself
-def test_a_batch_of_java_is_read_by_python(jvm: Driver, codec: str) -> None:
+def test_python_reads_a_batch_of_java(jvm: Driver, codec: str) -> None:
     sent = [Record(b"a" * 100, key=b"k", timestamp=5, headers=[("h", b"x")]), Record(None)]
     [data] = jvm.build([Batch(sent, codec, base_offset=10)])
     read = list(MemoryRecords(data).next_batch())
@@ -178,7 +178,7 @@ def test_a_batch_of_java_is_read_by_python(jvm: Driver, codec: str) -> None:
     assert (read[0].timestamp, read[0].headers) == (5, [("h", b"x")])
 
 
-def test_a_control_batch(jvm: Driver) -> None:
+def test_a_control_batch_is_built_and_parsed(jvm: Driver) -> None:
     commit = Record(key=b"\0\0\0\1", value=b"\0\0\0\0\0\7")
     batch = Batch([commit], control=True, transactional=True, producer_id=1, producer_epoch=0)
     [parsed] = jvm.parse(jvm.build([batch]))
@@ -195,7 +195,7 @@ def test_a_flipped_bit_and_a_partial_batch_are_noticed(jvm: Driver) -> None:
     assert (len(partial["batches"]), partial["left"]) == (1, 20)
 
 
-def test_the_java_version_is_read_from_what_java_says() -> None:
+def test_the_java_version_is_parsed() -> None:
     assert java_version('openjdk version "21.0.2" 2024-01-16') == 21
     assert java_version('java version "1.8.0_392"') == 1
     assert java_version("command not found") == 0

@@ -70,12 +70,12 @@ def test_files_beside_segments(jvm: Driver, sample: str, ending: str) -> None:
         assert output.count("producerId: 2") == 3
 
 
-def test_indexes_are_sane(jvm: Driver, sample: str) -> None:
+def test_indexes_pass_kafkas_sanity_check(jvm: Driver, sample: str) -> None:
     output = dumped(jvm, "--index-sanity-check", "--files", files(sample, ".index"))
     assert output.count("passed sanity check") == 4
 
 
-def test_a_wrong_index_is_complained_of(jvm: Driver, tmp_path: Path) -> None:
+def test_a_wrong_index_is_reported(jvm: Driver, tmp_path: Path) -> None:
     """So that the silence above means something."""
     folder = Path(write_sample(str(tmp_path)))
     index = next(iter(sorted(folder.glob("*.index"))))
@@ -83,7 +83,7 @@ def test_a_wrong_index_is_complained_of(jvm: Driver, tmp_path: Path) -> None:
     assert complaints(jvm.tool(DUMP, "--files", str(index)))
 
 
-def test_a_repaired_metadata_log_and_what_is_beside_it(jvm: Driver, tmp_path: Path) -> None:
+def test_kafka_dumps_a_repaired_metadata_log(jvm: Driver, tmp_path: Path) -> None:
     """R1, Q14: new voters in a new epoch, behind what there was, as Kafka's readers expect it."""
     data = str(tmp_path / "data")
     write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))

@@ -40,7 +40,7 @@ def address(tmp_path: Path, data: str) -> Iterator[str]:
 
 @pytest.mark.interop
 @pytest.mark.parametrize("client", [pytest.param(c, id=c.name.split()[0]) for c in CLIENTS])
-def test_everyday_work(client: Client, address: str, data: str) -> None:
+def test_clients_do_everyday_work(client: Client, address: str, data: str) -> None:
     try:
         found = client.work(address)
     except UnavailableError as error:
@@ -49,7 +49,7 @@ def test_everyday_work(client: Client, address: str, data: str) -> None:
     check_what_is_kept(data)
 
 
-def test_everyday_work_of_kafkas_own_clients(jvm: Driver, address: str, data: str) -> None:
+def test_kafkas_clients_do_everyday_work(jvm: Driver, address: str, data: str) -> None:
     shown = jvm.tool("EverydayWork", address, str(LIMIT_S), seconds=2 * LIMIT_S).ok().stdout
     found = dict(json.loads(line) for line in shown.splitlines())
     assert found == JAVA.expected()

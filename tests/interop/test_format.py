@@ -50,7 +50,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_same_files(jvm: Driver, tmp_path: Path, case: str) -> None:
+def test_format_writes_the_files_of_kafka_storage(jvm: Driver, tmp_path: Path, case: str) -> None:
     changes, flags = CASES[case]
     path = properties(tmp_path, changes)
     data = tmp_path / "data"
@@ -88,7 +88,7 @@ def in_order(line: str) -> str:
     return head + word + json.dumps(voters)
 
 
-def test_we_read_what_kafka_formats(jvm: Driver, tmp_path: Path) -> None:
+def test_kraftlog_reads_directories_formatted_by_kafka(jvm: Driver, tmp_path: Path) -> None:
     path = properties(tmp_path)
     jvm.tool(TOOL, "format", "-c", path, "-t", "a:b=c", "-I", f"3@h:9093:{FIRST}").ok()
     data = tmp_path / "data"
@@ -110,7 +110,7 @@ def test_releases_begin_with_the_same_features(
     assert ours == jvm.tool(TOOL, "version-mapping", "-r", release).ok().stdout
 
 
-def test_levels_need_the_same_others(jvm: Driver, capsys: pytest.CaptureFixture[str]) -> None:
+def test_feature_dependencies_equal_kafkas(jvm: Driver, capsys: pytest.CaptureFixture[str]) -> None:
     flags = [f"metadata.version={level}" for level in METADATA_VERSIONS]
     flags += [f"{name}={level}" for name, levels in FEATURES.items() for level in levels]
     words = ["feature-dependencies", *[word for flag in flags for word in ("-f", flag)]]
@@ -119,7 +119,7 @@ def test_levels_need_the_same_others(jvm: Driver, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.slow
-def test_kafka_starts_on_what_we_format(jvm: Driver, tmp_path: Path) -> None:
+def test_kafka_starts_on_a_directory_formatted_here(jvm: Driver, tmp_path: Path) -> None:
     """And its controller is the voter that we wrote."""
     client, quorum = free_ports(2)
     path = properties(

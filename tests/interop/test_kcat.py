@@ -50,7 +50,7 @@ def test_kcat_lists_in_json(typed: Kcat) -> None:
     assert found["controllerid"] in [broker["id"] for broker in found["brokers"]]
 
 
-def test_kcat_writes_with_every_codec_and_reads_it_all(typed: Kcat, tmp_path: Path) -> None:
+def test_kcat_produces_and_consumes_with_every_codec(typed: Kcat, tmp_path: Path) -> None:
     written = [f"{codec} {n} and the same again and again" * 9 for codec in CODECS for n in (1, 2)]
     for place, codec in enumerate(CODECS):
         lines = [f"k:{value}\n" for value in written[2 * place : 2 * place + 2]]
@@ -62,7 +62,7 @@ def test_kcat_writes_with_every_codec_and_reads_it_all(typed: Kcat, tmp_path: Pa
     assert list(dict.fromkeys(codes)) == [0, 1, 2, 3, 4]
 
 
-def test_kcat_numbers_its_batches_and_looks_for_times(typed: Kcat, tmp_path: Path) -> None:
+def test_kcat_is_idempotent_and_finds_timestamps(typed: Kcat, tmp_path: Path) -> None:
     numbered = ("-P", "-t", "lines", "-p", "1", "-X", "enable.idempotence=true")
     typed(*numbered, stdin="one\ntwo\n")
     assert all(b.producer_id >= 0 for b in batches(str(tmp_path / "data"), "lines-1"))
@@ -70,7 +70,7 @@ def test_kcat_numbers_its_batches_and_looks_for_times(typed: Kcat, tmp_path: Pat
     assert typed("-Q", "-t", "lines:1:1000") == "lines [1] offset 0\n"
 
 
-def test_kcat_reads_in_a_group_and_goes_on(typed: Kcat) -> None:
+def test_kcat_resumes_in_a_consumer_group(typed: Kcat) -> None:
     group = ("-G", "readers", "-e", "-q", "-X", "auto.offset.reset=earliest", "-f", "%s\n", "lines")
     typed("-P", "-t", "lines", "-p", "0", stdin="one\ntwo\n")
     assert typed(*group) == "one\ntwo\n"

@@ -35,7 +35,7 @@ def run(project: pytest.Pytester) -> pytest.RunResult:
     return project.runpytest("-p", "tests.interop.skips", "-p", "no:cacheprovider")
 
 
-def test_skips_are_told_in_one_line(
+def test_skips_are_reported_in_one_line(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CI", raising=False)
@@ -45,7 +45,7 @@ def test_skips_are_told_in_one_line(
     result.stdout.no_fnmatch_line("*tests skipped: not on this system")
 
 
-def test_in_ci_a_skipped_interop_test_has_failed(
+def test_in_ci_a_skipped_interop_test_fails(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", "true")
@@ -56,13 +56,13 @@ def test_in_ci_a_skipped_interop_test_has_failed(
 
 def test_an_allowed_skip_names_the_test_and_the_reason() -> None:
     allowed = allowed_skips("# comment\n\ntests/a.py::test_k* # no kcat on this system\n")
-    assert refusal("tests/a.py::test_kcat", "why", allowed) is None
-    assert refusal("tests/a.py::test_kcat@jvm", "why", allowed) is None
+    assert refusal("tests/a.py::test_kcat_ignores_unknown_apis", "why", allowed) is None
+    assert refusal("tests/a.py::test_kcat_ignores_unknown_apis@jvm", "why", allowed) is None
     assert refusal("tests/a.py::test_jvm", "why", allowed) is not None
     with pytest.raises(ValueError, match="only with a reason"):
-        allowed_skips("tests/a.py::test_kcat #\n")
+        allowed_skips("tests/a.py::test_kcat_ignores_unknown_apis #\n")
 
 
-def test_the_list_of_allowed_skips_can_be_read() -> None:
+def test_the_list_of_allowed_skips_is_valid() -> None:
     with open(ALLOWED) as file:
         assert all("::" in pattern for pattern in allowed_skips(file.read()))

@@ -79,7 +79,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
         node.make_sure_it_is_gone()
 
 
-def test_tools_show_what_they_show_of_kafka(jvm: Driver, node: NodeProcess, tmp_path: Path) -> None:
+def test_tools_print_the_same_as_with_kafka(jvm: Driver, node: NodeProcess, tmp_path: Path) -> None:
     with open(FACTS, encoding="utf-8") as file:
         facts = {done.line: done.shown for done in places(read(file.read()))}
     ours = {done.line: done.shown for done in places(session(jvm, node.address, str(tmp_path)))}
@@ -118,7 +118,7 @@ def test_differences_are_found() -> None:
     assert changes(may_differ, outcome, f"{other}\nx") == ["+ x"]
 
 
-def test_the_metadata_log_of_a_running_node_is_dumped_and_looked_through(
+def test_kafkas_tools_read_the_metadata_log_of_a_running_node(
     jvm: Driver, node: NodeProcess, tmp_path: Path
 ) -> None:
     """Kafka's dump tool on the log and the snapshot themselves, its shell on a copy."""

@@ -30,7 +30,7 @@ def codes(talker: FrameClient) -> list[int]:
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_records_are_written_once_they_are_durable(acks: int) -> None:
+def test_flush_messages_delays_the_response_until_the_flush(acks: int) -> None:
     """For its producer and for readers alike; later records share the next flush."""
     host = configured_host(flush_messages=1)
     talker, reader = FrameClient(host), FrameClient(host)

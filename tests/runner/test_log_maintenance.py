@@ -84,7 +84,7 @@ def test_unwritable_checkpoints_stop_a_node_with_the_metadata_log() -> None:
         host.pass_time(INTERVAL_MS)
 
 
-def test_a_directory_that_is_offline_makes_no_work() -> None:
+def test_an_offline_directory_has_no_maintenance() -> None:
     """A broker may continue without it, and must not spin for logs that it cannot access."""
     host = make_host()
     host.runner.directory.disk.failed("a test", OSError(5, "Input/output error"))

@@ -111,7 +111,7 @@ def test_q38_a_damaged_snapshot_is_skipped_where_the_log_covers_it() -> None:
 
 
 @pytest.mark.parametrize("harm", ["removed", "damaged"])
-def test_q38_no_start_without_the_snapshot_before_the_log(harm: str) -> None:
+def test_q38_a_missing_snapshot_before_the_log_prevents_the_start(harm: str) -> None:
     """Every partition would become a stray: the node logs the remedy, and changes nothing."""
     host = host_without_its_first_segment()
     host.files.kill()
@@ -268,7 +268,7 @@ PIECES = [batch(0, 1), batch(1, 1)]
 @pytest.mark.parametrize(
     ("by_power", "expected"), [(False, {OLD, NEW}), (True, {OLD})], ids=["killed", "power lost"]
 )
-def test_a_snapshot_becomes_visible_at_once_and_whole(
+def test_a_snapshot_becomes_visible_atomically(
     by_power: bool, expected: set[OffsetAndEpoch]
 ) -> None:
     """C104: a crash before any operation leaves the old one or the new one, and nothing else."""

@@ -150,7 +150,7 @@ def test_a_running_node_cannot_be_repaired() -> None:
     SurvivingDirectory(files, "data").close()
 
 
-def test_a_directory_without_the_log_is_no_survivor() -> None:
+def test_a_directory_without_a_metadata_log_is_refused() -> None:
     files = left()
     directory = LogDirectory(files, "data")
     directory.delete(METADATA_LOG)
@@ -160,7 +160,7 @@ def test_a_directory_without_the_log_is_no_survivor() -> None:
     LogDirectory(files, "data").close()  # it was let go
 
 
-def test_q8_a_log_that_can_not_be_recovered_is_not_repaired() -> None:
+def test_q8_an_unrecoverable_log_is_not_repaired() -> None:
     """Corruption below the recovery point: only another replica can repair it."""
     files = left()
     segment = f"{LOG}/{0:020d}.log"
@@ -183,7 +183,7 @@ def test_q8_corruption_is_found_while_reading_the_voters() -> None:
         SurvivingDirectory(files, "data")
 
 
-def test_q4_an_election_state_that_can_not_be_read_stops_it() -> None:
+def test_q4_an_unreadable_election_state_prevents_the_repair() -> None:
     files = left()
     write_whole(files, f"{LOG}/quorum-state", b"{")
     with pytest.raises(CorruptLogError, match="could vote twice"):

@@ -111,7 +111,7 @@ def keyed(key: bytes) -> bytes:
     return builder.build()
 
 
-def test_a_wall_clock_that_jumps_back_deletes_nothing_and_holds_up_nothing() -> None:
+def test_a_wall_clock_that_jumps_back_only_delays_deletion() -> None:
     host = configured_host(retention_ms=10_000, **SMALL)
     host.now = Now(0, 10_000_000)
     host.turn()
@@ -154,7 +154,7 @@ def test_many_logs_are_checked_in_slices(monkeypatch: pytest.MonkeyPatch) -> Non
     assert begun[-1] == 5
 
 
-def test_a_file_that_can_not_be_renamed_takes_the_disk_offline() -> None:
+def test_a_failed_rename_takes_the_directory_offline() -> None:
     """And with it the node, whose metadata is there too."""
     host = written(configured_host(retention_ms=10_000, **SMALL), *[1000] * 4)
     host.files.faults.append(Fault("rename", times=100))

@@ -192,7 +192,7 @@ def test_deleting_an_unopened_log_leaves_anothers_folder_alone() -> None:
     ]
 
 
-def test_strays_are_renamed_even_when_the_node_stops_at_once() -> None:
+def test_strays_are_renamed_even_if_the_node_stops_at_once() -> None:
     first = make_host(demo=1)
     first.runner.close()
     directory = LogDirectory(first.files, "data")

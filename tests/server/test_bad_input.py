@@ -43,7 +43,7 @@ def is_closed_by_the_node(sock: socket.socket) -> bool:
     ],
     ids=["http", "negative", "empty", "giant", "short", "unknown api", "long client id"],
 )
-def test_garbage_costs_its_connection_and_nobody_elses(node: NodeProcess, raw: bytes) -> None:
+def test_garbage_closes_only_its_own_connection(node: NodeProcess, raw: bytes) -> None:
     with socket.create_connection(("127.0.0.1", node.port), LIMIT_S) as sock:
         sock.sendall(raw)
         assert is_closed_by_the_node(sock)
@@ -51,7 +51,7 @@ def test_garbage_costs_its_connection_and_nobody_elses(node: NodeProcess, raw: b
     assert consume(node.address, 1) == [b"still here"]
 
 
-def test_a_request_may_come_byte_by_byte(node: NodeProcess) -> None:
+def test_a_request_may_arrive_byte_by_byte(node: NodeProcess) -> None:
     frame = struct.pack(">ihhih", 10, 18, 0, 5, -1)
     with socket.create_connection(("127.0.0.1", node.port), LIMIT_S) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -60,7 +60,7 @@ def test_a_request_may_come_byte_by_byte(node: NodeProcess) -> None:
         assert struct.unpack(">ii", sock.recv(8))[1] == 5
 
 
-def test_many_requests_at_once_are_answered_in_order(node: NodeProcess) -> None:
+def test_responses_are_in_the_order_of_pipelined_requests(node: NodeProcess) -> None:
     count = 20_000
     frames = b"".join([struct.pack(">ihhih", 10, 18, 0, n, -1) for n in range(count)])
     with socket.create_connection(("127.0.0.1", node.port), LIMIT_S) as sock:
@@ -76,7 +76,7 @@ def test_many_requests_at_once_are_answered_in_order(node: NodeProcess) -> None:
         sender.join()
 
 
-def test_a_client_that_never_reads_its_answers_is_not_read_from_for_ever(
+def test_a_client_that_never_reads_responses_is_no_longer_read(
     node: NodeProcess,
 ) -> None:
     frame = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -108,12 +108,12 @@ def test_acks_0_that_is_refused_closes_the_connection(node: NodeProcess) -> None
     assert node.stop() == 0
 
 
-def test_a_second_node_on_the_directory_is_refused(node: NodeProcess, tmp_path: Path) -> None:
+def test_a_second_node_on_a_directory_is_refused(node: NodeProcess, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="lock"):
         NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "second.txt"))
 
 
-def test_a_port_in_use_is_said(node: NodeProcess, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(node: NodeProcess, tmp_path: Path) -> None:
     said = f"listeners: PLAINTEXT://{node.address}: Address already in use"
     with pytest.raises(AssertionError, match=said):
         NodeProcess(
@@ -121,7 +121,7 @@ def test_a_port_in_use_is_said(node: NodeProcess, tmp_path: Path) -> None:
         )
 
 
-def test_another_node_id_is_refused_q5(node: NodeProcess, tmp_path: Path) -> None:
+def test_q5_another_node_id_is_refused(node: NodeProcess, tmp_path: Path) -> None:
     """Q5: a configured node id that differs from the directory's: the node refuses to start."""
     node.stop()
     with pytest.raises(AssertionError, match="start it with node id 1"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_q29_every_node_keeps_the_id_that_the_first_leader_has_made(tmp_path: Path) -> None:
+def test_q29_every_node_stores_the_cluster_id_of_the_first_leader(tmp_path: Path) -> None:
     quorum = Quorum(tmp_path, formatted=False)
     try:
         quorum.start(*CONTROLLERS, BROKER)

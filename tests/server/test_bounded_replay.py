@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 AT_ONCE = 100
 
 
-def test_q38_a_node_that_was_killed_replays_no_more_than_a_bound(tmp_path: Path) -> None:
+def test_q38_replay_after_a_kill_is_bounded(tmp_path: Path) -> None:
     """Whatever its log holds: here more than is replayed at most, and a snapshot before it."""
     data, errors = str(tmp_path / "data"), str(tmp_path / "errors.txt")
     node = NodeProcess(data, errors=errors, topics={TOPIC: 1})

@@ -21,7 +21,7 @@ CODECS = ["gzip", "snappy", "lz4", "zstd"]
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_confluent_kafka_reads_what_it_wrote(node: NodeProcess, acks: str) -> None:
+def test_confluent_kafka_produces_and_consumes(node: NodeProcess, acks: str) -> None:
     values = [b"value %d" % n for n in range(5000)]
     produce_all(node.address, values, acks=acks)
     assert consume(node.address, len(values)) == values
@@ -33,19 +33,19 @@ def test_confluent_kafka_lists_topics(node: NodeProcess) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_compressed_batches_pass_through(node: NodeProcess, codec: str) -> None:
+def test_compressed_batches_are_stored_unchanged(node: NodeProcess, codec: str) -> None:
     values = [b"the same again and again %d" % n for n in range(2000)]
     produce_all(node.address, values, **{"compression.type": codec, "linger.ms": 50})
     assert consume(node.address, len(values)) == values
 
 
-def test_large_messages_go_through_buffers_of_their_own(node: NodeProcess) -> None:
+def test_large_messages_are_stored_and_read(node: NodeProcess) -> None:
     values = [bytes([n]) * 900_000 for n in range(20)]
     produce_all(node.address, values)
     assert consume(node.address, len(values)) == values
 
 
-def test_kcat_lists_writes_and_reads(node: NodeProcess, kcat: str) -> None:
+def test_kcat_lists_produces_and_consumes(node: NodeProcess, kcat: str) -> None:
     def run(*words: str, stdin: bytes = b"") -> str:
         return clients.run_kcat(kcat, node.address, *words, stdin=stdin)
 
@@ -56,7 +56,7 @@ def test_kcat_lists_writes_and_reads(node: NodeProcess, kcat: str) -> None:
 
 
 @clients.LEAVES_SOCKETS
-def test_kafka_python_writes_with_every_codec_and_reads_it_all(node: NodeProcess) -> None:
+def test_kafka_python_produces_and_consumes_with_every_codec(node: NodeProcess) -> None:
     written: list[bytes] = []
     for codec in [None, *CODECS]:
         values = [b"%s %d" % (str(codec).encode(), n) for n in range(300)]
@@ -66,7 +66,7 @@ def test_kafka_python_writes_with_every_codec_and_reads_it_all(node: NodeProcess
     assert consume(node.address, len(written)) == written
 
 
-def test_aiokafka_writes_with_every_codec_and_reads_it_all(node: NodeProcess) -> None:
+def test_aiokafka_produces_and_consumes_with_every_codec(node: NodeProcess) -> None:
     written: list[bytes] = []
     for codec in [None, *CODECS]:
         values = [b"%s %d" % (str(codec).encode(), n) for n in range(300)]
@@ -76,9 +76,7 @@ def test_aiokafka_writes_with_every_codec_and_reads_it_all(node: NodeProcess) ->
     assert consume(node.address, len(written)) == written
 
 
-def test_kafkas_console_writes_with_every_codec_and_reads_it_all(
-    node: NodeProcess, jvm: Driver
-) -> None:
+def test_kafkas_console_tools_work_with_every_codec(node: NodeProcess, jvm: Driver) -> None:
     written: list[bytes] = []
     for codec in [None, *CODECS]:
         values = [b"%s %d" % (str(codec).encode(), n) for n in range(50)]
@@ -89,7 +87,7 @@ def test_kafkas_console_writes_with_every_codec_and_reads_it_all(
     assert consume(node.address, len(written)) == written
 
 
-def test_kafkas_offset_shell_finds_ends_and_moments(node: NodeProcess, jvm: Driver) -> None:
+def test_kafka_get_offsets_finds_ends_and_timestamps(node: NodeProcess, jvm: Driver) -> None:
     producer = Producer({"bootstrap.servers": node.address})
     for timestamp in (1000, 3000, 2000):
         producer.produce("demo", b"x", timestamp=timestamp)
@@ -102,7 +100,7 @@ def test_kafkas_offset_shell_finds_ends_and_moments(node: NodeProcess, jvm: Driv
     assert [ask("1001"), ask("3000"), ask("1")] == ["demo:0:1", "demo:0:1", "demo:0:0"]
 
 
-def test_kafkas_performance_tools_get_through(node: NodeProcess, jvm: Driver) -> None:
+def test_kafkas_performance_tools_work(node: NodeProcess, jvm: Driver) -> None:
     shown = jvm.tool(
         clients.JAVA + "ProducerPerformance",
         *("--bootstrap-server", node.address, "--topic", "demo", "--throughput", "-1"),
@@ -139,7 +137,7 @@ def test_an_idempotent_producer_survives_a_kill_exactly_once(
         node.make_sure_it_is_gone()
 
 
-def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
+def test_acknowledged_records_survive_kill_9(tmp_path: Path) -> None:
     data, errors = str(tmp_path / "data"), str(tmp_path / "errors.txt")
     values = [b"value %d" % n for n in range(3000)]
     first = NodeProcess(data, errors=errors)

@@ -87,7 +87,7 @@ def wait_until_compacted(data: Path) -> None:
     raise AssertionError(f"the first segment still has {first_segment_bytes(data)} bytes")
 
 
-def test_a_compacted_topic_outlives_a_kill_in_the_midst_of_it(tmp_path: Path) -> None:
+def test_a_compacted_topic_survives_a_kill_during_compaction(tmp_path: Path) -> None:
     data, writer = tmp_path / "data", Writer()
     node = None
     try:

@@ -76,7 +76,7 @@ def ends(tmp_path: Path) -> Iterator[ConnectionEnds]:
     made.handle.release()
 
 
-def test_large_and_small_slices_arrive_whole(ends: ConnectionEnds) -> None:
+def test_large_and_small_slices_arrive_complete(ends: ConnectionEnds) -> None:
     ends.answer(SMALL, LARGE, 100)
     ends.answer(LARGE)
     assert ends.handle.pins == 4
@@ -86,7 +86,7 @@ def test_large_and_small_slices_arrive_whole(ends: ConnectionEnds) -> None:
     assert (ends.handle.pins, ends.connection.unsent) == (0, 0)
 
 
-def test_a_close_in_mid_answer_gives_everything_back(ends: ConnectionEnds) -> None:
+def test_closing_during_a_response_releases_everything(ends: ConnectionEnds) -> None:
     ends.answer(LARGE, SMALL)
     ends.answer(SMALL)
     ends.connection.send()
@@ -99,7 +99,7 @@ def test_a_close_in_mid_answer_gives_everything_back(ends: ConnectionEnds) -> No
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
-def test_a_file_that_became_shorter_ends_the_connection(ends: ConnectionEnds, size: int) -> None:
+def test_a_truncated_file_closes_the_connection(ends: ConnectionEnds, size: int) -> None:
     ends.answer(size, SMALL)
     ends.files.truncate(ends.handle.use(), 10)
     with pytest.raises(ConnectionResetError, match="shorter"):
@@ -108,7 +108,7 @@ def test_a_file_that_became_shorter_ends_the_connection(ends: ConnectionEnds, si
     assert ends.handle.pins == 0
 
 
-def test_a_file_that_can_not_be_opened_ends_the_connection(
+def test_a_file_that_cannot_be_opened_closes_the_connection(
     ends: ConnectionEnds, tmp_path: Path
 ) -> None:
     (tmp_path / "log").unlink()
@@ -119,14 +119,14 @@ def test_a_file_that_can_not_be_opened_ends_the_connection(
     assert ends.handle.pins == 0
 
 
-def test_small_slices_are_read_as_they_are_sent(ends: ConnectionEnds) -> None:
+def test_small_slices_are_read_when_they_are_sent(ends: ConnectionEnds) -> None:
     for _ in range(1000):
         ends.answer(SMALL)
     ends.connection.send()
     assert ends.handle.pins > 900
 
 
-def test_what_nobody_takes_is_not_made(
+def test_requests_wait_while_responses_are_not_received(
     ends: ConnectionEnds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A few bytes ask for much: beyond a limit requests wait as they came, and are answered."""
@@ -172,7 +172,7 @@ def give(host: VirtualHost, arena: Arena, sent: bytes) -> None:
                     arena.clear()
 
 
-def test_a_large_buffer_is_lent_again_while_its_batch_waits_for_the_disk() -> None:
+def test_a_large_buffer_is_reused_while_its_batch_is_flushed() -> None:
     """The frame of another client needs more room than the buffer has."""
     host = configured_host(flush_messages=1, max_message_bytes=4 * FIRST_LARGE)
     arena = Arena()
@@ -188,7 +188,7 @@ def test_a_large_buffer_is_lent_again_while_its_batch_waits_for_the_disk() -> No
         assert values_in(reader.ask(ApiKey.FETCH, 12, fetch(offset))) == [value]
 
 
-def test_a_connection_that_is_closed_is_gone() -> None:
+def test_a_closed_connection_is_garbage_collected() -> None:
     """Also for what it was seen to repeat: nobody has to look for circles."""
     host = make_host(demo=1)
     ours, peer = socket.socketpair()
@@ -212,7 +212,7 @@ def test_a_connection_that_is_closed_is_gone() -> None:
         gc.enable()
 
 
-def test_small_slices_are_read_at_once_when_too_many_files_are_held(ends: ConnectionEnds) -> None:
+def test_small_slices_are_read_at_once_if_too_many_files_are_pinned(ends: ConnectionEnds) -> None:
     """Responses that nobody takes would hold any number of descriptors."""
     others = [Handle(ends.handle._cache, ends.handle.path) for _ in range(4)]
     for other in others:

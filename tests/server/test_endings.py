@@ -79,7 +79,7 @@ def produce_until_it_ends(
 
 
 @pytest.mark.parametrize(("end", "code"), [("terminate", 0), ("kill", -9)])
-def test_what_was_acknowledged_under_load_outlives_every_end(
+def test_records_acknowledged_under_load_survive_every_ending(
     rounds: NodeRestarts, end: str, code: int
 ) -> None:
     acknowledged: dict[int, bytes] = {}
@@ -96,7 +96,7 @@ def test_what_was_acknowledged_under_load_outlives_every_end(
         assert node.gone() == code
 
 
-def test_a_mistake_of_ours_ends_the_node_loudly_and_not_as_clean(rounds: NodeRestarts) -> None:
+def test_an_internal_error_stops_the_node_without_the_clean_marker(rounds: NodeRestarts) -> None:
     """Within a step of the quorum: nobody can say what is half decided."""
     node = rounds.start()
     produce_all(node.address, [b"before"])
@@ -114,7 +114,7 @@ def test_a_mistake_of_ours_ends_the_node_loudly_and_not_as_clean(rounds: NodeRes
     assert consume(rounds.start().address, 2) == [b"before", b"and after"]
 
 
-def test_a_mistake_of_ours_that_changes_nothing_costs_its_asker_alone(rounds: NodeRestarts) -> None:
+def test_an_error_without_changes_costs_only_its_request(rounds: NodeRestarts) -> None:
     """Where it only reads, or has an answer that can't be written: the connection.
 
     Where it decides on the cluster, which proposes nothing then: an answer that says so.
@@ -153,7 +153,7 @@ def test_a_mistake_of_ours_that_changes_nothing_costs_its_asker_alone(rounds: No
     assert node.stop() == 0
 
 
-def test_a_directory_that_can_not_be_made_is_said(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(AssertionError, match="Not a directory"):
         NodeProcess(str(tmp_path / "file" / "data"), errors=str(tmp_path / "errors.txt"))

@@ -122,7 +122,9 @@ def test_pipelining_connection_gets_a_slice_per_turn(server: Server, connect: Co
     assert other.answered() == [7]
 
 
-def test_requests_left_are_served_in_later_turns_in_order(server: Server, connect: Connect) -> None:
+def test_remaining_requests_are_served_in_order_in_later_turns(
+    server: Server, connect: Connect
+) -> None:
     greedy = connect()
     greedy.sock.sendall(requests(MANY))
     turns = turn_until(server, lambda: len(greedy.answered()) == MANY)
@@ -131,7 +133,7 @@ def test_requests_left_are_served_in_later_turns_in_order(server: Server, connec
     assert not greedy.connection.holds_frames
 
 
-def test_connections_with_requests_left_rotate(server: Server, connect: Connect) -> None:
+def test_connections_with_remaining_requests_rotate(server: Server, connect: Connect) -> None:
     greedy = [connect() for _ in range(6)]
     for peer in greedy:
         peer.sock.sendall(requests(MANY))
@@ -144,7 +146,7 @@ def test_connections_with_requests_left_rotate(server: Server, connect: Connect)
     assert all(peer.served > then for peer, then in zip(greedy, before, strict=True))
 
 
-def test_new_requests_go_before_those_that_are_left(server: Server, connect: Connect) -> None:
+def test_new_requests_go_before_remaining_ones(server: Server, connect: Connect) -> None:
     greedy = [connect() for _ in range(6)]
     other = connect()
     for peer in greedy:
@@ -157,7 +159,7 @@ def test_new_requests_go_before_those_that_are_left(server: Server, connect: Con
         assert other.answered() == list(range(number + 1))
 
 
-def test_requests_left_are_served_though_new_ones_fill_each_turn(
+def test_remaining_requests_are_served_although_new_ones_fill_each_turn(
     server: Server, connect: Connect
 ) -> None:
     greedy, others = connect(), [connect() for _ in range(2 * A_TURN)]
@@ -171,7 +173,7 @@ def test_requests_left_are_served_though_new_ones_fill_each_turn(
     assert greedy.served >= before + A_SLICE
 
 
-def test_connection_with_a_sliced_request_is_fed_no_other(
+def test_a_sliced_request_blocks_later_ones_of_its_connection(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes on with the next one after the response, in order."""
@@ -196,7 +198,7 @@ def test_connection_with_a_sliced_request_is_fed_no_other(
     assert peer.answered() == [0, 1, 2]
 
 
-def test_socket_reported_twice_in_a_turn_feeds_no_second_request(
+def test_a_socket_reported_twice_in_a_turn_is_served_once(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that an earlier turn did not come to is read first, and epoll has reported it again."""
@@ -214,7 +216,7 @@ def test_socket_reported_twice_in_a_turn_feeds_no_second_request(
     assert len(begun) == 1
 
 
-def test_held_connection_is_not_read_before_its_socket_is_left_alone(
+def test_a_held_connection_is_not_read_before_its_socket_is_unwatched(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a turn has time for one connection to send, the others are still watched."""
@@ -242,7 +244,7 @@ def test_held_connection_is_not_read_before_its_socket_is_left_alone(
     assert len(begun) == 1
 
 
-def test_batches_left_over_are_written_as_they_came(
+def test_batches_of_remaining_requests_are_written_unchanged(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A large frame that has only begun to come follows small ones that wait for their turn."""
@@ -259,7 +261,7 @@ def test_batches_left_over_are_written_as_they_came(
     assert server.node.replica_manager.by_log["demo", 0].end == MANY + 1
 
 
-def test_answers_a_turn_has_no_time_to_send_leave_in_the_next(
+def test_responses_beyond_the_time_limit_are_sent_in_the_next_turn(
     server: Server, connect: Connect
 ) -> None:
     peers = [connect() for _ in range(40)]

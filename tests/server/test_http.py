@@ -41,7 +41,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
         started.make_sure_it_is_gone()
 
 
-def test_q35_every_documented_metric_is_there_and_is_what_it_says(node: NodeProcess) -> None:
+def test_q35_every_documented_metric_is_exposed_as_described(node: NodeProcess) -> None:
     """Samples of all of them are read by Prometheus' own parser."""
     with RawClient(node.port) as client:
         client.round_trip()
@@ -102,7 +102,7 @@ def test_q35_metrics_count_what_clients_do(node: NodeProcess) -> None:
     assert [sample.value for sample in produced] == [1]
 
 
-def test_a_node_that_is_well_is_ready(node: NodeProcess) -> None:
+def test_a_healthy_node_is_ready(node: NodeProcess) -> None:
     port = web_port(node)
     answer, text = ask(port, "/health/ready")
     outcome = json.loads(text)
@@ -114,7 +114,7 @@ def test_a_node_that_is_well_is_ready(node: NodeProcess) -> None:
     assert (answer.status, json.loads(text)) == (200, {"live": True})
 
 
-def test_what_is_asked_wrongly_is_refused(node: NodeProcess) -> None:
+def test_invalid_http_requests_are_refused(node: NodeProcess) -> None:
     port = web_port(node)
     assert ask(port, "/nothing")[0].status == 404
     assert ask(port, "/metrics", "POST")[0].headers["Allow"] == "GET, HEAD"
@@ -127,7 +127,7 @@ def test_what_is_asked_wrongly_is_refused(node: NodeProcess) -> None:
     assert ask(port, "/health/live")[0].status == 200
 
 
-def test_a_node_listens_for_http_only_where_it_is_told_to(tmp_path: Path) -> None:
+def test_http_is_off_unless_configured(tmp_path: Path) -> None:
     started = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={})
     try:
         assert "http" not in started.said()
@@ -144,7 +144,7 @@ def start_with_http(quorum: Quorum, node_id: int) -> int:
     return web_port(started)
 
 
-def test_q11_a_controller_without_a_majority_says_so(tmp_path: Path) -> None:
+def test_q11_a_controller_without_a_majority_is_not_ready(tmp_path: Path) -> None:
     """It is alive, and not ready until a second one of three is there; nor once that has gone.
 
     A broker goes on serving meanwhile, and is ready.
@@ -180,7 +180,7 @@ def wait_for_status(port: int, status: int) -> None:
         assert not deadline.is_over, f"it goes on saying {found}"
 
 
-def test_how_long_requests_take_is_told_as_of_kafka(node: NodeProcess) -> None:
+def test_request_times_have_kafkas_metric_names(node: NodeProcess) -> None:
     """A fetch that waits in vain takes as long as it says; quick requests take 0 ms."""
     port = web_port(node)
     name = "kafka_network_requestmetrics_totaltimems"
@@ -229,6 +229,6 @@ kafka_server_socket_server_metrics_connection_count process_open_fds
 """
 
 
-def test_public_dashboards_find_what_they_ask_for() -> None:
+def test_public_dashboards_find_their_metrics() -> None:
     outcome = {family.name for family in FAMILIES}
     assert set(ON_DASHBOARDS.split()) - outcome == set()

@@ -97,17 +97,17 @@ def get(path: str, *fields: str) -> bytes:
         (b"", 400),
     ],
 )
-def test_heads(head: bytes, expected: HttpRequest | int) -> None:
+def test_request_heads_are_parsed(head: bytes, expected: HttpRequest | int) -> None:
     assert parse(head) == expected
 
 
 @given(st.binary(max_size=200))
-def test_any_head_is_a_request_or_refused(head: bytes) -> None:
+def test_any_head_is_parsed_or_refused(head: bytes) -> None:
     found = parse(head)
     assert isinstance(found, HttpRequest) or found in {400, 405, 505}
 
 
-def test_one_connection_asks_again_and_all_at_once(host: Hosted) -> None:
+def test_a_connection_may_repeat_and_pipeline_requests(host: Hosted) -> None:
     with host.connect() as client:
         assert host.asked(client, get("/a")).endswith(b"\r\n\r\nthis is /a\n")
         outcome = host.asked(client, get("/b") + get("/c") + get("/none", "Connection: close"))
@@ -118,7 +118,7 @@ def test_one_connection_asks_again_and_all_at_once(host: Hosted) -> None:
         assert client.recv(1) == b""
 
 
-def test_a_request_may_come_in_pieces(host: Hosted) -> None:
+def test_a_request_may_arrive_in_pieces(host: Hosted) -> None:
     with host.connect() as client:
         request = get("/a")
         client.sendall(request[:9])
@@ -127,7 +127,7 @@ def test_a_request_may_come_in_pieces(host: Hosted) -> None:
         assert host.asked(client, request[9:]).endswith(b"this is /a\n")
 
 
-def test_a_long_page_is_made_over_several_turns(host: Hosted) -> None:
+def test_a_long_page_is_built_over_several_turns(host: Hosted) -> None:
     with host.connect() as client:
         client.sendall(get("/sliced"))
         turns = 0
@@ -139,7 +139,7 @@ def test_a_long_page_is_made_over_several_turns(host: Hosted) -> None:
         assert client.recv(1 << 16).count(b"line\n") == 2 * PIECES_A_TURN
 
 
-def test_a_mistake_in_a_page_costs_that_page(
+def test_an_error_in_a_page_fails_only_that_page(
     host: Hosted, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with host.connect() as client:
@@ -147,13 +147,13 @@ def test_a_mistake_in_a_page_costs_that_page(
         assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_a_head_that_does_not_end_is_refused(host: Hosted) -> None:
+def test_a_head_without_an_end_is_refused(host: Hosted) -> None:
     with host.connect() as client:
         head = b"GET / HTTP/1.1\r\nX: " + b"a" * MAX_HEAD
         assert host.asked(client, head).startswith(b"HTTP/1.1 431 ")
 
 
-def test_who_is_slow_is_dropped(host: Hosted) -> None:
+def test_slow_clients_are_disconnected(host: Hosted) -> None:
     """Whether with a request or with taking an answer."""
     with host.connect() as asks_slowly, host.connect() as takes_slowly:
         asks_slowly.sendall(b"GET / HT")
@@ -176,7 +176,7 @@ def test_who_is_slow_is_dropped(host: Hosted) -> None:
         assert got < LARGE
 
 
-def test_a_large_page_arrives_whole(host: Hosted) -> None:
+def test_a_large_page_arrives_complete(host: Hosted) -> None:
     with host.connect() as client:
         client.sendall(get("/large", "Connection: close"))
         got = 0
@@ -194,7 +194,7 @@ def test_a_large_page_arrives_whole(host: Hosted) -> None:
         assert got > LARGE
 
 
-def test_there_are_only_so_many_connections(host: Hosted) -> None:
+def test_the_number_of_connections_is_limited(host: Hosted) -> None:
     clients = [host.connect() for _ in range(MAX_CONNECTIONS)]
     with host.connect() as one_too_many:
         assert one_too_many.recv(1) == b""

@@ -16,7 +16,7 @@ from tests.server.crowded import no_room_for_threads
 NOW = Now(5, 6)
 
 
-def test_jobs_run_in_order_elsewhere_and_are_told_here() -> None:
+def test_jobs_run_in_order_and_report_on_the_loop() -> None:
     io_thread = IOThread("test")
     outcome: list[tuple[Any, BaseException | None, Now]] = []
     workers: set[str] = set()
@@ -38,7 +38,7 @@ def test_jobs_run_in_order_elsewhere_and_are_told_here() -> None:
     assert workers == {"test"}
 
 
-def test_a_lane_finishes_what_it_was_given_before_it_closes() -> None:
+def test_close_finishes_submitted_jobs() -> None:
     io_thread = IOThread("test")
     done: list[int] = []
     for number in range(100):
@@ -47,13 +47,13 @@ def test_a_lane_finishes_what_it_was_given_before_it_closes() -> None:
     assert done == list(range(100))
 
 
-def test_a_lane_that_was_given_nothing_closes() -> None:
+def test_an_unused_thread_closes() -> None:
     io_thread = IOThread("test")
     io_thread.finish(NOW)
     io_thread.close()
 
 
-def test_a_stop_waits_for_what_is_under_way_and_hears_what_came_of_it() -> None:
+def test_finish_waits_for_jobs_and_delivers_their_results() -> None:
     """A flush whose end nobody was told is one that may have failed: no log is sound by that."""
     io_thread = IOThread("test")
     outcome: list[int] = []
@@ -74,7 +74,7 @@ def test_a_stop_waits_for_what_is_under_way_and_hears_what_came_of_it() -> None:
     io_thread.close()
 
 
-def test_where_no_thread_can_be_started_jobs_are_done_on_the_loop(
+def test_jobs_run_on_the_loop_if_no_thread_can_be_started(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """What is to be on the disk gets there; the next job tries again to have a thread."""

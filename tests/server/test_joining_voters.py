@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_r12_controllers_join_by_themselves(tmp_path: Path) -> None:
+def test_r12_controllers_join_automatically(tmp_path: Path) -> None:
     """With auto-join: a quorum of one becomes one of three, and a wiped voter is replaced."""
     quorum = Quorum(tmp_path, dynamic=True)
     for node_id in CONTROLLERS:

@@ -83,7 +83,7 @@ def first_ids(members: list[RawClient]) -> list[str]:
     return ids
 
 
-def test_a_thousand_members_join_and_get_what_is_theirs(
+def test_a_thousand_members_join_and_get_their_assignments(
     node: NodeProcess, members: list[RawClient]
 ) -> None:
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=["large"])

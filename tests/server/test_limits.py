@@ -93,7 +93,7 @@ def is_closed(sock: socket.socket) -> bool:
         return True
 
 
-def test_connection_is_kept_alive_and_sends_at_once(server: Server, connect: Connect) -> None:
+def test_connections_have_keepalive_and_nodelay(server: Server, connect: Connect) -> None:
     connect()
     [connection] = server.connections.values()
     assert connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -115,7 +115,7 @@ def test_idle_connection_is_closed(server: Server, connect: Connect, clock: Cloc
     assert not server.connections
 
 
-def test_connections_beyond_the_limit_wait_until_one_ends(
+def test_connections_beyond_the_limit_wait_until_one_closes(
     host: VirtualHost, server: Server, connect: Connect
 ) -> None:
     set_limit(host, "max.connections", 2)
@@ -131,7 +131,7 @@ def test_connections_beyond_the_limit_wait_until_one_ends(
     assert len(server.connections) == 2
 
 
-def test_limit_of_connections_concerns_no_controllers(
+def test_connection_limit_does_not_apply_to_controllers(
     host: VirtualHost, server: Server, connect: Connect
 ) -> None:
     set_limit(host, "max.connections", 1)
@@ -161,12 +161,12 @@ def test_address_with_too_many_connections_is_refused(
     assert len(server.connections) == 3
 
 
-def test_overrides_name_addresses_of_both_kinds() -> None:
+def test_overrides_accept_ipv4_and_ipv6() -> None:
     assert parse_overrides("10.0.0.1:5, [::1]:7") == {"10.0.0.1": 5, "::1": 7}
     assert parse_overrides("") == {}
 
 
-def test_listener_without_a_host_takes_ipv4_and_ipv6() -> None:
+def test_listener_without_a_host_accepts_ipv4_and_ipv6() -> None:
     with bind("", 0) as sock:
         sock.listen(2)
         sock.settimeout(LIMIT_S)
@@ -185,7 +185,7 @@ def test_listener_without_a_host_takes_ipv4_and_ipv6() -> None:
         assert hosts in (["127.0.0.1", "::1"], ["127.0.0.1"])
 
 
-def test_listener_with_a_host_takes_that_alone() -> None:
+def test_listener_with_a_host_accepts_only_its_address() -> None:
     with bind("127.0.0.1", 0) as sock:
         assert sock.family == socket.AF_INET
     assert host_of(("::ffff:10.1.2.3", 5)) == "10.1.2.3"

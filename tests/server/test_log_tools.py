@@ -55,7 +55,7 @@ def test_kafkas_tool_describes_producers(node: NodeProcess, jvm: Driver) -> None
     assert outcome["CurrentTransactionStartOffset"] == "None"
 
 
-def test_kafkas_idempotent_producer_gets_through(node: NodeProcess, jvm: Driver) -> None:
+def test_kafkas_idempotent_producer_works(node: NodeProcess, jvm: Driver) -> None:
     """As it is out of the box, with five requests under way."""
     shown = jvm.tool(
         JAVA + "ProducerPerformance",

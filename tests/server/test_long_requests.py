@@ -46,7 +46,7 @@ def code_of(client: RawClient, api_key: int) -> int:
     return int(topic.error_code)
 
 
-def test_a_client_gets_its_responses_in_order_and_others_in_between(node: NodeProcess) -> None:
+def test_large_requests_keep_their_order_and_let_others_in_between(node: NodeProcess) -> None:
     with RawClient(node.port) as client, RawClient(node.port) as other:
         client.send(long_request(1) + api_versions(2) + long_request(3) + api_versions(4))
         for _ in range(5):
@@ -57,7 +57,7 @@ def test_a_client_gets_its_responses_in_order_and_others_in_between(node: NodePr
     assert node.stop() == 0
 
 
-def test_a_client_may_leave_while_its_request_is_worked_on(node: NodeProcess) -> None:
+def test_a_client_may_disconnect_during_a_large_request(node: NodeProcess) -> None:
     with RawClient(node.port) as other:
         for _ in range(3):
             with RawClient(node.port) as client:
@@ -67,7 +67,7 @@ def test_a_client_may_leave_while_its_request_is_worked_on(node: NodeProcess) ->
     assert node.stop() == 0
 
 
-def test_topics_of_thousands_of_partitions_come_and_go_beside_others(node: NodeProcess) -> None:
+def test_large_topics_are_created_and_deleted_beside_other_requests(node: NodeProcess) -> None:
     """Two clients make such topics and take them away again, and others have theirs in between."""
     with RawClient(node.port) as one, RawClient(node.port) as two, RawClient(node.port) as other:
         for client, name in ((one, "one"), (two, "two")):

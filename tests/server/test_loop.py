@@ -42,7 +42,7 @@ def server() -> Iterator[Server]:
     host.runner.close()
 
 
-def test_a_listener_that_the_system_refuses_rests_for_a_while(
+def test_a_listener_pauses_after_a_failed_accept(
     server: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
     port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
@@ -81,7 +81,7 @@ def test_v5_clients_are_refused_before_unfencing_and_controllers_are_not(
     assert [getattr(is_ready(), "status", None), server.is_open] == [200, True]
 
 
-def test_a_port_that_was_taken_while_the_node_got_ready_is_said(server: Server) -> None:
+def test_a_port_taken_during_startup_is_reported(server: Server) -> None:
     port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
     with (
         socket.create_server(("127.0.0.1", port)),
@@ -90,7 +90,7 @@ def test_a_port_that_was_taken_while_the_node_got_ready_is_said(server: Server) 
         server.let_clients_in()
 
 
-def test_a_peer_to_which_there_is_no_way_any_more_is_dropped(server: Server) -> None:
+def test_an_unreachable_peer_is_disconnected(server: Server) -> None:
     """What the system says of a dead connection is not always a ConnectionError in Python."""
     port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
     server.let_clients_in()
@@ -103,7 +103,7 @@ def test_a_peer_to_which_there_is_no_way_any_more_is_dropped(server: Server) -> 
         assert not server.connections
 
 
-def test_what_a_node_knows_is_set_aside_whenever_it_has_grown_by_much(server: Server) -> None:
+def test_objects_are_frozen_again_after_much_growth(server: Server) -> None:
     before = gc.get_freeze_count()
     try:
         os.eventfd_write(server.io_thread.ready_fd, 1)  # a turn that waits for nothing
@@ -118,7 +118,7 @@ def test_what_a_node_knows_is_set_aside_whenever_it_has_grown_by_much(server: Se
         gc.unfreeze()
 
 
-def test_a_log_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_log_pipe_does_not_stop_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     full = open("/dev/full", "w")  # noqa: SIM115 - closing it fails as well
     monkeypatch.setattr("sys.stderr", full)
     log_line("nobody hears this")

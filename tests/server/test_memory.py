@@ -92,7 +92,7 @@ def send_all(server: Server, peer: Peer, data: bytes) -> int:
     return sent
 
 
-def test_announced_length_takes_no_memory(server: Server, connect: Connect) -> None:
+def test_an_announced_length_uses_no_memory(server: Server, connect: Connect) -> None:
     """A buffer grows with what has come: at most four times as much."""
     peer = connect()
     head = struct.pack(">i", MAX_FRAME)
@@ -106,7 +106,7 @@ def test_announced_length_takes_no_memory(server: Server, connect: Connect) -> N
     assert server.memory.used == peer.connection.charged
 
 
-def test_large_frame_that_comes_in_parts_is_served(server: Server, connect: Connect) -> None:
+def test_a_large_frame_in_parts_is_served(server: Server, connect: Connect) -> None:
     peer = connect()
     whole = produce(1, bytes(900_000)) + produce(2, b"behind")
     for at in range(0, len(whole), 50_000):
@@ -116,9 +116,7 @@ def test_large_frame_that_comes_in_parts_is_served(server: Server, connect: Conn
     assert server.memory.used == peer.connection.charged == 0
 
 
-def test_unread_responses_stop_the_requests_of_their_connection(
-    server: Server, connect: Connect
-) -> None:
+def test_unread_responses_pause_their_connection(server: Server, connect: Connect) -> None:
     peer = connect()
     request = frame(1, ApiKey.METADATA, MetadataRequest(topics=None))
     send_all(server, peer, request * 20_000)
@@ -131,7 +129,7 @@ def test_unread_responses_stop_the_requests_of_their_connection(
     assert server.memory.used == 0
 
 
-def test_slices_of_files_are_not_memory(server: Server, connect: Connect) -> None:
+def test_file_slices_do_not_count_as_memory(server: Server, connect: Connect) -> None:
     peer = connect()
     send_all(server, peer, produce(1, bytes(900_000)))
     turn_until(server, lambda: peer.answered() == [1])
@@ -141,7 +139,7 @@ def test_slices_of_files_are_not_memory(server: Server, connect: Connect) -> Non
     assert connection.unsent - connection.in_files < SMALL_FRAME + connections.SEND_SIZE
 
 
-def test_at_the_bound_only_those_that_hold_much_wait(server: Server, connect: Connect) -> None:
+def test_at_the_limit_only_large_users_wait(server: Server, connect: Connect) -> None:
     greedy = [connect() for _ in range(8)]
     for peer in greedy:
         send_all(server, peer, struct.pack(">i", MAX_FRAME) + bytes(1 << 20))
@@ -158,7 +156,7 @@ def test_at_the_bound_only_those_that_hold_much_wait(server: Server, connect: Co
     turn_until(server, lambda: not last.connection.overdue() and last.connection.events > 0)
 
 
-def test_large_requests_that_reach_the_bound_together_are_all_served(
+def test_concurrent_large_requests_at_the_limit_are_all_served(
     server: Server, connect: Connect
 ) -> None:
     """One of them goes on at a time, and no client has to give up: the clock stands still."""
@@ -183,7 +181,7 @@ def test_large_requests_that_reach_the_bound_together_are_all_served(
     assert server.memory.exempt is None
 
 
-def test_connections_that_are_still_make_room_for_others(
+def test_idle_connections_are_closed_to_free_memory(
     server: Server, connect: Connect, clock: Clock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     gone = [connect() for _ in range(8)]
@@ -214,9 +212,7 @@ def step(server: Server, unsent: dict[Peer, memoryview], size: int) -> None:
     server.turn()
 
 
-def test_one_that_always_sends_does_not_keep_others_waiting(
-    server: Server, connect: Connect
-) -> None:
+def test_a_busy_connection_does_not_starve_others(server: Server, connect: Connect) -> None:
     """At the bound, each in turn has room for one request."""
     server.memory.change(LIMIT)
     greedy, *others = [connect() for _ in range(4)]
@@ -232,7 +228,7 @@ def test_one_that_always_sends_does_not_keep_others_waiting(
     assert len(greedy.answered()) > len(others)
 
 
-def test_one_that_the_node_does_not_read_is_not_closed_as_still(
+def test_a_paused_connection_is_not_closed_as_idle(
     server: Server, connect: Connect, clock: Clock
 ) -> None:
     server.memory.change(LIMIT)
@@ -253,7 +249,7 @@ def test_one_that_the_node_does_not_read_is_not_closed_as_still(
     assert [peer.answered() for peer in others] == [[1]] * len(others)
 
 
-def test_memory_is_given_back_once_much_less_is_held() -> None:
+def test_freed_memory_is_returned_to_the_system() -> None:
     memory = ClientMemory()
     memory.change(100 << 20)
     memory.change(-(99 << 20))
@@ -261,7 +257,7 @@ def test_memory_is_given_back_once_much_less_is_held() -> None:
     assert memory.peak == 1 << 20
 
 
-def test_kafkas_setting_is_the_bound_of_all_connections() -> None:
+def test_queued_max_request_bytes_limits_all_connections() -> None:
     """Kafka's -1 is no bound; there is one here."""
     assert (limit_of(-1), limit_of(1 << 30)) == (DEFAULT_LIMIT, 1 << 30)
     assert FREE < DEFAULT_LIMIT

@@ -32,7 +32,7 @@ def quorum(tmp_path: Path) -> Iterator[Quorum]:
         made.end()
 
 
-def test_r9_a_controller_that_is_started_on_another_port_is_found_again(quorum: Quorum) -> None:
+def test_r9_a_controller_that_moves_to_another_port_is_found(quorum: Quorum) -> None:
     """The leader is moved, so it is a follower that tells; then it and the one whom it never told
     where it is have to elect each other."""
     admin = admin_of(quorum)
@@ -47,7 +47,7 @@ def test_r9_a_controller_that_is_started_on_another_port_is_found_again(quorum: 
     expect_topics(admin, {"before", "after"})
 
 
-def test_r9_a_majority_that_is_started_on_other_ports_is_found_again(quorum: Quorum) -> None:
+def test_r9_a_majority_that_moves_to_other_ports_is_found(quorum: Quorum) -> None:
     """One of them has to lead before the log can say where they are: it says so itself."""
     admin = admin_of(quorum)
     create(admin, "before")
@@ -61,7 +61,7 @@ def test_r9_a_majority_that_is_started_on_other_ports_is_found_again(quorum: Quo
     expect_topics(admin, {"before", "after"})
 
 
-def test_c11_voters_that_settings_name_are_found_where_these_say(tmp_path: Path) -> None:
+def test_c11_configured_voter_addresses_take_precedence(tmp_path: Path) -> None:
     """Their log knows only where they were, and nobody tells it."""
     quorum = Quorum(tmp_path)
     try:

@@ -22,16 +22,16 @@ NOW = Now(5, 6)
 @pytest.mark.parametrize(
     ("host", "family"), [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)]
 )
-def test_an_address_needs_no_looking_up(host: str, family: int) -> None:
+def test_an_ip_address_needs_no_lookup(host: str, family: int) -> None:
     assert numeric(host, 9093) == (family, (host, 9093))
 
 
-def test_a_name_is_no_address() -> None:
+def test_a_host_name_needs_a_lookup() -> None:
     assert numeric("localhost", 9093) is None
 
 
 @pytest.mark.parametrize(("host", "is_known"), [("localhost", True), ("no..host", False)])
-def test_what_is_found_is_told_on_the_loop(host: str, is_known: bool) -> None:
+def test_results_are_delivered_on_the_loop(host: str, is_known: bool) -> None:
     names = NameResolver()
     outcome: list[tuple[list[Place], Now]] = []
     names.find(host, 9093, lambda *what: outcome.append(what))
@@ -46,14 +46,14 @@ def test_what_is_found_is_told_on_the_loop(host: str, is_known: bool) -> None:
     names.close()
 
 
-def test_what_is_found_after_the_end_wakes_nobody() -> None:
+def test_results_after_close_are_dropped() -> None:
     """Its descriptor may be another's by then."""
     names = NameResolver()
     names.close()
     names._look_up("localhost", 9093, lambda *_: None)
 
 
-def test_a_name_for_which_no_thread_can_be_started_is_not_found(
+def test_a_lookup_fails_if_no_thread_can_be_started(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """It is said once; whoever looks for it asks again, and may find it then."""

@@ -40,7 +40,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
         started.make_sure_it_is_gone()
 
 
-def test_librdkafka_is_told_that_there_are_no_transactions(node: NodeProcess) -> None:
+def test_librdkafka_fails_at_once_with_transactions(node: NodeProcess) -> None:
     producer = Producer({"bootstrap.servers": node.address, "transactional.id": "t"})
     with pytest.raises(KafkaException, match=WORDS) as refused:
         producer.init_transactions(LIMIT_S)
@@ -50,7 +50,7 @@ def test_librdkafka_is_told_that_there_are_no_transactions(node: NodeProcess) ->
 
 
 @LEAVES_SOCKETS
-def test_kafka_python_is_told_that_there_are_no_transactions(node: NodeProcess) -> None:
+def test_kafka_python_fails_at_once_with_transactions(node: NodeProcess) -> None:
     producer = kafka.KafkaProducer(bootstrap_servers=node.address, transactional_id="t")
     try:
         with pytest.raises(kafka.errors.KafkaError, match="UnsupportedVersionError"):
@@ -60,7 +60,7 @@ def test_kafka_python_is_told_that_there_are_no_transactions(node: NodeProcess) 
         gc.collect()  # while the warning of LEAVES_SOCKETS is not heard
 
 
-def test_aiokafka_is_told_that_there_are_no_transactions(node: NodeProcess) -> None:
+def test_aiokafka_fails_at_once_with_transactions(node: NodeProcess) -> None:
     async def work() -> None:
         producer = aiokafka.AIOKafkaProducer(bootstrap_servers=node.address, transactional_id="t")
         try:
@@ -72,9 +72,7 @@ def test_aiokafka_is_told_that_there_are_no_transactions(node: NodeProcess) -> N
     asyncio.run(asyncio.wait_for(work(), LIMIT_S))
 
 
-def test_kafkas_producer_is_told_that_there_are_no_transactions(
-    node: NodeProcess, jvm: Driver
-) -> None:
+def test_kafkas_producer_fails_at_once_with_transactions(node: NodeProcess, jvm: Driver) -> None:
     done = jvm.tool(
         JAVA + "ProducerPerformance",
         *("--bootstrap-server", node.address, "--topic", "demo", "--throughput", "-1"),
@@ -101,7 +99,7 @@ def test_kafkas_producer_is_told_that_there_are_no_transactions(
         ),
     ],
 )
-def test_kafkas_tools_are_told_what_is_not_there(
+def test_kafkas_tools_report_unsupported_features(
     node: NodeProcess, jvm: Driver, tool: str, words: tuple[str, ...], api: str
 ) -> None:
     done = jvm.tool(tool, "--bootstrap-server", node.address, *words)

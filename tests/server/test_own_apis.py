@@ -42,7 +42,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         node.make_sure_it_is_gone()
 
 
-def test_they_are_advertised_here(address: str) -> None:
+def test_own_apis_are_advertised(address: str) -> None:
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), LIMIT_S) as sock:
         sock.sendall(struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 0, 7, -1))
@@ -52,30 +52,30 @@ def test_they_are_advertised_here(address: str) -> None:
     assert keys > OWN
 
 
-def test_confluent_kafka(address: str) -> None:
+def test_confluent_kafka_ignores_unknown_apis(address: str) -> None:
     clients.produce_all(address, VALUES)
     assert clients.consume(address, len(VALUES)) == VALUES
     assert clients.list_topics(address)["demo"] == 1
 
 
-def test_kcat(address: str, kcat: str) -> None:
+def test_kcat_ignores_unknown_apis(address: str, kcat: str) -> None:
     assert 'topic "demo" with 1 partitions' in clients.run_kcat(kcat, address, "-L")
     clients.run_kcat(kcat, address, "-P", "-t", "demo", stdin=b"one\ntwo\n")
     assert clients.run_kcat(kcat, address, "-C", "-t", "demo", "-e", "-q") == "one\ntwo\n"
 
 
 @clients.LEAVES_SOCKETS
-def test_kafka_python(address: str) -> None:
+def test_kafka_python_ignores_unknown_apis(address: str) -> None:
     clients.kafka_python_produce(address, VALUES)
     assert clients.kafka_python_consume(address, len(VALUES)) == VALUES
 
 
-def test_aiokafka(address: str) -> None:
+def test_aiokafka_ignores_unknown_apis(address: str) -> None:
     clients.aiokafka_produce(address, VALUES)
     assert clients.aiokafka_consume(address, len(VALUES)) == VALUES
 
 
-def test_kafkas_own_tools(address: str, jvm: Driver) -> None:
+def test_kafkas_tools_ignore_unknown_apis(address: str, jvm: Driver) -> None:
     words = ("--bootstrap-server", address, "--command-config", PATIENT)
     shown = jvm.tool(clients.JAVA + "BrokerApiVersionsCommand", *words).ok().stdout
     assert all(f"UNKNOWN({key}): 0" in shown for key in OWN)

@@ -48,7 +48,7 @@ log.dirs={data}
 """
 
 
-def test_d6_the_controller_is_where_it_is_said_to_be(
+def test_d6_describe_quorum_has_the_controllers_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its listener has whatever port was free, which no log can know."""
@@ -68,7 +68,7 @@ def test_d6_the_controller_is_where_it_is_said_to_be(
         node.make_sure_it_is_gone()
 
 
-def test_q31_a_broker_of_another_cluster_says_so_and_stops(
+def test_q31_a_broker_of_another_cluster_logs_it_and_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its one controller is that of a cluster with another id."""

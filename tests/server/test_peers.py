@@ -133,7 +133,7 @@ def test_requests_to_a_moved_peer_fail_at_once(wire: Wire) -> None:
         assert wire.outcome == [RequestFailed("quorum", 2, 1)]
 
 
-def test_that_nobody_is_at_a_new_address_yet_is_no_proof_of_death(wire: Wire) -> None:
+def test_a_refusal_at_a_new_address_is_no_proof_of_death(wire: Wire) -> None:
     wire.ask()
     with wire.accept_asked():
         wire.ask(free_ports(1)[0])
@@ -142,7 +142,7 @@ def test_that_nobody_is_at_a_new_address_yet_is_no_proof_of_death(wire: Wire) ->
         assert not wire.outcome
 
 
-def test_a_connection_that_ended_and_a_new_one_that_is_refused_are_proof(wire: Wire) -> None:
+def test_a_refused_reconnect_proves_that_the_peer_is_down(wire: Wire) -> None:
     wire.ask()
     with wire.accept_asked():
         wire.listener.close()
@@ -150,14 +150,14 @@ def test_a_connection_that_ended_and_a_new_one_that_is_refused_are_proof(wire: W
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 8, vote_answer(77), b"\0\0\0\5\0\0\0\1\xff"])
-def test_what_is_no_answer_costs_the_line(wire: Wire, garbage: bytes) -> None:
+def test_an_invalid_response_closes_the_channel(wire: Wire, garbage: bytes) -> None:
     wire.ask()
     with wire.accept_asked() as other:
         other.sendall(garbage)
         assert wire.until_told() == RequestFailed("quorum", 2, 1)
 
 
-def test_an_answer_is_told_and_a_mistake_of_who_is_told_is_not_the_peers(wire: Wire) -> None:
+def test_an_error_in_the_handler_is_not_the_peers_fault(wire: Wire) -> None:
     wire.ask()
     with wire.accept_asked() as other:
         other.sendall(vote_answer(1))
@@ -172,7 +172,7 @@ def test_an_answer_is_told_and_a_mistake_of_who_is_told_is_not_the_peers(wire: W
             wire.until_told()
 
 
-def test_a_peer_with_a_name_is_found_and_its_death_is_proved_where_it_was(wire: Wire) -> None:
+def test_a_named_peer_is_proved_down_at_its_last_address(wire: Wire) -> None:
     """Of several places that a name has, all are tried."""
     wire.ask(host="localhost")
     with wire.accept_asked() as other:
@@ -184,13 +184,13 @@ def test_a_peer_with_a_name_is_found_and_its_death_is_proved_where_it_was(wire: 
     assert {type(wire.until_told()), type(wire.until_told())} == {RequestFailed, PeerDown}
 
 
-def test_that_nobody_knows_a_name_is_no_proof_of_death(wire: Wire) -> None:
+def test_an_unknown_name_is_no_proof_of_death(wire: Wire) -> None:
     wire.ask(host="no..host")
     assert wire.until_told() == RequestFailed("quorum", 2, 1)
     assert not wire.outcome
 
 
-def test_answers_that_are_overdue_end_the_line_and_others_do_not(wire: Wire) -> None:
+def test_only_overdue_requests_close_the_channel(wire: Wire) -> None:
     """The first answer that was waited for is there, so the second one's time counts."""
     wire.ask()
     with wire.accept_asked() as other:
@@ -220,7 +220,7 @@ def pre_vote() -> VoteRequest:
     return PLAIN.replace(topics=[TopicData(topic_name="t", partitions=[partition])])
 
 
-def test_an_older_peer_is_asked_in_its_newest_version(wire: Wire) -> None:
+def test_an_older_peer_gets_its_newest_version(wire: Wire) -> None:
     """C120."""
     wire.ask()
     with wire.accept(votes_up_to=1) as other:
@@ -232,7 +232,7 @@ def test_an_older_peer_is_asked_in_its_newest_version(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(("votes_up_to", "request_"), [(1, pre_vote()), (-1, PLAIN)])
-def test_what_an_older_peer_cant_be_asked_is_not_sent(
+def test_unsupported_requests_are_reported_and_not_sent(
     wire: Wire, votes_up_to: int, request_: VoteRequest
 ) -> None:
     """C120: its version can't say it, or it knows no such request; the line stays as it is."""
@@ -257,7 +257,7 @@ VOTES = [ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=2)]
     ],
     ids=["of another", "garbage", "an error", "an error and no more", "nothing"],
 )
-def test_what_does_not_say_its_versions_costs_the_line(wire: Wire, garbage: bytes) -> None:
+def test_an_invalid_api_versions_response_closes_the_channel(wire: Wire, garbage: bytes) -> None:
     wire.ask()
     taken, _ = wire.listener.accept()
     with taken:
@@ -266,7 +266,7 @@ def test_what_does_not_say_its_versions_costs_the_line(wire: Wire, garbage: byte
         assert wire.until_told() == RequestFailed("quorum", 2, 1)
 
 
-def test_a_connection_that_cant_be_made_is_not_tried_again_by_itself(wire: Wire) -> None:
+def test_a_failed_connect_is_not_retried_by_itself(wire: Wire) -> None:
     """C119: who asked is told, and nothing is left that would try; asking again tries once."""
     wire.listener.close()
     for number in (1, 2):
@@ -276,7 +276,7 @@ def test_a_connection_that_cant_be_made_is_not_tried_again_by_itself(wire: Wire)
         assert not wire.epoll.poll(0)
 
 
-def test_who_ends_every_connection_without_a_word_is_not_tried_for_ever(wire: Wire) -> None:
+def test_reconnects_to_a_peer_that_always_closes_are_limited(wire: Wire) -> None:
     """Each end is looked into, as it may be that of the process; but only so often in a row."""
     wire.ask()
     for _ in range(1 + MAX_PROBES):
@@ -290,7 +290,7 @@ def test_who_ends_every_connection_without_a_word_is_not_tried_for_ever(wire: Wi
         assert not select.select([wire.listener], [], [], 0)[0]
 
 
-def test_a_line_that_is_lost_while_it_is_read_begins_anew(wire: Wire) -> None:
+def test_a_channel_lost_during_a_read_is_reset(wire: Wire) -> None:
     """What came behind the first answer belongs to the connection that could not be written to."""
     wire.ask()
     taken, _ = wire.listener.accept()
@@ -315,7 +315,7 @@ def no_descriptor_left() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_without_a_descriptor_nobody_is_asked_until_there_is_one(wire: Wire) -> None:
+def test_without_a_descriptor_requests_fail_until_there_is_one(wire: Wire) -> None:
     with no_descriptor_left():
         wire.ask()
         assert wire.outcome == [RequestFailed("quorum", 2, 1)]
@@ -328,14 +328,14 @@ def test_without_a_descriptor_nobody_is_asked_until_there_is_one(wire: Wire) -> 
     ("host", "port"),
     [("127.0.0.1", -1), ("127.0.0.1", 65536), ("localhost", 65536 + 9093), ("a\0b", 9093)],
 )
-def test_an_address_that_can_be_none_leads_nowhere(wire: Wire, host: str, port: int) -> None:
+def test_an_invalid_address_fails(wire: Wire, host: str, port: int) -> None:
     """Nodes tell each other of addresses, with 32 bits for a port."""
     wire.ask(host=host, port=port)
     assert wire.until_told() == RequestFailed("quorum", 2, 1)
     assert not wire.epoll.poll(0)
 
 
-def test_peers_leave_no_descriptor_behind() -> None:
+def test_closing_peers_leaks_no_descriptor() -> None:
     with select.epoll() as epoll:
         peers = Peers(epoll, lambda *_: None)
         fd = peers._names.ready_fd

@@ -79,7 +79,7 @@ def test_no_acknowledged_change_is_lost_when_leaders_are_killed(quorum: Quorum) 
     expect_topics(admin, acknowledged)
 
 
-def test_a_controller_that_is_paused_holds_up_nothing(quorum: Quorum) -> None:
+def test_a_paused_controller_delays_nothing(quorum: Quorum) -> None:
     admin = admin_of(quorum)
     create(admin, "before")
     for paused in CONTROLLERS:
@@ -92,7 +92,7 @@ def test_a_controller_that_is_paused_holds_up_nothing(quorum: Quorum) -> None:
     expect_topics(admin, {"before", *[f"without-{i}" for i in CONTROLLERS]})
 
 
-def test_everything_is_there_after_all_were_stopped(quorum: Quorum) -> None:
+def test_all_metadata_survives_a_full_restart(quorum: Quorum) -> None:
     admin = admin_of(quorum)
     create(admin, "kept")
     for node_id in (BROKER, *CONTROLLERS):
@@ -101,7 +101,7 @@ def test_everything_is_there_after_all_were_stopped(quorum: Quorum) -> None:
     expect_topics(admin_of(quorum), {"kept"})
 
 
-def test_who_lost_its_disk_gets_a_snapshot_and_goes_on_behind_it(tmp_path: Path) -> None:
+def test_a_replaced_disk_is_filled_from_a_snapshot_and_the_log(tmp_path: Path) -> None:
     """Q38: FetchSnapshot over TCP, for a voter and for a broker. R11: whoever lost its directory is
     not the voter that the log knows, says so, and votes again once it was replaced."""
     quorum = Quorum(tmp_path, "metadata.log.max.record.bytes.between.snapshots=2000\n")
@@ -145,7 +145,7 @@ def kraftlog(quorum: Quorum, node_id: int, command: str, *words: str) -> int:
     return subprocess.run(line, check=False).returncode
 
 
-def test_a_broker_that_may_not_join_says_why(quorum: Quorum, tmp_path: Path) -> None:
+def test_a_refused_broker_logs_the_reason(quorum: Quorum, tmp_path: Path) -> None:
     """Its id is another's, who is alive."""
     twin = tmp_path / "twin.properties"
     text = (tmp_path / f"{BROKER}.properties").read_text()

@@ -62,7 +62,7 @@ class StartingNode:
         self._process.wait()
 
 
-def test_v5_the_first_who_comes_is_served_also_after_a_kill(tmp_path: Path) -> None:
+def test_v5_the_first_client_is_served_also_after_a_kill(tmp_path: Path) -> None:
     """What the log says of the life before is no reason to name a broker that is not let in."""
     [port] = free_ports(1)
     for life in range(3):

@@ -46,7 +46,7 @@ def wait_for_descriptors(node: NodeProcess, count: int) -> None:
     raise AssertionError(f"{open_descriptors(node)} descriptors are open; there were {count}")
 
 
-def test_a_slow_reader_gets_everything_beside_a_quick_one(node: NodeProcess) -> None:
+def test_a_slow_consumer_gets_everything_beside_a_fast_one(node: NodeProcess) -> None:
     values = [bytes([n]) * 900_000 for n in range(20)]
     produce_all(node.address, values)
     with RawClient(node.port) as slow:
@@ -60,7 +60,7 @@ def test_a_slow_reader_gets_everything_beside_a_quick_one(node: NodeProcess) -> 
     assert node.stop() == 0
 
 
-def test_who_leaves_in_mid_answer_leaves_nothing_behind(node: NodeProcess) -> None:
+def test_disconnecting_during_a_response_leaks_nothing(node: NodeProcess) -> None:
     produce_all(node.address, [bytes(900_000)] * 20)
     before = open_descriptors(node)
     for _ in range(20):
@@ -71,7 +71,7 @@ def test_who_leaves_in_mid_answer_leaves_nothing_behind(node: NodeProcess) -> No
     assert len(consume(node.address, 20)) == 20
 
 
-def test_who_waits_for_ever_and_leaves_leaves_nothing_behind(node: NodeProcess) -> None:
+def test_disconnecting_during_a_delayed_fetch_leaks_nothing(node: NodeProcess) -> None:
     with RawClient(node.port) as client:
         client.round_trip()
         before = open_descriptors(node) - 1
@@ -87,7 +87,7 @@ def test_who_waits_for_ever_and_leaves_leaves_nothing_behind(node: NodeProcess) 
         assert waiting.message(ApiKey.FETCH).responses[0].partitions[0].high_watermark == 1
 
 
-def test_requests_behind_one_that_waits_are_answered_behind_it(node: NodeProcess) -> None:
+def test_responses_follow_that_of_a_delayed_request(node: NodeProcess) -> None:
     with RawClient(node.port) as client, RawClient(node.port) as writer:
         client.send(fetch(1, max_wait_ms=FOR_EVER_MS))
         client.send(b"".join([api_versions(number) for number in range(2, 6000)]))
@@ -97,7 +97,7 @@ def test_requests_behind_one_that_waits_are_answered_behind_it(node: NodeProcess
         assert numbers == list(range(1, 6000))
 
 
-def test_a_thousand_idle_connections_are_in_nobodys_way(node: NodeProcess) -> None:
+def test_a_thousand_idle_connections_delay_nothing(node: NodeProcess) -> None:
     before = open_descriptors(node)
     idle = [RawClient(node.port) for _ in range(IDLE)]
     half = api_versions(7)
@@ -114,7 +114,7 @@ def test_a_thousand_idle_connections_are_in_nobodys_way(node: NodeProcess) -> No
     wait_for_descriptors(node, before + 2)  # the log's files are open since
 
 
-def test_the_length_of_a_frame_alone_takes_no_memory(node: NodeProcess) -> None:
+def test_a_frame_length_alone_uses_no_memory(node: NodeProcess) -> None:
     with RawClient(node.port) as witness:
         claims = [RawClient(node.port) for _ in range(20)]
         try:
@@ -127,7 +127,7 @@ def test_the_length_of_a_frame_alone_takes_no_memory(node: NodeProcess) -> None:
                 client.close()
 
 
-def test_memory_of_clients_that_never_read_goes_back(tmp_path: Path) -> None:
+def test_memory_of_clients_that_never_read_is_released(tmp_path: Path) -> None:
     """And of a thousand that announce a large request and send no more."""
     node = NodeProcess(
         str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={"wide": 400}
@@ -160,7 +160,7 @@ def test_memory_of_clients_that_never_read_goes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("taken", [0, 30])
-def test_without_descriptors_newcomers_wait_and_the_loop_rests(
+def test_without_descriptors_connections_wait_and_the_loop_idles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int
 ) -> None:
     monkeypatch.setenv(TAKEN, str(taken))
@@ -188,7 +188,7 @@ def test_without_descriptors_newcomers_wait_and_the_loop_rests(
         node.make_sure_it_is_gone()
 
 
-def test_a_batch_that_is_too_large_is_refused_and_the_connection_stays(node: NodeProcess) -> None:
+def test_a_too_large_batch_is_refused_without_closing(node: NodeProcess) -> None:
     with RawClient(node.port) as client:
         client.send(produce(1, bytes(3 << 20)))
         outcome = client.message(ApiKey.PRODUCE).responses[0].partition_responses[0]

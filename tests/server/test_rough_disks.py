@@ -63,7 +63,7 @@ def write_until_refused(client: RawClient) -> tuple[int, int]:
     raise AssertionError("nothing was refused")
 
 
-def test_a_full_disk_refuses_what_it_can_not_take_and_loses_nothing(
+def test_a_full_disk_refuses_records_and_loses_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The write that comes to the end is short; when there is room again it is as if never tried.
@@ -107,7 +107,7 @@ def ask(client: RawClient, key: int, version: int, request: Message) -> bytes:
     return answer[1][APIS[key].response_header_version(version) :]
 
 
-def test_a_topic_that_is_deleted_while_it_is_sent_is_sent_to_its_end(
+def test_a_response_survives_the_deletion_of_its_topic(
     node: NodeProcess, asking: RawClient
 ) -> None:
     """The files are held until then; nobody else has to wait."""
@@ -129,7 +129,7 @@ def test_a_topic_that_is_deleted_while_it_is_sent_is_sent_to_its_end(
     assert node.stop() == 0
 
 
-def test_more_logs_than_descriptors_are_served_all_the_same(
+def test_more_logs_than_descriptors_are_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With 1,024 descriptors: every partition takes records, is read, and is there after a kill."""
@@ -181,7 +181,7 @@ def ends(client: RawClient) -> list[int]:
 
 
 @pytest.mark.parametrize("folder", ["/proc/kraftlog", "/sys/kraftlog"])
-def test_a_directory_that_can_not_be_written_is_said(folder: str, tmp_path: Path) -> None:
+def test_an_unwritable_directory_is_reported(folder: str, tmp_path: Path) -> None:
     """In words, with the directory's name, before anybody is served."""
     assert not os.path.exists(folder)
     with pytest.raises(AssertionError, match=folder):

@@ -17,7 +17,7 @@ from kraftlog.server.start import raft_config
         ("broker,controller", 20, 1000, True),
     ],
 )
-def test_what_a_node_is_says_how_it_asks(
+def test_raft_config_depends_on_the_roles(
     roles: str, retry_ms: int, longest_ms: int, awaits_commits: bool
 ) -> None:
     """Q24: a broker's clients wait while it looks for the leader; who serves none can wait for

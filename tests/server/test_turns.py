@@ -59,7 +59,7 @@ def test_turn_below_the_limit_is_not_counted() -> None:
     assert (scene.long_turns(), scene.lines, scene.turns.longest_ns()) == ({}, [], 0)
 
 
-def test_steps_of_an_earlier_turn_are_not_taken_for_those_of_a_long_one() -> None:
+def test_steps_of_an_earlier_turn_do_not_count_for_a_long_one() -> None:
     scene = Scene()
     scene.turn(("Metadata", LONG_NS - 1))
     scene.turn(("append", NOTED_NS), ("roll", LONG_NS - NOTED_NS))
@@ -96,7 +96,7 @@ def test_long_turns_are_logged_at_most_every_ten_seconds() -> None:
     assert scene.long_turns() == {"Metadata": (5, 5 * LONG_NS)}
 
 
-def test_longest_turn_is_forgotten_after_two_spans() -> None:
+def test_longest_turn_expires_after_two_spans() -> None:
     scene = Scene()
     scene.turn(("Metadata", LONG_NS))
     scene.now_ns += SPAN_NS
@@ -107,7 +107,7 @@ def test_longest_turn_is_forgotten_after_two_spans() -> None:
     assert scene.turns.longest_ns() == 0
 
 
-def test_clients_time_ends_with_the_step_that_passes_it() -> None:
+def test_clients_time_ends_with_the_step_that_exceeds_it() -> None:
     scene = Scene()
     scene.turns.begin()
     assert scene.turns.at_ns < scene.turns.until_ns
@@ -115,7 +115,7 @@ def test_clients_time_ends_with_the_step_that_passes_it() -> None:
     assert scene.turns.at_ns >= scene.turns.until_ns
 
 
-def test_long_turn_before_clients_are_let_in_is_counted_and_not_logged() -> None:
+def test_long_turn_before_clients_connect_is_counted_not_logged() -> None:
     scene = Scene()
     scene.turns.is_serving = False
     scene.turn(("replay", LONG_NS))

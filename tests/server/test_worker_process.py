@@ -32,7 +32,7 @@ def asked(worker: WorkerProcess, task: dict[str, Any]) -> tuple[Any, BaseExcepti
     return answers[0]
 
 
-def test_segments_are_rewritten_or_the_reason_is_told(tmp_path: Path) -> None:
+def test_the_worker_rewrites_segments_or_reports_the_error(tmp_path: Path) -> None:
     files = OsFiles()
     folder = tmp_path / "t-0"
     folder.mkdir()
@@ -56,7 +56,7 @@ def test_segments_are_rewritten_or_the_reason_is_told(tmp_path: Path) -> None:
     log.release()
 
 
-def test_where_no_thread_can_be_started_the_task_has_failed(
+def test_a_task_fails_if_no_thread_can_be_started(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """It would take the loop too long; the next look for dirty logs asks again."""

@@ -21,7 +21,7 @@ KILLS = 2
 TAKEN_BETWEEN = 150
 
 
-def test_what_was_acknowledged_under_every_load_outlives_kills(tmp_path: Path) -> None:
+def test_acknowledged_operations_survive_kills_under_every_load(tmp_path: Path) -> None:
     run = Run(str(tmp_path / "run"), seed=1, is_quorum=False, pace_s=0.02, members=0)
     kills = 0
 
@@ -45,7 +45,7 @@ def sent(topic: str, offset: int, value: bytes, key: bytes = b"k") -> Sent:
     return Sent(topic, 0, offset, key, value)
 
 
-def test_a_lost_record_is_seen() -> None:
+def test_a_lost_record_is_found() -> None:
     there: Found = {(0, 5): (b"k", b"five"), (0, 7): (b"k", b"seven")}
     kept = [sent("plain", 5, b"five"), sent("plain", 7, b"seven")]
     assert not [*checks.lost_records(kept, {"plain": there})]
@@ -53,7 +53,7 @@ def test_a_lost_record_is_seen() -> None:
         assert [*checks.lost_records([lost], {"plain": there})]
 
 
-def test_only_what_a_later_one_replaces_may_be_gone_from_a_compacted_topic() -> None:
+def test_compaction_may_remove_only_superseded_records() -> None:
     there: dict[str, Found] = {"compacted": {(0, 5): (b"k", b"five")}}
     assert not [*checks.lost_records([sent("compacted", 4, b"four")], there)]
     assert [*checks.lost_records([sent("compacted", 6, b"six")], there)]
@@ -66,7 +66,7 @@ def test_a_trimmed_topic_lost_only_records_before_its_start() -> None:
     assert [*checks.lost_records([sent("trimmed", 6, b"six")], there)]
 
 
-def test_what_nobody_sent_or_comes_twice_or_out_of_order_is_seen() -> None:
+def test_unsent_duplicate_and_reordered_records_are_found() -> None:
     known = {b"numbered 1 .", b"numbered 2 ."}
 
     def wrong(*values: bytes) -> list[str]:
@@ -79,7 +79,7 @@ def test_what_nobody_sent_or_comes_twice_or_out_of_order_is_seen() -> None:
     assert wrong(b"numbered 2 .", b"numbered 1 .")
 
 
-def test_what_changes_after_it_was_seen_is_seen() -> None:
+def test_records_that_change_after_a_read_are_found() -> None:
     found: dict[str, Found] = {"plain": {(0, 1): (b"k", b"one")}}
     assert not [*checks.changed_records({("plain", 0, 1): b"one"}, found)]
     assert [*checks.changed_records({("plain", 0, 1): b"two"}, found)]
@@ -90,7 +90,7 @@ def test_what_changes_after_it_was_seen_is_seen() -> None:
     assert len(journal.problems) == 1
 
 
-def test_commits_that_go_back_or_that_nobody_asked_for_are_seen() -> None:
+def test_commits_that_regress_or_were_not_requested_are_found() -> None:
     journal = Journal()
     name = ("plain", 0)
     journal.commits_asked[name] |= {3, 5, 8}
@@ -102,7 +102,7 @@ def test_commits_that_go_back_or_that_nobody_asked_for_are_seen() -> None:
     assert [*checks.lost_commits(journal, {})]
 
 
-def test_deletions_that_go_too_far_or_come_undone_are_seen() -> None:
+def test_deletions_that_exceed_or_revert_are_found() -> None:
     journal = Journal()
     journal.trimmed_to, journal.trims_asked = 5, 7
 
@@ -120,7 +120,7 @@ def test_deletions_that_go_too_far_or_come_undone_are_seen() -> None:
     assert wrong(5, 9, 10)
 
 
-def test_topics_that_are_gone_or_are_others_are_seen() -> None:
+def test_lost_and_replaced_topics_are_found() -> None:
     image = Image()
     image.replay(TopicRecord(name="made", topic_id=bytes(15) + b"\x07"))
     image.replay(
@@ -149,7 +149,7 @@ def test_topics_that_are_gone_or_are_others_are_seen() -> None:
     assert len([*checks.lost_changes(journal, image)]) == 3
 
 
-def test_records_of_another_life_are_seen() -> None:
+def test_records_of_a_deleted_topic_are_found() -> None:
     journal = Journal()
     journal.lives["id"] = {0: b"life 2 number 1"}
     mine, other = (None, b"life 2 number 1"), (None, b"life 1 number 1")
@@ -159,7 +159,7 @@ def test_records_of_another_life_are_seen() -> None:
     assert [*checks.lost_lives(journal, "other", {(0, 0): mine})]
 
 
-def test_a_write_that_another_has_undone_is_seen() -> None:
+def test_a_reverted_metadata_write_is_found() -> None:
     writes = [
         Operation("a", ("r", "write", "1"), 0, 1, None),
         Operation("b", ("r", "write", "2"), 2, 3, None),
