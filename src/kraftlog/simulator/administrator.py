@@ -1,4 +1,4 @@
-"""A simulated administrator: requests voter changes, and retries as a real one would."""
+"""A simulated administrator that requests voter changes and retries them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class VoterChange(Value):
     def __str__(self) -> str:
         what = self.what
         if self.kind == "reassign":
-            return "stop moving" if what is None else f"move to {' '.join(map(str, what))}"
+            return (
+                "cancel the reassignment" if what is None else f"move to {' '.join(map(str, what))}"
+            )
         who = what.key.id if isinstance(what, Voter) else what.id
         return f"{self.kind.partition('_')[0]} voter {who}"
 
@@ -71,7 +73,7 @@ class ChangeAttempt:
 
 
 class Administrator:
-    """Requests voter changes from any running process, as clients do."""
+    """Requests voter changes from any running process, as a client does."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -157,7 +159,7 @@ class Administrator:
         """Request a change, and retry until `timeout_ms`; the outcome may stay unknown."""
         request = ChangeRequest(self, change)
         self.requests.append(request)
-        self.world.note(None, "asks to", str(change))
+        self.world.note(None, "requests to", str(change))
         self.world.at(self.world.time + timeout_ms, self._give_up, request)
         self._ask(request, 0)
         return request
@@ -184,7 +186,7 @@ class Administrator:
         if replica.paused:
             replica.waiting.append((self._put, (replica, attempt)))
         elif core is None or request.is_over:
-            pass  # there is no leader, or the administrator has given up
+            pass  # there is no leader, or the request has timed out
         elif not is_sound(self.world, core.log.voter_set, request.change):
             self._ask_soon(attempt)
         else:
@@ -217,7 +219,7 @@ class Administrator:
     def _over(self, request: ChangeRequest, error: int) -> None:
         request.error = error
         self.world.progress += 1
-        self.world.note(None, "is told", (str(request.change), error))
+        self.world.note(None, "gets a response", (str(request.change), error))
 
     def _give_up(self, request: ChangeRequest) -> None:
         if not request.is_over:

@@ -1,11 +1,11 @@
-"""A file system in memory, with the worst that disks do.
+"""A file system in memory with page cache, lost and torn writes, and errors.
 
 A file has two contents: what reads return (the page cache) and what the disk has. `sync` copies one
 to the other; a crash reverts to the disk's. The same holds for directories: a name is on the disk
 after `sync_directory`. Unsynced changes may survive a crash in part, as a generator decides: writes
 are kept, lost or torn one by one, name changes up to some point.
 
-There are three kinds of end: `power_loss` (what is on the disk, plus chance), `kill` (the process
+A run ends in three ways: `power_loss` (what is on the disk, plus chance), `kill` (the process
 ends, the page cache stays), and `stop_before`, which raises `PowerLost` before a chosen operation,
 so that a test can crash between any two.
 """
@@ -233,7 +233,7 @@ class MemoryFiles:
         return list(self._directory(path).names)
 
     def on_disk(self, path: str) -> MemoryFile | None:
-        """The file of a name if nothing more reaches the disk."""
+        """The file that has this name on the disk."""
         node: MemoryFile | MemoryDirectory | None = self._root
         for name in path.split("/"):
             if not isinstance(node, MemoryDirectory):

@@ -99,7 +99,7 @@ class InlineIOThread:
             result, failure = None, None
             try:
                 result = job()
-            except OSError as error:  # what a thread would report to the loop
+            except OSError as error:  # a thread would report it to the loop
                 failure = error
             done(result, failure, now)
         return had_jobs
@@ -127,7 +127,7 @@ controller.quorum.voters=1@127.0.0.1:9093
 kraftlog.reserve.bytes=0
 """
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
-#: Enough turns for everything that needs no time.
+#: The most turns without any passing of time.
 MAX_TURNS = 10_000
 
 
@@ -141,7 +141,7 @@ def directory_of(node_id: int) -> bytes:
 
 
 def voters_named(*node_ids: int) -> VoterSet:
-    """The voters of a configuration, which has no directory ids."""
+    """The configured voters, which have no directory ids."""
     return VoterSet(
         tuple([Voter(ReplicaKey(i), (Endpoint("CONTROLLER", host_of(i), 9093),)) for i in node_ids])
     )
@@ -151,7 +151,7 @@ class NoPeers:
     """A network for a cluster of one node, which sends no requests."""
 
     def ask(self, ask: Any) -> None:
-        raise AssertionError(f"there is nobody to be asked: {ask}")
+        raise AssertionError(f"a cluster of one node has no peers: {ask}")
 
 
 class VirtualHost:
@@ -215,7 +215,7 @@ class VirtualHost:
         self.runner.carry(self.node)
         if settled:
             self.settle()
-            assert self.node.is_ready, "a cluster of one is ready without waiting for anything"
+            assert self.node.is_ready, "a cluster of one is ready at once"
 
     def _new_id(self) -> bytes:
         self._ids += 1
@@ -229,7 +229,7 @@ class VirtualHost:
             idle = due is None or due > self.now.monotonic_ms
             if idle and not (self.runner.has_work or self.node.has_work or self._held):
                 return
-        raise AssertionError("the node does not come to rest")
+        raise AssertionError("the node never becomes idle")
 
     def connect(self, listener: int = BROKER, name: str = "PLAINTEXT") -> VirtualConnection:
         return VirtualConnection(listener, name)

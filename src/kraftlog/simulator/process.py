@@ -100,7 +100,7 @@ class Replica:
         raise NotImplementedError
 
     def lose_unsynced(self, rng: Rng) -> int:
-        """The machine loses power: unsynced data may be lost; return how many batches are."""
+        """The machine loses power: unsynced data may be lost; return the number of lost batches."""
         raise NotImplementedError
 
     def handle(self, message: Any) -> None:
@@ -136,7 +136,7 @@ class Replica:
 
         Without an election state, only that of the batches is known.
         """
-        assert self.core is None, "a process does not survive its disk"
+        assert self.core is None, "a process must be stopped before it loses its disk"
         self.lives += 1
         if kept == 0:
             self.lost[self.key] = self.disk.chains[: self.disk.durable]

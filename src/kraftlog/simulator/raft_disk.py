@@ -46,7 +46,7 @@ class RaftDisk:
         self.spread: set[int] = set()
         self.durable = 0
         self.old_tail: list[tuple[Batch, int]] = []
-        #: Counts truncations: a sync that began before one does not cover what came after it.
+        #: Counts truncations: a sync that began before one does not cover later appends.
         self.cuts = 0
         self.election = ElectionState()
         #: As in `meta.properties`; None until it is known (Q29).
@@ -128,7 +128,7 @@ class RaftDisk:
         """At most this many batches from `offset` on that begin before `limit`."""
         first = bisect_left(self.bases, offset)
         if first < self.dropped:
-            raise Violation("log start", f"{offset} is read, the log starts at {self.start}")
+            raise Violation("log start", f"{offset} was read, the log starts at {self.start}")
         last = bisect_left(self.bases, limit, first, min(first + most, len(self.bases)))
         return tuple(self.batches[first:last])
 
@@ -155,7 +155,9 @@ class RaftDisk:
         """Replace the log by a snapshot, which stands for these batches."""
         self.batches, self.chains = batches, chains
         self.bases = [batch.base_offset for batch in batches]
-        assert self.end == snapshot.id.offset, "a snapshot holds what its name says"
+        assert self.end == snapshot.id.offset, (
+            "a snapshot contains the records before its end offset"
+        )
         self.dropped = self.durable = len(batches)
         self.old_tail = []
         self.cuts += 1

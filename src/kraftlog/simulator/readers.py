@@ -44,7 +44,7 @@ class PendingReadOffset:
 
     @property
     def answer(self) -> Any:
-        raise AttributeError("an answer is on its way once it is given")
+        raise AttributeError("the response is sent when it is set")
 
     @answer.setter
     def answer(self, body: Any) -> None:

@@ -47,15 +47,15 @@ NO_PROGRESS = "no progress in time"
 MOST_ROUNDS = 1000
 
 
-class Crash(Exception):  # noqa: N818 - a process ends between two of its actions; nothing is wrong
+class Crash(Exception):  # noqa: N818 - it ends a process, and reports no error
     """Unwinds the stack of a process that is killed in the middle of its actions."""
 
 
 class CoreReplica(Replica):
     """A core with a simulated host, for fast runs.
 
-    It does what the core requires of a host: it writes before it sends, holds what waits for the
-    disk, numbers its connections, and reports the outcome of requests.
+    It does what the core requires of a host: it writes before it sends, holds messages that wait
+    for the disk, numbers its connections, and reports the outcome of requests.
     """
 
     def _forget_process(self) -> None:
@@ -127,7 +127,7 @@ class CoreReplica(Replica):
 
     def handle(self, message: Any) -> None:
         core = self.core
-        assert core is not None, "only a running process is told anything"
+        assert core is not None, "only a running process handles messages"
         if self.world.tracing:
             self.world.note(self, "handles", message)
         core.handle(message, self.read_clock())
@@ -144,7 +144,7 @@ class CoreReplica(Replica):
 
     def propose(self, slot: Any, value: int) -> int:
         core = self.core
-        assert core is not None, "only a running process is asked"
+        assert core is not None, "only a running process gets requests"
         error = core.propose(slot, 1, 100, value, self.read_clock())
         self.settle()
         return error
@@ -152,14 +152,14 @@ class CoreReplica(Replica):
     def change(self, kind: str, slot: Any, what: Any) -> int:
         """Call one of the core's voter changes by name; return an error code."""
         core = self.core
-        assert core is not None, "only a running process is asked"
+        assert core is not None, "only a running process gets requests"
         error: int = getattr(core, kind)(slot, what, self.read_clock())
         self.settle()
         return error
 
     def shut_down(self) -> None:
         core = self.core
-        assert core is not None, "only a running process is asked"
+        assert core is not None, "only a running process gets requests"
         core.shut_down(self.read_clock())
         self.settle()
 
@@ -175,7 +175,9 @@ class CoreReplica(Replica):
             while effects := core.take_effects():
                 rounds += 1
                 if rounds > MOST_ROUNDS:
-                    raise Violation(NO_PROGRESS, f"replica {self.id} wants ever more: {effects[0]}")
+                    raise Violation(
+                        NO_PROGRESS, f"replica {self.id} has endless effects: {effects[0]}"
+                    )
                 if world.crash_permille:
                     world.may_crash(self, effects)
                 for effect in effects:
@@ -348,7 +350,7 @@ class CoreReplica(Replica):
         self.world.saw("leader of another cluster refused")
 
     def _stop(self, effect: Stop) -> None:
-        raise Violation("stop", f"replica {self.id} gave up: {effect.why}")
+        raise Violation("stop", f"replica {self.id} stopped: {effect.why}")
 
     # Connections -----------------------------------------------------------------------------
 

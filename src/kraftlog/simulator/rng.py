@@ -45,7 +45,7 @@ class Rng:
         return length
 
     def some(self, choices: Sequence[T], count: int) -> list[T]:
-        """`count` different ones, in their order in `choices`."""
+        """`count` different items, in their order in `choices`."""
         left = list(range(len(choices)))
         chosen = [left.pop(self.below(len(left))) for _ in range(min(count, len(left)))]
         return [choices[index] for index in sorted(chosen)]

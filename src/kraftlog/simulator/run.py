@@ -42,7 +42,7 @@ class Outcome(Value):
     def __str__(self) -> str:
         where = f"seed {self.seed} {self.scenario} step {self.steps} time {self.time_ms}"
         if self.violation is None:
-            return f"{where}: all well"
+            return f"{where}: passed"
         again = f"kraftlog simulate --scenario {self.scenario} --seed {self.seed}{self.options}"
         return f"{where}: {self.violation} | again: {again}"
 

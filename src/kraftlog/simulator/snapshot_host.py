@@ -107,7 +107,7 @@ def fill(replica: Replica, chunk: SnapshotChunk) -> None:
     """Fill in the bytes of a chunk that the core serves."""
     kept = replica.disk.snapshot
     if kept is None or kept.id != chunk.id:
-        raise Violation(NAME, f"replica {replica.id} has {kept}, its core gives {chunk.id}")
+        raise Violation(NAME, f"replica {replica.id} has {kept}, its core serves {chunk.id}")
     if chunk.position >= len(kept.data):
         chunk.error = ErrorCode.POSITION_OUT_OF_RANGE
         return
@@ -140,10 +140,10 @@ def write(replica: Replica, effect: WriteSnapshot) -> None:
     if effect.position == 0:
         disk.download = effect.id, b""
     if disk.download is None or disk.download[0] != effect.id:
-        raise Violation(NAME, f"replica {replica.id}: a piece of {effect.id}, {disk.download}")
+        raise Violation(NAME, f"replica {replica.id}: a chunk of {effect.id}, {disk.download}")
     written = disk.download[1]
     if len(written) != effect.position:
-        raise Violation(NAME, f"replica {replica.id}: a hole behind {len(written)}: {effect}")
+        raise Violation(NAME, f"replica {replica.id}: a gap after {len(written)}: {effect}")
     disk.download = effect.id, written + effect.data
 
 
@@ -153,7 +153,7 @@ def install(replica: Replica, effect: InstallSnapshot) -> None:
     assert disk.download is not None, "a download comes before"
     whole = snapshot.read_back(disk.download[1])
     if whole is None or whole.id != effect.id:
-        raise Violation(NAME, f"replica {replica.id}: {effect.id} is not what was written")
+        raise Violation(NAME, f"replica {replica.id}: {effect.id} differs from what was written")
     replica.snapshots.installing = whole
     world.progress += 1
     world.at(world.time + 1 + world.disk_ms(replica), _installed, replica, replica.incarnation)

@@ -15,7 +15,7 @@ def is_of_script(error: Exception) -> bool:
     return isinstance(error, AssertionError) and where.endswith(SCRIPTS)
 
 
-class Violation(Exception):  # noqa: N818 - an invariant is violated; nothing went wrong in the code that says so
+class Violation(Exception):  # noqa: N818 - it reports a violated invariant, not an error of the code that raises it
     """An invariant is violated; `invariant` is its name."""
 
     def __init__(self, invariant: str, detail: str) -> None:

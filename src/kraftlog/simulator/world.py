@@ -38,7 +38,7 @@ MOST_AT_ONCE = 20_000
 
 
 class Goal(Value):
-    """What a script waits for; one that is not `required` only lets time pass."""
+    """The condition that a script waits for; one that is not `required` only lets time pass."""
 
     what: str
     met: Any
@@ -165,7 +165,7 @@ class World:
             if when > self.time:
                 self.time, self._since = when, self.handled
             elif self.handled - self._since > MOST_AT_ONCE:
-                raise Violation(NO_PROGRESS, f"{MOST_AT_ONCE} events at {when} ms, and more")
+                raise Violation(NO_PROGRESS, f"{MOST_AT_ONCE} events at {when} ms without end")
             self.handled += 1
             act(*arguments)
         self.time = end

@@ -1,4 +1,4 @@
-"""Coverage: the rare situations that many random runs must reach to prove anything."""
+"""Coverage: the rare situations that random runs must reach, or they prove little."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-#: Situations that the mixture must reach,
+#: The situations that the mixture must reach,
 OF_THE_MIXTURE = (
     "answer garbled",
     "a running process seemed gone",

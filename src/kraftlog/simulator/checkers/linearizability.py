@@ -5,8 +5,8 @@ return, such that the operations in the order of these instants return what the 
 Deciding that is exponential in the number of overlapping operations. Three things keep it small:
 
 - Keys are checked one by one: a history is linearizable if it is so for every key.
-- An operation takes effect as late as possible (Lowe's just-in-time linearization): only when some
-  operation returns must it, and the operations before it, have happened.
+- An operation takes effect as late as possible (Lowe's just-in-time linearization): only when an
+  operation returns must it, and those before it, have happened.
 - Each configuration (the next return, the pending operations that have happened, the state) is
   visited once.
 
@@ -205,7 +205,7 @@ class _Search:
         after, result = self._model.apply(state, operation.call)
         if number < self._returns:
             return (after,) if result == operation.result else None
-        # with unknown outcome it need not happen, so without effect there is no use in it
+        # with an unknown outcome it need not happen: skip it if it has no effect
         is_idle = after == state or self._twin[number] & ~happened
         return None if is_idle else (after,)
 

@@ -141,7 +141,7 @@ class _Append(_Started):
 class LogHistory:
     """Records events as they happen; `violations` has the violations so far.
 
-    Most rules are checked at once; lost values, and values that a reader was not shown, need
+    Most rules are checked at once; lost values, and values that a reader skipped, need
     `finish`. Recording costs a few dictionary accesses. An impossible history, such as a response
     to nothing or a value appended twice, raises ValueError.
     """
@@ -152,7 +152,7 @@ class LogHistory:
         self._by_value: dict[Hashable, _Append] = {}
         self._reads: dict[OperationId, _Started | None] = {}
         self._held: dict[int, tuple[Hashable, Witness]] = {}
-        #: the log is known to reach this offset, and by whom
+        #: the log is known to reach this offset, and the witness
         self._settled = 0
         self._settled_by: Witness = BEGINNING
         self._answers: list[ReadAnswered] = []
@@ -304,7 +304,7 @@ class LogHistory:
             )
 
     def _complain_of_order(self, append: _Append, offset: int) -> None:
-        """An append that lies below what was known when it began; who knew says which rule."""
+        """An append below an offset known when it began; the witness decides the broken rule."""
         by = append.floor_by
         rule = {ReadAnswered: "read", Seen: "prefix"}.get(type(by), "order")
         self._complain(

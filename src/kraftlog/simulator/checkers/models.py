@@ -1,4 +1,4 @@
-"""Sequential objects to hold histories against."""
+"""Sequential models for checking histories."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class Register(Model):
-    """One value: `("read",)` gives it, `("write", new)` None, `("cas", old, new)` whether it did.
+    """One value: `("read",)` returns it, `("write", new)` None, `("cas", old, new)` if it swapped.
 
-    A value never written is None.
+    An unwritten value is None.
     """
 
     def apply(self, state: Hashable, call: Any) -> tuple[Hashable, Hashable]:

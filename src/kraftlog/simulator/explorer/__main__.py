@@ -13,9 +13,11 @@ from kraftlog.simulator.explorer.search import Outcome, explore
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Explore every run of the quorum in each bound.")
-    parser.add_argument("--seconds", type=int, default=3600, help="stop a part after so long")
-    parser.add_argument("--whole", action="store_true", help="fail if a part is not exhausted, too")
-    parser.add_argument("names", nargs="*", help="parts whose names hold one of these; else all")
+    parser.add_argument(
+        "--seconds", type=int, default=3600, help="stop a part after this many seconds"
+    )
+    parser.add_argument("--whole", action="store_true", help="also fail if a part is not exhausted")
+    parser.add_argument("names", nargs="*", help="only parts whose names contain one of these")
     given = parser.parse_args(arguments)
     failed = False
     print(f"{'states':>10} {'transitions':>12} {'depth':>6} {'CPU s':>7} {'MB':>6}  bound")

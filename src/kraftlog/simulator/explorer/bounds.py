@@ -18,12 +18,12 @@ class Bound(Value):
     records: int = 1
     #: How often each node may crash; which node it is makes no difference.
     crashes: tuple[int, ...] = (0, 0, 1)
-    #: Nodes campaign only after a pre-vote (P1). Without, any node may campaign at any time, as one
-    #: may that a resigning leader has named (Q17): fewer messages, more freedom.
+    #: Nodes campaign only after a pre-vote (P1). Without it any node may campaign at any time, as a
+    #: named successor may (Q17): fewer messages and more transitions.
     asks_first: bool = False
-    #: Nodes without a leader ask the others who leads (Q24).
+    #: Nodes without a leader fetch from the others to find it (Q24).
     discovers: bool = False
-    #: A request may arrive again, once more after the next one: late and out of order.
+    #: A request may arrive a second time, after the next one: late and out of order.
     repeats: bool = False
     #: The limit of the search, which has visited all shorter runs by then.
     most_states: int = 20_000_000

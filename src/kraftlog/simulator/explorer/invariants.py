@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAJORITY = NODES // 2 + 1
 
 
-class Broken(Exception):  # noqa: N818 - an invariant is broken; nothing went wrong in the code that says so
+class Broken(Exception):  # noqa: N818 - it reports a broken invariant, not an error of the code that raises it
     """An invariant does not hold; `invariant` is its name."""
 
     def __init__(self, invariant: str, detail: str) -> None:
@@ -33,7 +33,7 @@ class Broken(Exception):  # noqa: N818 - an invariant is broken; nothing went wr
 
 
 def check_promise(node: Node, message: Message) -> None:
-    """A vote that others know of, a candidate's own included, is the only one of its epoch."""
+    """A vote that was sent, or a candidate's own, is the only one of its epoch."""
     body = message.body
     if isinstance(body, Vote) and not body.pre_vote:
         vote = body.epoch, body.candidate.id
@@ -72,7 +72,7 @@ def check_state(nodes: Sequence[Node], history: History) -> None:
 
 
 class History(Value):
-    """What has happened that must not happen twice, and what may still happen."""
+    """The events that must not happen twice, and the records that may still be proposed."""
 
     #: How many records may still be proposed.
     records: int
@@ -106,7 +106,7 @@ def _leaders(history: History, node: Node) -> tuple[tuple[int, int], ...]:
 
 
 def _committed(history: History, node: Node) -> tuple[Batch, ...]:
-    """What one node reports as committed stays committed, and is the same for all."""
+    """The batches that one node reports as committed stay committed, and are the same for all."""
     known, believed = history.committed, node.committed
     shorter = min(len(believed), len(known))
     if believed[:shorter] != known[:shorter]:
@@ -178,7 +178,7 @@ def _check_own_epoch(old: Node, new: Node) -> None:
 
 
 def _check_followers(nodes: Sequence[Node]) -> None:
-    """A replica that a leader counts has reached its epoch, and will not go back."""
+    """A replica that a leader counts has reached its epoch, durably."""
     for leader in nodes:
         role = leader.core.role
         if not isinstance(role, Leader):

@@ -67,7 +67,7 @@ class Node:
         self.pending: tuple[tuple[int, ElectionState], ...] = ()
         #: Messages that wait for the disk. The responses in it are all wanted.
         self.held: tuple[Send | Reply, ...] = ()
-        #: The newest vote that others know of: epoch and candidate.
+        #: The newest vote that was sent: epoch and candidate.
         self.promised = NO_PROMISE
 
     def copy(self) -> Node:

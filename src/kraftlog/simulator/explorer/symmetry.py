@@ -1,7 +1,7 @@
 """Keys of states, equal for states that differ only by the names of their nodes.
 
-Nodes are sorted by what they look like when only `me` and `another` are distinguished. Among nodes
-that look alike every order is tried, and the least key is used.
+Nodes are sorted by their keys with only `me` and `another` as names. Among nodes with equal keys
+every order is tried, and the least key is used.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Symmetry:
 
 
 class _Looks(dict[int, int]):
-    """What a node looks like without the names of the nodes."""
+    """The key of a node without the names of the nodes."""
 
     def __init__(self, quorum: Quorum) -> None:
         super().__init__()

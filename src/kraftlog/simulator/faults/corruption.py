@@ -19,7 +19,7 @@ EPOCH = range(12, 16)
 
 
 def garbled(body: FetchResult, rng: Rng) -> FetchResult:
-    """The response as the receiver's host passes it on, or as the core must validate it."""
+    """A corrupt response, as the receiver's host passes it to the core, which must validate it."""
     batches = body.batches
     place = rng.below(len(batches))
     kind = rng.below(4)

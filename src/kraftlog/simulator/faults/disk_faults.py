@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class DiskLoss(Value):
-    """What is left: this many batches and this election state; None means that of the batches."""
+    """The remaining batches and election state; None means the epoch of the batches."""
 
     what: str
     kept: int
@@ -42,7 +42,7 @@ def slow_disk(world: World, rng: Rng, for_ms: int) -> None:
 def failing_disk(world: World, rng: Rng, for_ms: int) -> None:
     """Syncs fail; the process ends and restarts with what was synced before."""
     victim = some_replica(world, rng)
-    world.slow_disks[victim.id] = 2  # an error needs time in which it can happen
+    world.slow_disks[victim.id] = 2  # an error needs a disk operation in progress
     world.failing_disks[victim.id] = rng.between(10, 300)
     world.at(world.time + for_ms, forget, world.failing_disks, victim)
     world.at(world.time + for_ms, forget, world.slow_disks, victim)
@@ -141,7 +141,7 @@ def _loses(world: World, rng: Rng, for_ms: int, loss: Callable[[Replica], DiskLo
 def _come_back(world: World, victim: Replica, incarnation: int, loss: DiskLoss, when: int) -> None:
     """Restart as soon as the quorum can survive the loss."""
     if victim.core is not None or victim.incarnation != incarnation:
-        return  # healed meanwhile
+        return  # all faults have ended meanwhile
     if world.time < when or not may_forget(world, victim, loss.kept):
         world.at(world.time + 50, _come_back, world, victim, incarnation, loss, when)
         return

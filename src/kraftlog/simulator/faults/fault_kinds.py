@@ -65,7 +65,7 @@ def split_in_two(world: World, rng: Rng, for_ms: int) -> None:
 
 
 def split_with_bridge(world: World, rng: Rng, for_ms: int) -> None:
-    """Two halves that do not hear each other, and one replica that hears both."""
+    """Two halves that do not reach each other, and one replica that reaches both."""
     bridge = some_replica(world, rng).id
     side = [replica_id for replica_id in some_ids(world, rng) if replica_id != bridge]
     others = [other for other in world.replicas if other not in side and other != bridge]
@@ -73,7 +73,7 @@ def split_with_bridge(world: World, rng: Rng, for_ms: int) -> None:
 
 
 def majority_ring(world: World, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - one interface for all faults
-    """Every replica hears a majority, and no two the same one."""
+    """Every replica reaches a majority, and no two the same one."""
     ring = list(world.replicas)
     reach = max(len(ring) // 4, 1)
     far = [
@@ -204,7 +204,7 @@ def _unless_healed(world: World, act: Callable[..., None], *replicas: Replica) -
         act(*replicas)
 
 
-# Clocks and oddities ------------------------------------------------------------------------------
+# Clocks and others --------------------------------------------------------------------------------
 
 
 def skew_clock(world: World, rng: Rng, for_ms: int) -> None:
@@ -262,6 +262,6 @@ USUAL: dict[str, Kind] = {
     "strangers": strangers,
 }
 DAMAGES: dict[str, Kind] = {"garbled": garble_answers, **DAMAGE_KINDS}
-#: Faults in which peers seem to do what they do not.
+#: Faults with false information about peers.
 LIES: dict[str, Kind] = {"late-answers": answer_late, "false-refusals": refuse_falsely}
 KINDS = {**USUAL, **DAMAGES, **LIES}

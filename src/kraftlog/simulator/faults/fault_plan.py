@@ -37,8 +37,8 @@ class Fault(Value):
 def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:
     """The plan of a seed; `kinds` limits it to some kinds of faults.
 
-    Half of the seeds also have damage, a third have lies. Each is drawn separately, so that the
-    rest of the plan does not depend on it.
+    Half of the seeds also have disk damage, a third false information. Each is drawn separately, so
+    that the rest of the plan does not depend on it.
     """
     damage, lies = Rng(seed, "damage"), Rng(seed, "lies")
     wants_damage = damage.below(2) == 1 or kinds is not None
@@ -82,7 +82,7 @@ def _strike(world: World, fault: Fault) -> None:
 
 
 def heal(world: World) -> None:
-    """End all faults: every replica runs and hears every other."""
+    """End all faults: every replica runs and reaches every other."""
     world.healed = True
     world.network.heal()
     world.slow_disks.clear()

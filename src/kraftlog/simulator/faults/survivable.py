@@ -33,7 +33,7 @@ def has_majority(world: World, voters: VoterSet, lost: ReplicaKey | None = None)
 
 
 def is_sound(world: World, voters: VoterSet, change: VoterChange) -> bool:
-    """Whether a sane administrator would request this change of these voters."""
+    """Whether a careful administrator would request this change of these voters."""
     what = change.what
     if change.kind == "remove_voter":
         return not voters.holds(what) or has_majority(world, voters.without(what.id))

@@ -29,12 +29,14 @@ class AppliedOnce(Invariant):
         position = disk.position_before(offset)
         before = disk.position_before(replica.applied)
         if replica.state != (disk.chains[before] if before >= 0 else NO_CHAIN):
-            self.fails(f"replica {replica.id} applies to a state that is not that of its log")
+            self.fails(f"replica {replica.id} applies records to a state that is not its log's")
         known = min(position, len(committed) - 1)
         if not (position >= 0 and disk.batches[position].last_offset + 1 == offset):
-            self.fails(f"replica {replica.id} applied a part of a batch up to {offset}")
+            self.fails(f"replica {replica.id} applied part of a batch up to {offset}")
         if not (known < 0 or disk.chains[known] == committed[known]):
-            self.fails(f"replica {replica.id} applied what was never committed, below {offset}")
+            self.fails(
+                f"replica {replica.id} applied records that were never committed, below {offset}"
+            )
 
     def on_load(self, replica: Replica, snapshot: Snapshot) -> None:
         if snapshot.id.offset <= replica.applied:

@@ -1,6 +1,6 @@
 """I16 for voter changes: a change that is reported as committed is in the log.
 
-Source: R2, Q25; Kafka's AddVoterHandler and RemoveVoterHandler, which answer after the commit.
+Source: R2, Q25; Kafka's AddVoterHandler and RemoveVoterHandler, which respond after the commit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ChangesReported(Invariant):
-    name = "changes told"
+    name = "changes reported"
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -40,11 +40,11 @@ class ChangesReported(Invariant):
             sets = recorded if change.kind == "update_voter" else recorded[-1:]
             if not any(names(voters, change) for voters in sets):
                 newest = recorded[-1:]
-                self.fails(f"told that “{change}” is committed before {end_offset}: {newest}")
+                self.fails(f"reported that “{change}” is committed before {end_offset}: {newest}")
 
     def on_end(self) -> None:
         if self.told:
-            self.fails(f"told to be committed, and is not: {self.told}")
+            self.fails(f"reported as committed, but is not: {self.told}")
 
 
 def names(voters: VoterSet, change: VoterChange) -> bool:

@@ -23,7 +23,7 @@ class CommittedKept(Invariant):
         first = disk.position_before(offset) + 1
         if core is None or first >= len(disk.batches):
             return
-        what = f"replica {replica.id} cuts its log at {offset}"
+        what = f"replica {replica.id} truncates its log to {offset}"
         committed = self.oracle.committed
         if first < len(committed) and disk.chains[first] == committed[first]:
             self.fails(f"{what}: up to {self.oracle.committed_end} it is committed")
@@ -33,7 +33,7 @@ class CommittedKept(Invariant):
         for position in range(first, len(disk.batches)):
             batch = disk.batches[position]
             if batch.epoch == epoch and batch.voters is None:
-                continue  # its holders also have the one before
+                continue  # its holders also have the previous one
             epoch = batch.epoch
             holders = self._holders(replica, position)
             if rule(holders, [], self._voters_at(replica, position)):

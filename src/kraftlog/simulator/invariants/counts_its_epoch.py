@@ -29,6 +29,6 @@ class CountsItsEpoch(Invariant):
         progress = core.role.progress.replicas.get(body.replica)
         if progress is not None and progress.end_offset >= 0 and asker.key == body.replica:
             self.fails(
-                f"leader {replica.id} of epoch {core.election.epoch} counts on {asker.id}, which "
+                f"leader {replica.id} of epoch {core.election.epoch} counts {asker.id}, which "
                 f"is in {asker.disk.election.epoch}"
             )

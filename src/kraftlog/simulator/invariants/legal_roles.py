@@ -51,7 +51,7 @@ class LegalRoles(Invariant):
         """A removed leader leads until its removal is committed, and then resigns."""
         name, log = core.role.name, core.log
         if core.may_campaign == (name == "observer") and name not in {"leader", "resigned"}:
-            voter = "may stand" if core.may_campaign else "may not stand"
+            voter = "may campaign" if core.may_campaign else "may not campaign"
             self.fails(f"replica {replica.id} is {name}, and {voter}")
         if name == "leader" and not core.is_voter and log.voters.latest_offset < log.high_watermark:
             self.fails(f"replica {replica.id} leads although its removal is committed")

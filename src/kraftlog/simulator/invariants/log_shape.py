@@ -42,7 +42,7 @@ class LogShape(Invariant):
     def on_truncate(self, replica: Replica, offset: int) -> None:
         committed = max(replica.seen_high_watermark, replica.applied)
         if offset < committed:
-            self.fails(f"replica {replica.id} cut its log at {offset}, below {committed}")
+            self.fails(f"replica {replica.id} truncated its log to {offset}, below {committed}")
 
     def on_full_check(self) -> None:
         for replica in self.world.running:

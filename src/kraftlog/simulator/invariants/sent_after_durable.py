@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class SentAfterDurable(Invariant):
-    name = "said after written"
+    name = "sent after durable"
 
     def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
         written = replica.disk.election
         epoch = getattr(body, "epoch", -1)
         if epoch > written.epoch:
-            self.fails(f"replica {replica.id} speaks of epoch {epoch}, the disk has {written}")
+            self.fails(f"replica {replica.id} sends epoch {epoch}, the disk has {written}")
         if type(body) is VoteResult and body.granted:
             asker = to.core
             if (

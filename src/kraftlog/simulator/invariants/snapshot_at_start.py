@@ -43,7 +43,7 @@ class SnapshotAtStart(Invariant):
         position = len(chains) - 1
         committed = self.oracle.committed
         if position >= len(committed) or committed[position] != snapshot.state:
-            self.fails(f"replica {replica.id}: {snapshot.id} holds what was never committed")
+            self.fails(f"replica {replica.id}: {snapshot.id} has records that were never committed")
 
     def on_full_check(self) -> None:
         for replica in self.world.running:

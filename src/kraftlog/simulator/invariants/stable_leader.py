@@ -31,5 +31,5 @@ class StableLeader(Invariant):
         ):
             self.fails(
                 f"replica {replica.id} is {core.role.name} in epoch {core.election.epoch}, "
-                f"while {leader} led epoch {epoch} undisturbed"
+                f"while {leader} led epoch {epoch} without faults"
             )

@@ -1,7 +1,6 @@
 """Both ends of a virtual connection: a node's requests to its peers, and theirs to it.
 
-Bytes arrive in order or not at all. The invariants see the messages beside them, which no node
-does.
+Bytes arrive in order or not at all. The invariants also get the messages as objects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Damages the files of a stopped node: an old copy, a lost end, missing checkpoints."""
+"""Damages the files of a stopped node: an old copy, a lost tail, missing checkpoints."""
 
 from __future__ import annotations
 

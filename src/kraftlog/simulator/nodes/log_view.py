@@ -48,7 +48,7 @@ class LogView(RaftDisk):
         #: Snapshots whose content was checked.
         self._known: set[OffsetAndEpoch] = set()
 
-    # A life begins -------------------------------------------------------------------------------
+    # Start ---------------------------------------------------------------------------------------
 
     def begin(self, log: Log) -> None:
         """A process has opened its log, which must contain all that was durable."""
@@ -87,7 +87,7 @@ class LogView(RaftDisk):
             self._fails(f"{newest} holds all up to {self.end}")
 
     def forget(self) -> None:
-        """The disk is lost or was set back: nothing on it is promised any more."""
+        """The disk is lost or was set back: it need not have what was durable."""
         self.durable = 0
 
     # While it runs -------------------------------------------------------------------------------
@@ -211,10 +211,10 @@ class LogView(RaftDisk):
         self._cuts = self._log.cuts
         return snapshot
 
-    # Held against each other ---------------------------------------------------------------------
+    # Comparing files and view --------------------------------------------------------------------
 
     def check(self) -> None:
-        """Everything that lies in the files is what was seen to be written there."""
+        """Check that the files contain exactly what was written to them."""
         log = self._log
         assert log is not None
         written: dict[int, list[bytes]] = {segment.base_offset: [] for segment in log.segments}

@@ -144,7 +144,7 @@ class ByteNetwork(Network):
 
     def connect(self, source: NodeReplica, channel: VirtualChannel) -> Connection | None:
         target = self.world.replica_at(channel.address[0])
-        assert target is not None, f"nobody is at {channel.address}"
+        assert target is not None, f"no node listens at {channel.address}"
         connection = Connection(self, source, target, channel)
         self._connections.append(connection)
         self.carry(connection, True, 0, self._connect_to, connection)

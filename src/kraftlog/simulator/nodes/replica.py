@@ -147,7 +147,7 @@ class NodeReplica(Replica):
         self.seen_high_watermark = metadata.log.high_watermark
         self.applied = metadata.applied
         if self.applied:
-            assert self.disk.snapshot is not None, "what is applied at a start is in a snapshot"
+            assert self.disk.snapshot is not None, "records applied at a start are in a snapshot"
             self.load(self.disk.snapshot)
         seed = f"{world.seed}/{self.id}/{self.incarnation}"
         node = WatchedNode(
@@ -360,7 +360,7 @@ class NodeReplica(Replica):
         return (Endpoint(LISTENER, host_of(self.id), PORT),)
 
     def do_what_is_due(self) -> None:
-        self.turn("looks around", _nothing)
+        self.turn("is polled", _nothing)
         while self._node is not None and self._node.sliced.has_work:
             self.turn("goes on", _nothing)
 

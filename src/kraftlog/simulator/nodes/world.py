@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 OPERATIONS_TO_A_CRASH = 12
 #: A node takes fewer turns than a core has steps.
 OFTENER = 5
-#: Per thousand turns, where crashes may happen anywhere.
+#: Per thousand turns, where crashes may happen at any point.
 CRASHES_WHILE_DOWNLOADING = 300
 #: A commit costs a whole node many times what it costs a core.
 APPEND_GAP_MS = 20
@@ -85,10 +85,10 @@ class NodeWorld(World):
 
     def said(self, replica: Replica, to: Replica, body: Any) -> None:
         if self.tracing:
-            self.note(replica, f"says to {to.id}", body)
+            self.note(replica, f"sends to {to.id}", body)
         super().said(replica, to, body)
 
-    # What nodes are started with -----------------------------------------------------------------
+    # Settings of nodes ---------------------------------------------------------------------------
 
     def settings_of(self, replica: NodeReplica) -> BrokerConfig:
         config = self._settings.get(replica.id)
@@ -139,7 +139,7 @@ class NodeWorld(World):
         assert found is None or isinstance(found, NodeReplica)
         return found
 
-    # What is seen of logs ------------------------------------------------------------------------
+    # Logs ----------------------------------------------------------------------------------------
 
     def note_chain(self, batch: Batch, chain: int) -> None:
         """A new log has appeared."""

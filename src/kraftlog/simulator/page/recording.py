@@ -286,9 +286,9 @@ class RecordedWorld(World):
             self.tell(replica.id, "fault", text)
         elif what == "fault" and detail.kind in sentences.STRIKES:
             self.tell(-1, "fault", sentences.STRIKES[detail.kind])
-        elif what == "asks to":
+        elif what == "requests to":
             self.tell(-1, "voters", f"The administrator requests to {detail}.")
-        elif what == "is told":
+        elif what == "gets a response":
             self.tell(-1, "voters", sentences.change_result(*detail))
         elif what == "violation":
             self.tell(-1, "fault", f"An invariant is violated: {detail}")

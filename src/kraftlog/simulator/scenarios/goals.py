@@ -64,7 +64,7 @@ def highest_mark(world: World, among: Iterable[int] | None = None) -> int:
 
 def leader_of(world: World) -> Replica:
     leader = world.leader()
-    assert leader is not None, "the goal before was a leader"
+    assert leader is not None, "the previous goal was a leader"
     return leader
 
 
@@ -130,7 +130,7 @@ def nothing_changes(world: World) -> Goal:
             for replica in world.brought_along
         )
 
-    return Goal("no change of the voters is under way", met, DEFAULT_TIMEOUT_MS)
+    return Goal("no voter change is in progress", met, DEFAULT_TIMEOUT_MS)
 
 
 def converged(world: World) -> bool:

@@ -47,7 +47,7 @@ def parted_logs(world: World) -> Iterator[Goal]:
     for _ in range(2 + rng.below(4)):
         old = leader_of(world)
         world.network.isolate(old.id)
-        # Before another can take over; or so that others have time to diverge from it, too.
+        # Before another leads, or late enough for others to diverge from it, too.
         yield passing(rng.below(2) * rng.below(2000))
         yield led_by_another(world, old)
         newer = leader_of(world)

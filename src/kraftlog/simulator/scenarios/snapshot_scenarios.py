@@ -87,7 +87,7 @@ def who_is_behind(world: World) -> Replica:
 
 
 def expect_coverage(world: World, what: str) -> None:
-    assert what in world.coverage, f"never seen: {what}"
+    assert what in world.coverage, f"not reached: {what}"
 
 
 def snapshot_install(world: World) -> Iterator[Goal]:
@@ -109,7 +109,7 @@ def snapshot_race(world: World) -> Iterator[Goal]:
     what = rng.below(6)
     if what >= 4 and world.installs_slowly:
         world.slow_disks[victim.id] = SLOW_INSTALL_MS
-        yield Goal("it is whole", lambda: victim.snapshots.installing is not None, 60_000)
+        yield Goal("it is complete", lambda: victim.snapshots.installing is not None, 60_000)
         leader.shut_down()
     elif what == 0:
         world.network.isolate(leader.id)

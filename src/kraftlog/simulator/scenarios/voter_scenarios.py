@@ -188,7 +188,7 @@ def swap_cut_off_voter(world: World) -> Iterator[Goal]:
     yield from all_go_on(world)
     core = world.replicas[gone].core
     assert core is not None
-    assert core.role.name == "observer", "it was removed while it was away"
+    assert core.role.name == "observer", "it was removed while it was cut off"
 
 
 # R12 and others --------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def reassign_midway(world: World) -> Iterator[Goal]:
     yield over(administrator.ask(VoterChange("reassign", (0, 1, 4, 5))))
     yield passing(1000)
     yield over(administrator.ask(VoterChange("reassign", None)))
-    assert settled_voters(world) is not None, "null leaves the voters as they are then"
+    assert settled_voters(world) is not None, "null keeps the current voters"
     world.start(absent)
     yield from all_go_on(world)
 
@@ -449,7 +449,7 @@ def only_the_removed_knows(world: World) -> Iterator[Goal]:
     world.administrator.ask(voter_of(world, old.id))
     yield passing(50)
     assert voters_of(old).ids == (other.id,), "it has removed itself"
-    assert voters_of(other).ids == (0, 1), "and nobody knows"
+    assert voters_of(other).ids == (0, 1), "and no other replica knows"
     world.kill(old)
     world.start(old)
     world.network.heal()
