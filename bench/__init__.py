@@ -1,1 +1,1 @@
-"""Measurements; `python -m bench` runs all of them."""
+"""Benchmarks; `python -m bench` runs all of them."""

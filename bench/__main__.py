@@ -1,8 +1,8 @@
 """`python -m bench [NAME …]`: measure, print, and write docs/generated/performance.md.
 
-Each module here offers `cases()`, which yields (what, figure, unit), and has its part of the page,
-which is rewritten when it has run: those that are named, or all. `python -m bench beside [CASE …]`
-compares with Apache Kafka.
+Each module has a function `cases()`, which yields (what, figure, unit), and a section of the page,
+which a run replaces. Without names all modules run. `python -m bench beside [CASE …]` compares with
+Apache Kafka.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bench.page import PAGE, rewrite, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Modules, and what their part of the page is called.
+#: Modules, and the titles of their sections of the page.
 PARTS = {
     "wire": "Messages to bytes and back",
     "records": "Record batches",
@@ -46,12 +46,12 @@ def main(names: list[str]) -> int:
         rewrite(PARTS[name], run(name))
         print(f"written: {os.path.relpath(PAGE)}")
     if not names and beside([]):
-        beside(["--page"])  # what was measured at another time is kept
+        beside(["--page"])  # from the stored results
     return 0
 
 
 def run(name: str) -> str:
-    """One part: printed as it is measured, and as a table for the page."""
+    """Run one module; print each figure as it is measured, and return the section."""
     print(f"== {PARTS[name]}", flush=True)
     rows = []
     for row in import_module(f"bench.{name}").cases():

@@ -1,8 +1,8 @@
-"""Connections that ask for much, take nothing or never finish: what they cost the others.
+"""The effect on other clients of connections that pipeline, never read or send partial requests.
 
-On a node with 250 topics of 4 partitions. For each case the longest turn of the loop meanwhile, in
-processor time, how long another client waits for its ApiVersions and Produce requests, and the
-memory of the node before, meanwhile and after the connections have closed.
+The node has 250 topics of 4 partitions. Each case measures the longest turn of the loop in CPU
+time, the latency of another client's ApiVersions and Produce requests, and the memory of the node
+before, during and after the connections.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 TOPICS = 250
 PIPELINED = 4096
-#: How long a node may take to let go of memory, and how long clients that never read go on.
+#: The time after which memory should be freed, and for which clients that never read send.
 GIVEN_BACK_S, SENT_S = 3.0, 3.0
 LARGE = struct.pack(">i", 100 << 20)
 
@@ -66,7 +66,7 @@ def pipelined() -> Iterator[tuple[str, bytes]]:
 
 
 class Connections:
-    """The cases: each gives the connections that it leaves open."""
+    """The cases: each returns the connections that it leaves open."""
 
     def __init__(self, server: Server, note: str) -> None:
         self._server = server
@@ -76,7 +76,7 @@ class Connections:
         topics = {f"topic-{number}": 4 for number in range(TOPICS)}
         self._server.sock.sendall(frame(ApiKey.CREATE_TOPICS, 7, creation({**topics, "demo": 1})))
         receive(self._server.sock)
-        time.sleep(2)  # their logs are made a few a turn
+        time.sleep(2)  # a turn creates only a few logs
 
     def measure(self, name: str, act: Callable[[], list[socket.socket]]) -> Iterator[Case]:
         before_mb = self._server.rss_mb()
@@ -90,8 +90,8 @@ class Connections:
         time.sleep(GIVEN_BACK_S)
         waits_ms = other.stop()
         longest_ns, cause = FORM.unpack(self._note[:])
-        said = cause.rstrip(bytes(1)).decode()
-        yield f"{name}: longest turn ({said}), CPU", longest_ns / 1e6, "ms"
+        cause_name = cause.rstrip(bytes(1)).decode()
+        yield f"{name}: longest turn ({cause_name}), CPU", longest_ns / 1e6, "ms"
         yield f"{name}: 99% of another client's requests", waits_ms[len(waits_ms) * 99 // 100], "ms"
         yield f"{name}: the longest of them", waits_ms[-1], "ms"
         yield f"{name}: memory before", before_mb, "MB"
@@ -99,7 +99,7 @@ class Connections:
         yield f"{name}: memory after they close", self._server.rss_mb(), "MB"
 
     def pipeline(self, raw: bytes) -> list[socket.socket]:
-        """All at once; the responses are read as they come."""
+        """Send everything at once; read the responses as they arrive."""
         sock = self._server.connect()
         sock.setblocking(False)
         left = memoryview(raw)

@@ -1,4 +1,4 @@
-"""What decisions about the cluster cost on one core: `python -m bench controller`."""
+"""The cost of the controller's decisions on one core: `python -m bench controller`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RUNS = 5
 
 
 class Cluster:
-    """A controller and the image that brokers answer from; commits follow at once."""
+    """A controller and a broker's image; records are committed immediately."""
 
     def __init__(self) -> None:
         self.committed = Image()
@@ -137,7 +137,7 @@ def cases() -> Iterator[tuple[str, float, str]]:
 
 
 def _fencing(cluster: Cluster) -> Iterator[tuple[str, float, str]]:
-    """10,000 replicas on a broker, of which it leads a third; then all of its leaderships."""
+    """Fence a broker with 10,000 replicas, a third of them leaders."""
     state = cluster.controller.state
     request = cluster.heartbeat(1, fence=True)
     took = best(lambda: cluster.decide(ApiKey.BROKER_HEARTBEAT, request))

@@ -1,4 +1,4 @@
-"""What the coordinator of consumer groups costs on one core: `python -m bench groups`."""
+"""The cost of the group coordinator on one core: `python -m bench groups`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SUBSCRIPTION = bytes.fromhex("0000 00000001 0001 74 ffffffff")
 
 
 class ShardHarness:
-    """A shard whose batches are committed as soon as it wants them written."""
+    """A shard whose batches are committed immediately."""
 
     def __init__(self, log: list[tuple[int, bytes, bytes | None]] | None = None) -> None:
         ids = iter(range(1 << 30))
@@ -70,7 +70,7 @@ class ShardHarness:
         self.shard.join_group(1, ASKER, request, NOW)
 
     def rebalance(self, ids: list[str]) -> None:
-        """All join, the leader assigns, all learn of it."""
+        """All members join, the leader assigns, and all receive their assignments."""
         for member_id in ids:
             self.join(member_id)
         self.shard.poll(NOW)
@@ -89,7 +89,7 @@ class ShardHarness:
 
 
 def best(run: Callable[[], object], runs: int = RUNS) -> float:
-    """Seconds of the fastest of several runs."""
+    """The duration of the fastest of several runs in seconds."""
     times = []
     for _ in range(runs):
         start = perf_counter()
@@ -99,29 +99,29 @@ def best(run: Callable[[], object], runs: int = RUNS) -> float:
 
 
 def cases() -> Iterator[tuple[str, float, str]]:
-    desk = ShardHarness()
+    harness = ShardHarness()
     for _ in range(MEMBERS):
-        desk.join("")
-    desk.settle()
-    ids = [answer.member_id for answer in desk.answers]
-    desk.rebalance(ids)
-    yield f"rebalance of {MEMBERS} members", 1e3 * best(lambda: desk.rebalance(ids)), "ms"
-    assert len(desk.shard.groups["g"].members) == MEMBERS
-    generation = desk.shard.groups["g"].generation
+        harness.join("")
+    harness.settle()
+    ids = [answer.member_id for answer in harness.answers]
+    harness.rebalance(ids)
+    yield f"rebalance of {MEMBERS} members", 1e3 * best(lambda: harness.rebalance(ids)), "ms"
+    assert len(harness.shard.groups["g"].members) == MEMBERS
+    generation = harness.shard.groups["g"].generation
     beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=ids[500])
 
     def heartbeats() -> None:
         for _ in range(REPEATS):
-            desk.shard.heartbeat(1, beat, NOW)
-        desk.shard.take_effects()
+            harness.shard.heartbeat(1, beat, NOW)
+        harness.shard.take_effects()
 
     yield f"heartbeat in a group of {MEMBERS}", 1e6 * best(heartbeats) / REPEATS, "µs"
-    yield from offset_cases(desk, ids[500], generation)
+    yield from offset_cases(harness, ids[500], generation)
     yield from loading_cases()
 
 
 def offset_cases(
-    desk: ShardHarness, member_id: str, generation: int
+    harness: ShardHarness, member_id: str, generation: int
 ) -> Iterator[tuple[str, float, str]]:
     commit = a_commit("g", range(1), member_id, generation)
     asked = OffsetFetchRequestGroup(
@@ -130,20 +130,20 @@ def offset_cases(
 
     def commits() -> None:
         for _ in range(REPEATS):
-            desk.shard.offset_commit(1, ASKER, commit, NOW)
-            desk.settle()
+            harness.shard.offset_commit(1, ASKER, commit, NOW)
+            harness.settle()
 
     def fetches() -> None:
         for _ in range(REPEATS):
-            desk.shard.offset_fetch(1, asked, require_stable=True)
-        desk.shard.take_effects()
+            harness.shard.offset_fetch(1, asked, require_stable=True)
+        harness.shard.take_effects()
 
     yield "commit of an offset, from request to answer", 1e6 * best(commits) / REPEATS, "µs"
     yield "fetch of an offset", 1e6 * best(fetches) / REPEATS, "µs"
 
 
 def loading_cases() -> Iterator[tuple[str, float, str]]:
-    """A partition of many groups that use us for offsets."""
+    """A partition of many groups that only commit offsets."""
     source = ShardHarness()
     for number in range(GROUPS):
         source.shard.offset_commit(1, ASKER, a_commit(f"group-{number}", range(100)), NOW)

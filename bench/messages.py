@@ -1,4 +1,4 @@
-"""The messages that `bench.wire` measures: what brokers read and write most."""
+"""The messages that `bench.wire` measures, the most frequent ones of a broker."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def metadata_response(topics: int, partitions: int) -> MetadataResponse:
 
 
 def with_pieces() -> tuple[MetadataResponse, int]:
-    """The big Metadata response as a broker makes it that keeps the bytes of its topics."""
+    """The large Metadata response, made of topics that are encoded already."""
     whole = metadata_response(100, 10)
     pieces = tuple([encode_piece(MetadataResponse, 12, topic) for topic in whole.topics])
     return whole.replace(topics=pieces), 12

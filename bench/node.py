@@ -1,7 +1,6 @@
-"""What a request costs: in the node alone, on a virtual host, and in a server over a socket.
+"""The cost of a request: in the node alone, on a virtual host, and in a server over a socket.
 
-The client sends frames made beforehand, so that it is not the client that is measured; "CPU" is
-the server's own processor time.
+The client sends prepared frames, so that its own cost is small; "CPU" is the server's CPU time.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def cases() -> Iterator[Case]:
 
 def batch(size: int) -> bytes:
     builder = BatchBuilder()
-    builder.append(NO_TIMESTAMP, None, b"x" * size)  # so none is too old to be kept
+    builder.append(NO_TIMESTAMP, None, b"x" * size)  # retention never deletes it
     return builder.build()
 
 
@@ -84,7 +83,7 @@ REQUESTS: dict[str, bytes] = {
 
 
 def virtual_cases() -> Iterator[Case]:
-    """The pure path: frame in, answer out, on files in memory."""
+    """The node without I/O: from request frame to response frame, with files in memory."""
     for name, raw in REQUESTS.items():
         best = min([virtual_round(raw) for _ in range(ROUNDS)])
         yield f"{name}: virtual host, 100 requests a turn", best, "µs/request"
@@ -104,7 +103,7 @@ def virtual_round(raw: bytes, turns: int = 20, a_turn: int = 100) -> float:
 
 
 def start_cases(data: str) -> Iterator[Case]:
-    """As a user feels it: from the command to an answered request, and from SIGTERM to the end."""
+    """From the command to the first response, and from SIGTERM to the exit."""
     started, stopped, memory = [], [], 0.0
     for _ in range(ROUNDS + 1):  # the first also writes byte code
         begin = time.perf_counter()
@@ -132,14 +131,14 @@ def server_cases(data: str) -> Iterator[Case]:
         yield "memory after that", server.rss_mb(), "MB"
 
 
-#: What one connection carries with several requests under way: bytes a request, how many requests.
+#: The loads of one connection with pipelined requests: bytes of a request, number of requests.
 PRODUCED = ((170, 40_000), (16 << 10, 8_000), (100 << 10, 3_000), (1_000_000, 400))
 FETCHED = ((4 << 10, 10_000), (64 << 10, 5_000), (1 << 20, 800))
 UNDER_WAY = {170: 100, 4 << 10: 32}  # others: 4
 
 
 def traffic_cases() -> Iterator[Case]:
-    """Batches in and out, pipelined: what they cost by the request and by the gigabyte."""
+    """The cost of pipelined Produce and Fetch requests, per request and per gigabyte."""
     for size, count in PRODUCED:
         with tempfile.TemporaryDirectory() as data, Server(data) as server:
             raw = frame(ApiKey.PRODUCE, 9, produce(batch(size - 70)))
@@ -196,7 +195,7 @@ class Server:
             self.process.stdout.close()
 
     def make_topic(self) -> None:
-        """The topic `demo`: what is asked of one that is not there costs nothing."""
+        """Create the topic `demo`: requests for a missing topic would cost nothing."""
         topic = CreatableTopic(
             name="demo", num_partitions=1, replication_factor=1, assignments=(), configs=()
         )
@@ -216,7 +215,7 @@ class Server:
         return int(line.split()[1]) / 1024
 
     def round(self, raw: bytes, in_flight: int) -> tuple[float, float]:
-        """Wall and CPU microseconds a request."""
+        """Wall and CPU microseconds per request."""
         count = 20_000 if in_flight > 1 else 2_000
         size = self.answer_size(raw)
         block = raw * in_flight
@@ -228,7 +227,7 @@ class Server:
         return wall / count, (self.cpu_us() - cpu) / count
 
     def stream(self, raw: bytes, under_way: int, count: int) -> tuple[float, float]:
-        """Wall and CPU microseconds a request, as many of them under way as are said."""
+        """Wall and CPU microseconds per request, with `under_way` requests in flight."""
         size = self.answer_size(raw)
         room = memoryview(bytearray(max(size * under_way, 1 << 20)))
         cpu, start = self.cpu_us(), time.perf_counter()
@@ -246,7 +245,7 @@ class Server:
         return wall / count, (self.cpu_us() - cpu) / count
 
     def answer_size(self, raw: bytes) -> int:
-        """Answers to one request are all of one size: ask once, and once for warmth."""
+        """The size of the response to a request, which is constant; the first one warms up."""
         self.sock.sendall(raw)
         size: int = struct.unpack(">i", self.read_exactly(4))[0]
         self.read_exactly(size)

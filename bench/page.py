@@ -1,5 +1,4 @@
-"""docs/generated/performance.md: a part for each bench, each rewritten by itself when it is
-measured."""
+"""Writes docs/generated/performance.md, which has a section for each benchmark."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ with others: compare figures of one part with each other, not with those of anot
 
 
 def rewrite(title: str, part: str, path: str = PAGE) -> None:
-    """A part has been measured: the file has it from now on, in place of the older one."""
+    """Replace a section of the file, or append it."""
     page = ""
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
@@ -25,12 +24,12 @@ def rewrite(title: str, part: str, path: str = PAGE) -> None:
 
 
 def shown(figure: float) -> str:
-    """Three digits that mean something."""
+    """A figure with three significant digits."""
     return f"{figure:,.0f}" if abs(figure) >= 1000 else f"{figure:.3g}"
 
 
 def put_into(page: str, title: str, part: str) -> str:
-    """The page with a part in place of the one of that title, or behind the others."""
+    """The page with the section of this title replaced, or appended."""
     page = page or HEAD
     of_title = re.compile(rf"^## {re.escape(title)}\b.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
     if of_title.search(page):

@@ -1,8 +1,7 @@
-"""How soon a change of the cluster is acknowledged: by one node, and by three controllers with a
-broker, each a process of its own, as their clients see it.
+"""The latency of metadata changes: on one node, and on three controllers with a broker.
 
-The functions that measure take an address and give figures, so that any Kafka-compatible cluster
-can be measured with them. The client sends frames made beforehand over a plain socket.
+Each node is a process. The functions take an address, so that they can measure any Kafka-compatible
+cluster. The client sends prepared frames over a plain socket.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ if TYPE_CHECKING:
 TOPIC = "changed"
 TOPIC_RESOURCE = 2
 LIMIT_S = 120
-#: One at a time; and for rates, so many on each of so many connections.
+#: Sequential changes for latencies; pipelined ones over several connections for rates.
 ONE_BY_ONE = 500
 PIPELINED = 8000
 CONNECTIONS, IN_FLIGHT = 4, 64
 ROUNDS = 3
 KILLS = 7
-#: Before a node is killed: fewer than Kafka's defaults would take a snapshot after.
+#: Changes before a node is killed; too few for a snapshot by Kafka's defaults.
 BEFORE_KILL = 100_000
 AS_KAFKA = ("--override", f"{BYTES_KEY}={20 << 20}")
 
@@ -89,7 +88,7 @@ def address_cases(who: str, address: str) -> Iterator[Case]:
 
 
 def ready_again_ms(*settings: str) -> float:
-    """From the start of a process to its word that clients may come; the best of some."""
+    """The time from the start of a killed node to its readiness; the best of several rounds."""
     with tempfile.TemporaryDirectory() as folder:
         data, errors = f"{folder}/data", f"{folder}/errors.txt"
         node = NodeProcess(data, *settings, errors=errors, topics={TOPIC: 1})
@@ -110,12 +109,12 @@ def ready_again_ms(*settings: str) -> float:
 
 
 def commit_times_ms(address: str, count: int) -> list[float]:
-    """How long each of so many changes of one topic's setting takes, one after the other."""
+    """The latency of each of `count` sequential changes of a topic config."""
     return times_ms(address, [change(number) for number in range(count)])
 
 
 def creation_times_ms(address: str, count: int) -> list[float]:
-    """How long it takes to make each of so many topics of one partition."""
+    """The latency of each of `count` sequential creations of a topic with one partition."""
     life = f"{time.time_ns():x}"
     return times_ms(address, [creation(f"made-{life}-{number}") for number in range(count)])
 
@@ -134,7 +133,7 @@ def times_ms(address: str, frames: Sequence[bytes]) -> list[float]:
 def commits_a_second(
     address: str, count: int, connections: int = CONNECTIONS, in_flight: int = IN_FLIGHT
 ) -> float:
-    """So many changes over some connections, each with some in flight all the time."""
+    """The rate of changes over several connections with requests in flight."""
     frames = [change(number) for number in range(count // connections)]
     clients = [Changes(address) for _ in range(connections)]
     begin = time.perf_counter()
@@ -153,7 +152,7 @@ def commits_a_second(
 
 
 def failover_ms(quorum: Quorum) -> float:
-    """kill -9 of the controller that leads, until the next change is acknowledged."""
+    """The time from a kill -9 of the active controller to the next acknowledged change."""
     leader = settled_leader_of(quorum.address)
     with Changes(quorum.address) as changes:
         quorum.nodes[leader].process.kill()
@@ -167,7 +166,7 @@ def failover_ms(quorum: Quorum) -> float:
 
 
 def settled_leader_of(address: str) -> int:
-    """Who leads, once all controllers follow: one that has just come back can prove nothing yet."""
+    """The leader, once all controllers have caught up, as one that lags could not be elected."""
     deadline = time.perf_counter() + LIMIT_S
     while time.perf_counter() < deadline:
         times_ms(address, [change(1), change(2)])
@@ -202,7 +201,7 @@ def frame_of(api_key: int, version: int, request: Message) -> bytes:
 
 
 def change(number: int) -> bytes:
-    """IncrementalAlterConfigs 1 of one topic, to a value that it did not have."""
+    """An IncrementalAlterConfigs request (version 1) that changes a topic config."""
     config = configs.AlterableConfig(
         name="retention.ms", config_operation=0, value=str(604_800_000 + number % 1000)
     )
@@ -222,7 +221,7 @@ def creation(name: str) -> bytes:
 
 
 class Changes:
-    """A connection. Every answer must say that all is well."""
+    """A connection that sends changes and reads the responses."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -247,7 +246,7 @@ class Changes:
             self.answer()
 
     def answer(self) -> bytes:
-        """The next one: correlation id, and what follows."""
+        """The next response, without its length."""
         while len(self.received) < 4 or len(self.received) < 4 + self._size():
             more = self.sock.recv(1 << 16)
             if not more:

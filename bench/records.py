@@ -1,4 +1,4 @@
-"""What record batches cost on one core: `python -m bench.records`."""
+"""The cost of record batches on one core: `python -m bench.records`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOW_MS = 1_760_000_000_000
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """The best of several runs: what the work costs when nothing disturbs it."""
+    """The duration of the fastest of several runs, which is the least disturbed one."""
     best = float("inf")
     for _ in range(RUNS):
         start = perf_counter()
@@ -96,7 +96,7 @@ def _one_batch(count: int) -> Iterator[tuple[str, float, str]]:
 
 
 def _validation(codec: int) -> Iterator[tuple[str, float, str]]:
-    """The price of batch.validation: `header` for a batch, `records` for every record in it."""
+    """The cost of `batch.validation`: per batch with `header`, per record with `records`."""
     count = 150
     batch = repack(build_one(0, count), read_header(build_one(0, count)), codec)
     what = f"{count} x 100 B, {CODEC_NAMES[codec]}"

@@ -1,10 +1,10 @@
-"""How fast the simulator is: Kafka's seven scenarios in Kafka's times, and the random mixture.
+"""The speed of the simulator: Kafka's seven scenarios with Kafka's timing, and the random mixture.
 
-All invariants are on, on one core. Kafka's own simulator, with its append rate and latencies, was
-measured at 19,459 of its scenarios per CPU hour, of 14,300 events and 7.3 virtual seconds each.
+All invariants are checked, on one core. Kafka's own simulator, with its append rate and latencies,
+ran 19,459 of its scenarios per CPU hour, of 14,300 events and 7.3 virtual seconds each.
 
-A core's event is one call at its door: a message, a timer that is due, a proposal, the report of
-a disk. Events are played by themselves from a recording: the same cores are told the same again.
+An event of a raft core is one call: a message, an expired timer, a proposal or a completed flush.
+To measure the cores alone, their calls are recorded and replayed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.replica import Replica
 
 SEEDS = 20
-#: How many seeds of each scenario are recorded, and how often that is played; the best counts.
+#: The recorded seeds of each scenario, and the rounds of replaying them, of which the best counts.
 RECORDED_SEEDS = 3
 ROUNDS = 5
 DOORS = ("handle", "poll", "propose", "shut_down")
@@ -49,7 +49,7 @@ def played(
 
 
 class Recorded:
-    """A core as it started, and all that it was told."""
+    """The initial state of a core, and all calls to it."""
 
     def __init__(self, core: RaftCore) -> None:
         self.first = core.copy()
@@ -75,7 +75,7 @@ class Recorded:
 
 
 def recorded(scenarios: Sequence[str]) -> list[Recorded]:
-    """Every life of every core in these scenarios."""
+    """All cores of these scenarios, one for each start of a replica."""
     lives: list[Recorded] = []
 
     class Recorder(World):
@@ -89,7 +89,7 @@ def recorded(scenarios: Sequence[str]) -> list[Recorded]:
 
 
 def best(act: Callable[[], object]) -> float:
-    """CPU seconds of the fastest round."""
+    """The CPU seconds of the fastest round."""
     times = []
     for _ in range(ROUNDS):
         start = time.process_time()
@@ -99,12 +99,12 @@ def best(act: Callable[[], object]) -> float:
 
 
 def quorum_of(lives: Sequence[Recorded]) -> list[RaftCore]:
-    """Three cores in the middle of their work."""
+    """Three cores at the end of their recordings."""
     return [life.play() for life in lives[:3]]
 
 
 def cases() -> Iterator[tuple[str, float, str]]:
-    """Every figure: name, value, unit."""
+    """Yield name, value and unit of each figure."""
     for what, scenarios in (("Kafka's seven scenarios", KAFKA_MIX), ("mixture", ("mixture",) * 3)):
         yield from of_worlds(what, scenarios)
         yield from of_cores(what, scenarios)

@@ -1,8 +1,8 @@
-"""Stalls: what one client's request costs the others, on a node with 10,000 partitions.
+"""Stalls: the effect of one client's requests on others, on a node with 10,000 partitions.
 
-For each case the longest turn of the loop meanwhile, in processor time, and how long another
-client waits for its ApiVersions and Produce requests, which it sends one after the other. A case
-is a few requests that are large or dear, sent at once by a client of its own.
+A case is a few large or expensive requests, sent at once by a client of its own. It measures the
+longest turn of the loop in CPU time, and the latency of another client's sequential ApiVersions and
+Produce requests.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ if TYPE_CHECKING:
 
     Case = tuple[str, float, str]
 
-#: The topic with most of the node's partitions, and those with one each.
+#: The topic with most of the node's partitions, and the number of topics with one partition.
 MANY, MANY_PARTITIONS, SINGLES = "many", 9_000, 1_000
 TOPIC = 2
-#: How long a response may take.
-PATIENCE_S = 120
-#: How long the other client is watched after the last answer: what follows is part of the case.
+#: The timeout of a response.
+TIMEOUT_S = 120
+#: How long the other client continues after the last response, as requests may have late effects.
 AFTERWARDS_S = 0.5
 
 
@@ -93,12 +93,12 @@ def cases() -> Iterator[Case]:
 
 
 class Other(threading.Thread):
-    """A client that asks for little, again and again; how long it waits, in milliseconds."""
+    """A client that repeats small requests and measures their latency in milliseconds."""
 
     def __init__(self, server: Server) -> None:
         super().__init__(daemon=True)
         self._sock = server.connect()
-        self._sock.settimeout(PATIENCE_S)
+        self._sock.settimeout(TIMEOUT_S)
         self._frames = (REQUESTS["ApiVersions v3"], produce("demo", 0, batch(1)))
         self._stopped = threading.Event()
         self.waits_ms: list[float] = []
@@ -119,7 +119,7 @@ class Other(threading.Thread):
 
 
 class Stalls:
-    """The cases, each with what it needs."""
+    """The cases and their preparation."""
 
     def __init__(self, server: Server, note: str) -> None:
         self._server = server
@@ -128,7 +128,7 @@ class Stalls:
     def measure(self, name: str, frames: list[bytes]) -> Iterator[Case]:
         other = Other(self._server)
         sock = self._server.connect()
-        sock.settimeout(PATIENCE_S)
+        sock.settimeout(TIMEOUT_S)
         self._note[:] = bytes(FORM.size)
         other.start()
         began = time.perf_counter()
@@ -149,20 +149,20 @@ class Stalls:
         yield f"{name}: until it is answered", took_s * 1000, "ms"
 
     def ask(self, key: int, version: int, request: Message) -> Any:
-        """One request of the preparation, and its response."""
+        """Send a request of the preparation; return its response."""
         self._server.sock.sendall(frame(key, version, request))
         raw = receive(self._server.sock)
         api = APIS[key]
         return decode(api.response(), version, raw[4 + api.response_header_version(version) :])
 
     def send(self, frames: list[bytes]) -> None:
-        """Many requests of the preparation, a hundred at a time."""
+        """Send many requests of the preparation, a hundred at a time."""
         for start in range(0, len(frames), 100):
             self._server.sock.sendall(b"".join(frames[start : start + 100]))
             for _ in frames[start : start + 100]:
                 receive(self._server.sock)
 
-    # What the node has ---------------------------------------------------------------------------
+    # Preparation ---------------------------------------------------------------------------------
 
     def prepare(self) -> None:
         self.create({MANY: MANY_PARTITIONS, "demo": 1})
@@ -180,7 +180,7 @@ class Stalls:
         assert {topic.error_code for topic in answer.topics} == {0}
 
     def until_open(self, topic: str, count: int) -> None:
-        """Logs are made a few a turn: the last one is waited for."""
+        """Wait for the last log, as a turn creates only a few."""
         while True:
             answer = self.ask(ApiKey.LIST_OFFSETS, 7, offsets(topic, -1, [count - 1]))
             if not answer.topics[0].partitions[0].error_code:
@@ -188,7 +188,7 @@ class Stalls:
             time.sleep(0.05)
 
     def commit_groups(self) -> None:
-        """10,000 groups with an offset each, of another topic than those that are deleted."""
+        """Commit an offset in each of 10,000 groups, for a topic that is not deleted."""
         find = FindCoordinatorRequest(key_type=0, coordinator_keys=["group-0"])
         while self.ask(ApiKey.FIND_COORDINATOR, 4, find).coordinators[0].error_code:
             time.sleep(0.05)
@@ -210,7 +210,7 @@ class Stalls:
         self.send([frame(ApiKey.OFFSET_COMMIT, 8, commit(number)) for number in range(10_000)])
 
     def number_producers(self) -> None:
-        """200,000 producers that number their batches; the next batch begins a segment."""
+        """Produce from 200,000 idempotent producers; the next batch rolls a segment."""
         raws = (numbered(producer_id) for producer_id in range(200_000))
         self.send([produce("sequences", 0, raw) for raw in raws])
         change = AlterableConfig(name="segment.bytes", config_operation=0, value="1048576")
@@ -274,7 +274,7 @@ class Stalls:
 
 
 def receive(sock: Any) -> bytes:
-    """One response, without its length."""
+    """Read one response, without its length."""
     size: int = struct.unpack(">i", exactly(sock, 4))[0]
     return exactly(sock, size)
 
@@ -290,11 +290,17 @@ def exactly(sock: Any, size: int) -> bytes:
 
 
 def creation(topics: dict[str, int], configs: dict[str, str] | None = None) -> CreateTopicsRequest:
-    said = [CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()]
+    topic_configs = [
+        CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()
+    ]
     return CreateTopicsRequest(
         topics=[
             CreatableTopic(
-                name=name, num_partitions=count, replication_factor=1, assignments=(), configs=said
+                name=name,
+                num_partitions=count,
+                replication_factor=1,
+                assignments=(),
+                configs=topic_configs,
             )
             for name, count in topics.items()
         ]
@@ -339,7 +345,7 @@ def gone(count: int) -> bytes:
 
 
 def batch(count: int) -> bytes:
-    """Records a millisecond apart, from 1000 on."""
+    """A batch of records a millisecond apart, from timestamp 1000 on."""
     builder = BatchBuilder()
     for number in range(count):
         builder.append(1000 + number, None, b"value")
@@ -347,7 +353,7 @@ def batch(count: int) -> bytes:
 
 
 def small_records() -> bytes:
-    """As many as fit into a batch that is accepted."""
+    """A batch of 700,000 records, about the most that are accepted."""
     builder = BatchBuilder(codec=ZSTD)
     for _ in range(700_000):
         builder.append(1000, b"k", None)
@@ -361,7 +367,7 @@ def numbered(producer_id: int) -> bytes:
 
 
 def millions_of_records() -> bytes:
-    """The same record 18.7 million times, which a header says to end a millisecond later."""
+    """A batch of 18.7 million equal records, with a later max timestamp in its header."""
     record = batch(1)[HEADER_SIZE:]
     return claimed(ZSTD, 18_700_000, bytes(cramjam.zstd.compress(record * 18_700_000, 3)))
 
@@ -371,7 +377,7 @@ def empty_members() -> bytes:
 
 
 def claimed(codec: int, count: int, payload: bytes) -> bytes:
-    """A batch whose header says what is asked for; no record in it is looked at on arrival."""
+    """A batch with this header, whose records are not checked when it is produced."""
     header = bytearray(batch(1)[:HEADER_SIZE])
     raw = header + payload
     struct.pack_into(">i", raw, 8, len(raw) - LENGTH_OVERHEAD)

@@ -1,7 +1,7 @@
-"""A node that notes its longest turn, for `bench.stalls`: `python -m bench.stalls_node start …`.
+"""A node that reports its longest turn, for `bench.stalls`: `python -m bench.stalls_node start …`.
 
-The note is a file in memory that both processes see: processor time in nanoseconds, and the cause.
-Whoever writes zeros there begins again.
+The report is a memory-mapped file, shared by both processes: CPU time in nanoseconds, and the
+cause. Zeros reset it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def open_note(path: str) -> mmap.mmap:
 
 
 class NotingClock(TurnClock):
-    """Measures every turn on the processor, whatever else runs on the machine."""
+    """Measures the CPU time of every turn, independent of other processes."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How fast logs are appended to, opened and recovered: `python -m bench.storage`."""
+"""The speed of appending to, opening and recovering logs: `python -m bench.storage`."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def new_log(folder: str) -> Log:
 
 
 def template(batch_bytes: int) -> bytearray:
-    """One batch of one record with about this size."""
+    """A batch of one record, of about this size."""
     return bytearray(build_batch([Record(0, T0, None, bytes(batch_bytes - 80))], leader_epoch=0))
 
 
 def turns(
     batch: bytearray, turn_bytes: int, count: int
 ) -> Iterator[tuple[list[memoryview], Batches]]:
-    """What a loop hands to the log per turn: stamped batches in one arena, and their summary."""
+    """The appends of one turn of the loop: stamped batches in one buffer, and their description."""
     per_turn = max(turn_bytes // len(batch), 1)
     arena = bytearray(batch * per_turn)
     view = memoryview(arena)
@@ -86,7 +86,7 @@ def bare_seconds(folder: str, batch: bytearray, count: int) -> float:
 
 
 def best(measure: Callable[[str], float], times: int) -> float:
-    """The shortest of several runs, each in a new directory."""
+    """The duration of the fastest of several runs, each in a new directory."""
     results = []
     for _ in range(times):
         parent = tempfile.mkdtemp(dir=os.environ.get("BENCH_DIR"))
@@ -101,7 +101,7 @@ def appending() -> Iterator[tuple[str, float, str]]:
     for size, name in ((200, "200 B"), (16 << 10, "16 KB"), (MB, "1 MB")):
         batch = template(size)
         ours = bare = float("inf")
-        for _ in range(5):  # in turns, as the disk's mood changes
+        for _ in range(5):  # alternating, as the disk's speed varies
             ours = min(ours, best(partial(append_seconds, batch=batch, count=64), 1))
             bare = min(bare, best(partial(bare_seconds, batch=batch, count=64), 1))
         yield f"append, turns of 1 MB in batches of {name}", 64 * MB / ours / 1e9, "GB/s"
@@ -109,7 +109,7 @@ def appending() -> Iterator[tuple[str, float, str]]:
 
 
 def compacting() -> Iterator[tuple[str, float, str]]:
-    """Rewriting a log of 64 MB of which a tenth of the records stays, in this process."""
+    """Compact a log of 64 MB to a tenth of its records, in this process."""
     for codec, name in ((0, "plain"), (3, "lz4")):
 
         def rewrite(folder: str, codec: int = codec) -> float:
@@ -146,7 +146,7 @@ def compacting() -> Iterator[tuple[str, float, str]]:
 
 
 def small_steps() -> Iterator[tuple[str, float, str]]:
-    """What a turn with one small batch costs, and what finding it again does."""
+    """The cost of a turn with one small batch, and of locating the batch."""
     batch, count = template(200), 50_000
 
     def one_by_one(folder: str) -> float:
@@ -209,7 +209,7 @@ def recovering() -> Iterator[tuple[str, float, str]]:
 
 
 def fill_directory(path: str, count: int) -> LogDirectory:
-    """Many logs of one batch each."""
+    """Create many logs with one batch each."""
     os.makedirs(path)
     files = OsFiles()
     logs = LogDirectory(files, path, HandleCache(files, 500))
@@ -222,7 +222,7 @@ def fill_directory(path: str, count: int) -> LogDirectory:
 
 
 def opening(count: int = 10_000) -> Iterator[tuple[str, float, str]]:
-    """Time and memory of opening every log of a directory, once closed and once killed."""
+    """Time and memory to open all logs of a directory, after a clean stop and after a kill."""
     parent = tempfile.mkdtemp(dir=os.environ.get("BENCH_DIR"))
     try:
         start = time.perf_counter()
@@ -264,7 +264,7 @@ def resident_kb() -> int:
 
 
 def open_and_tell(path: str) -> None:
-    """In a process of its own: open everything, print seconds and kilobytes; touch nothing."""
+    """Open all logs and print seconds and kilobytes; runs in a process of its own."""
     import gc
 
     from kraftlog.storage import manifest, recovery  # noqa: F401 - loaded before measuring
@@ -294,7 +294,7 @@ def read_file(path: str) -> bytes | None:
 
 
 def cases() -> Iterator[tuple[str, float, str]]:
-    """Every figure: name, value, unit."""
+    """Yield name, value and unit of each figure."""
     yield from appending()
     yield from small_steps()
     yield from compacting()

@@ -1,4 +1,4 @@
-"""Messages to bytes and back, beside kio and kafka-python in the same run.
+"""The speed of encoding and decoding messages, compared with kio and kafka-python in the same run.
 
 python -m bench.wire            every row
 python -m bench.wire metadata   rows with that word in their name
@@ -34,7 +34,7 @@ ROUND_SECONDS = 0.02
 def best_us(
     call: Callable[[], object], rounds: int = ROUNDS, round_seconds: float = ROUND_SECONDS
 ) -> float:
-    """Microseconds a call, the best of nine rounds."""
+    """Microseconds per call in the fastest of several rounds."""
     count, took = 1, 0.0
     while took < round_seconds / 4:
         count *= 2
@@ -90,7 +90,7 @@ def encoders(sample: Sample, raw: bytes) -> Iterator[tuple[str, Callable[[], obj
     assert write_with_kio() == raw
     yield "kio", write_with_kio
     theirs = kafka_python_class(sample).decode(raw, version=sample.version)
-    theirs._header = None  # what it forgets to set when it decodes without a header
+    theirs._header = None  # kafka-python does not set it when it decodes without a header
     yield "kafka-python", lambda: theirs.encode(version=sample.version)
 
 
@@ -106,7 +106,7 @@ def message_cases() -> Iterator[tuple[str, float, str]]:
 
 
 def request_cases() -> Iterator[tuple[str, float, str]]:
-    """A whole Produce request, its header too; an answer with the making of it."""
+    """A Produce request with its header, and a response with its construction."""
     sample = SAMPLES[0]
     header = RequestHeader(
         request_api_key=0, request_api_version=9, correlation_id=7, client_id="rdkafka"
@@ -139,7 +139,7 @@ def piece_cases() -> Iterator[tuple[str, float, str]]:
 
 
 def breadth_cases() -> Iterator[tuple[str, float, str]]:
-    """Every API in its newest version, with random contents: how far behind kio at worst."""
+    """Every API in its newest version with random values, compared with kio."""
     worst, where = 0.0, ""
     for api in APIS.values():
         for cls in (api.request(), api.response()) if api.key < 1000 else ():
@@ -178,7 +178,7 @@ print(time.perf_counter() - begin)
 
 
 def fresh_process_ms(program: str) -> float:
-    """What a program says it took, in a new interpreter with its bytecode cached."""
+    """The time that a program measures in a new interpreter, with cached bytecode."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", program]
     return 1000 * min(

@@ -1,4 +1,4 @@
-"""`python -m bench beside [CASE …]`: measure, keep the results, write our part of the page."""
+"""`python -m bench beside [CASE …]`: measure, store the results, write a section of the page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ DOCS = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "docs", "ge
 def main(arguments: Sequence[str]) -> int:
     options = parsed(arguments)
     plan = planned(options)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that all processes are stopped
     folder = FOLDER if plan.is_full else os.path.join(FOLDER, "trial")
     try:
         if not options.page:
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def is_measured(case: str, plan: Plan, folder: str) -> bool:
-    """A case that fails leaves its last result in place, and the others their turn."""
+    """Run a case; if it fails, its last result stays, and the other cases still run."""
     try:
         measured(case, plan).save(folder)
     except Exception:
@@ -66,7 +66,7 @@ def is_measured(case: str, plan: Plan, folder: str) -> bool:
 
 
 def planned(options: argparse.Namespace) -> Plan:
-    """In full, or a trial, whose results and page are kept apart."""
+    """The full plan, or that of a trial, whose results and page are separate."""
     plan = QUICK if options.quick else Plan()
     return replace(
         plan,
@@ -92,7 +92,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def require_peers() -> None:
-    """All that is needed is there before anything is measured."""
+    """Check that all required programs exist before anything is measured."""
     require_java()
     kafka_libs()
     for name in LIBRARIES:
@@ -100,7 +100,7 @@ def require_peers() -> None:
 
 
 def measured(case: str, plan: Plan) -> Result:
-    """One case from an empty directory to its table on the screen."""
+    """Run one case in an empty directory and print its table."""
     result = Result(case, is_full=plan.is_full, idle_before=machine.idle_percent())
     print(f"== {case} (machine {result.idle_before:.0f} % idle)", flush=True)
     result.began = moment()
@@ -117,13 +117,13 @@ def moment() -> str:
 
 
 def results_in(folder: str) -> dict[str, Result]:
-    """The newest result of every case that has one."""
+    """The latest result of each measured case."""
     found = {case: stored(case, folder) for case in CASES}
     return {case: result for case, result in found.items() if result}
 
 
 def write_page(results: str, docs: str) -> None:
-    """Our part of the page and the picture, from the results in one folder into another."""
+    """Write the section of the page and the picture from stored results."""
     found = results_in(results)
     path = os.path.join(docs, "performance.md")
     rewrite(TITLE, part(found), path)

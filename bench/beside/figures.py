@@ -1,4 +1,4 @@
-"""Figures of one case: gathered round by round, kept in a file, reduced to medians."""
+"""The figures of a case: collected per round, stored in a file, reduced to medians."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDER = os.path.join(CACHE, "bench")
 
 @dataclass
 class Result:
-    """What one case came to; `figures[row][peer]` has a figure for each round."""
+    """The result of a case; `figures[row][peer]` has a figure for each round."""
 
     case: str
     began: str = ""
@@ -35,7 +35,7 @@ class Result:
         return {peer: median(each) for peer, each in self.figures.get(row, {}).items()}
 
     def save(self, folder: str = FOLDER) -> str:
-        """Kept whole or not at all."""
+        """Write the file atomically."""
         os.makedirs(folder, exist_ok=True)
         path = file_of(self.case, folder)
         with open(f"{path}.new", "w", encoding="utf-8") as file:
@@ -49,7 +49,7 @@ def file_of(case: str, folder: str) -> str:
 
 
 def stored(case: str, folder: str = FOLDER) -> Result | None:
-    """The newest result of a case; None when it has not been run."""
+    """The latest result of a case; None if it has not been measured."""
     try:
         with open(file_of(case, folder), encoding="utf-8") as file:
             return Result(**json.load(file))
@@ -58,7 +58,7 @@ def stored(case: str, folder: str = FOLDER) -> Result | None:
 
 
 def percentile(figures: Sequence[float], percent: float) -> float:
-    """The figure below which so many percent of them are (nearest rank)."""
+    """The percentile of the figures by nearest rank."""
     ordered = sorted(figures)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 

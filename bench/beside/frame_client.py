@@ -1,4 +1,4 @@
-"""Requests over a plain connection, made with our own codec, to either broker."""
+"""Sends requests to either broker over a plain connection, with our own codec."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 READY_WITHIN_S = 90
 ANSWER_WITHIN_S = 60
-#: How often a broker that starts is tried; shorter steals time from the start that is measured.
+#: The retry interval while a broker starts; a shorter one would slow the start.
 TRY_EVERY_S = 0.002
 TOPIC_RESOURCE = 2
-#: A code that no broker gives: it shows where in an answer the code stands.
+#: An error code that no broker returns, to find the position of the code in a response.
 SENTINEL = 0x7B7B
 
 
@@ -58,7 +58,7 @@ def deadline() -> Deadline:
 
 
 def wait_until_ready(port: int) -> None:
-    """Until it answers Metadata with a broker in it."""
+    """Wait until the broker returns Metadata with a broker in it."""
     end = Deadline(READY_WITHIN_S)
     while not end.is_over:
         try:
@@ -80,7 +80,7 @@ def metadata(connection: Connection, *topics: str) -> MetadataResponse:
 
 
 def creation_error(connection: Connection, name: str) -> int:
-    """The code of the answer to an admin who wants a topic of one partition."""
+    """Create a topic of one partition; return the error code."""
     topic = CreatableTopic(
         name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
     )
@@ -90,7 +90,7 @@ def creation_error(connection: Connection, name: str) -> int:
 
 
 def make_topic(port: int, name: str) -> None:
-    """A topic, and its leader known; a broker that has just started may need a moment for it."""
+    """Create a topic and wait for its leader; retry while the broker starts."""
     with closing(connect(port)) as connection:
         end = deadline()
         while creation_error(connection, name) and not end.is_over:
@@ -109,7 +109,7 @@ def delete_topic(port: int, name: str) -> None:
 
 
 def retention(topic: str, value_ms: int) -> IncrementalAlterConfigsRequest:
-    """The smallest change of metadata: one record."""
+    """The smallest metadata change: one record."""
     config = AlterableConfig(name="retention.ms", config_operation=0, value=str(value_ms))
     resource = AlterConfigsResource(
         resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[config]
@@ -118,7 +118,7 @@ def retention(topic: str, value_ms: int) -> IncrementalAlterConfigsRequest:
 
 
 def change_error(connection: Connection, topic: str, value_ms: int) -> int:
-    """The code of the answer to a change of a topic's retention."""
+    """Change a topic's retention; return the error code."""
     answer = connection.call(retention(topic, value_ms), deadline())
     assert isinstance(answer, IncrementalAlterConfigsResponse)
     return answer.responses[0].error_code
@@ -126,14 +126,14 @@ def change_error(connection: Connection, topic: str, value_ms: int) -> int:
 
 def produce(topic: str, size: int, acks: int = 1) -> ProduceRequest:
     builder = BatchBuilder()
-    builder.append(wall_ms(), None, b"x" * size)  # of today, or retention would delete it
+    builder.append(wall_ms(), None, b"x" * size)  # older records would be deleted by retention
     parts = [PartitionProduceData(index=0, records=builder.build())]
     topics = [TopicProduceData(name=topic, partition_data=parts)]
     return ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics)
 
 
 def fetch(topic: str, offset: int) -> FetchRequest:
-    """The next batch, as soon as there is one."""
+    """Fetch the next batch as soon as it exists."""
     part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     topics = [FetchTopic(topic=topic, partitions=[part])]
     return FetchRequest(max_wait_ms=20_000, min_bytes=1, topics=topics)
@@ -143,12 +143,12 @@ def frame(key: int, version: int, request: Message) -> bytes:
     return b"".join(request_frame(APIS[key], version, 1, "bench", request))
 
 
-#: Versions that both brokers serve.
+#: Versions that both brokers support.
 PRODUCE_VERSION, ALTER_VERSION = 9, 1
 
 
 def put(port: int, topic: str, count: int) -> None:
-    """A few records."""
+    """Produce a few records."""
     with closing(connect(port)) as connection:
         for _ in range(count):
             connection.call(produce(topic, 100), deadline())
@@ -159,13 +159,13 @@ def produce_frames(topic: str) -> bytes:
 
 
 def change_frames(topic: str, count: int = 64) -> bytes:
-    """Changes that differ, for brokers that skip one that changes nothing."""
+    """Different changes, as a broker may skip one that has no effect."""
     changes = [retention(topic, 100_000_000 + number) for number in range(count)]
     return b"".join(frame(ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_VERSION, it) for it in changes)
 
 
 def produce_error_at(topic: str) -> int:
-    """Where, behind the length of an answer, its error code stands."""
+    """The position of the error code in a response, after its length."""
     part = PartitionProduceResponse(index=0, error_code=SENTINEL, base_offset=0)
     topics = [TopicProduceResponse(name=topic, partition_responses=[part])]
     return _code_at(encode(ProduceResponse(responses=topics), PRODUCE_VERSION))
@@ -179,4 +179,4 @@ def change_error_at(topic: str) -> int:
 
 
 def _code_at(body: bytes) -> int:
-    return 5 + body.index(SENTINEL.to_bytes(2, "big"))  # behind correlation id and tags
+    return 5 + body.index(SENTINEL.to_bytes(2, "big"))  # after correlation id and tags

@@ -1,4 +1,4 @@
-"""How long one thing takes when nothing else is under way."""
+"""Latencies of single requests on idle brokers."""
 
 from __future__ import annotations
 
@@ -51,12 +51,15 @@ def prepare(peers: Sequence[Peer]) -> None:
     for peer in peers:
         frame_client.make_topic(peer.port, TOPIC)
         frame_client.put(peer.port, TOPIC, 100)
-        first_of_group(peer.address, "before")  # the topic of the groups' offsets is made for it
+        first_of_group(peer.address, "before")  # creates __consumer_offsets
 
 
 def synchronous(peers: Sequence[Peer], plan: Plan, folder: str, result: Result) -> None:
-    """Also with client and broker on one processor and on two: to wake one that sleeps takes as
-    long as all the rest, and where the scheduler puts them is chance that lasts for minutes."""
+    """Measure also with client and broker on the same processor, and on different ones.
+
+    Waking a sleeping processor takes as long as the rest of a request, and the scheduler's
+    placement is random and lasts for minutes.
+    """
     frames, error_at = frame_client.produce_frames(TOPIC), frame_client.produce_error_at(TOPIC)
     count = plan.count(2000, least=200)
 
@@ -81,7 +84,7 @@ def end_to_end(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
 
 
 def passing(port: int, topic: str, count: int) -> list[float]:
-    """Milliseconds from a record's departure to its arrival at a consumer that waits for it."""
+    """Milliseconds from sending a record to its arrival at a waiting consumer."""
     frame_client.make_topic(port, topic)
     request = frame_client.produce(topic, 100)
     times = []
@@ -105,7 +108,7 @@ def passing(port: int, topic: str, count: int) -> list[float]:
 def administration(
     section: str, peers: Sequence[Peer], plan: Plan, folder: str, result: Result
 ) -> None:
-    """A new group, new topics, small changes of metadata."""
+    """Measure a new group, new topics and small metadata changes."""
     frames, error_at = frame_client.change_frames(TOPIC), frame_client.change_error_at(TOPIC)
     for number, peer in enumerate(in_turns(peers, plan.rounds)):
         name = f"{section}-{number}"
@@ -122,7 +125,7 @@ def administration(
 
 
 def first_of_group(address: str, group: str) -> float:
-    """Milliseconds from a client's birth to the first record that a new group of it gets."""
+    """Milliseconds from creating a client to the first record in a new group."""
     start = time.perf_counter()
     with Client(address) as client, client.consume(TOPIC, "beginning", group=group) as consumer:
         next(consumer)
@@ -130,7 +133,7 @@ def first_of_group(address: str, group: str) -> float:
 
 
 def creations(port: int, prefix: str, count: int) -> list[float]:
-    """Milliseconds that each new topic took."""
+    """Milliseconds of each topic creation."""
     times = []
     with closing(frame_client.connect(port)) as connection:
         for number in range(count):

@@ -1,4 +1,4 @@
-"""A broker's start, end, rest, and memory under load."""
+"""A broker's start, stop, idle cost, and memory under load."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def start(plan: Plan, folder: str, result: Result) -> None:
 
 
 def starts_and_stops(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
-    """From the shell to an answered request, and from SIGTERM to the end of the process."""
-    with running(*peers):  # so their files are in the page cache, and their byte code is written
+    """From the command to the first response, and from SIGTERM to the exit."""
+    with running(*peers):  # fills the page cache and writes bytecode
         for peer in peers:
             make_topic(peer.port, "kept")
             put(peer.port, "kept", 100)
@@ -43,7 +43,7 @@ def starts_and_stops(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
 
 
 def at_rest(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
-    """Both at once: neither does anything."""
+    """Measure both at once, as both are idle."""
     time.sleep(plan.settle_s)
     before = [cpu_seconds(peer.pid) for peer in peers]
     time.sleep(plan.rest_s)
@@ -54,7 +54,7 @@ def at_rest(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
 
 
 def memory(plan: Plan, folder: str, result: Result) -> None:
-    """Both under a mixture of loads at once: it is not their speed that is measured."""
+    """Measure both at once under a mixture of loads, as their speed does not matter."""
     with running(kafka_node(folder), kraftlog_node(folder)) as peers:
         ends = [threading.Thread(target=keep_busy, args=(peer, plan, result)) for peer in peers]
         for end in ends:
@@ -67,7 +67,7 @@ def memory(plan: Plan, folder: str, result: Result) -> None:
 
 
 def keep_busy(peer: Peer, plan: Plan, result: Result) -> None:
-    """Topic after topic is made, filled, read and deleted; the disk need not hold all of it."""
+    """Create, fill, read and delete topics one after the other, to bound the disk usage."""
     end = time.perf_counter() + plan.load_s
     number = 0
     while time.perf_counter() < end:

@@ -1,4 +1,4 @@
-"""What the machine is doing: CPU time and memory of process trees, idle share, disk."""
+"""Measures the machine: CPU time and memory of process trees, idle share, disk."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ MB = 1 << 20
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time of a process and of all below it, to the nanosecond."""
+    """The CPU time of a process and its descendants, in nanosecond resolution."""
     return sum(_cpu_of(each) for each in tree(pid))
 
 
 def ended_cpu_seconds() -> float:
-    """Processor time of all children that have ended: clients are run to their end."""
+    """The CPU time of all ended child processes, as clients run to their end."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 @contextmanager
 def placed(pid: int, *, apart: bool) -> Iterator[None]:
-    """A process with all its threads on one processor; who is started meanwhile on another one, or
-    on the same."""
+    """Pin a process to one processor, and processes started meanwhile to it or to another one."""
     everywhere = os.sched_getaffinity(0)
     one, *others = sorted(everywhere)
     threads = [int(each) for each in os.listdir(f"/proc/{pid}/task")]
@@ -48,7 +47,7 @@ def rss_mb(pid: int) -> float:
 
 
 def tree(pid: int) -> list[int]:
-    """The process and its living descendants."""
+    """The process and its running descendants."""
     found = [pid]
     for each in found:
         try:
@@ -56,13 +55,13 @@ def tree(pid: int) -> list[int]:
                 with open(f"/proc/{each}/task/{thread}/children") as file:
                     found += [int(child) for child in file.read().split()]
         except OSError:
-            continue  # gone meanwhile
+            continue  # it has ended
     return found
 
 
 def _cpu_of(pid: int) -> float:
     try:
-        return time.clock_gettime((~pid << 3) | 2)  # as clock_getcpuclockid(3) makes it
+        return time.clock_gettime((~pid << 3) | 2)  # the id that clock_getcpuclockid(3) returns
     except OSError:
         return 0.0
 
@@ -77,7 +76,7 @@ def _rss_of(pid: int) -> float:
 
 
 def idle_percent(seconds: float = 1.0) -> float:
-    """The share of all processors that nobody used."""
+    """The idle share of all processors."""
     before = _ticks()
     time.sleep(seconds)
     idle, everything = (b - a for a, b in zip(before, _ticks(), strict=True))
@@ -99,7 +98,7 @@ def free_mb() -> int:
 
 
 def sync_p50_ms(folder: str, count: int = 200) -> float:
-    """What the disk alone takes for the smallest durable write."""
+    """The median time of the smallest durable write to the disk."""
     took = []
     with open(os.path.join(folder, "sync"), "wb", buffering=0) as file:
         for _ in range(count):

@@ -1,5 +1,4 @@
-"""The comparison as a part of docs/generated/performance.md, from the newest result of each
-case."""
+"""The comparison as a section of docs/generated/performance.md, from the latest results."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ PICTURE = "beside-kafka.svg"
 
 
 def part(results: Mapping[str, Result]) -> str:
-    """The whole part; a case that has not been measured is missing, and named."""
+    """The whole section; it names the cases that have not been measured."""
     lines = [HEAD, f"![How many times better than Kafka, and the goals]({PICTURE})", ""]
     for case in SECTIONS:
         if case in results:
@@ -50,14 +49,14 @@ def part(results: Mapping[str, Result]) -> str:
 
 
 def tables(result: Result) -> Iterator[str]:
-    """All that one case came to."""
+    """The tables of one case."""
     for section in SECTIONS[result.case]:
         yield from (f"### {TITLES[section]}", "", *table(section, result), "")
         yield from clients(section, result)
 
 
 def table(section: str, result: Result) -> Iterator[str]:
-    """A line for each row that both peers have; the bare server's column where it has figures."""
+    """A line for each row with figures of both peers; a column for the bare server if measured."""
     found = {row: result.medians(row.key) for row in ROWS[section]}
     with_bare = any(BARE in medians for medians in found.values())
     columns = f"Kafka | kraftlog |{' bare server |' * with_bare} better | to reach"
@@ -69,7 +68,7 @@ def table(section: str, result: Result) -> Iterator[str]:
 
 
 def compared(row: Row, medians: Mapping[str, float], with_bare: bool) -> Iterator[str]:
-    """What stands in a row of the table."""
+    """The cells of a row."""
     kafka = medians[KAFKA]
     better = row.times_better(kafka, medians[KRAFTLOG])
     bare = row.times_better(kafka, medians[BARE]) if BARE in medians else None
@@ -85,7 +84,7 @@ def compared(row: Row, medians: Mapping[str, float], with_bare: bool) -> Iterato
 
 
 def verdict(row: Row, kafka: float, better: float, bare: float | None = None) -> str:
-    """Whether the goal is reached; if not, how near to it the bare server comes."""
+    """Whether the goal is reached; if not, also the bare server's figure."""
     goal = row.goal_times(kafka)
     if goal is None:
         return ""
@@ -99,7 +98,7 @@ def verdict(row: Row, kafka: float, better: float, bare: float | None = None) ->
 
 
 def clients(section: str, result: Result) -> Iterator[str]:
-    """What the clients took themselves, where that was measured."""
+    """The CPU time of the clients, if measured."""
     words = []
     for row in ROWS[section]:
         found = result.medians(row.clients)
@@ -112,7 +111,7 @@ def clients(section: str, result: Result) -> Iterator[str]:
 
 
 def provenance(result: Result) -> str:
-    """When it was measured, and how quiet the machine was."""
+    """The time of the measurement, and the idle share of the machine."""
     counts = [len(each) for row in result.figures.values() for each in row.values()]
     words = [
         f"`{result.case}`: {result.began} to {result.ended} UTC, {max(counts, default=0)} rounds",

@@ -1,5 +1,4 @@
-"""Apache Kafka and kraftlog as users start them, and the bare server: processes on loopback
-ports, ended cleanly."""
+"""Starts and stops Apache Kafka, kraftlog and the bare server as processes on loopback ports."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 STOP_WITHIN_S = 60
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-#: As bin/kafka-server-start.sh and bin/kafka-run-class.sh have them.
+#: The options of bin/kafka-server-start.sh and bin/kafka-run-class.sh.
 JVM = (
     "-server",
     "-XX:+UseG1GC",
@@ -33,7 +32,7 @@ JVM = (
     "-Djava.awt.headless=true",
 )
 HEAP = ("-Xmx1G", "-Xms1G")
-#: Four JVMs share this machine.
+#: For four JVMs on one machine.
 SMALL_HEAP = ("-Xmx512m", "-Xms512m")
 LOGGING = """\
 appender.out.type=Console
@@ -44,7 +43,7 @@ appender.out.layout.pattern=[%d] %p %m (%c)%n
 rootLogger.level=WARN
 rootLogger.appenderRef.out.ref=out
 """
-#: What the sample configuration of Kafka's distribution has for a node by itself.
+#: The sample configuration of Kafka's distribution for a single node.
 STANDALONE = """\
 process.roles=broker,controller
 node.id=1
@@ -58,12 +57,12 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 """
-#: Nothing waits to be joined by more.
+#: Without delays that batch rebalances or appends.
 TUNED = "group.initial.rebalance.delay.ms=0\ncontroller.quorum.append.linger.ms=0\n"
 
 
 class Peer:
-    """A node: how it is started, and its process while it runs."""
+    """A node: its command, and its process while it runs."""
 
     def __init__(self, name: str, command: Sequence[str], port: int, log: str) -> None:
         self.name = name
@@ -104,7 +103,7 @@ class Peer:
 
 @contextmanager
 def running(*peers: Peer) -> Iterator[tuple[Peer, ...]]:
-    """All of them, ready; stopped in the end, whatever happens."""
+    """Start the peers and wait until they are ready; stop them at the end."""
     with ExitStack() as ends:
         for peer in peers:
             ends.callback(peer.stop)
@@ -115,7 +114,7 @@ def running(*peers: Peer) -> Iterator[tuple[Peer, ...]]:
 
 
 def kraftlog_node(folder: str) -> Peer:
-    """kraftlog as it starts by itself, its directory formatted by its first start."""
+    """A single kraftlog node; its first start formats its directory."""
     [port] = free_ports(1)
     arguments = ["--data", os.path.join(folder, "kraftlog"), "--port", str(port)]
     peer = Peer(KRAFTLOG, [*kraftlog(), "start", *arguments], port, f"{folder}/kraftlog.log")
@@ -124,15 +123,17 @@ def kraftlog_node(folder: str) -> Peer:
 
 
 def bare_node(folder: str) -> Peer:
-    """What only receives, writes and answers: its topics are one and the same, and each is empty
-    when it is made."""
+    """The bare server, which only receives, writes and responds.
+
+    All its topics are the same one, and creating a topic empties it.
+    """
     [port] = free_ports(1)
     command = [program("bare"), str(port), os.path.join(folder, "bare")]
     return Peer(BARE, command, port, f"{folder}/bare.log")
 
 
 def kafka_node(folder: str, more: str = "") -> Peer:
-    """Kafka by itself, its directory formatted by its own tool."""
+    """A single Kafka node; Kafka's tool formats its directory."""
     port, quorum = free_ports(2)
     folder = os.path.join(folder, "tuned" if more else "kafka")
     os.mkdir(folder)
@@ -144,12 +145,12 @@ def kafka_node(folder: str, more: str = "") -> Peer:
 
 
 def kraftlog() -> list[str]:
-    """The command that is installed beside this Python."""
+    """The command that is installed with this Python."""
     return [os.path.join(os.path.dirname(sys.executable), "kraftlog")]
 
 
 def java(folder: str, main: str, *arguments: str, heap: Sequence[str] = ("-Xmx512m",)) -> list[str]:
-    """A program of Kafka's jars; its complaints go to standard error."""
+    """The command of a program in Kafka's jars; it logs to standard error."""
     logging = f"{folder}/log4j2.properties"
     write(logging, LOGGING)
     options = [*JVM, *heap, f"-Dlog4j2.configurationFile={logging}"]

@@ -1,4 +1,4 @@
-"""The comparison as a picture: a bar a row on a scale of powers of ten, goals as marks."""
+"""The comparison as a picture: a bar per row on a logarithmic scale, with marks for goals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LABELS, SCALE, RIGHT = 440, 400, 165
 LINE, HEADING, TOP, BOTTOM = 20, 34, 64, 30
-#: Read on white and on black paper.
+#: For light and dark backgrounds.
 STYLE = """
 .paper { fill: #ffffff; }
 text { font: 13px system-ui, sans-serif; fill: #1f2328; }
@@ -36,7 +36,7 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 
 @dataclass(frozen=True)
 class Bar:
-    """How many times better, and how many times better it should be."""
+    """A factor to Kafka's figure, and its goal."""
 
     what: str
     times: float
@@ -90,7 +90,7 @@ def picture(results: Mapping[str, Result]) -> str:
 
 
 def extent(found: list[Bar]) -> tuple[int, int]:
-    """The powers of ten between which all bars and marks lie."""
+    """The powers of ten that enclose all bars and marks."""
     all_times = [1.0, 10.0, *(t for bar in found for t in (bar.times, bar.goal or 1.0))]
     return math.floor(math.log10(min(all_times))), math.ceil(math.log10(max(all_times)))
 

@@ -1,4 +1,4 @@
-"""How much is measured: in full for the page, or a little of everything to try it out."""
+"""The size of a measurement: full for the page, or small for a trial."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Plan:
-    """`scale` shrinks what is sent; the rest are rounds and seconds."""
+    """`scale` reduces the loads; the other fields are rounds and seconds."""
 
     scale: float = 1.0
     rounds: int = 5
@@ -20,7 +20,7 @@ class Plan:
 
     @property
     def is_full(self) -> bool:
-        """Whether its figures may be quoted; how long memory is under load is said beside it."""
+        """Whether the figures may be quoted; the page states the duration of the memory load."""
         return self == replace(Plan(), load_s=self.load_s)
 
     def count(self, full: int, least: int = 20) -> int:

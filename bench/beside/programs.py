@@ -1,4 +1,4 @@
-"""Our programs in C, compiled once; and what one run of a client of them came to."""
+"""Compiles our programs in C once, and runs the clients among them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUN_SECONDS = 400
 
 @dataclass(frozen=True)
 class Probed:
-    """So many answers, in so many seconds, and the milliseconds of each."""
+    """A run of the probe: its duration, and the latency of each response."""
 
     seconds: float
     times_ms: list[float]
@@ -37,7 +37,7 @@ class Probed:
 
 
 def program(name: str) -> str:
-    """The compiled program; a complaint in one line where it can't be had."""
+    """The path of the compiled program; raises UnavailableError if it can't be compiled."""
     source = os.path.join(SOURCES, f"{name}.c")
     compiler = next((cc for cc in ("cc", "gcc", "clang") if shutil.which(cc)), None)
     if compiler is None:
@@ -55,7 +55,7 @@ def program(name: str) -> str:
 
 
 def load(*arguments: object) -> tuple[int, float]:
-    """Records and seconds of a run of load.c."""
+    """Run load.c; return the number of records and the seconds."""
     count, seconds = output([program("load"), *map(str, arguments)]).split()
     return int(count), float(seconds)
 
@@ -70,7 +70,7 @@ def probe(
     count: int,
     seconds: float = 60,
 ) -> Probed:
-    """A run of probe.c: `width` connections, `count` requests in all, or what goes in the time."""
+    """Run probe.c: `width` connections and `count` requests in total, or fewer in `seconds`."""
     path = os.path.join(folder, "frames")
     with open(path, "wb") as file:
         file.write(frames)
@@ -87,6 +87,6 @@ def output(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_SECONDS)
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]
-        told = " ".join([os.path.basename(command[0]), *command[1:]])
-        raise RuntimeError(f"{told[:300]} failed: {' | '.join(last)}")
+        shown = " ".join([os.path.basename(command[0]), *command[1:]])
+        raise RuntimeError(f"{shown[:300]} failed: {' | '.join(last)}")
     return done.stdout

@@ -1,4 +1,4 @@
-"""Three controllers and a broker, each a process of its own: commits, and the leader's death."""
+"""Three controllers and a broker, each a process: commits, and the failure of the leader."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BROKER = 4
 TOPIC = "quorum"
 WIDTH = 256
 ROUNDS = 3
-#: More changes than there will be in the time.
+#: More changes than are possible in the time.
 MOST = 1_000_000
 FAILOVER_WITHIN_S = 60
 REST_S = 3
@@ -60,7 +60,7 @@ offsets.topic.replication.factor=1
 
 
 class Cluster:
-    """Its nodes by id, formatted; the broker is asked, as clients do."""
+    """A formatted cluster and its nodes by id; clients use the broker."""
 
     def __init__(self, name: str, folder: str) -> None:
         self.name = name
@@ -101,7 +101,7 @@ class Cluster:
         return self.nodes[BROKER].port
 
     def state(self) -> PartitionResult:
-        """What the leading controller says of the quorum."""
+        """The quorum as the active controller describes it."""
         topics = [
             TopicData(
                 topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)]
@@ -119,7 +119,7 @@ class Cluster:
 
 
 def quorum(plan: Plan, folder: str, result: Result) -> None:
-    """One cluster after the other: four idle JVMs would be in the way of the other four."""
+    """Measure one cluster after the other, as four idle JVMs would disturb the other one."""
     rounds = min(plan.rounds, ROUNDS)
     for name in PEERS:
         cluster = Cluster(name, folder)
@@ -146,8 +146,7 @@ def warm(cluster: Cluster, plan: Plan, folder: str) -> None:
 
 
 def commits(cluster: Cluster, plan: Plan, folder: str, result: Result) -> None:
-    """One change after the other, and from many clients at once; asked of a broker, which asks the
-    leading controller, and of that one itself."""
+    """Measure sequential and concurrent changes, sent to a broker and to the active controller."""
     ports = (("broker", cluster.port), ("leader", cluster.leader().port))
     for asked_of, port in ports:
         asked(port, folder, width=1, count=20)
@@ -164,7 +163,7 @@ def asked(port: int, folder: str, *, width: int, count: int = MOST, seconds: flo
 
 
 def leader_killed(cluster: Cluster, number: int) -> float:
-    """Seconds until the next change is acknowledged; then it is started again, and all is well."""
+    """Kill the leader; return the seconds to the next acknowledged change. Then restart it."""
     victim = cluster.leader()
     until_changed(cluster, 200_000_000 + number)
     begin = time.perf_counter()
@@ -173,13 +172,13 @@ def leader_killed(cluster: Cluster, number: int) -> float:
     took = time.perf_counter() - begin
     victim.start()
     wait_until_caught_up(cluster, victim)
-    # What it holds it has yet to replay. A leader lost before that is another matter: two at once.
+    # It must replay its log first; a failure of the leader before that would be a second failure.
     time.sleep(REST_S)
     return took
 
 
 def until_changed(cluster: Cluster, value_ms: int) -> None:
-    """Asked again and again, as a client does that is refused, until it is acknowledged."""
+    """Repeat a change, as a client retries, until it is acknowledged."""
     end = Deadline(FAILOVER_WITHIN_S)
     while not end.is_over:
         try:
@@ -194,7 +193,7 @@ def until_changed(cluster: Cluster, value_ms: int) -> None:
 
 
 def wait_until_caught_up(cluster: Cluster, peer: Peer) -> None:
-    """It has all that was committed when it was started again."""
+    """Wait until a restarted controller has all records that were committed before."""
     [node_id] = [each for each, node in cluster.nodes.items() if node is peer]
     goal = cluster.state().high_watermark
     end = Deadline(FAILOVER_WITHIN_S)

@@ -1,8 +1,8 @@
-"""Memory that costs both brokers the same.
+"""Makes memory equally expensive for both brokers.
 
-A virtual machine may get memory from its host only when it is first touched, at ten times the
-ordinary price, and lose again what lies idle. So most of it is held by a process of ours, and what
-is left is filled with clean page cache: what a broker writes then takes the place of that.
+A virtual machine may get memory from its host only on first use, which takes ten times as long, and
+may lose idle memory again. So a process of ours holds most of the memory, and the rest is filled
+with clean page cache, which the brokers' writes then replace.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from bench.beside.programs import program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: What is left for the brokers, the clients and the page cache.
+#: The memory left for the brokers, the clients and the page cache.
 ROOM_MB = 6000
-#: Written beyond what is free, so that the kernel has begun to recycle.
+#: Written in excess of free memory, so that the kernel starts to recycle pages.
 BEYOND_MB = 300
-#: Hold it in parts: each touches its own, on all cores.
+#: The number of processes that hold memory, to touch it on all cores.
 HOLDERS = 2
 
 
 @contextmanager
 def recycled_memory(folder: str) -> Iterator[Callable[[], None]]:
-    """Holds memory meanwhile; call what is given to fill the rest with page cache, again and
-    again, as page cache that lies idle may be lost."""
+    """Hold memory; yield a function that fills the rest with page cache.
+
+    Call it repeatedly, as idle page cache may be lost.
+    """
     with ExitStack() as ends:
         holders = [ends.enter_context(held(free_mb() - ROOM_MB)) for _ in range(HOLDERS)]
         for holder in holders:
@@ -46,7 +48,7 @@ def held(size_mb: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def fill(path: str) -> None:
-    """Free memory becomes page cache of a file that has been written out."""
+    """Fill free memory with clean page cache of a file."""
     block = bytes(4 * MB)
     with open(path, "wb", buffering=0) as file:
         for number in range((free_mb() + BEYOND_MB) // 4):

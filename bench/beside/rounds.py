@@ -1,4 +1,4 @@
-"""Rounds in which the peers take turns, and the load that warms them."""
+"""Rounds in which the peers alternate, and the load that warms them up."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     from bench.beside.peers import Peer
     from bench.beside.plan import Plan
 
-#: A client that fills its requests: librdkafka with batches of up to 1 MB.
+#: librdkafka with batches of up to 1 MB.
 BATCHED = (
     "linger.ms=5",
     "batch.size=1000000",
     "batch.num.messages=10000",
     "queue.buffering.max.messages=500000",
 )
-#: One record a request, and a thousand requests on their way.
+#: One record per request, and a thousand requests in flight.
 UNBATCHED = ("acks=1", "linger.ms=0", "batch.num.messages=1", "max.in.flight=1000")
 GREEDY = ("queued.min.messages=1000000",)
 
 
 def in_turns(peers: Sequence[Peer], rounds: int) -> Iterator[Peer]:
-    """Each peer once a round; who begins changes, so that none is always second."""
+    """Yield each peer once per round; each round starts with another peer."""
     for number in range(rounds):
         first = number % len(peers)
         for peer in (*peers[first:], *peers[:first]):
-            os.sync()  # what the one before has written is not written out during this one
+            os.sync()  # so that the previous peer's data is not written out meanwhile
             yield peer
 
 
 def warm(peers: Sequence[Peer], plan: Plan) -> None:
-    """A mixture of loads on each: a JVM compiles what it has run often enough."""
+    """Run a mixture of loads on each peer, so that a JVM compiles its code."""
     for peer in peers:
         make_topic(peer.port, "warm")
         end = time.perf_counter() + plan.warm_s
@@ -46,7 +46,7 @@ def warm(peers: Sequence[Peer], plan: Plan) -> None:
 
 
 def mixture(peer: Peer, topic: str, plan: Plan) -> None:
-    """A little of each kind of load."""
+    """Run a small load of each kind."""
     count = plan.count(200_000)
     load("produce", peer.address, topic, count, 100, "acks=1", *BATCHED)
     load("produce", peer.address, topic, plan.count(20_000), 1024, "acks=all", *BATCHED)

@@ -1,7 +1,7 @@
-"""The rows of the comparison: what is measured, in which unit, and what must be reached.
+"""The rows of the comparison: names, units and goals.
 
-A goal is either a multiple of what Kafka does in the same run, or a figure that stands by itself.
-Both come to how many times better than Kafka a figure has to be, which is what the picture draws.
+A goal is relative to Kafka's figure in the same run, or absolute. Both are converted to a factor to
+Kafka's figure, which the picture shows.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 #: The peers, in the order of the table's columns.
 KAFKA, KRAFTLOG = "kafka", "kraftlog"
 PEERS = (KAFKA, KRAFTLOG)
-#: Beside them the least that any broker could do, where that can be told.
+#: A server that does the least that any broker must do, where it can be measured.
 BARE = "bare"
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What must be reached, in words; and how many times better than Kafka's figure that is."""
+    """A goal as text, and as a factor to Kafka's figure."""
 
     text: str
     times: Callable[[float], float]
@@ -29,8 +29,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Row:
-    """One line: `key` names its figures in the stored results, and `clients` those of what the
-    clients took of the same."""
+    """A row: `key` names its figures in stored results, and `clients` the clients' CPU time."""
 
     key: str
     what: str
@@ -40,7 +39,7 @@ class Row:
     clients: str = ""
 
     def times_better(self, kafka: float, other: float) -> float:
-        """How many times better than Kafka; below 1 it is worse."""
+        """The factor to Kafka's figure; below 1 it is worse."""
         return other / kafka if self.more_is_better else kafka / other
 
     def goal_times(self, kafka: float) -> float | None:
@@ -48,12 +47,12 @@ class Row:
 
 
 def times(factor: float) -> Goal:
-    """So many times better than Kafka in the same run."""
+    """Better than Kafka in the same run by a factor."""
     return Goal(f"{factor:g}×", lambda _: factor)
 
 
 def share(of_kafkas: float) -> Goal:
-    """No more than this part of what Kafka takes in the same run."""
+    """At most this fraction of Kafka's figure in the same run."""
     return Goal(f"{of_kafkas:g} of Kafka's", lambda _: 1 / of_kafkas)
 
 
@@ -66,7 +65,7 @@ def at_least(rate: float) -> Goal:
 
 
 def load(key: str, what: str, rate: float, less_cpu: float | None) -> tuple[Row, Row]:
-    """Records a second, and what they cost the broker."""
+    """Records per second, and the broker's CPU time."""
     cost = times(less_cpu) if less_cpu else None
     return (
         Row(f"{key}.rate", what, "records/s", times(rate), more_is_better=True),
@@ -82,7 +81,7 @@ def pair(key: str, what: str, unit: str, p50: Goal | None, p99: Goal | None) -> 
 
 
 def new_group(key: str) -> tuple[Row, Row]:
-    """librdkafka waits for 100 ms of its own before it asks where a partition begins."""
+    """librdkafka itself waits for 100 ms before it requests the start of a partition."""
     what = "new group to its first record"
     return (
         Row(f"{key}.group", what, "ms", at_most(100)),
@@ -91,7 +90,7 @@ def new_group(key: str) -> tuple[Row, Row]:
 
 
 def commits(key: str, where: str) -> tuple[Row, ...]:
-    """Small changes of metadata with three controllers."""
+    """Small metadata changes with three controllers."""
     what = f"256 clients at once, {where}"
     return (
         *pair(f"quorum.{key}", f"metadata commit {where}", "ms", at_most(1.7), at_most(5)),
@@ -160,7 +159,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
     ),
 }
 
-#: What the sections of the table are called.
+#: The titles of the sections of the table.
 TITLES = {
     "start": "Start, stop and rest",
     "memory": "Memory",
@@ -170,7 +169,7 @@ TITLES = {
     "tuned": "Latency, Kafka's delays for groups and metadata set to 0",
     "quorum": "Three controllers and a broker",
 }
-#: Which command measures which sections.
+#: The sections of each case.
 SECTIONS = {
     "start": ("start",),
     "memory": ("memory",),

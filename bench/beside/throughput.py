@@ -1,4 +1,4 @@
-"""Records a second into and out of one partition, and what they cost broker and client."""
+"""Records per second to and from one partition, and the CPU time of broker and client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bench.beside.peers import Peer
     from bench.beside.plan import Plan
 
-    #: Sends or reads so many records; how many it counted, and their seconds.
+    #: Sends or reads a number of records; returns the number counted, and the seconds.
     Once = Callable[[Peer, "Load", int], tuple[int, float]]
 
 KIB = 1024
@@ -30,7 +30,7 @@ KIB = 1024
 
 @dataclass(frozen=True)
 class Load:
-    """So many records of a size, produced with these settings of librdkafka."""
+    """A number of records of a size, produced with these settings of librdkafka."""
 
     name: str
     size: int
@@ -48,7 +48,7 @@ PRODUCED = (
     Load("defaults", 100, 2_000_000, ("acks=all",)),
     ONE_BY_ONE,
 )
-#: Kafka's own client, from the start of its JVM: longer, and not so often.
+#: Kafka's own client, with the start of its JVM: more records, fewer rounds.
 BY_JAVA = Load("java", 100, 1_500_000, most_rounds=3)
 CONSUMED = (
     Load("100B", 100, 3_000_000),
@@ -69,12 +69,12 @@ def produce(plan: Plan, folder: str, result: Result) -> None:
         for each in (*PRODUCED, BY_JAVA):
             for peer in peers:
                 make_topic(peer.port, f"produce.{each.name}")
-            if each is not BY_JAVA:  # whose own JVM is new each time
+            if each is not BY_JAVA:  # each run of which starts a new JVM
                 rehearsed(peers, each, plan, produced, seconds=0)
             if refill:
                 refill()
             repeated("produce", peers, each, plan, result, by_java if each is BY_JAVA else produced)
-    # what it costs is given a request, as there is nothing in it but the request
+    # per request, as a request has one small record
     for cost in ("cpu", "clients"):
         for figures in result.figures[f"produce.unbatched.{cost}"].values():
             figures[:] = [cpu_s_a_gb * ONE_BY_ONE.size / 1000 for cpu_s_a_gb in figures]
@@ -101,7 +101,7 @@ def count_of(each: Load, plan: Plan) -> int:
 
 
 def rehearsed(peers: Sequence[Peer], each: Load, plan: Plan, once: Once, seconds: float) -> None:
-    """Unmeasured, for so many seconds, and once at least: a JVM compiles what it runs often."""
+    """Run a load unmeasured for some seconds, at least once, so that a JVM compiles its code."""
     for peer in peers:
         end = time.perf_counter() + seconds
         once(peer, each, count_of(each, plan))
@@ -112,7 +112,7 @@ def rehearsed(peers: Sequence[Peer], each: Load, plan: Plan, once: Once, seconds
 def repeated(
     case: str, peers: Sequence[Peer], each: Load, plan: Plan, result: Result, once: Once
 ) -> None:
-    """Rounds in turns; each gives a rate, and the CPU seconds of broker and client for a GB."""
+    """Measure the rate, and the CPU seconds per GB of broker and client, in alternating rounds."""
     row = f"{case}.{each.name}"
     count = count_of(each, plan)
     size_gb = count * each.size / 1e9

@@ -1,4 +1,4 @@
-"""The bare server does what it must: clients of every kind would not measure it otherwise."""
+"""The bare server implements what the clients of the benchmarks need."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 TOPIC = "any"
 EARLIEST, LATEST = -2, -1
-#: More than it receives at once.
+#: More than the server receives at once.
 LARGE = 3_000_000
 
 
@@ -54,7 +54,7 @@ def connection(port: int) -> Iterator[Connection]:
 
 
 def put(connection: Connection, size: int = 100, version: int | None = None) -> int:
-    """The offset that a batch of one record is given."""
+    """Produce a batch of one record; return its offset."""
     answer = connection.call(frame_client.produce(TOPIC, size), frame_client.deadline(), version)
     assert isinstance(answer, ProduceResponse)
     [[partition]] = [topic.partition_responses for topic in answer.responses]
@@ -63,7 +63,7 @@ def put(connection: Connection, size: int = 100, version: int | None = None) -> 
 
 
 def fetched(answer: object) -> list[tuple[int, int]]:
-    """Offset and size of each batch that came."""
+    """Offset and size of each batch in a response."""
     assert isinstance(answer, FetchResponse)
     [[partition]] = [topic.partitions for topic in answer.responses]
     assert partition.error_code == 0
@@ -78,7 +78,7 @@ def fetch(connection: Connection, offset: int, most: int = 1 << 30) -> list[tupl
 
 
 @pytest.mark.parametrize("version", [7, 9])
-def test_what_was_produced_is_fetched(connection: Connection, version: int) -> None:
+def test_produced_batches_are_fetched(connection: Connection, version: int) -> None:
     assert [put(connection, size, version) for size in (1, LARGE, 100)] == [0, 1, 2]
     sizes = dict(fetch(connection, 0))
     assert list(sizes) == [0, 1, 2]
@@ -86,7 +86,7 @@ def test_what_was_produced_is_fetched(connection: Connection, version: int) -> N
     assert [offset for offset, _ in fetch(connection, 1)] == [1, 2]
 
 
-def test_an_answer_ends_with_a_whole_batch_and_has_one_at_least(connection: Connection) -> None:
+def test_a_fetch_returns_complete_batches_and_at_least_one(connection: Connection) -> None:
     for _ in range(5):
         put(connection)
     size = 12 + fetch(connection, 0)[0][1]
@@ -95,7 +95,7 @@ def test_an_answer_ends_with_a_whole_batch_and_has_one_at_least(connection: Conn
     assert [offset for offset, _ in fetch(connection, 1, most=3 * size)] == [1, 2, 3]
 
 
-def test_many_requests_come_at_once_and_are_answered_in_order(connection: Connection) -> None:
+def test_pipelined_requests_are_answered_in_order(connection: Connection) -> None:
     for _ in range(1200):
         connection.send(frame_client.produce(TOPIC, 10), frame_client.deadline())
     offsets = []
@@ -107,9 +107,7 @@ def test_many_requests_come_at_once_and_are_answered_in_order(connection: Connec
     assert [offset for offset, _ in fetch(connection, 0)] == offsets
 
 
-def test_a_fetch_at_the_end_is_answered_when_something_has_come(
-    connection: Connection, port: int
-) -> None:
+def test_a_fetch_at_the_log_end_waits_for_a_batch(connection: Connection, port: int) -> None:
     put(connection)
     with closing(frame_client.connect(port)) as consumer:
         consumer.send(frame_client.fetch(TOPIC, 1), frame_client.deadline())
@@ -117,7 +115,7 @@ def test_a_fetch_at_the_end_is_answered_when_something_has_come(
         assert [offset for offset, _ in fetched(consumer.receive(frame_client.deadline()))] == [1]
 
 
-def test_a_topic_is_empty_when_it_is_made(connection: Connection, port: int) -> None:
+def test_a_new_topic_is_empty(connection: Connection, port: int) -> None:
     put(connection)
     put(connection)
     assert [offset_of(connection, each) for each in (EARLIEST, LATEST)] == [0, 2]
@@ -136,14 +134,14 @@ def offset_of(connection: Connection, timestamp: int) -> int:
     return answer.topics[0].partitions[0].offset
 
 
-def test_each_producer_gets_an_id_of_its_own(connection: Connection) -> None:
+def test_each_producer_gets_its_own_id(connection: Connection) -> None:
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
     answers = [connection.call(request, frame_client.deadline()) for _ in range(2)]
     ids = [each.producer_id for each in answers if isinstance(each, InitProducerIdResponse)]
     assert len(set(ids)) == 2
 
 
-def test_a_batch_that_never_came_whole_leaves_nothing(connection: Connection, port: int) -> None:
+def test_a_partial_batch_is_discarded(connection: Connection, port: int) -> None:
     put(connection)
     whole = frame_client.frame(
         ApiKey.PRODUCE, frame_client.PRODUCE_VERSION, frame_client.produce(TOPIC, LARGE)
@@ -151,12 +149,12 @@ def test_a_batch_that_never_came_whole_leaves_nothing(connection: Connection, po
     with socket.create_connection(("127.0.0.1", port)) as broken:
         broken.sendall(whole[: LARGE // 2])
         broken.shutdown(socket.SHUT_WR)
-        assert broken.recv(1) == b""  # it has seen the end, and has closed
+        assert broken.recv(1) == b""  # the server has closed the connection
     assert put(connection) == 1
     assert [offset for offset, _ in fetch(connection, 0)] == [0, 1]
 
 
-def test_what_it_does_not_know_closes_the_connection(connection: Connection, port: int) -> None:
+def test_an_unknown_request_closes_the_connection(connection: Connection, port: int) -> None:
     with pytest.raises(UnreachableError, match="closed"):
         connection.call(
             frame_client.retention(TOPIC, 1), frame_client.deadline(), frame_client.ALTER_VERSION

@@ -1,4 +1,4 @@
-"""The comparison with Apache Kafka: its arithmetic, its page and picture, and a run of kraftlog."""
+"""The comparison with Apache Kafka: arithmetic, page, picture, and a run of kraftlog."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def result_of(case: str, kafka: float, kraftlog: float) -> Result:
-    """Every row of a case with the same figures."""
+    """A result with the same figures in every row of a case."""
     result = Result(case, "2026-01-01 10:00:00", "2026-01-01 10:05:00", 97.4)
     for section in SECTIONS[case]:
         for row in ROWS[section]:
@@ -62,7 +62,7 @@ def test_a_percentile_is_one_of_the_figures() -> None:
     assert percentile([7.0], 99) == 7
 
 
-def test_results_are_kept_and_reduced_to_medians(tmp_path: Path) -> None:
+def test_results_are_stored_and_reduced_to_medians(tmp_path: Path) -> None:
     result = result_of("start", 6, 2)
     assert stored("start", str(tmp_path)) is None
     result.save(str(tmp_path))
@@ -102,7 +102,7 @@ def test_a_goal_is_reached_or_not(row: Row, kafka: float, enough: float, too_lit
     assert page.verdict(Row("a", "a", "ms"), kafka, 0.1) == ""
 
 
-def test_beside_a_goal_that_is_missed_stands_what_the_bare_server_reaches() -> None:
+def test_a_missed_goal_is_shown_with_the_bare_servers_figure() -> None:
     row = Row("a", "a", "1/s", times(3), more_is_better=True)
     assert page.verdict(row, 100, 2, bare=2.5) == "**missing 1.5×**; the bare server: 2.5×"
     room = "**missing 1.5×**; the bare server: 3.25×, so there is room"
@@ -110,7 +110,7 @@ def test_beside_a_goal_that_is_missed_stands_what_the_bare_server_reaches() -> N
     assert page.verdict(row, 100, 3, bare=2.5) == "reached"
 
 
-def test_the_bare_server_has_a_column_where_it_has_figures() -> None:
+def test_the_bare_server_has_a_column_if_it_was_measured() -> None:
     result = result_of("latency", 6, 2)
     result.add("latency.sync.p50", BARE, 1.5)
     lines = list(page.tables(result))
@@ -121,7 +121,7 @@ def test_the_bare_server_has_a_column_where_it_has_figures() -> None:
     assert "| create topic, p50 | ms | 6 | 2 | 3× |  |  |" in lines  # of the section without it
 
 
-def test_what_the_clients_took_stands_below_the_table() -> None:
+def test_the_clients_cpu_time_is_below_the_table() -> None:
     result = result_of("consume", 6, 2)
     assert not [line for line in page.tables(result) if "CPU of the clients" in line]
     for peer, figure in ((BARE, 0.3), (KRAFTLOG, 0.4), (KAFKA, 0.5)):
@@ -138,7 +138,7 @@ def test_every_row_has_one_key_and_every_section_a_case() -> None:
     assert set(SECTIONS) == set(command.CASES)
 
 
-def test_our_part_of_the_page_replaces_the_old_one_alone() -> None:
+def test_a_section_replaces_only_its_old_one() -> None:
     part = page.part({"start": result_of("start", 6, 2)})
     assert "| SIGTERM to exit | ms | 6 | 2 | 3× | ≤ 150 | reached |" in part
     assert "2026-01-01 10:00:00 to 2026-01-01 10:05:00 UTC, 3 rounds" in part
@@ -154,7 +154,7 @@ def test_our_part_of_the_page_replaces_the_old_one_alone() -> None:
     assert changed.endswith("\n\n## More\n\ntext\n")
 
 
-def test_a_trial_says_so() -> None:
+def test_a_trial_is_marked_as_one() -> None:
     result = result_of("start", 6, 2)
     assert "trial" not in page.provenance(result)
     result.is_full = False
@@ -177,20 +177,20 @@ def test_the_picture_has_a_bar_for_every_row_and_a_mark_for_every_goal() -> None
     assert all(0 <= float(bar.get("x", -1)) <= width for bar in drawn[legend_bars:])
 
 
-def test_the_scale_holds_all_bars_and_goals() -> None:
+def test_the_scale_includes_all_bars_and_goals() -> None:
     found = [picture.Bar("a", 0.3, 200.0), picture.Bar("b", 3000.0, None)]
     assert picture.extent(found) == (-1, 4)
     assert [bar.kind for bar in found] == ["missed", "free"]
     assert picture.Bar("c", 2.0, 2.0).kind == "reached"
 
 
-def test_no_peer_is_always_second(tmp_path: Path) -> None:
+def test_two_peers_alternate_their_order(tmp_path: Path) -> None:
     a, b = (kraftlog_at_rest(tmp_path, name) for name in "ab")
     order = [peer.port for peer in rounds.in_turns([a, b], 2)]
     assert order == [a.port, b.port, b.port, a.port]
 
 
-def test_every_peer_has_every_place(tmp_path: Path) -> None:
+def test_every_peer_has_every_position(tmp_path: Path) -> None:
     peers = [Peer(name, [], 0, str(tmp_path / name)) for name in "abc"]
     assert "".join([peer.name for peer in rounds.in_turns(peers, 4)]) == "abcbcacababc"
 
@@ -202,7 +202,7 @@ def kraftlog_at_rest(tmp_path: Path, name: str) -> Peer:
 
 
 @pytest.mark.parametrize("topic", ["a", "a-longer-name"])
-def test_the_error_code_of_an_answer_is_found(topic: str) -> None:
+def test_the_position_of_the_error_code_is_found(topic: str) -> None:
     part = PartitionProduceResponse(index=0, error_code=73, base_offset=11)
     answer = ProduceResponse(
         responses=[TopicProduceResponse(name=topic, partition_responses=[part])]
@@ -225,14 +225,14 @@ def test_kraftlog_is_measured_from_start_to_stop(tmp_path: Path) -> None:
         assert rss_mb(node.pid) > 1
 
 
-def test_what_a_client_took_is_known_when_it_has_ended() -> None:
+def test_an_ended_clients_cpu_time_is_known() -> None:
     before = ended_cpu_seconds()
     code = "import time\nwhile time.process_time() < 0.05: pass"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert ended_cpu_seconds() - before >= 0.05
 
 
-def test_what_is_missing_is_said_in_one_line(
+def test_a_missing_program_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -248,7 +248,7 @@ def test_an_unknown_case_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "there are start, produce, consume" in capsys.readouterr().err
 
 
-def test_a_process_is_placed_with_whom_we_start_or_apart() -> None:
+def test_processes_share_a_processor_or_are_placed_apart() -> None:
     everywhere = os.sched_getaffinity(0)
     with subprocess.Popen(["sleep", "100"]) as sleeper:
         try:

@@ -1,14 +1,12 @@
-/* The least that any broker could do: it receives, writes and answers, or sends from its file.
+/* The least that any broker must do: receive batches, write them and respond, or send its file.
  *
  *   bare PORT FILE
  *
- * It stands beside Kafka and kraftlog to show what the clients and the machine allow; it is of no
- * other use. There is one partition, and whatever topic is asked for is it; a topic that is made
- * empties it. Batches go into FILE as they come in, before they are whole, and are answered when
- * all of them is written; FILE keeps what it was given, as a broker has to, and never writes over
- * it. Nothing is checked, no index is kept on disk, and nothing forced to it. A fetch that finds
- * nothing is answered when something has come, however long that takes. What it can't read closes
- * the connection.
+ * It shows what the clients and the machine allow, for the comparison of Kafka and kraftlog; it has
+ * no other use. All topics are the same single partition; creating a topic empties it. Batches are
+ * written to FILE as they arrive, even in part, and acknowledged when they are complete. As in a
+ * broker, FILE is append-only. Nothing is validated, indexed on disk or synced. A fetch at the end
+ * waits for data without a timeout. An invalid request closes the connection.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -29,8 +27,8 @@
 enum { PRODUCE = 0, FETCH = 1, LIST_OFFSETS = 2, METADATA = 3, API_VERSIONS = 18 };
 enum { CREATE_TOPICS = 19, INIT_PRODUCER_ID = 22 };
 
-/* One version of each, as simple as clients take it; but librdkafka writes batches of today only
- * where it finds Produce 3, and then takes the newest that it knows, which is 7. Others take 9. */
+/* One version of each API, the oldest that clients accept. librdkafka writes the current batch
+ * format only if Produce 3 is supported, and then uses its newest version, 7. Others use 9. */
 static const struct served {
   int key, oldest, newest;
 } SERVED[] = {
@@ -39,11 +37,11 @@ static const struct served {
 };
 enum { SERVED_COUNT = sizeof SERVED / sizeof *SERVED, PRODUCE_PLAIN = 7, PRODUCE_FLEXIBLE = 9 };
 
-/* What is received stays in the cache until it is written. */
+/* Small enough that received data stays in the CPU cache until it is written. */
 enum { IN_SIZE = 1 << 20, OUT_SIZE = 1 << 18, MOST_NAME = 255, MOST_ANSWER = 1024 };
-/* All that stands before the records of a request, and the head of their batch. */
+/* The size of a Produce request up to the header of its batch. */
 enum { HEAD_SIZE = 1024, BATCH_HEAD = 61, LAST_DELTA_AT = 23 };
-/* Blocks that are there already cost a third less to write to. */
+/* Writes to preallocated blocks take a third less time. */
 enum { RESERVED_AHEAD = 64 << 20 };
 enum { SMALL_PIECE = 1024, MOST_PIECES = IN_SIZE / SMALL_PIECE };
 enum { MOST_CONNECTIONS = 256, EVENTS = 64 };
@@ -51,13 +49,13 @@ enum { MOST_CONNECTIONS = 256, EVENTS = 64 };
 struct connection {
   int fd;
   uint32_t watched;
-  int waits;                /* for something to be produced; its fetch is first in `in` */
+  int waits;                /* for data; its fetch is the first request in `in` */
   size_t filled;            /* bytes in `in` */
-  size_t to_write, to_skip; /* of the produce request that is coming in */
-  size_t sent, ready, end;  /* in `out`: what is behind `ready` is answered when all is written */
-  size_t answer;            /* where in `out` the newest answer begins */
+  size_t to_write, to_skip; /* of the current Produce request */
+  size_t sent, ready, end;  /* in `out`: bytes after `ready` are sent once the batch is written */
+  size_t answer;            /* the start of the last response in `out` */
   off_t file_at;
-  size_t file_left; /* to be sent from the file behind what is ready */
+  size_t file_left; /* to be sent from the file after `ready` */
   char in[IN_SIZE], out[OUT_SIZE];
 };
 
@@ -74,7 +72,7 @@ struct text {
 static struct connection *connections[MOST_CONNECTIONS];
 static int poll_fd, log_fd, port;
 
-/* Offset and position of each batch, and behind the last one the end of the log. */
+/* The offset and position of each batch, and then those of the end of the log. */
 static struct batch {
   int64_t offset;
   off_t position;
@@ -82,7 +80,7 @@ static struct batch {
 static size_t batch_count, batch_room;
 static struct connection *producing;
 
-/* What of this turn's input belongs into the file, and where the first of it goes. */
+/* This turn's input for the file, and its position there. */
 static struct iovec pieces[MOST_PIECES];
 static int piece_count;
 static off_t write_at, reserved_to;
@@ -112,7 +110,7 @@ static int64_t varint(struct reader *it) {
   return it->is_bad = 1, 0;
 }
 
-/* A length is a number, or in flexible versions a varint that is larger by one; null is -1. */
+/* A length is a number, or in flexible versions a varint of length + 1; null is -1. */
 static int64_t length(struct reader *it, int bytes, int is_flexible) {
   return is_flexible ? varint(it) - 1 : number(it, bytes);
 }
@@ -126,14 +124,14 @@ static struct text string(struct reader *it, int is_flexible) {
   return found;
 }
 
-/* ---- writing answers ---- */
+/* ---- writing responses ---- */
 
 static void put(struct connection *c, int64_t value, int bytes) {
   for (int i = bytes - 1; i >= 0; i--) c->out[c->end++] = value >> (8 * i);
 }
 
 static void put_string(struct connection *c, struct text text, int is_flexible) {
-  if (is_flexible) { /* a varint, of two bytes where it does not fit into one */
+  if (is_flexible) { /* a varint of one or two bytes */
     size_t size = text.size + 1;
     if (size > 0x7f) put(c, size | 0x80, 1), size >>= 7;
     put(c, size, 1);
@@ -149,7 +147,7 @@ static void begin_answer(struct connection *c, int correlation_id) {
   put(c, correlation_id, 4);
 }
 
-/* So many bytes of the file belong to it as well. */
+/* Adds bytes of the file to the response. */
 static void end_answer(struct connection *c, size_t more) {
   uint32_t size = htonl(c->end - c->answer - 4 + more);
   memcpy(c->out + c->answer, &size, 4);
@@ -176,7 +174,7 @@ static void empty_log(void) {
   batches[0] = (struct batch){0, 0};
 }
 
-/* A small one moves up to the one before it: that costs less than a piece of its own. */
+/* A small piece is joined with the previous one, which is faster than a separate piece. */
 static void add_piece(char *at, size_t size) {
   struct iovec *last = pieces + piece_count - 1;
   if (size > SMALL_PIECE || !piece_count)
@@ -187,7 +185,7 @@ static void add_piece(char *at, size_t size) {
   }
 }
 
-/* The batch gets its offset, and the log its end behind it, which counts when all is there. */
+/* Assigns the batch's offset and the new log end, which is valid once the batch is complete. */
 static void give_offset(char *batch, size_t size) {
   uint32_t last_delta;
   memcpy(&last_delta, batch + LAST_DELTA_AT, 4);
@@ -220,7 +218,7 @@ static void put_topic_and_partition(struct connection *c, struct text topic, int
   put(c, 0, 2); /* no error */
 }
 
-/* Takes all before the records; they are taken as they come in, and the answer is made already. */
+/* Reads the request up to its records, which are written as they arrive; prepares the response. */
 static void produce(struct connection *c, struct reader *it, int version, size_t rest) {
   int flexible = version == PRODUCE_FLEXIBLE, is_known = flexible || version == PRODUCE_PLAIN;
   const char *begin = it->at;
@@ -243,15 +241,15 @@ static void produce(struct connection *c, struct reader *it, int version, size_t
   if (flexible) put(c, 0, 1);
   put_topic_and_partition(c, topic, flexible);
   put(c, offset, 8);
-  put(c, -1, 8);              /* no time of its own */
-  put(c, 0, 8);               /* where the log begins */
+  put(c, -1, 8);              /* no log append time */
+  put(c, 0, 8);               /* log start offset */
   if (flexible) put(c, 1, 1); /* no errors of single records */
   if (flexible) put(c, 0, 3); /* no message, no tags */
   put(c, 0, 4);
   if (flexible) put(c, 0, 1);
 }
 
-/* As many whole batches as fit, but one at least; nothing, and nothing is answered, at the end. */
+/* As many complete batches as fit, at least one; no response at the end of the log. */
 static size_t fetch(struct connection *c, struct reader *it) {
   number(it, 4 + 4);
   number(it, 4);
@@ -298,15 +296,15 @@ static void metadata(struct connection *c, struct reader *it) {
   put_string(c, host, 0);
   put(c, port, 4);
   put(c, -1, 2); /* no rack */
-  put(c, -1, 2); /* no name of the cluster */
-  put(c, 0, 4);  /* who is the controller */
-  int count = number(it, 4) > 0; /* the clients here ask for one, or for the broker alone */
+  put(c, -1, 2); /* no cluster id */
+  put(c, 0, 4);  /* controller id */
+  int count = number(it, 4) > 0; /* these clients request one topic or none */
   put(c, count, 4);
   if (!count) return;
   put(c, 0, 2);
   put_string(c, string(it, 0), 0);
   put(c, 0, 1); /* not internal */
-  put(c, 1, 4); /* one partition: no error, index 0, leader 0, of replicas [0], in sync [0] */
+  put(c, 1, 4); /* one partition: no error, index 0, leader 0, replicas [0], ISR [0] */
   put(c, 0, 2);
   put(c, 0, 4 + 4);
   for (int i = 0; i < 2; i++) put(c, 1, 4), put(c, 0, 4);
@@ -341,15 +339,15 @@ static void init_producer_id(struct connection *c) {
   put(c, 0, 2);
 }
 
-/* Takes the next request out of what has come: its bytes that are done with; 0 where more must
- * come, -1 where it can't be read. */
+/* Handles the next request in the input. Returns the number of bytes used, 0 if it is incomplete,
+ * or -1 if it is invalid. */
 static ssize_t took_request(struct connection *c, char *at, size_t size) {
   struct reader it = {at, at + size, 0};
   size_t whole = 4 + (uint32_t)number(&it, 4), more = 0;
   if (size < whole && size < HEAD_SIZE) return 0;
   if (size > whole) it.end = at + whole;
   int key = number(&it, 2), version = number(&it, 2), correlation_id = number(&it, 4);
-  string(&it, 0); /* who asks */
+  string(&it, 0); /* client id */
   if (key != PRODUCE && size < whole) return whole > IN_SIZE ? -1 : 0;
   begin_answer(c, correlation_id);
   if (key == PRODUCE) produce(c, &it, version, whole - (it.at - at));
@@ -380,8 +378,8 @@ static void take_piece(struct connection *c, char *at, size_t size) {
   c->ready = c->end;
 }
 
-/* Takes what it can of the input, and has it written; 0 where it can't be read. Nothing more is
- * taken while the file is to be sent, as the next answer goes behind it. */
+/* Handles the input and writes its batches; returns 0 if it is invalid. It pauses while the file is
+ * being sent, as the next response follows it. */
 static int took_input(struct connection *c) {
   size_t used = 0;
   ssize_t size = 1;
@@ -397,7 +395,7 @@ static int took_input(struct connection *c) {
   return size >= 0;
 }
 
-/* Sends what is ready, as far as the connection takes it; -1 where it is closed. */
+/* Sends as much as the connection accepts; returns -1 if it is closed. */
 static int flushed(struct connection *c) {
   while (c->sent < c->ready || c->file_left) {
     int more = c->file_left ? MSG_MORE : 0;
@@ -427,7 +425,7 @@ static void watch(struct connection *c, uint32_t events) {
   c->watched = events;
 }
 
-/* Input becomes answers until there is no more of it, or the connection takes no more. */
+/* Handles requests until the input is empty or the connection is full. */
 static void serve(struct connection *c) {
   size_t before;
   int is_sent;

@@ -1,7 +1,7 @@
-/* Holds so many MB of memory, touched and locked, until its standard input ends.
+/* Holds a number of MB of memory, touched and locked, until its standard input ends.
  *
- * What is left of the machine's memory is recycled then, and not fetched from a host for the first
- * time. When memory runs out this is the first process to be ended.
+ * Other processes then reuse the remaining memory, instead of getting new memory from the host. If
+ * memory runs out, this process is the first to be killed.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,13 +1,13 @@
-/* A client on librdkafka that is faster than the broker which it measures.
+/* A client on librdkafka that is faster than the measured broker.
  *
  *   load produce BROKER TOPIC COUNT SIZE [KEY=VALUE ...]
  *   load consume BROKER TOPIC COUNT [KEY=VALUE ...]
  *   load first   BROKER TOPIC GROUP [KEY=VALUE ...]
  *
- * KEY=VALUE are settings of librdkafka. Prints "RECORDS SECONDS": produce from the first record
- * handed over to the last one acknowledged; consume from the first record that came to the last;
- * first from the birth of a consumer in a new group to its first record (0 RECORDS: none within
- * 20 seconds). Partition 0 throughout.
+ * KEY=VALUE are settings of librdkafka. Prints "RECORDS SECONDS". produce: from the first record
+ * sent to the last one acknowledged. consume: from the first record received to the last. first:
+ * from creating a consumer in a new group to its first record (0 RECORDS: none within 20 seconds).
+ * Always uses partition 0.
  */
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static rd_kafka_t *client(rd_kafka_type_t type, rd_kafka_conf_t *conf) {
   return rk;
 }
 
-/* A topic whose leader is known, so that the clock does not run while it is looked up. */
+/* Creates a topic handle and waits for its leader, so that the lookup is not measured. */
 static rd_kafka_topic_t *known_topic(rd_kafka_t *rk, const char *name) {
   rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, name, NULL);
   const struct rd_kafka_metadata *metadata;
@@ -102,7 +102,7 @@ static void consume(const char *broker, const char *name, long count, int n, cha
   double start = 0;
   if (rd_kafka_consume_start(topic, 0, RD_KAFKA_OFFSET_BEGINNING)) fail(name, "can't be consumed");
   while (came < count) {
-    /* it waits until it has as many as it is asked for: never ask for more than there are */
+    /* it waits for as many records as requested: never request more than there are */
     size_t want = !came ? 1 : count - came < BATCH ? count - came : BATCH;
     ssize_t got = rd_kafka_consume_batch(topic, 0, WAIT_MS, messages, want);
     if (got <= 0) fail(name, "no record came");
@@ -151,5 +151,5 @@ int main(int argc, char **argv) {
   else
     fail("usage", "produce | consume | first BROKER TOPIC ...");
   fflush(stdout);
-  _Exit(0); /* what librdkafka does at its end is not measured and takes its time */
+  _Exit(0); /* without librdkafka's slow shutdown, which is not measured */
 }

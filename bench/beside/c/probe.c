@@ -1,11 +1,10 @@
-/* Asks a broker over plain sockets, one request at a time on each, and notes how long each took.
+/* Sends requests over plain sockets, one at a time on each, and measures their latency.
  *
  *   probe PORT FRAMES CONNECTIONS COUNT SECONDS ERROR_AT
  *
- * FRAMES is a file of requests as they go over the wire, one behind the other; they are sent in
- * turn: COUNT of them, or as many as are sent within SECONDS. ERROR_AT is where, behind its
- * length, an answer has its error code, which must be 0. Prints the seconds that all took, then
- * the microseconds of each.
+ * FRAMES is a file of encoded requests, which are sent in order and repeatedly: COUNT of them, or as
+ * many as fit into SECONDS. ERROR_AT is the position, after the length, of a response's error code,
+ * which must be 0. Prints the total seconds, then the microseconds of each request.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -79,7 +78,7 @@ static struct connection *open_connection(int port) {
   return it;
 }
 
-/* Whether the answer is whole now. */
+/* Whether the response is complete. */
 static int took_more(struct connection *it, size_t error_at) {
   ssize_t got = read(it->fd, it->answer + it->filled, MAX_ANSWER - it->filled);
   if (got <= 0) fail("the broker has closed the connection");
