@@ -182,7 +182,7 @@ class Case:
         return None
 
 
-def test_kafka_would_write_the_same(jvm: Driver) -> None:
+def test_records_equal_those_of_kafkas_builder(jvm: Driver) -> None:
     cases = [Case(seed) for seed in range(CASES)]
     questions = json.dumps([case.question() for case in cases]).encode()
     said = jvm.tool("PartitionOracle", stdin=questions).ok()

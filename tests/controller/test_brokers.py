@@ -66,20 +66,20 @@ def listener(host: str, port: int) -> Listener:
         ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
     ],
 )
-def test_v5_what_is_refused(changes: dict[str, Any], code: int) -> None:
+def test_v5_an_invalid_registration_is_refused(changes: dict[str, Any], code: int) -> None:
     cluster = Cluster(brokers=1)
     decision = cluster.register(2, **changes)
     assert (decision.records, decision.response.error_code) == ([], code)
 
 
-def test_v5_a_broker_that_lacks_a_level_of_the_cluster_stays_out() -> None:
+def test_v5_a_broker_without_a_finalized_feature_level_is_refused() -> None:
     features = registration(1).features
     old = [each.replace(max_supported_version=29) for each in features]
     decision = Cluster().register(1, features=old)
     assert decision.response.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_v5_an_id_is_taken_while_its_broker_is_heard() -> None:
+def test_v5_an_id_is_in_use_while_its_broker_has_a_session() -> None:
     cluster = Cluster(brokers=1)
     second = cluster.register(1, life=2)
     assert second.response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
@@ -88,7 +88,7 @@ def test_v5_an_id_is_taken_while_its_broker_is_heard() -> None:
     assert cluster.committed.brokers[1].incarnation_id == numbered_id(1002)
 
 
-def test_v5_the_same_life_may_register_again_and_keeps_its_epoch() -> None:
+def test_v5_the_same_incarnation_registers_again_with_its_epoch() -> None:
     cluster = Cluster(brokers=1)
     before = cluster.committed.brokers[1]
     cluster.register(1, rack="r")
@@ -112,13 +112,13 @@ def test_v5_unfenced_once_it_has_caught_up() -> None:
     assert (there.response.is_caught_up, there.response.is_fenced) == (True, False)
 
 
-def test_a_heartbeat_of_an_earlier_life_is_refused() -> None:
+def test_a_heartbeat_of_a_previous_incarnation_is_refused() -> None:
     cluster = Cluster(brokers=1)
     decision = cluster.heartbeat(1, broker_epoch=0)
     assert decision.response.error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_v2_silence_fences_in_one_batch_and_moves_what_it_led() -> None:
+def test_v2_an_expired_session_fences_and_moves_leaders_in_one_batch() -> None:
     cluster = Cluster(brokers=4)
     led = cluster.create("t", (1, 2, 3), (2, 1, 3), (3, 2, 4))
     epoch = cluster.committed.brokers[1].epoch
@@ -157,7 +157,7 @@ def test_v2_proof_of_death_does_not_wait_for_the_session() -> None:
     assert not cluster.committed.brokers[2].fenced
 
 
-def test_v2_the_last_in_sync_stays_so_and_leads_again_when_it_returns() -> None:
+def test_v2_the_last_isr_member_leads_again_when_it_returns() -> None:
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1,))
     cluster.controller.broker_is_gone(1)
@@ -196,7 +196,7 @@ def test_a_broker_that_leads_nothing_may_stop_at_once() -> None:
     assert cluster.heartbeat(1, want_shut_down=True).response.should_shut_down
 
 
-def test_v3_who_fell_silent_while_it_left_leads_again_only_in_another_life() -> None:
+def test_v3_a_broker_lost_during_shutdown_leads_only_after_a_restart() -> None:
     cluster = Cluster(brokers=1)
     topic = cluster.create("t", (1,))
     cluster.heartbeat(1, want_shut_down=True)
@@ -212,7 +212,7 @@ def test_v3_who_fell_silent_while_it_left_leads_again_only_in_another_life() -> 
     assert cluster.committed.partitions[topic, 0].leader == 1
 
 
-def test_v18_what_lives_in_a_failed_directory_is_led_by_others() -> None:
+def test_v18_replicas_in_a_failed_directory_lose_leadership() -> None:
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2))
     cluster.register(1, log_dirs=[directory(1), directory(1, 2)])
@@ -235,7 +235,7 @@ def test_a_broker_may_ask_to_be_fenced() -> None:
     assert cluster.heartbeat(1, want_fence=True).records == []
 
 
-def test_cordoned_directories_are_remembered_and_told_once() -> None:
+def test_cordoned_directories_are_recorded_once() -> None:
     cluster = Cluster(brokers=1)
     epoch = cluster.committed.brokers[1].epoch
     assert cluster.heartbeat(1, cordoned_log_dirs=[directory(1)]).records == [
@@ -246,7 +246,7 @@ def test_cordoned_directories_are_remembered_and_told_once() -> None:
     assert cluster.heartbeat(1, cordoned_log_dirs=[directory(1)]).records == []
 
 
-def test_who_stayed_fenced_is_not_fenced_again() -> None:
+def test_a_fenced_broker_is_not_fenced_again() -> None:
     cluster = Cluster(brokers=1)
     cluster.register(2)
     assert cluster.pass_time(SESSION_MS + 1) != []
@@ -254,7 +254,7 @@ def test_who_stayed_fenced_is_not_fenced_again() -> None:
     assert cluster.controller.sessions.get(2) is None
 
 
-def test_unregistering_takes_a_broker_out_for_good() -> None:
+def test_an_unregistered_broker_is_removed() -> None:
     from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
 
     cluster = Cluster(brokers=2)

@@ -47,7 +47,7 @@ def record(key: str, value: str | None, kind: int = TOPIC, name: str = "t") -> C
     return ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
 
 
-def test_set_and_taken_back() -> None:
+def test_a_config_is_set_and_deleted() -> None:
     cluster = with_topic()
     assert alter(cluster, ("retention.ms", SET, "5")) == (0, [record("retention.ms", "5")])
     assert alter(cluster, ("retention.ms", SET, "5")) == (0, [])
@@ -55,7 +55,7 @@ def test_set_and_taken_back() -> None:
     assert cluster.committed.config(TOPIC, "t") == {}
 
 
-def test_lists_grow_and_shrink() -> None:
+def test_list_values_are_appended_and_subtracted() -> None:
     cluster = with_topic()
     key = "cleanup.policy"
     assert alter(cluster, (key, APPEND, "compact,delete"))[1] == [record(key, "delete,compact")]
@@ -63,7 +63,7 @@ def test_lists_grow_and_shrink() -> None:
     assert alter(cluster, ("retention.ms", APPEND, "1"))[0] == ErrorCode.INVALID_CONFIG
 
 
-def test_a_broker_is_told_again_what_stands_already() -> None:
+def test_setting_the_same_broker_config_writes_a_record() -> None:
     """It may name a file whose content is another now."""
     cluster = with_topic()
     for name in ("1", ""):
@@ -98,14 +98,14 @@ def test_what_is_refused(
     assert bool(records) == (code == 0)
 
 
-def test_settings_that_are_fine_one_by_one_are_looked_at_together() -> None:
+def test_configs_are_validated_together() -> None:
     cluster = with_topic()
     longest = ("min.compaction.lag.ms", SET, "10")
     assert alter(cluster, longest)[0] == 0
     assert alter(cluster, ("max.compaction.lag.ms", SET, "5"))[0] == ErrorCode.INVALID_CONFIG
 
 
-def test_a_key_or_a_resource_is_named_once() -> None:
+def test_duplicate_keys_and_resources_are_refused() -> None:
     cluster = with_topic()
     twice = ("retention.ms", SET, "1")
     assert alter(cluster, twice, twice)[0] == ErrorCode.INVALID_REQUEST
@@ -131,7 +131,7 @@ def test_more_than_a_batch_is_refused() -> None:
     assert alter(cluster, *many, kind=BROKER, name="1")[0] == ErrorCode.POLICY_VIOLATION
 
 
-def test_the_old_way_takes_back_what_is_not_named() -> None:
+def test_alter_configs_deletes_configs_that_are_not_named() -> None:
     cluster = with_topic()
     resource = alter_configs.AlterConfigsResource(
         resource_type=TOPIC,
@@ -144,7 +144,7 @@ def test_the_old_way_takes_back_what_is_not_named() -> None:
     assert decision.response.responses[0].error_code == 0
 
 
-def test_the_old_way_takes_no_null() -> None:
+def test_alter_configs_refuses_null_values() -> None:
     cluster = with_topic()
     null = alter_configs.AlterableConfig(name="cleanup.policy", value=None)
     resource = alter_configs.AlterConfigsResource(
@@ -155,7 +155,7 @@ def test_the_old_way_takes_no_null() -> None:
     assert decision.response.responses[0].error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_elr_another_minimum_ends_the_eligibility_of_all() -> None:
+def test_elr_a_changed_min_isr_clears_the_elr() -> None:
     cluster = with_topic(elr=True)
     minimum = ("min.insync.replicas", SET, "2")
     records = [record("min.insync.replicas", "2"), ClearElrRecord(topic_name="t")]
@@ -164,7 +164,7 @@ def test_elr_another_minimum_ends_the_eligibility_of_all() -> None:
     assert changed[-1] == ClearElrRecord(topic_name="")
 
 
-def test_elr_the_minimum_is_one_of_the_cluster() -> None:
+def test_elr_min_isr_is_cluster_wide() -> None:
     cluster = with_topic(elr=True)
     key = "min.insync.replicas"
     assert alter(cluster, (key, SET, "2"), kind=BROKER, name="1")[0] == ErrorCode.INVALID_CONFIG

@@ -50,7 +50,7 @@ def after_a_break() -> tuple[Cluster, bytes]:
     return cluster, topic
 
 
-def test_v2_leadership_returns_to_the_preferred_replica_when_asked() -> None:
+def test_v2_a_preferred_election_moves_leadership() -> None:
     cluster, topic = after_a_break()
     codes, records = elect(cluster, PREFERRED, 0, 1, 7)
     assert codes == [
@@ -61,7 +61,7 @@ def test_v2_leadership_returns_to_the_preferred_replica_when_asked() -> None:
     assert records == [PartitionChangeRecord(partition_id=0, topic_id=topic, leader=1)]
 
 
-def test_asking_for_all_tells_only_of_those_that_needed_it() -> None:
+def test_electing_all_returns_only_partitions_that_needed_it() -> None:
     cluster, topic = after_a_break()
     request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None)
     decision = cluster.ask(ApiKey.ELECT_LEADERS, request)
@@ -70,7 +70,7 @@ def test_asking_for_all_tells_only_of_those_that_needed_it() -> None:
     assert cluster.committed.partitions[topic, 0].leader == 1
 
 
-def test_leadership_returns_by_itself_after_a_while() -> None:
+def test_preferred_leaders_are_elected_periodically() -> None:
     cluster, topic = after_a_break()
     cluster.now_ms += 300_000
     cluster.heartbeat(1)
@@ -89,7 +89,7 @@ def one_leader_at_a_time() -> Cluster:
     return cluster
 
 
-def test_the_look_for_better_leaders_goes_on_until_it_is_through() -> None:
+def test_a_periodic_election_continues_until_it_is_complete() -> None:
     cluster = one_leader_at_a_time()
     assert all_due(cluster) == []
     assert cluster.controller.deadline() == cluster.now_ms + 300_000
@@ -98,7 +98,7 @@ def test_the_look_for_better_leaders_goes_on_until_it_is_through() -> None:
     assert [p.leader for p in cluster.committed.partitions.values()] == [1, 1]
 
 
-def test_the_look_for_better_leaders_waits_where_what_it_found_is_refused() -> None:
+def test_a_refused_periodic_election_backs_off() -> None:
     """Whoever leads and is about to be replaced would else decide the same without end."""
     cluster = one_leader_at_a_time()
     cluster.now_ms += 300_000
@@ -119,7 +119,7 @@ def all_due(cluster: Cluster) -> list[int]:
     return due
 
 
-def test_v2_a_preferred_replica_out_of_sync_is_not_elected() -> None:
+def test_v2_a_preferred_replica_outside_the_isr_is_not_elected() -> None:
     cluster = Cluster(brokers=2)
     cluster.create("t", (1, 2))
     lose(cluster, 1)
@@ -128,7 +128,7 @@ def test_v2_a_preferred_replica_out_of_sync_is_not_elected() -> None:
     assert (codes, records) == ([ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE], [])
 
 
-def test_v2_unclean_only_when_asked_for_and_marked_as_recovering() -> None:
+def test_v2_a_requested_unclean_leader_is_recovering() -> None:
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2))
     lose(cluster, 1, 2)
@@ -144,14 +144,14 @@ def test_v2_unclean_only_when_asked_for_and_marked_as_recovering() -> None:
     assert elect(cluster, UNCLEAN, 0)[0] == [ErrorCode.ELECTION_NOT_NEEDED]
 
 
-def test_v2_unclean_without_anyone_alive_is_no_election() -> None:
+def test_v2_no_unclean_election_without_live_replicas() -> None:
     cluster = Cluster(brokers=1)
     cluster.create("t", (1,))
     lose(cluster, 1)
     assert elect(cluster, UNCLEAN, 0)[0] == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]
 
 
-def test_v2_unclean_by_the_configuration_of_the_topic() -> None:
+def test_v2_a_topic_config_allows_unclean_elections() -> None:
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2), configs={"unclean.leader.election.enable": "true"})
     lose(cluster, 1, 2)
@@ -174,7 +174,7 @@ def with_minimum_two() -> tuple[Cluster, bytes]:
     return cluster, cluster.create("t", (1, 2, 3), configs={"min.insync.replicas": "2"})
 
 
-def test_elr_keeps_who_left_an_isr_that_could_commit_no_more() -> None:
+def test_elr_keeps_replicas_that_leave_an_isr_below_the_minimum() -> None:
     cluster, topic = with_minimum_two()
     lose(cluster, 1)
     above = cluster.committed.partitions[topic, 0]
@@ -196,14 +196,14 @@ def test_elr_an_eligible_replica_leads_as_cleanly_as_one_in_sync() -> None:
     assert back.last_known_elr == ()
 
 
-def test_elr_who_was_not_eligible_does_not_lead() -> None:
+def test_elr_a_replica_outside_the_elr_does_not_lead() -> None:
     cluster, topic = with_minimum_two()
     lose(cluster, 1, 2, 3)
     cluster.heartbeat(1)
     assert cluster.committed.partitions[topic, 0].leader == -1
 
 
-def test_elr_an_unclean_stop_costs_the_eligibility() -> None:
+def test_elr_an_unclean_shutdown_leaves_the_elr() -> None:
     cluster, topic = with_minimum_two()
     lose(cluster, 1, 2, 3)
     cluster.register(2, life=2)
@@ -211,7 +211,7 @@ def test_elr_an_unclean_stop_costs_the_eligibility() -> None:
     assert (after.elr, after.last_known_elr) == ((3,), (3,))
 
 
-def test_elr_a_clean_stop_does_not() -> None:
+def test_elr_a_clean_shutdown_stays_in_the_elr() -> None:
     cluster, topic = with_minimum_two()
     lose(cluster, 1, 2, 3)
     cluster.register(2, life=2, previous_broker_epoch=cluster.state.brokers[2].epoch)
@@ -219,9 +219,7 @@ def test_elr_a_clean_stop_does_not() -> None:
 
 
 @pytest.mark.parametrize(("returns", "leader"), [(3, 3), (2, -1)])
-def test_elr_where_all_stopped_uncleanly_the_last_leader_leads_again(
-    returns: int, leader: int
-) -> None:
+def test_elr_the_last_leader_leads_if_all_stopped_uncleanly(returns: int, leader: int) -> None:
     cluster, topic = with_minimum_two()
     lose(cluster, 1, 2, 3)
     cluster.register(2, life=2)

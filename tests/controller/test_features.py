@@ -49,7 +49,7 @@ def update(cluster: Cluster, name: str, level: int, kind: int = UPGRADE, **said:
 # Features ----------------------------------------------------------------------------------------
 
 
-def test_a_level_goes_up_and_down() -> None:
+def test_a_feature_level_is_upgraded_and_downgraded() -> None:
     cluster = Cluster(brokers=1)
     cluster.configure(BROKER, "1", {"min.insync.replicas": "2"})
     decision = update(cluster, ELR, 1)
@@ -87,7 +87,7 @@ def test_what_is_refused(name: str, level: int, kind: int, word: str) -> None:
     assert word in decision.response.error_message
 
 
-def test_no_upgrade_by_the_word_downgrade() -> None:
+def test_a_downgrade_type_does_not_upgrade() -> None:
     decision = update(Cluster(brokers=1), ELR, 1, SAFE)
     assert "Can't downgrade to a newer version" in decision.response.error_message
 
@@ -106,7 +106,7 @@ def test_no_upgrade_by_the_word_downgrade() -> None:
         (1, 2, UPGRADE, "only supports versions 0-1"),
     ],
 )
-def test_r11_kraft_version_is_what_the_quorum_has(
+def test_r11_kraft_version_is_the_level_of_the_quorum(
     now: int, level: int, kind: int, word: str
 ) -> None:
     """It rises by itself, never falls, and is never a record of the metadata."""
@@ -117,7 +117,7 @@ def test_r11_kraft_version_is_what_the_quorum_has(
     assert word in (decision.response.error_message or "")
 
 
-def test_registered_controllers_have_a_say() -> None:
+def test_registered_controllers_limit_feature_levels() -> None:
     cluster = Cluster()
     register_controller(cluster)
     assert cluster.committed.controllers[7].incarnation_id == numbered_id(7)
@@ -138,7 +138,7 @@ def register_controller(cluster: Cluster) -> None:
 # Producer ids ------------------------------------------------------------------------------------
 
 
-def test_blocks_follow_each_other_and_none_is_given_twice() -> None:
+def test_blocks_of_producer_ids_do_not_overlap() -> None:
     cluster = Cluster(brokers=1)
     epoch = cluster.committed.brokers[1].epoch
     request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
@@ -151,7 +151,7 @@ def test_blocks_follow_each_other_and_none_is_given_twice() -> None:
     assert answers == [(0, 1000), (1000, 1000)]
 
 
-def test_v14_a_block_that_was_never_committed_is_given_again() -> None:
+def test_v14_an_uncommitted_block_is_allocated_again() -> None:
     cluster = Cluster(brokers=1)
     epoch = cluster.committed.brokers[1].epoch
     request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
@@ -163,7 +163,7 @@ def test_v14_a_block_that_was_never_committed_is_given_again() -> None:
     assert again.response.producer_id_start == 0
 
 
-def test_ids_are_not_for_an_earlier_life_and_end_with_the_numbers() -> None:
+def test_producer_ids_need_the_broker_epoch_and_are_finite() -> None:
     cluster = Cluster(brokers=1)
     epoch = cluster.committed.brokers[1].epoch
     stale = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch - 1)
@@ -180,7 +180,7 @@ def test_ids_are_not_for_an_earlier_life_and_end_with_the_numbers() -> None:
 # Activation --------------------------------------------------------------------------------------
 
 
-def test_a_new_cluster_begins_as_kafka_begins_one() -> None:
+def test_bootstrap_records_are_those_of_kafka() -> None:
     """The records that a node of Kafka 4.3.1 wrote, without the features that are not kept to."""
     fresh = Cluster(elr=True)
     assert fresh.log == [
@@ -192,14 +192,14 @@ def test_a_new_cluster_begins_as_kafka_begins_one() -> None:
     ]
 
 
-def test_a_new_cluster_begins_with_the_levels_that_are_kept_to() -> None:
+def test_a_new_cluster_has_the_supported_feature_levels() -> None:
     records = bootstrap_records(chosen_levels(None, {}, SET_BY_RECORDS))
     assert records[0] == FeatureLevelRecord(name="metadata.version", feature_level=30)
     levels = {r.name: r.feature_level for r in records if isinstance(r, FeatureLevelRecord)}
     assert levels == {name: highest for name, (_, highest) in SET_BY_RECORDS.items()}
 
 
-def test_v14_next_controller_repeats_nothing_and_aborts_open_transactions() -> None:
+def test_v14_a_new_controller_aborts_an_open_transaction() -> None:
     cluster = Cluster(brokers=1)
     cluster.controller.resign()
     assert cluster.controller.activate(cluster.bootstrap, cluster.now).records == []
@@ -214,7 +214,7 @@ def test_v14_next_controller_repeats_nothing_and_aborts_open_transactions() -> N
     assert cluster.state.transaction == {}
 
 
-def test_v14_every_broker_gets_a_whole_session_from_a_new_controller() -> None:
+def test_v14_a_new_controller_restarts_all_sessions() -> None:
     cluster = Cluster(brokers=1)
     cluster.controller.resign()
     assert cluster.controller.deadline() is None
@@ -225,7 +225,7 @@ def test_v14_every_broker_gets_a_whole_session_from_a_new_controller() -> None:
     assert cluster.pass_time(1) != []
 
 
-def test_v2_what_is_more_than_a_batch_is_a_transaction() -> None:
+def test_v2_a_decision_of_several_batches_is_a_transaction() -> None:
     one = [NoOpRecord()] * RECORDS_IN_BATCH
     assert list(batches(one, "name")) == [one]
     more = [*one, NoOpRecord()]
@@ -238,7 +238,7 @@ def test_v2_what_is_more_than_a_batch_is_a_transaction() -> None:
     assert len(first) == RECORDS_IN_BATCH
 
 
-def test_v2_half_a_transaction_is_taken_back_and_a_whole_one_stands() -> None:
+def test_v2_an_incomplete_transaction_is_undone() -> None:
     cluster = Cluster(brokers=1)
     records = [TopicRecord(name=f"t{n}", topic_id=numbered_id(n)) for n in range(10_001)]
     first, second = batches(records, "name")
@@ -259,7 +259,7 @@ def test_v2_half_a_transaction_is_taken_back_and_a_whole_one_stands() -> None:
     assert cluster.state.held_back != {}
 
 
-def test_v14_a_snapshot_takes_the_place_of_all_that_was_known() -> None:
+def test_v14_a_snapshot_replaces_the_state() -> None:
     lagging, leading = Cluster(brokers=1), Cluster(brokers=2)
     lagging.create("gone", (1,))
     leading.create("there", (1, 2))
@@ -298,7 +298,7 @@ def with_two_directories() -> tuple[Cluster, bytes]:
     return cluster, topic
 
 
-def test_a_broker_says_where_it_has_put_a_replica() -> None:
+def test_a_broker_assigns_replicas_to_directories() -> None:
     cluster, topic = with_two_directories()
     decision = assign(cluster, directory(1, 2), topic, 0)
     assert decision.records == [
@@ -309,14 +309,14 @@ def test_a_broker_says_where_it_has_put_a_replica() -> None:
     assert code_of(decision) == 0
 
 
-def test_v18_a_replica_in_a_directory_that_failed_does_not_lead() -> None:
+def test_v18_a_replica_in_a_failed_directory_does_not_lead() -> None:
     cluster, topic = with_two_directories()
     assign(cluster, Directory.LOST, topic, 0)
     after = cluster.committed.partitions[topic, 0]
     assert (after.leader, after.isr, after.directories[0]) == (2, (2,), Directory.LOST)
 
 
-def test_what_is_not_put_anywhere() -> None:
+def test_an_invalid_directory_assignment_is_refused() -> None:
     cluster, topic = with_two_directories()
     other = cluster.create("other", (2,))
     assert code_of(assign(cluster, directory(1), numbered_id(9), 0)) == ErrorCode.UNKNOWN_TOPIC_ID

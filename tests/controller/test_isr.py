@@ -48,7 +48,7 @@ def alter(cluster: Cluster, isr: tuple[int, ...], **said: Any) -> tuple[Partitio
     return topic.partitions[0], list(decision.records)
 
 
-def test_v1_a_follower_leaves_and_the_leader_epoch_stays() -> None:
+def test_v1_shrinking_the_isr_keeps_the_leader_epoch() -> None:
     cluster = three_replicas()
     result, records = alter(cluster, (1,))
     assert records == [PartitionChangeRecord(partition_id=0, topic_id=TOPIC, isr=(1,))]
@@ -62,7 +62,7 @@ def test_v1_a_follower_leaves_and_the_leader_epoch_stays() -> None:
     )
 
 
-def test_v1_a_follower_joins_and_what_is_asked_again_is_no_record() -> None:
+def test_v1_a_follower_joins_the_isr_and_a_repeat_has_no_record() -> None:
     cluster = three_replicas()
     joined, records = alter(cluster, (1, 2, 3))
     assert (joined.isr, len(records)) == ((1, 2, 3), 1)
@@ -94,7 +94,7 @@ def test_before_version_3_the_isr_comes_without_epochs() -> None:
         ((1,), {"partition_index": 5}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_v9_stale_or_wrong_is_refused(
+def test_v9_an_outdated_or_invalid_isr_change_is_refused(
     isr: tuple[int, ...], said: dict[str, Any], code: int
 ) -> None:
     cluster = three_replicas()
@@ -105,7 +105,7 @@ def test_v9_stale_or_wrong_is_refused(
 
 
 @pytest.mark.parametrize("stop", [False, True])
-def test_who_is_fenced_or_leaving_does_not_join(stop: bool) -> None:
+def test_a_fenced_or_stopping_broker_does_not_join_the_isr(stop: bool) -> None:
     cluster = three_replicas()
     cluster.create("led", (3,))
     if stop:
@@ -118,14 +118,14 @@ def test_who_is_fenced_or_leaving_does_not_join(stop: bool) -> None:
     assert result.error_code == ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_an_earlier_life_of_the_leader_is_refused_as_a_whole() -> None:
+def test_a_previous_incarnation_of_the_leader_is_refused() -> None:
     cluster = three_replicas()
     request = AlterPartitionRequest(broker_id=1, broker_epoch=0, topics=())
     decision = cluster.ask(ApiKey.ALTER_PARTITION, request)
     assert decision.response.error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_a_topic_that_is_gone_is_said_to_be() -> None:
+def test_an_isr_change_of_an_unknown_topic_is_refused() -> None:
     cluster = three_replicas()
     data = PartitionData(partition_index=0, leader_epoch=0, partition_epoch=0)
     request = AlterPartitionRequest(
@@ -138,7 +138,7 @@ def test_a_topic_that_is_gone_is_said_to_be() -> None:
     assert topic.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_a_partition_that_is_named_twice_changes_once() -> None:
+def test_a_partition_named_twice_changes_once() -> None:
     """S8: two changes of one request would both be decided on the state before it."""
     cluster = three_replicas()
     data = [

@@ -51,7 +51,7 @@ def shrink(cluster: Cluster, *partitions: int, name: str = "t", times: int = 1) 
 # Deleting ----------------------------------------------------------------------------------------
 
 
-def test_v4_a_topic_is_deleted_by_name_or_id_with_all_it_had() -> None:
+def test_v4_a_topic_is_deleted_by_name_or_id_with_its_configs() -> None:
     cluster = Cluster(brokers=1)
     first = cluster.create("a", (1,), configs={"retention.ms": "1"})
     second = cluster.create("b", (1,))
@@ -63,14 +63,14 @@ def test_v4_a_topic_is_deleted_by_name_or_id_with_all_it_had() -> None:
     assert image.config(TOPIC, "a") == {}
 
 
-def test_v4_created_again_it_is_another_topic() -> None:
+def test_v4_a_recreated_topic_has_another_id() -> None:
     cluster = Cluster(brokers=1)
     first = cluster.create("t", (1,))
     delete(cluster, ("t", NULL_UUID))
     assert cluster.create("t", (1,)) != first
 
 
-def test_v4_what_is_not_deleted() -> None:
+def test_v4_an_invalid_deletion_is_refused() -> None:
     cluster = Cluster(brokers=1)
     topic = cluster.create("t", (1,))
     assert delete(
@@ -94,7 +94,7 @@ def test_v4_what_is_not_deleted() -> None:
     )
 
 
-def test_deletion_may_be_forbidden() -> None:
+def test_deletion_can_be_disabled() -> None:
     cluster = Cluster(brokers=1, delete_topics=False)
     cluster.create("t", (1,))
     assert delete(cluster, ("t", NULL_UUID))[0] == [ErrorCode.TOPIC_DELETION_DISABLED]
@@ -103,7 +103,7 @@ def test_deletion_may_be_forbidden() -> None:
 # Growing -----------------------------------------------------------------------------------------
 
 
-def test_v11_a_topic_grows_with_as_many_replicas_as_it_has() -> None:
+def test_v11_added_partitions_have_the_topics_replication_factor() -> None:
     cluster = Cluster(brokers=3)
     topic = cluster.create("t", (1, 2))
     assert grow(cluster, 3) == (0, None)
@@ -124,13 +124,15 @@ def test_v11_a_topic_grows_with_as_many_replicas_as_it_has() -> None:
         (10_002, [], ErrorCode.POLICY_VIOLATION),
     ],
 )
-def test_v11_what_is_no_growth(count: int, assigned: list[tuple[int, ...]], code: int) -> None:
+def test_v11_an_invalid_partition_count_is_refused(
+    count: int, assigned: list[tuple[int, ...]], code: int
+) -> None:
     cluster = Cluster(brokers=2)
     cluster.create("t", (1, 2))
     assert grow(cluster, count, *assigned)[0] == code
 
 
-def test_v11_growth_needs_a_topic_named_once_and_brokers_alive() -> None:
+def test_v11_adding_partitions_needs_a_unique_topic_and_live_brokers() -> None:
     cluster = Cluster(brokers=1)
     cluster.create("t", (1,))
     assert grow(cluster, 2, name="x")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -157,7 +159,7 @@ def test_v11_the_last_partitions_are_removed() -> None:
 
 
 @pytest.mark.parametrize("gone", [(0,), (1,), (0, 1, 2), (2, 2), (3,), ()])
-def test_v11_others_are_not(gone: tuple[int, ...]) -> None:
+def test_v11_only_the_last_partitions_are_removed(gone: tuple[int, ...]) -> None:
     cluster = Cluster(brokers=1)
     cluster.create("t", (1,), (1,), (1,))
     assert shrink(cluster, *gone) == ErrorCode.INVALID_PARTITIONS
@@ -170,7 +172,7 @@ def test_v11_removal_needs_a_topic_named_once() -> None:
     assert shrink(cluster, 1, times=2) == ErrorCode.INVALID_REQUEST
 
 
-def test_v11_added_again_it_begins_above_the_epoch_it_ended_with() -> None:
+def test_v11_a_partition_added_again_has_higher_epochs() -> None:
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2), (1, 2))
     cluster.controller.broker_is_gone(1)

@@ -75,7 +75,7 @@ def test_v4_fenced_brokers_are_the_last_resort() -> None:
     assert all(partition[-1] == 2 for partition in placed(brokers, 6, 3))
 
 
-def test_v4_brokers_that_are_leaving_get_nothing() -> None:
+def test_v4_stopping_brokers_get_no_replicas() -> None:
     brokers = [broker(1), broker(2, in_controlled_shutdown=True)]
     assert placed(brokers, 3, 1) == [(1,)] * 3
     one, other = numbered_id(1), numbered_id(2)
@@ -86,19 +86,19 @@ def test_v4_brokers_that_are_leaving_get_nothing() -> None:
     assert "only 1 broker(s)" in str(refused(brokers, 2).message)
 
 
-def test_v4_what_can_not_be_placed() -> None:
+def test_v4_impossible_placements_are_refused() -> None:
     assert "must be positive" in str(refused([broker(1)], 0).message)
     assert "currently fenced" in str(refused([broker(1, fenced=True)], 1).message)
     assert "currently fenced" in str(refused([], 1).message)
 
 
 @given(st.integers(1, 1000), st.integers(0, 99))
-def test_chance_stays_below(end: int, seed: int) -> None:
+def test_random_numbers_are_below_their_bound(end: int, seed: int) -> None:
     assert 0 <= below(Random(seed), end) < end
 
 
 @given(st.lists(st.integers()), st.integers(0, 99))
-def test_a_shuffle_loses_nothing(items: list[int], seed: int) -> None:
+def test_a_shuffle_keeps_all_items(items: list[int], seed: int) -> None:
     shuffled = list(items)
     shuffle(shuffled, Random(seed))
     assert sorted(shuffled) == sorted(items)

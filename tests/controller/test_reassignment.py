@@ -69,7 +69,7 @@ def in_sync(cluster: Cluster, *isr: int) -> tuple[int, list[object]]:
     return result.error_code, records
 
 
-def test_v10_replicas_grow_to_the_union_first() -> None:
+def test_v10_a_reassignment_first_adds_the_new_replicas() -> None:
     cluster = Cluster(brokers=4)
     cluster.create("t", (1, 2))
     assert reassign(cluster, (3, 4)).records == [
@@ -84,7 +84,7 @@ def test_v10_replicas_grow_to_the_union_first() -> None:
     ]
 
 
-def test_v10_the_old_ones_go_when_all_new_ones_are_in_sync() -> None:
+def test_v10_old_replicas_are_removed_once_new_ones_are_in_sync() -> None:
     cluster = moving()
     assert in_sync(cluster, 1, 2, 3)[0] == ErrorCode.NONE
     code, records = in_sync(cluster, 1, 2, 3, 4)
@@ -111,7 +111,7 @@ def test_v10_removing_a_replica_bumps_the_epoch_of_a_leader_that_stays() -> None
     assert (after.leader, after.leader_epoch, after.replicas, after.isr) == (1, 1, (1,), (1,))
 
 
-def test_v10_another_order_is_done_at_once() -> None:
+def test_v10_reordering_replicas_completes_at_once() -> None:
     cluster = Cluster(brokers=2)
     cluster.create("t", (1, 2))
     reassign(cluster, (2, 1))
@@ -120,7 +120,7 @@ def test_v10_another_order_is_done_at_once() -> None:
     assert after.directories == (directory(2), directory(1))
 
 
-def test_v10_cancelled_it_is_as_before() -> None:
+def test_v10_a_cancelled_reassignment_restores_the_replicas() -> None:
     cluster = moving()
     in_sync(cluster, 1, 2, 3)
     reassign(cluster, None)
@@ -128,7 +128,7 @@ def test_v10_cancelled_it_is_as_before() -> None:
     assert (after.replicas, after.isr, after.adding, after.removing) == ((1, 2), (1, 2), (), ())
 
 
-def test_v10_cancelled_while_a_new_replica_leads_an_old_one_takes_over() -> None:
+def test_v10_cancelling_moves_leadership_to_an_old_replica() -> None:
     cluster = moving()
     in_sync(cluster, 1, 2, 3)
     cluster.controller.broker_is_gone(1)
@@ -139,7 +139,7 @@ def test_v10_cancelled_while_a_new_replica_leads_an_old_one_takes_over() -> None
     assert (after.replicas, after.isr, after.leader) == ((1, 2), (2,), 2)
 
 
-def test_v10_not_cancelled_when_only_new_replicas_have_the_data() -> None:
+def test_v10_no_cancel_if_only_new_replicas_are_in_sync() -> None:
     cluster = moving()
     in_sync(cluster, 1, 3)
     cluster.controller.broker_is_gone(1)
@@ -147,7 +147,7 @@ def test_v10_not_cancelled_when_only_new_replicas_have_the_data() -> None:
     assert code_of(reassign(cluster, None)) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_v10_a_replaced_target_removes_its_additions_only() -> None:
+def test_v10_a_replaced_reassignment_removes_only_its_additions() -> None:
     cluster = moving((3, 4))
     in_sync(cluster, 1, 2, 3)
     reassign(cluster, (4, 5))
@@ -158,7 +158,7 @@ def test_v10_a_replaced_target_removes_its_additions_only() -> None:
     assert cluster.committed.partitions[TOPIC, 0].replicas == (1, 2)
 
 
-def test_v10_replaced_when_none_but_the_new_one_has_the_data() -> None:
+def test_v10_a_reassignment_is_replaced_if_only_new_ones_are_in_sync() -> None:
     cluster = moving((3, 4))
     in_sync(cluster, 1, 3)
     cluster.controller.broker_is_gone(1)
@@ -168,7 +168,7 @@ def test_v10_replaced_when_none_but_the_new_one_has_the_data() -> None:
     assert (replaced.replicas, replaced.isr, replaced.leader) == ((4, 5, 1, 2, 3), (3,), 3)
 
 
-def test_v10_back_to_the_old_replicas_ends_it() -> None:
+def test_v10_reassigning_to_the_old_replicas_ends_it() -> None:
     cluster = moving()
     reassign(cluster, (1, 2))
     after = cluster.committed.partitions[TOPIC, 0]
@@ -190,7 +190,7 @@ def test_what_is_refused() -> None:
     assert code_of(reassign(cluster, (3, 1), may_change=False)) == ErrorCode.NONE
 
 
-def test_a_partition_is_named_once() -> None:
+def test_duplicate_partitions_are_refused() -> None:
     cluster = Cluster(brokers=3)
     cluster.create("t", (1, 2))
     asked = ReassignablePartition(partition_index=0, replicas=(3,))
@@ -221,7 +221,7 @@ def test_more_than_a_batch_is_refused_as_a_whole() -> None:
     assert decision.response.error_code == ErrorCode.POLICY_VIOLATION
 
 
-def test_v10_what_runs_is_listed() -> None:
+def test_v10_ongoing_reassignments_are_listed() -> None:
     cluster = moving()
     running = OngoingPartitionReassignment(
         partition_index=0,
@@ -244,7 +244,7 @@ def test_v10_what_runs_is_listed() -> None:
         assert (topic.name, topic.partitions) == ("t", [running])
 
 
-def test_v10_more_replicas_than_brokers_keep_may_still_shrink() -> None:
+def test_v10_an_unsupported_replication_factor_may_shrink() -> None:
     cluster = Cluster(brokers=3, most_replicas=1)
     partition = PartitionRecord(
         topic_id=TOPIC,

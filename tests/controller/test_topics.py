@@ -33,7 +33,7 @@ def refused(cluster: Cluster, topic: CreatableTopic) -> tuple[int, str | None]:
     return result.error_code, result.error_message
 
 
-def test_v4_a_topic_as_the_user_places_it() -> None:
+def test_v4_a_topic_with_manual_assignment() -> None:
     cluster = Cluster(brokers=3)
     topic = new_topic("t", (2, 1), (3, 2), configs={"retention.ms": "1000"})
     decision = cluster.ask(ApiKey.CREATE_TOPICS, creation(topic))
@@ -68,7 +68,7 @@ def test_v4_a_topic_as_the_user_places_it() -> None:
     )
 
 
-def test_v4_replicas_are_spread_when_nobody_places_them() -> None:
+def test_v4_replicas_are_spread_without_manual_assignment() -> None:
     cluster = Cluster(brokers=3)
     cluster.ask(ApiKey.CREATE_TOPICS, creation(new_topic("t", partitions=6, factor=2)))
     leaders = [p.leader for p in cluster.committed.partitions.values()]
@@ -76,7 +76,7 @@ def test_v4_replicas_are_spread_when_nobody_places_them() -> None:
     assert all(len(set(p.replicas)) == 2 for p in cluster.committed.partitions.values())
 
 
-def test_v4_defaults_stand_where_the_request_says_minus_one() -> None:
+def test_v4_minus_one_means_the_default() -> None:
     cluster = Cluster(brokers=3, default_partitions=4, default_replication_factor=3)
     cluster.ask(ApiKey.CREATE_TOPICS, creation(new_topic("t")))
     assert [len(p.replicas) for p in cluster.committed.partitions.values()] == [3] * 4
@@ -113,7 +113,7 @@ def test_v4_defaults_stand_where_the_request_says_minus_one() -> None:
         (new_topic("t", partitions=10_001), ErrorCode.POLICY_VIOLATION, "Excessively large"),
     ],
 )
-def test_v4_what_is_refused(topic: CreatableTopic, code: int, word: str) -> None:
+def test_v4_an_invalid_topic_is_refused(topic: CreatableTopic, code: int, word: str) -> None:
     cluster = Cluster(brokers=3)
     cluster.create("is_there", (1,))
     found, why = refused(cluster, topic)
@@ -122,7 +122,7 @@ def test_v4_what_is_refused(topic: CreatableTopic, code: int, word: str) -> None
     assert word in why
 
 
-def test_v4_what_is_wrong_with_one_topic_keeps_no_other() -> None:
+def test_v4_an_invalid_topic_does_not_affect_others() -> None:
     cluster = Cluster(brokers=1)
     twice = new_topic("twice", (1,))
     decision = cluster.ask(
@@ -139,7 +139,7 @@ def test_v4_what_is_wrong_with_one_topic_keeps_no_other() -> None:
     assert list(cluster.committed.topic_ids) == ["a.b"]
 
 
-def test_v4_validate_only_answers_and_writes_nothing() -> None:
+def test_v4_validate_only_writes_nothing() -> None:
     cluster = Cluster(brokers=1)
     decision = cluster.ask(ApiKey.CREATE_TOPICS, creation(new_topic("t", (1,)), validate_only=True))
     assert decision.records == []
@@ -147,7 +147,7 @@ def test_v4_validate_only_answers_and_writes_nothing() -> None:
     assert cluster.state.topics == {}
 
 
-def test_v4_brokers_that_are_away_neither_lead_nor_are_in_sync() -> None:
+def test_v4_fenced_brokers_neither_lead_nor_are_in_sync() -> None:
     cluster = Cluster(brokers=3)
     cluster.controller.broker_is_gone(1)
     cluster.pass_time(0)

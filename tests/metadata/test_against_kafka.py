@@ -44,7 +44,7 @@ def in_order(record: bytes) -> tuple[bytes, str]:
     return record[:2], repr(message)
 
 
-def test_kafka_makes_the_same_of_a_log(jvm: Driver) -> None:
+def test_kafka_replays_the_same_image(jvm: Driver) -> None:
     logs: list[list[Message]] = [list(SNAPSHOT)]
     # A transaction is the loader's to see to, before an image is asked.
     outside = (BeginTransactionRecord, EndTransactionRecord)

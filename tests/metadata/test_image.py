@@ -20,7 +20,7 @@ def image_of(**topics: int) -> tuple[Image, list[PartitionRecord]]:
     return image, partitions
 
 
-def test_topics_are_found_by_name_and_have_their_partitions() -> None:
+def test_topics_are_found_by_name_with_their_partitions() -> None:
     image, _ = image_of(a=2, b=1)
     topic = image.topic_named("a")
     assert topic is not None
@@ -28,7 +28,7 @@ def test_topics_are_found_by_name_and_have_their_partitions() -> None:
     assert image.topic_named("c") is None
 
 
-def test_a_partition_that_is_told_again_is_replaced_and_not_counted_twice() -> None:
+def test_a_repeated_partition_record_replaces_the_first() -> None:
     image, [first, _] = image_of(a=2)
     image.replay(first.replace(leader_epoch=7))
     topic = image.topic_named("a")
@@ -36,7 +36,7 @@ def test_a_partition_that_is_told_again_is_replaced_and_not_counted_twice() -> N
     assert [p.leader_epoch for p in image.partitions_of(topic)] == [7, 0]
 
 
-def test_values_that_were_taken_out_stay_as_they_were() -> None:
+def test_values_of_an_image_are_immutable() -> None:
     image, [record] = image_of(a=1)
     key = record.topic_id, 0
     before = image.partitions[key]
@@ -45,6 +45,6 @@ def test_values_that_were_taken_out_stay_as_they_were() -> None:
     assert (before.leader_epoch, image.partitions[key].leader_epoch) == (0, 7)
 
 
-def test_an_unknown_record_is_not_passed_over() -> None:
+def test_an_unknown_record_is_an_error() -> None:
     with pytest.raises(UnknownRecordError, match="SnapshotFooterRecord"):
         Image().replay(SnapshotFooterRecord(version=0))

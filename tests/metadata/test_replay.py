@@ -38,7 +38,7 @@ def change(partition: int = 0, **changes: Any) -> records.PartitionChangeRecord:
 TOPIC = samples.topic(1, "a")
 
 
-def test_every_type_of_record_is_known() -> None:
+def test_every_record_type_is_replayed() -> None:
     transactions = {
         "BeginTransactionRecord",
         "EndTransactionRecord",
@@ -52,7 +52,7 @@ def test_every_type_of_record_is_known() -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_the_count_does_not_depend_on_the_order_of_arrival(order: tuple[int, ...]) -> None:
+def test_the_partition_count_does_not_depend_on_record_order(order: tuple[int, ...]) -> None:
     image = image_of(TOPIC, *(samples.partition(1, index) for index in order))
     topic = image.topics[uuid(1)]
     assert topic.partition_count == 3
@@ -61,12 +61,12 @@ def test_the_count_does_not_depend_on_the_order_of_arrival(order: tuple[int, ...
     assert image.topics[uuid(1)].partition_count == 3
 
 
-def test_partitions_known_so_far_can_be_gone_through() -> None:
+def test_partitions_with_gaps_can_be_iterated() -> None:
     image = image_of(TOPIC, samples.partition(1, 2))
     assert [p.index for p in image.partitions_of(image.topics[uuid(1)])] == [2]
 
 
-def test_what_a_change_does_not_name_stays() -> None:
+def test_a_partition_change_keeps_other_fields() -> None:
     image = image_of(TOPIC, samples.partition(1, 0))
     before = image.partitions[uuid(1), 0]
     (said,) = image.replay(change(isr=(1, 2)))
@@ -75,7 +75,7 @@ def test_what_a_change_does_not_name_stays() -> None:
     assert after == before.replace(isr=(1, 2), partition_epoch=5)
 
 
-def test_a_named_leader_begins_an_epoch_even_if_it_is_the_same() -> None:
+def test_a_change_with_the_same_leader_bumps_the_epoch() -> None:
     image = image_of(TOPIC, samples.partition(1, 0))
     image.replay(change(leader=1))
     assert image.partitions[uuid(1), 0].leader_epoch == 4
@@ -84,7 +84,7 @@ def test_a_named_leader_begins_an_epoch_even_if_it_is_the_same() -> None:
     assert (after.leader, after.leader_epoch, after.partition_epoch) == (-1, 5, 6)
 
 
-def test_all_that_a_change_can_name() -> None:
+def test_a_partition_change_with_all_fields() -> None:
     image = image_of(TOPIC, samples.partition(1, 0))
     image.replay(
         change(
@@ -103,7 +103,7 @@ def test_all_that_a_change_can_name() -> None:
     assert (after.elr, after.last_known_elr) == ((), (3,))
 
 
-def test_without_directories_replicas_are_where_old_brokers_have_them() -> None:
+def test_replicas_without_directories_have_the_legacy_id() -> None:
     image = image_of(TOPIC, samples.partition(1, 0, directories=()))
     assert image.partitions[uuid(1), 0].directories == (Directory.MIGRATING,) * 2
 
@@ -118,7 +118,7 @@ def test_v11_removed_partitions_in_any_order(order: tuple[int, int]) -> None:
     assert list(image.partitions) == [(uuid(1), 0)]
 
 
-def test_a_removed_topic_takes_all_of_its_own_along() -> None:
+def test_a_removed_topic_removes_its_partitions_and_configs() -> None:
     image = image_of(
         TOPIC,
         samples.partition(1, 0),
@@ -132,7 +132,7 @@ def test_a_removed_topic_takes_all_of_its_own_along() -> None:
     assert image == Image()
 
 
-def test_cleared_eligibility() -> None:
+def test_the_elr_is_cleared() -> None:
     image = image_of(TOPIC, samples.partition(1, 0), samples.topic(2, "b"), samples.partition(2, 0))
     assert len(image.replay(records.ClearElrRecord(topic_name="a"))) == 1
     cleared = image.partitions[uuid(1), 0]
@@ -144,7 +144,7 @@ def test_cleared_eligibility() -> None:
 # Brokers -----------------------------------------------------------------------------------------
 
 
-def test_a_broker_is_fenced_and_unfenced_in_the_old_way_and_the_new() -> None:
+def test_a_broker_is_fenced_by_old_and_new_records() -> None:
     image = image_of(samples.register_broker(1, epoch=10))
     before = image.brokers[1]
     assert before.fenced
@@ -159,7 +159,7 @@ def test_a_broker_is_fenced_and_unfenced_in_the_old_way_and_the_new() -> None:
         assert image.brokers[1].fenced == (fenced == 1)
 
 
-def test_all_that_a_registration_change_can_name() -> None:
+def test_a_registration_change_with_all_fields() -> None:
     image = image_of(samples.register_broker(1, epoch=10))
     image.replay(
         records.BrokerRegistrationChangeRecord(
@@ -180,7 +180,7 @@ def test_all_that_a_registration_change_can_name() -> None:
     assert broker.endpoint("OTHER") is None
 
 
-def test_which_directories_are_believed_to_be_online() -> None:
+def test_unassigned_directories_are_assumed_online() -> None:
     broker = image_of(samples.register_broker(1)).brokers[1]
     assert broker.online(uuid(101))
     assert not broker.online(uuid(102))
@@ -189,7 +189,7 @@ def test_which_directories_are_believed_to_be_online() -> None:
     assert broker.replace(directories=()).online(uuid(102))
 
 
-def test_an_unregistered_broker_is_gone() -> None:
+def test_an_unregistered_broker_leaves_the_image() -> None:
     image = image_of(samples.register_broker(1, epoch=10))
     before = image.brokers[1]
     said = image.replay(records.UnregisterBrokerRecord(broker_id=1, broker_epoch=10))
@@ -200,7 +200,7 @@ def test_an_unregistered_broker_is_gone() -> None:
 # The rest ----------------------------------------------------------------------------------------
 
 
-def test_what_is_told_of_topics_configs_and_features() -> None:
+def test_changes_of_topics_configs_and_features() -> None:
     image = Image()
     assert [*image.replay(TOPIC)] == [TopicCreated(image.topics[uuid(1)])]
     assert [*image.replay(samples.config("a", "k", "v"))] == [ConfigChanged(2, "a", "k", "v")]
@@ -218,14 +218,14 @@ def test_what_is_told_of_topics_configs_and_features() -> None:
         (samples.token("t"), records.RemoveDelegationTokenRecord(token_id="t")),
     ],
 )
-def test_what_is_taken_back_leaves_nothing(said: Message, taken_back: Message) -> None:
+def test_a_deleted_value_leaves_nothing(said: Message, taken_back: Message) -> None:
     image = image_of(said)
     assert image != Image()
     image.replay(taken_back)
     assert image == Image()
 
 
-def test_taking_back_what_was_not_said_changes_nothing() -> None:
+def test_deleting_an_unset_value_changes_nothing() -> None:
     nothing = (
         samples.config("a", "k", None),
         samples.quota("u", "k", 0.0, remove=True),
@@ -258,7 +258,7 @@ def test_producer_ids_only_grow() -> None:
         records.EndTransactionRecord(),
     ],
 )
-def test_what_can_not_follow_is_an_error_and_changes_nothing(record: Message) -> None:
+def test_a_contradicting_record_is_an_error_and_changes_nothing(record: Message) -> None:
     said = (TOPIC, samples.register_broker(1, epoch=10))
     image = image_of(*said)
     with pytest.raises(ReplayError):
@@ -271,7 +271,7 @@ def test_what_can_not_follow_is_an_error_and_changes_nothing(record: Message) ->
 BEGIN = records.BeginTransactionRecord(name="n")
 
 
-def test_a_transaction_counts_at_its_end() -> None:
+def test_a_transaction_takes_effect_at_its_end() -> None:
     image = image_of(BEGIN)
     assert [*image.replay(TOPIC)] == []
     assert image.topics == {}
@@ -280,15 +280,15 @@ def test_a_transaction_counts_at_its_end() -> None:
     assert image == image_of(TOPIC)
 
 
-def test_an_aborted_transaction_never_counts() -> None:
+def test_an_aborted_transaction_has_no_effect() -> None:
     image = image_of(BEGIN, TOPIC, records.AbortTransactionRecord(reason="r"))
     assert image == Image()
 
 
-def test_there_is_one_transaction_at_a_time() -> None:
+def test_nested_transactions_are_an_error() -> None:
     with pytest.raises(ReplayError):
         image_of(BEGIN, BEGIN)
 
 
-def test_an_image_is_no_other_thing() -> None:
+def test_an_image_is_not_equal_to_other_types() -> None:
     assert Image() != object()

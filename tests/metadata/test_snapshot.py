@@ -22,22 +22,22 @@ def image_of(said: list[Message] | tuple[Message, ...]) -> Image:
     return image
 
 
-def test_what_a_snapshot_says_is_what_an_image_of_it_says() -> None:
+def test_a_snapshot_restores_the_image() -> None:
     assert list(image_of(SNAPSHOT).records()) == list(SNAPSHOT)
 
 
-def test_it_goes_through_bytes() -> None:
+def test_a_snapshot_survives_encoding() -> None:
     written = [encode_metadata(each, record_version(each)) for each in SNAPSHOT]
     assert [decode_metadata(each)[0] for each in written] == list(SNAPSHOT)
 
 
-def test_the_version_of_the_records_comes_first_whenever_it_was_set() -> None:
+def test_metadata_version_is_first_in_a_snapshot() -> None:
     image = image_of([samples.feature("a", 1), samples.feature("metadata.version", 30)])
     first = next(image.records())
     assert first == samples.feature("metadata.version", 30)
 
 
-def test_v11_removed_partitions_are_remembered_beyond_a_snapshot() -> None:
+def test_v11_a_snapshot_keeps_removed_partitions() -> None:
     gone = records.PartitionChangeRecord(partition_id=1, topic_id=uuid(1), removed=True)
     image = image_of([samples.topic(1, "a"), *(samples.partition(1, n) for n in range(2)), gone])
     again = image_of(list(image.records()))
@@ -45,7 +45,7 @@ def test_v11_removed_partitions_are_remembered_beyond_a_snapshot() -> None:
     assert again.topics[uuid(1)].partition_count == 1
 
 
-def test_a_snapshot_is_of_the_moment_when_it_was_begun() -> None:
+def test_a_snapshot_has_the_image_as_of_its_start() -> None:
     image = image_of(SNAPSHOT)
     slices = image.records()
     taken = list(islice(slices, 3))
@@ -63,7 +63,7 @@ def test_a_snapshot_is_of_the_moment_when_it_was_begun() -> None:
         ({"cordoned_log_dirs": ()}, 3),
     ],
 )
-def test_registration_changes_are_written_in_the_version_that_holds_them(
+def test_registration_changes_use_the_lowest_version(
     changes: dict[str, object], version: int
 ) -> None:
     record = records.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1)

@@ -43,7 +43,7 @@ def codes(client: FrameClient) -> list[int]:
     return [told_of(answer).error_code for _, answer in client.take()]
 
 
-def test_v7_who_wants_every_replica_waits_until_its_time_is_over(host: VirtualHost) -> None:
+def test_v7_acks_all_waits_for_replicas_until_its_timeout(host: VirtualHost) -> None:
     """The batch is written, may be committed yet, and is not seen; acks of 1 do not wait."""
     client = FrameClient(host)
     assert told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"a"), acks=1))).base_offset == 0
@@ -62,7 +62,9 @@ def test_v7_who_wants_every_replica_waits_until_its_time_is_over(host: VirtualHo
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_who_has_no_time_is_told_in_the_same_turn(host: VirtualHost, timeout_ms: int) -> None:
+def test_acks_all_without_timeout_times_out_in_the_same_turn(
+    host: VirtualHost, timeout_ms: int
+) -> None:
     request = produce(batch(b"a"), acks=-1)
     request.timeout_ms = timeout_ms
     client = FrameClient(host)
@@ -72,7 +74,7 @@ def test_who_has_no_time_is_told_in_the_same_turn(host: VirtualHost, timeout_ms:
     assert codes(client) == [ErrorCode.REQUEST_TIMED_OUT]
 
 
-def test_v7_a_replica_that_leaves_the_isr_is_waited_for_no_longer(host: VirtualHost) -> None:
+def test_v7_acks_all_completes_when_the_lagging_replica_leaves_the_isr(host: VirtualHost) -> None:
     client, reader = FrameClient(host), FrameClient(host)
     client.send(ApiKey.PRODUCE, 9, produce(batch(b"a"), acks=-1))
     host.turn()
@@ -85,7 +87,7 @@ def test_v7_a_replica_that_leaves_the_isr_is_waited_for_no_longer(host: VirtualH
     assert codes(client) == []
 
 
-def test_v7_too_few_replicas_are_left_of_those_that_have_it(host: VirtualHost) -> None:
+def test_v7_an_isr_below_the_minimum_after_append_is_an_error(host: VirtualHost) -> None:
     set_config(host, TOPIC, "demo", "min.insync.replicas", 2)
     client = FrameClient(host)
     client.send(ApiKey.PRODUCE, 9, produce(batch(b"a"), acks=-1))
@@ -94,7 +96,7 @@ def test_v7_too_few_replicas_are_left_of_those_that_have_it(host: VirtualHost) -
     assert codes(client) == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
 
 
-def test_a_batch_that_is_repeated_waits_like_the_first_one(host: VirtualHost) -> None:
+def test_a_duplicate_batch_waits_like_the_first_one(host: VirtualHost) -> None:
     first, second = FrameClient(host), FrameClient(host)
     for client in (first, second):
         assert client.ask(ApiKey.PRODUCE, 9, produce(numbered(0), acks=-1)) is None
@@ -106,7 +108,7 @@ def test_a_batch_that_is_repeated_waits_like_the_first_one(host: VirtualHost) ->
     assert (codes(first), codes(second)) == ([0], [0])
 
 
-def test_one_answer_is_told_of_each_partition_what_became_of_it(host: VirtualHost) -> None:
+def test_a_response_has_the_outcome_of_each_partition(host: VirtualHost) -> None:
     """A partition that stands still does not spoil the word about another."""
     part = PartitionProduceData(index=0, records=batch(b"a"))
     request = ProduceRequest(
@@ -132,7 +134,7 @@ def test_one_answer_is_told_of_each_partition_what_became_of_it(host: VirtualHos
     ],
     ids=["another leads", "the topic is gone"],
 )
-def test_who_waits_in_vain_is_told_so(
+def test_waiting_requests_fail_when_the_partition_is_lost(
     host: VirtualHost, what: dict[str, int] | None, code: int
 ) -> None:
     client = FrameClient(host)

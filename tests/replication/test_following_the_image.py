@@ -28,7 +28,7 @@ def values(host: VirtualHost) -> list[bytes | None]:
     return values_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0)))
 
 
-def test_a_topic_that_was_made_anew_has_its_records_after_a_restart() -> None:
+def test_a_recreated_topic_keeps_its_records_after_a_restart() -> None:
     """The log still tells of the one that went before: it must not take the folder for its own."""
     host = make_host()
     write(host, b"first")
@@ -37,7 +37,7 @@ def test_a_topic_that_was_made_anew_has_its_records_after_a_restart() -> None:
     assert values(VirtualHost(host.files)) == [b"of another life"]
 
 
-def test_logs_are_left_alone_until_the_broker_has_read_that_it_is_back() -> None:
+def test_logs_are_untouched_until_the_registration_is_replayed() -> None:
     host = make_host()
     host.files.kill()
     again = VirtualHost(host.files, settled=False)
@@ -52,7 +52,7 @@ def test_logs_are_left_alone_until_the_broker_has_read_that_it_is_back() -> None
     assert len(again.node.replica_manager.partitions) == 1
 
 
-def test_a_snapshot_may_hold_another_topic_of_the_same_name() -> None:
+def test_a_snapshot_may_have_another_topic_of_the_same_name() -> None:
     """A broker that was held for long is given a snapshot, and not every change on the way."""
     host = make_host()
     write(host, b"first")

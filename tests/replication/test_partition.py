@@ -28,7 +28,7 @@ def append(partition: Partition, count: int, turn: list[Append]) -> int:
     return partition.append(read_header(batch), memoryview(batch), turn)
 
 
-def test_a_turn_gives_one_write_a_partition_and_offsets_without_a_hole() -> None:
+def test_a_turn_makes_one_write_per_partition_without_offset_gaps() -> None:
     partition = leading()
     turn: list[Append] = []
     assert [append(partition, count, turn) for count in (3, 1, 2)] == [10, 13, 14]
@@ -39,7 +39,7 @@ def test_a_turn_gives_one_write_a_partition_and_offsets_without_a_hole() -> None
     assert {read_header(batch).leader_epoch for batch in write.buffers} == {5}
 
 
-def test_a_write_releases_those_whose_records_it_holds_and_nobody_else() -> None:
+def test_a_write_completes_only_the_requests_with_records_in_it() -> None:
     """V7, with a single replica: what is written is below the high watermark."""
     partition = leading()
     waiting: Any = [(11, "first", None, -1), (12, "second", None, 100), (13, "third", None, -1)]
@@ -49,7 +49,7 @@ def test_a_write_releases_those_whose_records_it_holds_and_nobody_else() -> None
     assert partition.high_watermark == 12
 
 
-def test_what_is_written_stays_written() -> None:
+def test_an_outdated_write_report_is_ignored() -> None:
     """V7: a report that is late takes nothing back, nor counts anything twice."""
     partition = leading()
     append(partition, 4, [])
@@ -59,7 +59,7 @@ def test_what_is_written_stays_written() -> None:
     assert partition.counts.messages_in == 4
 
 
-def test_what_another_replica_in_sync_lacks_is_written_and_not_committed() -> None:
+def test_v7_records_that_an_in_sync_replica_lacks_are_not_committed() -> None:
     """V7: the high watermark stands, and who wants all of them is kept waiting."""
     partition = leading()
     partition.in_sync = partition.replica_count = 2
@@ -84,10 +84,10 @@ def test_what_another_replica_in_sync_lacks_is_written_and_not_committed() -> No
         (6, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ],
 )
-def test_only_the_epoch_in_which_it_leads_is_served(epoch: int, code: int) -> None:
+def test_only_requests_of_the_leader_epoch_are_served(epoch: int, code: int) -> None:
     assert leading().refusal(epoch) == code
 
 
-def test_whose_log_is_not_open_serves_nobody() -> None:
+def test_a_partition_without_open_log_refuses_requests() -> None:
     partition = Partition("t", NULL_UUID, 0, ("t", 0))
     assert partition.refusal(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER

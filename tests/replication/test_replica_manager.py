@@ -137,7 +137,7 @@ def leading(replicas: tuple[int, ...] = (1,)) -> Replicas:
     return this
 
 
-def test_no_log_is_touched_before_this_life_of_the_broker_is_known() -> None:
+def test_no_log_is_opened_before_the_registration_is_replayed() -> None:
     this = Replicas()
     other = b"o" * 16
     this.replay(TopicRecord(name="t", topic_id=other), RemoveTopicRecord(topic_id=other))
@@ -151,7 +151,7 @@ def test_no_log_is_touched_before_this_life_of_the_broker_is_known() -> None:
     assert this.taken() == [], "once"
 
 
-def test_it_leads_once_the_log_is_open_and_listeners_hear_of_it() -> None:
+def test_listeners_are_called_once_the_leaders_log_is_open() -> None:
     this = leading()
     assert (this.partition.online, this.heard) == (True, ["leads in 3"])
     this.change(leader=1)
@@ -160,7 +160,7 @@ def test_it_leads_once_the_log_is_open_and_listeners_hear_of_it() -> None:
     assert this.partition.refusal(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_request_finds_its_partition_or_hears_why_not() -> None:
+def test_a_request_finds_its_partition_or_gets_an_error_code() -> None:
     this = leading()
     find = this.manager.partition
     assert find("t", b"", 0, by_id=False) is find("", ID, 0, by_id=True) is this.partition
@@ -172,7 +172,7 @@ def test_a_request_finds_its_partition_or_hears_why_not() -> None:
     assert this.taken() == [DeleteLog(LOG, ID)]
 
 
-def test_what_a_turn_appends_is_handed_over_once_and_told_when_written() -> None:
+def test_appends_are_taken_once_and_complete_when_written() -> None:
     this = leading()
     slot = this.appended()
     [write] = this.manager.take_turn()
@@ -183,7 +183,7 @@ def test_what_a_turn_appends_is_handed_over_once_and_told_when_written() -> None
 
 
 @pytest.mark.parametrize("stays_online", [True, False])
-def test_a_write_that_fails_takes_what_follows_with_it(stays_online: bool) -> None:
+def test_a_failed_write_fails_later_appends_too(stays_online: bool) -> None:
     this = leading()
     first = this.appended()
     this.manager.take_turn()
@@ -195,7 +195,7 @@ def test_a_write_that_fails_takes_what_follows_with_it(stays_online: bool) -> No
     assert this.partition.online == stays_online
 
 
-def test_what_a_request_has_half_done_is_taken_back() -> None:
+def test_appends_of_a_failed_request_are_undone() -> None:
     this = leading()
     slot = this.appended()
     this.manager.take_back([this.partition])
@@ -207,7 +207,7 @@ def test_what_a_request_has_half_done_is_taken_back() -> None:
     assert not this.partition.online, "offsets that wait for the disk would be given twice"
 
 
-def test_v7_who_waits_for_all_replicas_has_the_time_that_it_said() -> None:
+def test_v7_acks_all_waits_for_replicas_up_to_its_timeout() -> None:
     this = leading((1, 2))
     first, second = this.appended(), this.appended()
     this.manager.take_turn()
@@ -220,7 +220,7 @@ def test_v7_who_waits_for_all_replicas_has_the_time_that_it_said() -> None:
     this.scheduled[1][0].expire(NOW)
 
 
-def test_records_are_deleted_once_the_start_of_the_log_is_stored() -> None:
+def test_records_are_deleted_once_the_log_start_offset_is_durable() -> None:
     this = leading()
     append(this.partition, 5, this.manager.turn)
     this.manager.take_turn()
@@ -236,7 +236,7 @@ def test_records_are_deleted_once_the_start_of_the_log_is_stored() -> None:
     assert (slots[1].error_code, slots[1].low_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
 
 
-def test_a_log_that_fails_is_not_served_and_its_listeners_hear() -> None:
+def test_a_failed_log_is_not_served_and_listeners_are_called() -> None:
     this = leading()
     this.manager.handle(LogFailed(LOG, b"u" * 16, "another topic's of that name, long gone"))
     assert this.partition.online
@@ -244,7 +244,7 @@ def test_a_log_that_fails_is_not_served_and_its_listeners_hear() -> None:
     assert (this.partition.online, this.heard[-1]) == (False, "log failed")
 
 
-def test_a_fetch_that_can_not_look_again_costs_itself_alone() -> None:
+def test_an_exception_in_a_delayed_fetch_fails_only_that_fetch() -> None:
     this = leading()
     looked = []
 
@@ -265,7 +265,7 @@ def test_a_fetch_that_can_not_look_again_costs_itself_alone() -> None:
     assert (this.failures, looked) == ([(mistake, mistake)], [this.partition])
 
 
-def test_a_snapshot_without_a_topic_takes_its_log() -> None:
+def test_a_snapshot_without_a_topic_deletes_its_log() -> None:
     this = leading()
     slot = this.appended()
     this.loader.reload([])
@@ -274,7 +274,7 @@ def test_a_snapshot_without_a_topic_takes_its_log() -> None:
     assert this.heard[-1] == "leads no more"
 
 
-def test_whoever_can_not_follow_the_image_is_named() -> None:
+def test_an_exception_in_a_publisher_names_the_publisher() -> None:
     class Rude(MetadataPublisher):
         name = "rude publisher"
 
@@ -288,7 +288,7 @@ def test_whoever_can_not_follow_the_image_is_named() -> None:
     assert caught.value.record == records()[0]
 
 
-def test_an_answer_leaves_with_the_last_thing_that_it_waits_for() -> None:
+def test_a_response_is_sent_with_its_last_result() -> None:
     slot = Slot()
     slot.waits = 2
     complete_one(slot)

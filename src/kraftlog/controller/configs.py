@@ -41,7 +41,7 @@ _TYPES = (TOPIC, BROKER, CLIENT_METRICS, GROUP)
 
 LONGEST_VALUE = 32767
 #: Cost of a resource, in microseconds.
-A_RESOURCE_COSTS = 15
+RESOURCE_COST = 15
 
 
 def decide_incremental_alter_configs(
@@ -119,7 +119,7 @@ def _alter(
         )
         if not isinstance(made, Refusal):
             records += made
-        yield A_RESOURCE_COSTS
+        yield RESOURCE_COST
     return records, outcomes
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Deciding = Generator[int, None, "Decision"]
 
 #: Names counted per step, and the cost in microseconds.
-COUNTED_AT_ONCE, COUNTING_COSTS = 100, 25
+COUNTED_AT_ONCE, COUNTING_COST = 100, 25
 #: Most records of one batch and of a user's request, as in Kafka.
 RECORDS_IN_BATCH = 10_000
 
@@ -47,7 +47,7 @@ def counted(named: Iterable[T]) -> Generator[int, None, dict[T, int]]:
     for number, name in enumerate(named, 1):
         counts[name] = counts.get(name, 0) + 1
         if not number % COUNTED_AT_ONCE:
-            yield COUNTING_COSTS
+            yield COUNTING_COST
     return counts
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 #: Cost of a replica, in microseconds.
-A_REPLICA_COSTS = 15
+REPLICA_COST = 15
 
 
 def decide_assign_replicas(
@@ -45,7 +45,7 @@ def decide_assign_replicas(
                 index = each.partition_index
                 code = _assign(state, broker, directory.id, topic.topic_id, index, records)
                 results.append(PartitionResult(partition_index=index, error_code=code))
-                yield A_REPLICA_COSTS
+                yield REPLICA_COST
             topics.append(TopicResult(topic_id=topic.topic_id, partitions=results))
         directories.append(DirectoryResult(id=directory.id, topics=topics))
     response = AssignReplicasToDirsResponse(error_code=ErrorCode.NONE, directories=directories)

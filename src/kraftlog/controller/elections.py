@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 #: Cost of an election, in microseconds.
-AN_ELECTION_COSTS = 15
+ELECTION_COST = 15
 
 
 def broker_goes(
@@ -113,7 +113,7 @@ def decide_elect_leaders(
         results = []
         for index in partitions:
             results.append(_elect(state, name, index, election, records))
-            yield AN_ELECTION_COSTS
+            yield ELECTION_COST
         topics.append(ReplicaElectionResult(topic=name, partition_result=results))
     if len(records) > RECORDS_IN_BATCH:
         refused = ElectLeadersResponse(error_code=TOO_LARGE.code, replica_election_results=())

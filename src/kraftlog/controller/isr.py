@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: The broker epoch of a replica is unknown.
 ANY_EPOCH = -1
 #: Cost of a partition, in microseconds.
-A_PARTITION_COSTS = 15
+PARTITION_COST = 15
 
 
 def decide_alter_partition(
@@ -52,7 +52,7 @@ def decide_alter_partition(
             else:
                 named.add(key)
                 results.append(_partition(state, request.broker_id, key, asked, records))
-            yield A_PARTITION_COSTS
+            yield PARTITION_COST
         topics.append(TopicResult(topic_id=topic.topic_id, partitions=results))
     return Decision(records, AlterPartitionResponse(error_code=ErrorCode.NONE, topics=topics))
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 #: Costs in microseconds, without the partitions of a topic.
-A_TOPIC_COSTS, AN_ASSIGNMENT_COSTS, A_REMOVAL_COSTS = 10, 2, 2
+TOPIC_COST, ASSIGNMENT_COST, REMOVAL_COST = 10, 2, 2
 DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
@@ -98,7 +98,7 @@ def _more_placed(
         refusal = refuse_assignment(state, assigned, replicas)
         if refusal is not None:
             return refusal
-        yield AN_ASSIGNMENT_COSTS
+        yield ASSIGNMENT_COST
     return placement
 
 
@@ -139,7 +139,7 @@ def _fewer_partitions(
     for index in gone:
         change = PartitionChangeRecord(partition_id=index, topic_id=topic.id, removed=True)
         records.append(change)
-        yield A_REMOVAL_COSTS
+        yield REMOVAL_COST
     return records
 
 
@@ -162,7 +162,7 @@ def _topic_by_topic(
         made: Sequence[Message] | Refusal = DUPLICATE
         if count == 1:
             made = yield from decide(topic)
-        yield A_TOPIC_COSTS
+        yield TOPIC_COST
         if not isinstance(made, Refusal) and len(records) + len(made) > RECORDS_IN_BATCH:
             made = TOO_LARGE
         if isinstance(made, Refusal):

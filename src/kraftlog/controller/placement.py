@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 #: Cost of placing a partition, in microseconds.
-A_PARTITION_COSTS = 3
+PARTITION_COST = 3
 
 
 class _Turns:
@@ -146,7 +146,7 @@ def placing(
         placed = []
         for _ in range(partitions):
             placed.append(racks.place(replicas))
-            yield A_PARTITION_COSTS
+            yield PARTITION_COST
         return placed
     return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, why)
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 #: Cost of a partition, in microseconds.
-A_PARTITION_COSTS = 20
+PARTITION_COST = 20
 
 
 def decide_alter_reassignments(
@@ -79,7 +79,7 @@ def decide_alter_reassignments(
                     error_message=refused.message if refused else None,
                 )
             )
-            yield A_PARTITION_COSTS
+            yield PARTITION_COST
         topics.append(ReassignableTopicResponse(name=topic.name, partitions=results))
     if len(records) > RECORDS_IN_BATCH:
         return Decision([], _response(TOO_LARGE.code, TOO_LARGE.message, (), may_change_factor))

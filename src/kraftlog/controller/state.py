@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 ABSENT: Any = object()
 
 #: Cost of a record and of a change, in microseconds.
-A_RECORD_COSTS = 1
-A_CHANGE_COSTS = 5
+RECORD_COST = 1
+CHANGE_COST = 5
 
 #: Cluster-wide broker configs have the empty broker name.
 ALL_BROKERS = ""
@@ -81,8 +81,8 @@ class ControllerState(Image):
         """Replay the records of a batch, step by step."""
         for record in records:
             for _ in self.changes_of(record):
-                yield A_CHANGE_COSTS
-            yield A_RECORD_COSTS
+                yield CHANGE_COST
+            yield RECORD_COST
         self.publish()
 
     def committed(self, offset: int) -> None:

@@ -49,7 +49,7 @@ _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 #: Means the configured default in a request.
 DEFAULT = -1
 #: Costs in microseconds, without the partitions of a topic; topics refused per step.
-A_TOPIC_COSTS, AN_ASSIGNMENT_COSTS, A_PARTITION_COSTS, A_DELETION_COSTS = 30, 2, 5, 3
+TOPIC_COST, ASSIGNMENT_COST, PARTITION_COST, DELETION_COST = 30, 2, 5, 3
 REFUSED_AT_ONCE = 50
 
 
@@ -73,7 +73,7 @@ def decide_create_topics(
             made = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         else:
             made = yield from _new_topic(state, topic, so_far, context)
-        yield A_TOPIC_COSTS
+        yield TOPIC_COST
         if isinstance(made, Refusal):
             results.append(_refused(topic.name, made))
             continue
@@ -276,7 +276,7 @@ def _assigned(
         if refusal is not None:
             return refusal
         by_index[index] = replicas
-        yield AN_ASSIGNMENT_COSTS
+        yield ASSIGNMENT_COST
     if sorted(by_index) != list(range(len(by_index))):
         why = "partitions should be a consecutive 0-based integer sequence"
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
@@ -333,7 +333,7 @@ def new_partitions(
             directories=tuple(default_directory(state, broker) for broker in replicas),
         )
         records.append(partition_record(partition))
-        yield A_PARTITION_COSTS
+        yield PARTITION_COST
     return records
 
 
@@ -364,7 +364,7 @@ def decide_delete_topics(
         ((name, NULL_UUID) for name in request.topic_names),
     ):
         found.append((name, topic_id, _find(state, name, topic_id)))
-        yield A_DELETION_COSTS
+        yield DELETION_COST
     named = yield from counted(it.id for _, _, it in found if not isinstance(it, Refusal))
     records: list[Message] = []
     results = []
@@ -387,7 +387,7 @@ def decide_delete_topics(
                 name=outcome.name, topic_id=outcome.id, error_code=ErrorCode.NONE
             )
         results.append(result)
-        yield A_DELETION_COSTS
+        yield DELETION_COST
     return Decision(records, deletion_api.DeleteTopicsResponse(responses=results))
 
 

@@ -1,7 +1,7 @@
-"""`MetadataLoader`: committed records change the image, and publishers hear what has changed.
+"""`MetadataLoader`: replays committed records into the image and calls publishers.
 
-Publishers stand in a list, as Kafka's MetadataPublishers do, and each hears of every change before
-the next one is replayed. Whatever a node is because of the image, one of them makes of it.
+Publishers are called in the order of their list, as in Kafka, for every change before the next
+record is replayed. All that a node does because of metadata, a publisher does.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ if TYPE_CHECKING:
     from kraftlog.metadata.changes import Change
     from kraftlog.wire.schema import Message
 
-#: What a record, a change of the image, and what follows from it cost, in microseconds.
-A_RECORD_COSTS = 2
-A_CHANGE_COSTS = 15
+#: Costs in microseconds: replaying a record, and publishing a change.
+RECORD_COST = 2
+CHANGE_COST = 15
 
 
 class MetadataPublisher:
-    """Follows the image. `name` is for people: who could not follow."""
+    """Acts on changes of the image. `name` is for log lines."""
 
     name: str
 
     def changed(self, change: Change) -> None:
-        """The image has just changed; more changes of the same batch may follow."""
+        """The image has changed; more changes of the same batch may follow."""
 
     def reloaded(self, before: Image) -> None:
-        """Another image has taken the place of this one, as a whole."""
+        """A snapshot has replaced the image."""
 
     def published(self) -> Iterable[int]:
-        """All records of a batch were replayed: act upon them in steps; what each has cost."""
+        """All records of a batch are replayed: act on them in steps; yields the costs."""
         return ()
 
 
 class MetadataLoader:
-    """`image` is what all records so far add up to. Nobody else replays committed records."""
+    """`image` is the state as of the last replayed record."""
 
     def __init__(self) -> None:
         self.image = Image()
-        #: In the order in which they hear.
+        #: In calling order.
         self.publishers: list[MetadataPublisher] = []
 
     def replaying(self, records: Iterable[Message]) -> Iterator[int]:
         """Replay committed records in steps.
 
-        Raises ReplayError, with the record, whatever goes wrong: the image is not to be used then.
+        Any exception becomes a ReplayError with the record; the image must not be used after it.
         """
         record: Message | None = None
         publisher: MetadataPublisher | None = None
@@ -59,8 +59,8 @@ class MetadataLoader:
                     for publisher in publishers:
                         publisher.changed(change)
                     publisher = None
-                    yield A_CHANGE_COSTS
-                yield A_RECORD_COSTS
+                    yield CHANGE_COST
+                yield RECORD_COST
             for change in image.publish():
                 for publisher in publishers:
                     publisher.changed(change)
@@ -74,7 +74,7 @@ class MetadataLoader:
             raise ReplayError(what, record) from error
 
     def reload(self, records: Iterable[Message]) -> None:
-        """Begin with an image of these records, in the place of the one there was."""
+        """Replace the image by one of these records."""
         before, self.image = self.image, Image()
         for record in records:
             self.image.replay(record)

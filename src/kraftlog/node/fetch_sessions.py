@@ -31,7 +31,7 @@ BY_ID_SINCE = 13
 EVICTION_MS = 120_000
 UNKNOWN = -1
 #: Partitions per slice, if the request is served in slices.
-PARTITIONS_IN_A_STEP = 200
+PARTITIONS_PER_SLICE = 200
 
 
 class SessionPartition:
@@ -113,8 +113,8 @@ class FetchSession:
                     self.size += 1
                 else:
                     before.request = part
-                if not number % PARTITIONS_IN_A_STEP:
-                    yield PARTITIONS_IN_A_STEP
+                if not number % PARTITIONS_PER_SLICE:
+                    yield PARTITIONS_PER_SLICE
             yield 1
 
     def forget(self, request: FetchRequest) -> None:
@@ -141,8 +141,8 @@ class FetchSession:
                 continue
             had_data = False
             for number, data in enumerate(topic.partitions, 1):
-                if not number % PARTITIONS_IN_A_STEP:
-                    yield PARTITIONS_IN_A_STEP
+                if not number % PARTITIONS_PER_SLICE:
+                    yield PARTITIONS_PER_SLICE
                 partition = known.known.get(data.partition_index)
                 if partition is not None:
                     partition.sent(data)

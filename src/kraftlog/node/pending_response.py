@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: A response with at most this many items is encoded at once.
 FEW_ITEMS = 100
 #: Cost of encoding an item, in microseconds; number of pieces that are joined at once.
-AN_ITEM_COSTS, JOINED_AT_ONCE = 2, 1000
+ITEM_COST, JOINED_AT_ONCE = 2, 1000
 
 _arrays: dict[type[Message], Sequence[tuple[str, bool]]] = {}
 
@@ -122,7 +122,7 @@ class PendingResponse:
                     written += joined(pieces)
                     pieces.clear()
                     unjoined = 0
-                yield AN_ITEM_COSTS * count
+                yield ITEM_COST * count
             pieces = framed(self.api, self.version, self.correlation_id, written + joined(pieces))
         except Exception as error:
             self._cannot_answer(error)

@@ -1,7 +1,7 @@
-"""ApiVersions 0-4: what this node serves.
+"""ApiVersions 0-4: the supported APIs and features.
 
-Asked in a version that does not exist it answers in version 0 with UNSUPPORTED_VERSION and one
-entry, its own range: clients of every kind find their way from that.
+An unsupported version gets UNSUPPORTED_VERSION in version 0, with the version range of ApiVersions
+itself, from which clients choose another one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ZERO_SINCE = 4
 
 
-def handle(node: Node, slot: PendingResponse, request: ApiVersionsRequest | None, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+def handle(node: Node, slot: PendingResponse, request: ApiVersionsRequest | None, now: Now) -> None:  # noqa: ARG001 - interface of handlers
     if request is None:
         served, code = [SERVED[ApiKey.API_VERSIONS]], ErrorCode.UNSUPPORTED_VERSION
     else:
@@ -40,15 +40,15 @@ def handle(node: Node, slot: PendingResponse, request: ApiVersionsRequest | None
 
 
 def _add_features(node: Node, slot: PendingResponse, response: ApiVersionsResponse) -> None:
-    """What this node can do beside its APIs, and what the cluster has agreed on."""
+    """Add the supported and the finalized features."""
     response.supported_features = [
         SupportedFeatureKey(name=name, min_version=low, max_version=high)
         for name, (low, high) in OFFERED.items()
-        # Readers of version 3 take a lowest level of 0 for an error.
+        # Clients of version 3 reject a minimum level of 0.
         if low > 0 or slot.version >= ZERO_SINCE
     ]
     response.finalized_features_epoch = node.quorum.applied - 1
-    # kraft.version stands in the quorum's own records, not in those that make an image.
+    # kraft.version is in the quorum's control records, not in the image.
     agreed = {**node.image.features, KRAFT_VERSION: node.quorum.core.log.voter_set.kraft_version}
     response.finalized_features = [
         FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 IP = "ip"
 ENTITY_TYPES = ("user", "client-id", IP)
-#: How a component of a filter is matched.
+#: Match types of a filter component.
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 
-#: Stands for any name in a filter.
+#: Matches any name in a filter.
 ANY = object()
 
 NOT_ENFORCED = "Brokers of this version do not enforce quotas."
 
 
-def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - interface of handlers
     assert slot.api is not None
     if slot.api.key == ApiKey.DESCRIBE_CLIENT_QUOTAS:
         slot.respond(_describe(node.image, request))
@@ -75,7 +75,7 @@ def _describe(
 
 
 def _refuse(component: describe.ComponentData, so_far: dict[str, Any]) -> tuple[int, str]:
-    """What is wrong with a component, in Kafka's words; 0 if nothing is."""
+    """Error code and message of an invalid component, as in Kafka; 0 if it is valid."""
     kind, match = component.entity_type, component.match
     why = ""
     if not kind:
@@ -95,7 +95,7 @@ def _refuse(component: describe.ComponentData, so_far: dict[str, Any]) -> tuple[
 
 
 def _matches(entity: dict[str, str | None], wanted: dict[str, Any], *, strict: bool) -> bool:
-    """Whether an entity has all that is wanted and, if strict, nothing else."""
+    """Whether an entity matches all components and, if strict, has no others."""
     if strict and len(entity) != len(wanted):
         return False
     return all(
@@ -104,7 +104,7 @@ def _matches(entity: dict[str, str | None], wanted: dict[str, Any], *, strict: b
 
 
 def _alter(image: Image, entry: alter.EntryData) -> alter.EntryResult:
-    """To remove what is not set is no change, and succeeds as in Kafka."""
+    """Alter an entity; removing a quota that is not set succeeds, as in Kafka."""
     stored = image.quotas.get(_entity(entry.entity), {})
     is_no_change = all(op.remove and op.key not in stored for op in entry.ops)
     return alter.EntryResult(
@@ -115,6 +115,6 @@ def _alter(image: Image, entry: alter.EntryData) -> alter.EntryResult:
 
 
 def _entity(parts: Sequence[alter.EntityData]) -> tuple[tuple[str, str | None], ...]:
-    """As the image knows it."""
+    """The entity as a key of the image."""
     pairs = [(part.entity_type, part.entity_name) for part in parts]
     return tuple(sorted(pairs, key=lambda pair: pair[0]))

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 HIGH_WATERMARK = -1
 #: Partitions per slice, and the cost of one in microseconds.
-PARTITIONS_IN_A_STEP = 25
-A_PARTITION_COSTS = 10
+PARTITIONS_PER_SLICE = 25
+PARTITION_COST = 10
 #: Topics whose records only their coordinators delete.
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
@@ -60,8 +60,8 @@ class DelayedDeleteRecords:
             for part in topic.partitions:
                 result.append(self._delete(topic.name, part))
                 self._size += 1
-                if not self._size % PARTITIONS_IN_A_STEP:
-                    yield PARTITIONS_IN_A_STEP * A_PARTITION_COSTS
+                if not self._size % PARTITIONS_PER_SLICE:
+                    yield PARTITIONS_PER_SLICE * PARTITION_COST
             topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=result))
             yield 1
         self.response.topics = topics

@@ -1,4 +1,4 @@
-"""DescribeCluster 0-2: the brokers, or on a controller's listener the controllers."""
+"""DescribeCluster 0-2: the brokers, or on a controller listener the controllers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 BROKERS, CONTROLLERS = 1, 2
 _TYPES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
-#: What may be done with a cluster where nobody is kept from anything, as bits: create, alter,
-#: describe, cluster action, describe configs, alter configs, idempotent write.
+#: All operations on a cluster (there are no ACLs), as bits: create, alter, describe, cluster
+#: action, describe configs, alter configs, idempotent write.
 ALL_OPERATIONS = sum([1 << operation for operation in (5, 7, 8, 9, 10, 11, 12)])
 NOT_ASKED_FOR = -(2**31)
 
 
-def handle(node: Node, slot: PendingResponse, request: DescribeClusterRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+def handle(node: Node, slot: PendingResponse, request: DescribeClusterRequest, now: Now) -> None:  # noqa: ARG001 - interface of handlers
     here = CONTROLLERS if slot.connection.listener == CONTROLLER else BROKERS
     if request.endpoint_type not in {BROKERS, CONTROLLERS}:
         why = f"Unsupported endpoint type {request.endpoint_type}"
@@ -57,7 +57,7 @@ def handle(node: Node, slot: PendingResponse, request: DescribeClusterRequest, n
 def _brokers(
     node: Node, request: DescribeClusterRequest, listener: str
 ) -> list[DescribeClusterBroker]:
-    """Brokers with the listener that the client uses, and where they have it."""
+    """Brokers with the client's listener, and its endpoints."""
     return [
         DescribeClusterBroker(
             broker_id=broker.id,

@@ -1,4 +1,4 @@
-"""DescribeConfigs 1-4: what stands for topics, brokers and groups, and where it comes from."""
+"""DescribeConfigs 1-4: configs of topics, brokers and groups with their sources."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
-#: What a resource, and an entry of it, cost in microseconds.
-A_RESOURCE_COSTS = 10
-AN_ENTRY_COSTS = 8
+#: Costs in microseconds: a resource, and one of its entries.
+RESOURCE_COST = 10
+ENTRY_COST = 8
 
 
 def handle(
     node: Node,
     slot: PendingResponse,
     request: api.DescribeConfigsRequest,
-    now: Now,  # noqa: ARG001 - every handler is called alike
+    now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
     results = []
     entries = 0
@@ -39,13 +39,13 @@ def handle(
             None if keys is None else tuple(keys),
         )
         if wanted in described:
-            yield 1  # the answer would be much larger than the request
+            yield 1  # a duplicate: the response would be much larger than the request
             continue
         described.add(wanted)
         result = _resource(node, resource, request)
         results.append(result)
         entries += 1 + len(result.configs)
-        yield A_RESOURCE_COSTS + AN_ENTRY_COSTS * len(result.configs)
+        yield RESOURCE_COST + ENTRY_COST * len(result.configs)
     yield from slot.respond_in_steps(api.DescribeConfigsResponse(results=results), entries)
 
 
@@ -74,9 +74,9 @@ def _resource(
 def _described(
     node: Node, resource: api.DescribeConfigsResource
 ) -> list[DescribedConfig] | tuple[int, str]:
-    """All that stands for a resource, or the code and words of a refusal."""
+    """The configs of a resource, or an error code and message."""
     image, name = node.image, resource.resource_name
-    names = resource.configuration_keys or None  # an empty list asks for all, like none at all
+    names = resource.configuration_keys or None  # an empty list means all, like null
     kind = resource.resource_type
     if kind == TOPIC:
         if name not in image.topic_ids:

@@ -1,4 +1,4 @@
-"""DescribeLogDirs 1-5: the one log directory, how large each log in it is, what room it has."""
+"""DescribeLogDirs 1-5: the log directory, its free space and the sizes of its logs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
-#: After so many partitions there is a pause; one costs so many microseconds.
-PARTITIONS_IN_A_STEP = 50
-A_PARTITION_COSTS = 3
+#: Partitions per slice, and the cost of one in microseconds.
+PARTITIONS_PER_SLICE = 50
+PARTITION_COST = 3
 
 
 def handle(
     node: Node,
     slot: PendingResponse,
     request: DescribeLogDirsRequest,
-    now: Now,  # noqa: ARG001 - every handler is called alike
+    now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
     logs = node.logs
     count = 0
@@ -54,7 +54,7 @@ def handle(
 
 
 def _asked_for(node: Node, request: DescribeLogDirsRequest) -> list[Partition]:
-    """Without a list all of them; what is not here is left out."""
+    """The requested logs, or all without a list; those of other brokers are left out."""
     if request.topics is None:
         return list(node.replica_manager.by_log.values())
     names = [(topic.topic, index) for topic in request.topics for index in topic.partitions]
@@ -70,8 +70,8 @@ def _topics(
 ) -> Generator[int, None, list[DescribeLogDirsTopic]]:
     by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
     for number, partition in enumerate(partitions, 1):
-        if not number % PARTITIONS_IN_A_STEP:
-            yield PARTITIONS_IN_A_STEP * A_PARTITION_COSTS
+        if not number % PARTITIONS_PER_SLICE:
+            yield PARTITIONS_PER_SLICE * PARTITION_COST
         by_topic.setdefault(partition.topic, []).append(
             DescribeLogDirsPartition(
                 partition_index=partition.index,

@@ -1,4 +1,4 @@
-"""DescribeProducers 0: who has written to a partition and is remembered for it."""
+"""DescribeProducers 0: the active producers of partitions."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.messages.describe_producers import DescribeProducersRequest
 
-#: What a partition costs in microseconds; after so many producers there is a pause.
-A_PARTITION_COSTS = 3
-PRODUCERS_IN_A_STEP = 200
+#: Cost of a partition in microseconds, and producers per slice.
+PARTITION_COST = 3
+PRODUCERS_PER_SLICE = 200
 
 
 def handle(
     node: Node,
     slot: PendingResponse,
     request: DescribeProducersRequest,
-    now: Now,  # noqa: ARG001 - every handler is called alike
+    now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
     described: set[tuple[str, int]] = set()
     topics = []
@@ -38,20 +38,20 @@ def handle(
         found = []
         for index in topic.partition_indexes:
             if (topic.name, index) in described:
-                continue  # the answer would be much larger than the request
+                continue  # a duplicate: the response would be much larger than the request
             described.add((topic.name, index))
             result = yield from _described(node, topic.name, index)
             found.append(result)
             count += 1 + len(result.active_producers)
         topics.append(TopicResponse(name=topic.name, partitions=found))
-        yield A_PARTITION_COSTS
+        yield PARTITION_COST
     yield from slot.respond_in_steps(DescribeProducersResponse(topics=topics), count)
 
 
 def _described(node: Node, topic: str, index: int) -> Generator[int, None, PartitionResponse]:
     partition = node.replica_manager.partition(topic, NULL_UUID, index, by_id=False)
     code = partition if isinstance(partition, int) else partition.refusal(-1)
-    yield A_PARTITION_COSTS
+    yield PARTITION_COST
     if code or isinstance(partition, int):
         is_known = topic in node.image.topic_ids
         why = None if is_known else "This server does not host this topic-partition."
@@ -71,8 +71,8 @@ def _described(node: Node, topic: str, index: int) -> Generator[int, None, Parti
                 current_txn_start_offset=entry.transaction_start,
             )
         )
-        if not len(states) % PRODUCERS_IN_A_STEP:
-            yield PRODUCERS_IN_A_STEP
+        if not len(states) % PRODUCERS_PER_SLICE:
+            yield PRODUCERS_PER_SLICE
     return PartitionResponse(
         partition_index=index, error_code=ErrorCode.NONE, active_producers=states
     )

@@ -1,6 +1,6 @@
-"""DescribeQuorum 0-2: who leads the metadata quorum, who lags (D1 to D7).
+"""DescribeQuorum 0-2: leader, voters and observers of the metadata quorum (D1 to D7).
 
-Only the leader knows; a broker that is asked passes the question on.
+Only the leader knows them; a broker forwards the request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kraftlog.raft.describe import ReplicaDescription
     from kraftlog.types import Now
 
-#: The first version that tells where the voters are.
+#: The first version with the endpoints of voters.
 NODES_SINCE = 2
 
 

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions 0: topics with all there is to say of their partitions, page by page."""
+"""DescribeTopicPartitions 0: topics and their partitions, in pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def handle(
     node: Node,
     slot: PendingResponse,
     request: api.DescribeTopicPartitionsRequest,
-    now: Now,  # noqa: ARG001 - every handler is called alike
+    now: Now,  # noqa: ARG001 - interface of handlers
 ) -> None:
     cursor = request.cursor
     names = {topic.name for topic in request.topics} or set(node.image.topic_ids)
@@ -55,7 +55,7 @@ def handle(
 def _topic(
     node: Node, name: str, first: int, limit: int, unreachable: Collection[int]
 ) -> tuple[api.DescribeTopicPartitionsResponseTopic, bool]:
-    """The topic from one partition on, and whether that is all of it."""
+    """The topic from a partition on, and whether it is complete."""
     topic = node.image.topic_named(name)
     if topic is None:
         unknown = api.DescribeTopicPartitionsResponseTopic(

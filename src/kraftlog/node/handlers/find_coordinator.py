@@ -1,7 +1,7 @@
-"""FindCoordinator 0-6: which broker looks after a group; the topic it rests on is made if need be.
+"""FindCoordinator 0-6: the coordinator of a group; creates the offsets topic if it is missing.
 
-Transactional ids have no coordinator, as there are no transactions yet. Who asks for one must not
-ask again: every client takes one of two codes for final, and shows the words that come with it.
+Transactional ids have no coordinator, because transactions are not supported. Clients must not
+retry: each kind of client treats one of two error codes as final and shows its message.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 GROUP = 0
 TRANSACTION = 1
-#: The first version that asks for several at once.
+#: The first version with several keys.
 SEVERAL_SINCE = 4
-#: After so many keys there is a pause; one costs so many microseconds.
-KEYS_IN_A_STEP = 50
-A_KEY_COSTS = 5
+#: Keys per slice, and the cost of one in microseconds.
+KEYS_PER_SLICE = 50
+KEY_COST = 5
 
 
 def handle(
@@ -53,8 +53,8 @@ def _answering(node: Node, slot: PendingResponse, request: FindCoordinatorReques
             found.append(_without_transactions(key, several=several))
         else:
             found.append(_find(node, slot, request.key_type, key))
-        if not number % KEYS_IN_A_STEP:
-            yield KEYS_IN_A_STEP * A_KEY_COSTS
+        if not number % KEYS_PER_SLICE:
+            yield KEYS_PER_SLICE * KEY_COST
     if several:
         yield from slot.respond_in_steps(FindCoordinatorResponse(coordinators=found), len(found))
         return
@@ -62,7 +62,7 @@ def _answering(node: Node, slot: PendingResponse, request: FindCoordinatorReques
     slot.respond(
         FindCoordinatorResponse(
             error_code=one.error_code,
-            # Of a single coordinator Kafka names what the code stands for, also of success.
+            # For a single key Kafka sets the message to the name of the code, also on success.
             error_message=one.error_message or error_name(one.error_code),
             node_id=one.node_id,
             host=one.host,
@@ -88,7 +88,7 @@ def _find(node: Node, slot: PendingResponse, key_type: int, key: str) -> Coordin
 
 
 def _without_transactions(key: str, *, several: bool) -> Coordinator:
-    """librdkafka, which asks for one at a time, gives up on nothing but missing rights."""
+    """The final error: librdkafka, which sends one key, retries all but authorization errors."""
     code = (
         ErrorCode.UNSUPPORTED_VERSION
         if several

@@ -1,4 +1,4 @@
-"""ListGroups, DescribeGroups, DeleteGroups: what administrators ask of all shards here."""
+"""ListGroups, DescribeGroups, DeleteGroups, over all shards of this broker."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
-#: What may be done with a group where nobody is kept from anything, as bits: read, delete,
-#: describe, describe configs, alter configs.
+#: All operations on a group (there are no ACLs), as bits: read, delete, describe, describe configs,
+#: alter configs.
 ALL_OPERATIONS = sum([1 << operation for operation in (3, 6, 8, 10, 11)])
 
 
 STATES = tuple(MAY_FOLLOW)
-#: What a group and a member of it cost in microseconds, and after how much work there is a pause.
-A_GROUP_COSTS = 10
-A_STEP_COSTS = 200
+#: Costs of a group and of a member in microseconds, and the cost of a slice.
+GROUP_COST = 10
+SLICE_COST = 200
 
 
 def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> Iterator[int] | None:
@@ -48,7 +48,7 @@ def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> Iterato
 
 def _listed(coordinators: GroupCoordinators, request: Any) -> ListGroupsResponse:
     groups, code = [], int(ErrorCode.NONE)
-    # There are few of either, however many are named; every shard is asked by the few.
+    # Few states and types exist, however many names a request has.
     states = _known(request.states_filter, STATES)
     types = _known(request.types_filter, (CLASSIC,))
     for shard in coordinators.shards():
@@ -60,7 +60,7 @@ def _listed(coordinators: GroupCoordinators, request: Any) -> ListGroupsResponse
 
 
 def _known(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """Those of the names that there are; where none is, one that nothing has."""
+    """The existing names among these; if there is none, one that matches nothing."""
     if not names:
         return ()
     named = {name.lower() for name in names}
@@ -70,15 +70,15 @@ def _known(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
 def _describing(
     node: Node, coordinators: GroupCoordinators, slot: PendingResponse, request: Any
 ) -> Iterator[int]:
-    """One result for each group that was asked for: some clients die of a missing one."""
+    """One result for each requested group: some clients crash without it."""
     found = []
     work = 0
     for group_id in dict.fromkeys(request.groups):
-        if work >= A_STEP_COSTS:
+        if work >= SLICE_COST:
             coordinators.settle(node.now)
             yield work
             work = 0
-        work += A_GROUP_COSTS
+        work += GROUP_COST
         shard = coordinators.shard_of(group_id)
         if isinstance(shard, int):
             found.append(
@@ -116,7 +116,7 @@ def _delete(
 
 
 class _DeleteCollector:
-    """Gathers the results, and answers once all are there."""
+    """Collects the results of shards and responds when they are complete."""
 
     def __init__(self, slot: PendingResponse, count: int) -> None:
         self._slot = slot

@@ -1,5 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetDelete: each is about one group,
-and goes to the shard that has it."""
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetDelete: passed to the shard."""
 
 from __future__ import annotations
 
@@ -17,11 +16,11 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
-#: OffsetCommit goes by topic ids from here on.
+#: The first version of OffsetCommit with topic ids.
 COMMIT_BY_ID_SINCE = 10
-#: The first version in which JoinGroup may be answered without a protocol.
+#: The first version of JoinGroup whose response may have a null protocol.
 JOIN_WITHOUT_PROTOCOL_SINCE = 7
-#: The first version in which SyncGroup names the protocol, which must be the group's.
+#: The first version of SyncGroup with the protocol, which must be the group's.
 SYNC_BY_PROTOCOL_SINCE = 5
 
 
@@ -30,7 +29,7 @@ def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:
     assert node.group_coordinators is not None
     shard = node.group_coordinators.shard_of(request.group_id)
     if not request.group_id and slot.api.key != ApiKey.OFFSET_COMMIT:
-        # Positions may be kept without a name for the group, as in the oldest clients.
+        # The oldest clients commit offsets with an empty group id.
         shard = ErrorCode.INVALID_GROUP_ID
     elif slot.api.key == ApiKey.SYNC_GROUP and _lacks_protocol(slot, request):
         shard = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -42,7 +41,7 @@ def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:
 
 
 def _lacks_protocol(slot: PendingResponse, request: Any) -> bool:
-    """Whether a SyncGroup does not name the protocol, which its version asks for."""
+    """Whether a SyncGroup lacks the protocol that its version requires."""
     is_named = request.protocol_type is not None and request.protocol_name is not None
     return slot.version >= SYNC_BY_PROTOCOL_SINCE and not is_named
 
@@ -70,7 +69,7 @@ def _ask(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, now
 
 
 def _commit(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, now: Now) -> None:
-    """Topics that are not there are refused; the others are committed under name and id."""
+    """Commit the offsets of known topics, with name and id; unknown topics get an error."""
     from kraftlog.wire.messages.offset_commit import (
         OffsetCommitResponsePartition,
         OffsetCommitResponseTopic,
@@ -113,7 +112,7 @@ def _commit(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, 
 
 
 def _delete(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, now: Now) -> None:
-    """Topics that are not there are refused; what else is asked decides the rest."""
+    """Delete the offsets of known topics; unknown topics get an error."""
     from kraftlog.wire.messages.offset_delete import (
         OffsetDeleteResponsePartition,
         OffsetDeleteResponseTopic,
@@ -141,7 +140,7 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class _WithRefusedTopics:
-    """A slot whose answer is completed with what was refused before."""
+    """A response to which the errors of unknown topics are added."""
 
     __slots__ = ("_refused", "_slot")
 
@@ -155,7 +154,7 @@ class _WithRefusedTopics:
 
 
 class _NamingProtocol:
-    """A slot whose answer can't be without a protocol: it is empty instead."""
+    """A response whose version has no null protocol: it is empty instead."""
 
     __slots__ = ("_slot",)
 
@@ -189,6 +188,6 @@ def _refusal(slot: PendingResponse, request: Any, code: int) -> Any:
     if key == ApiKey.SYNC_GROUP:
         return response(error_code=code, assignment=b"")
     if key == ApiKey.HEARTBEAT and code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        # While members are being read they are believed: they can not have missed anything.
+        # While the group is loading, heartbeats succeed: no rebalance can have begun.
         return response(error_code=ErrorCode.NONE)
     return response(error_code=code)

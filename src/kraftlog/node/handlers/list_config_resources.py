@@ -1,4 +1,4 @@
-"""ListConfigResources 0-1: for what there are settings; version 0 asks for client metrics alone."""
+"""ListConfigResources 0-1: resources with configs; version 0 lists only client metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
-#: Brokers have loggers, too; here they can't be set.
+#: Broker loggers exist, but have no dynamic levels here.
 BROKER_LOGGER = 8
 ALL = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
@@ -23,7 +23,7 @@ def handle(
     node: Node,
     slot: PendingResponse,
     request: api.ListConfigResourcesRequest,
-    now: Now,  # noqa: ARG001 - every handler is called alike
+    now: Now,  # noqa: ARG001 - interface of handlers
 ) -> None:
     kinds = [CLIENT_METRICS] if slot.version == 0 else list(request.resource_types) or list(ALL)
     if not set(kinds) <= set(ALL):

@@ -35,8 +35,8 @@ SINCE = {END: 1, START: 1, NEWEST: 7, LOCAL_START: 8, -5: 9, -6: 11}
 NEVER = 1 << 15
 
 #: Partitions per slice, and the cost of one in microseconds without the search.
-PARTITIONS_IN_A_STEP = 50
-A_PARTITION_COSTS = 4
+PARTITIONS_PER_SLICE = 50
+PARTITION_COST = 4
 #: The first version with the leader epoch of the offset.
 EPOCH_SINCE = 4
 
@@ -52,9 +52,9 @@ def handle(
         found = []
         for number, part in enumerate(topic.partitions, 1):
             found.append((yield from _one(node, version, topic.name, part)))
-            if not number % PARTITIONS_IN_A_STEP:
-                yield PARTITIONS_IN_A_STEP * A_PARTITION_COSTS
-        yield (len(found) % PARTITIONS_IN_A_STEP) * A_PARTITION_COSTS
+            if not number % PARTITIONS_PER_SLICE:
+                yield PARTITIONS_PER_SLICE * PARTITION_COST
+        yield (len(found) % PARTITIONS_PER_SLICE) * PARTITION_COST
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=found))
         count += len(found)
     yield from slot.respond_in_steps(ListOffsetsResponse(topics=topics), count)

@@ -45,10 +45,10 @@ LISTENER_NOT_FOUND_SINCE = 6
 ALL_TOPIC_OPERATIONS = sum([1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11)])
 NOT_ASKED_FOR = -(2**31)
 #: Items per slice, and their costs in microseconds.
-NAMES_IN_A_STEP = 100
-PARTITIONS_IN_A_STEP = 100
-A_TOPIC_COSTS = 10
-UNKNOWN_COSTS = 3
+NAMES_PER_SLICE = 100
+PARTITIONS_PER_SLICE = 100
+TOPIC_COST = 10
+UNKNOWN_COST = 3
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
@@ -98,8 +98,8 @@ def _to_create(
             wanted[name] = None
             if len(wanted) > RECORDS_IN_BATCH:
                 return ()
-        if not number % NAMES_IN_A_STEP:
-            yield NAMES_IN_A_STEP // 4
+        if not number % NAMES_PER_SLICE:
+            yield NAMES_PER_SLICE // 4
     return wanted
 
 
@@ -127,7 +127,7 @@ def _answer(
         if topic is None:
             assert not isinstance(one, TopicImage), "an existing topic is found"
             topics.append(_refused(one, slot.version, codes))
-            work += UNKNOWN_COSTS
+            work += UNKNOWN_COST
         elif topic.id in reported:
             work += 1  # as in Kafka, a topic that is named twice is returned once
         elif topic.id in node.image.topics:  # else it has since been deleted
@@ -139,7 +139,7 @@ def _answer(
             elif not isinstance(one, TopicImage):
                 topics.append(_refused(one, slot.version, codes))
             work += 1
-        if work >= NAMES_IN_A_STEP:
+        if work >= NAMES_PER_SLICE:
             yield work
             work = 0
     yield work
@@ -214,11 +214,11 @@ def _written_down(
         if now.partition_count >= topic.partition_count:
             break
         topic = now  # with fewer partitions some may be missing: encode again
-    if len(result.partitions) <= PARTITIONS_IN_A_STEP:
+    if len(result.partitions) <= PARTITIONS_PER_SLICE:
         piece = encode_piece(MetadataResponse, form[0], result)
     else:
         piece = yield from encoding_piece(MetadataResponse, form[0], result)
-    yield A_TOPIC_COSTS
+    yield TOPIC_COST
     if pieces.changes == changes:
         pieces.keep(topic.id, form, piece)
     return piece
@@ -258,8 +258,8 @@ def _result(
                 offline_replicas=offline[replicas],
             )
         )
-        if not len(partitions) % PARTITIONS_IN_A_STEP:
-            yield 2 * PARTITIONS_IN_A_STEP
+        if not len(partitions) % PARTITIONS_PER_SLICE:
+            yield 2 * PARTITIONS_PER_SLICE
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,

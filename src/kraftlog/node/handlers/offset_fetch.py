@@ -1,4 +1,4 @@
-"""OffsetFetch 1-10: how far groups have read; one group, or from version 8 on several."""
+"""OffsetFetch 1-10: committed offsets of one group, or from version 8 on of several."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ if TYPE_CHECKING:
 
 SEVERAL_SINCE = 8
 BY_ID_SINCE = 10
-#: Before it there was no place for an error of the whole but the partitions.
+#: The first version with a top-level error code; before, each partition has it.
 ERROR_SINCE = 2
-#: What a group costs beside its partitions, and after how much work there is a pause, in
-#: microseconds.
-A_GROUP_COSTS = 10
-A_STEP_COSTS = 200
+#: Cost of a group without its partitions, and of a slice, in microseconds.
+GROUP_COST = 10
+SLICE_COST = 200
 
 
 def handle(
     node: Node,
     slot: PendingResponse,
     request: api.OffsetFetchRequest,
-    now: Now,  # noqa: ARG001 - every handler is called alike
+    now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
     assert node.group_coordinators is not None
     groups = _each_once(request.groups)
@@ -41,7 +40,7 @@ def handle(
     for place, group in enumerate(groups):
         shard = node.group_coordinators.shard_of(group.group_id)
         unknown = _name_topics(node.image, group, slot.version)
-        work += A_GROUP_COSTS + sum(len(topic.partition_indexes) for topic in group.topics or ())
+        work += GROUP_COST + sum(len(topic.partition_indexes) for topic in group.topics or ())
         if isinstance(shard, int):
             gathering.put(
                 place, api.OffsetFetchResponseGroup(group_id=group.group_id, error_code=shard)
@@ -49,7 +48,7 @@ def handle(
         else:
             place_of = _GroupResult(gathering, place, unknown)
             shard.offset_fetch(place_of, group, request.require_stable)
-        if work >= A_STEP_COSTS:
+        if work >= SLICE_COST:
             node.group_coordinators.settle(node.now)
             yield work
             work = 0
@@ -59,8 +58,7 @@ def handle(
 def _each_once(
     groups: Iterable[api.OffsetFetchRequestGroup],
 ) -> list[api.OffsetFetchRequestGroup]:
-    """Without those that ask for all of a group again: the answer would be much larger than the
-    request."""
+    """The groups without repeated requests for all offsets, which would multiply the response."""
     kept, whole = [], set()
     for group in groups:
         if group.topics is None:
@@ -84,7 +82,7 @@ def _as_one_of_several(request: api.OffsetFetchRequest) -> api.OffsetFetchReques
 def _name_topics(
     image: Image, group: api.OffsetFetchRequestGroup, version: int
 ) -> list[api.OffsetFetchResponseTopics]:
-    """Where topics come by id, give them their names; those without any are answered here."""
+    """Resolve topic ids to names; unknown ids get an error."""
     if version < BY_ID_SINCE or group.topics is None:
         return []
     unknown, known = [], []
@@ -100,7 +98,7 @@ def _name_topics(
 
 
 class _GroupResult:
-    """Where the answer about one group goes."""
+    """Receives the response for one group."""
 
     __slots__ = ("_gathering", "_place", "_unknown")
 
@@ -118,7 +116,7 @@ class _GroupResult:
 
 
 class _Collector:
-    """The answer, which leaves once every group is in it."""
+    """Collects the responses of all groups, then responds."""
 
     def __init__(
         self, node: Node, slot: PendingResponse, groups: list[api.OffsetFetchRequestGroup]
@@ -132,7 +130,7 @@ class _Collector:
             slot.respond(api.OffsetFetchResponse(groups=()))
 
     def put(self, place: int, found: api.OffsetFetchResponseGroup) -> None:
-        assert self._found[place] is None, "a group is answered once"
+        assert self._found[place] is None, "each group has one response"
         self._found[place] = found
         self._missing -= 1
         if not self._missing:
@@ -158,14 +156,14 @@ class _Collector:
         )
 
     def _give_id(self, topic: api.OffsetFetchResponseTopics) -> bool:
-        """Whether a topic can be told of by its id: there are offsets of topics that are gone."""
+        """Set the id of a topic; False for offsets of deleted topics, which have none."""
         if topic.topic_id == NULL_UUID:
             topic.topic_id = self._node.image.topic_ids.get(topic.name, NULL_UUID)
         return topic.topic_id != NULL_UUID
 
 
 def _refused(topic: api.OffsetFetchRequestTopics, code: int) -> api.OffsetFetchResponseTopics:
-    """A topic all of whose partitions are told the code."""
+    """A topic with this error code for all partitions."""
     return api.OffsetFetchResponseTopics(
         name=topic.name,
         topic_id=topic.topic_id,

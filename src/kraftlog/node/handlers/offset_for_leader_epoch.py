@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch 2-4: where an epoch ended, by which a reader finds out what it has lost."""
+"""OffsetForLeaderEpoch 2-4: end offsets of epochs, by which consumers detect truncation."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     )
 
 
-#: After so many partitions there is a pause; one costs so many microseconds.
-PARTITIONS_IN_A_STEP = 50
-A_PARTITION_COSTS = 4
+#: Partitions per slice, and the cost of one in microseconds.
+PARTITIONS_PER_SLICE = 50
+PARTITION_COST = 4
 
 
 def handle(
     node: Node,
     slot: PendingResponse,
     request: OffsetForLeaderEpochRequest,
-    now: Now,  # noqa: ARG001 - every handler is called alike
+    now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
     topics = []
     count = 0
@@ -41,11 +41,11 @@ def handle(
         found = []
         for number, part in enumerate(topic.partitions, 1):
             found.append(_one(node, topic.topic, part))
-            if not number % PARTITIONS_IN_A_STEP:
-                yield PARTITIONS_IN_A_STEP * A_PARTITION_COSTS
+            if not number % PARTITIONS_PER_SLICE:
+                yield PARTITIONS_PER_SLICE * PARTITION_COST
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
         count += 1 + len(found)
-        yield (1 + len(found) % PARTITIONS_IN_A_STEP) * A_PARTITION_COSTS
+        yield (1 + len(found) % PARTITIONS_PER_SLICE) * PARTITION_COST
     yield from slot.respond_in_steps(OffsetForLeaderEpochResponse(topics=topics), count)
 
 

@@ -1,8 +1,8 @@
-"""ACLs, delegation tokens and SCRAM credentials, of which there are none: no authorizer, no SASL.
+"""ACLs, delegation tokens and SCRAM credentials: not supported, without authorizer and SASL.
 
-Clients get the codes of a Kafka broker without an authorizer whose listeners are PLAINTEXT. It
-stores credentials even so; here they are refused, as nothing would ever ask for them. Credentials
-that a metadata log of Kafka's brings along are described.
+Clients get the error codes of a Kafka broker without an authorizer and with PLAINTEXT listeners.
+Kafka would store SCRAM credentials even so; here they are refused, because nothing would use them.
+Credentials in a metadata log written by Kafka are described.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
-#: On a listener that does not know its clients, tokens may not even be asked about.
+#: The error of every token request on a listener without authentication.
 NO_TOKENS = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-#: Everybody on a PLAINTEXT listener.
+#: The principal of all clients of a PLAINTEXT listener.
 PRINCIPAL_TYPE, PRINCIPAL_NAME = "User", "ANONYMOUS"
 NEVER = -1
 
 
-def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - interface of handlers
     assert slot.api is not None
     slot.respond(_ANSWERS[slot.api.key](node.image, request, slot.version))
 
@@ -68,7 +68,7 @@ def _delete_acls(_: Image, request: Any, __: int) -> DeleteAclsResponse:
 
 # Delegation tokens -------------------------------------------------------------------------------
 
-#: The first version that tells who has asked for a token, beside whose it is.
+#: The first version with the requester of a token beside its owner.
 REQUESTER_SINCE = 3
 
 
@@ -106,7 +106,7 @@ def _describe_tokens(_: Image, __: Any, ___: int) -> DescribeDelegationTokenResp
 def _describe_scram(
     image: Image, request: scram.DescribeUserScramCredentialsRequest, _: int
 ) -> scram.DescribeUserScramCredentialsResponse:
-    """Of the users that are named, or of all."""
+    """The credentials of the requested users, or of all."""
     known: dict[str, list[scram.CredentialInfo]] = {}
     for (mechanism, user), credential in sorted(image.scram.items()):
         info = scram.CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
@@ -145,7 +145,7 @@ NO_SASL = "Brokers of this version do not authenticate clients: credentials woul
 def _alter_scram(
     image: Image, request: scram_changes.AlterUserScramCredentialsRequest, _: int
 ) -> scram_changes.AlterUserScramCredentialsResponse:
-    """Each user once: to set is refused, and to delete what is not there fails as in Kafka."""
+    """Each user once: upsertions are refused, deletions of unknown credentials fail as in Kafka."""
     refused = {user.name: (ErrorCode.SECURITY_DISABLED, NO_SASL) for user in request.upsertions}
     for deletion in request.deletions:
         if (deletion.mechanism, deletion.name) in image.scram:

@@ -1,1 +1,1 @@
-"""What a node tells of itself: metrics, and whether it is well. Loaded when somebody asks."""
+"""Metrics and health of a node; imported at the first scrape."""

@@ -1,4 +1,4 @@
-"""Metrics of a broker: its partitions and their logs, what clients ask of it, its groups."""
+"""Metrics of a broker: partitions, logs, requests and groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STARTING, RECOVERY, RUNNING, LEAVING = 1, 2, 3, 6
 
 def broker_state(node: Node) -> int:
     lifecycle = node.broker_lifecycle
-    assert lifecycle is not None, "a broker's metrics are told of brokers"
+    assert lifecycle is not None, "only brokers have these metrics"
     if lifecycle.wants_to_leave:
         return LEAVING
     if lifecycle.epoch < 0:
@@ -47,7 +47,7 @@ def _is_at_min_isr(partition: Partition) -> bool:
 
 
 def _partitions(name: str, what: str, is_meant: Callable[[Partition], bool]) -> Family:
-    """How many partitions that are here are of a kind."""
+    """The number of local partitions of a kind."""
     return single(
         "kafka_server_replicamanager_" + name,
         GAUGE,
@@ -63,10 +63,10 @@ def _labels(partition: Partition) -> tuple[tuple[str, str], ...]:
 def _each(
     name: str, what: str, value: Callable[[Node, Partition], float], *, if_leading: bool = False
 ) -> Family:
-    """A sample of every partition that is here, or of those that this broker leads."""
+    """A sample for every local partition, or for those that this broker leads."""
 
     def measure(node: Node, _: Now) -> Samples:
-        for partition in list(node.replica_manager.partitions.values()):  # it is told in slices
+        for partition in list(node.replica_manager.partitions.values()):  # copied: read in slices
             if partition.leads or not if_leading:
                 yield _labels(partition), value(node, partition)
 
@@ -154,7 +154,7 @@ LOGS = (
 
 
 def _traffic(name: str, what: str, value: Callable[[TopicCounts], float]) -> Family:
-    """Of all topics, without a label, and of each."""
+    """A sample of all topics, without a label, and one per topic."""
 
     def measure(node: Node, _: Now) -> Samples:
         yield (), value(node.replica_manager.topic_stats.of_all_topics())
@@ -169,12 +169,12 @@ def _requests(node: Node, _: Now) -> Samples:
         yield (("request", APIS[key].name), ("version", str(version))), count
 
 
-#: Those of Kafka's histograms, as the exporter writes them.
+#: The quantiles of Kafka's histograms, as its exporter writes them.
 QUANTILES = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 
 
 def _labels_of_api(node: Node, key: int) -> Iterator[tuple[str, str]]:
-    """As with Kafka, a Fetch counts once more by who asks: consumers, or replicas."""
+    """As in Kafka, a Fetch is also counted as FetchConsumer or FetchFollower."""
     yield "request", APIS[key].name
     if key == ApiKey.FETCH:
         yield "request", "FetchFollower" if node.broker_lifecycle is None else "FetchConsumer"
@@ -216,7 +216,7 @@ TRAFFIC = (
     ),
 )
 
-#: What controllers have as well.
+#: Families that controllers have as well.
 REQUESTS = (
     Family(
         "kafka_network_requestmetrics_requests_total",

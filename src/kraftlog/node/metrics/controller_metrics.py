@@ -1,4 +1,4 @@
-"""Metrics of a controller. As with Kafka, every controller has them, and the active one counts."""
+"""Metrics of a controller; as in Kafka, every controller has them, also if it is not active."""
 
 from __future__ import annotations
 

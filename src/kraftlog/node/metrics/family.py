@@ -1,4 +1,4 @@
-"""`Family`: all samples of one name, with how they come about."""
+"""`Family`: a metric family with its samples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from kraftlog.types import Now
 
-    #: Pairs of name and value; none where a family has a single sample.
+    #: Pairs of name and value; empty if the family has a single sample.
     Labels = tuple[tuple[str, str], ...]
     Samples = Iterable[tuple[Labels, float]]
 
@@ -18,7 +18,7 @@ COUNTER, GAUGE, UNTYPED = "counter", "gauge", "untyped"
 
 
 class Family(Value):
-    """`measure(whom, now)` gives the samples as they are now; nobody keeps them."""
+    """`measure(node, now)` returns the current samples."""
 
     name: str
     kind: str

@@ -1,4 +1,4 @@
-"""Whether a node is ready to do what it is for, and if not, why."""
+"""Readiness of a node, with reasons."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ BROKER_STATES = {
 
 
 def why_not_ready(node: Node, now: Now) -> list[str]:
-    """Everything that stands in the way; nothing: it is ready.
+    """Why the node is not ready; nothing if it is.
 
-    A broker that is no controller serves its clients also while the quorum has no leader: were it
-    taken out of service then, an outage of the controllers would become one of the whole cluster.
+    A broker without controller role is ready even if the quorum has no leader: otherwise an outage
+    of the controllers would take all brokers out of service.
     """
     reasons: list[str] = []
     if node.active_controller is not None:
@@ -55,7 +55,7 @@ def _ails_the_quorum(node: Node, now: Now) -> Iterator[str]:
 
 
 def readiness(node: Node, now: Now, *, is_open: bool = True) -> dict[str, Any]:
-    """Everything one looks for first, in a form for JSON. `is_open`: the host lets clients in."""
+    """The status of the node for JSON. `is_open`: the client listeners are open."""
     core, times = node.quorum.core, node.quorum.times
     reasons = why_not_ready(node, now)
     if not reasons and not is_open:

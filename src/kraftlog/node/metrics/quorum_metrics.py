@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 PREFIX = "kafka_server_raftmetrics_"
-#: Of what Kafka does not tell.
+#: The prefix of metrics that Kafka does not have.
 OWN = "kraftlog_quorum_"
 UNKNOWN = -1
-#: What Kafka calls a state, where its word is another.
+#: Kafka's names of states, where they differ.
 KAFKA_STATES = {quorum.VOTED: "unattached-voted"}
 
 
 def high_watermark(core: RaftCore) -> int:
-    """What this replica knows to be committed; -1 where it knows of nothing."""
+    """The high watermark; -1 if unknown."""
     return core.log.high_watermark or UNKNOWN
 
 
@@ -45,7 +45,7 @@ def _unknown_voters(node: Node, _: Now) -> float:
 
 
 def _observers(node: Node, now: Now) -> float:
-    """Those that fetch from this leader; NaN from anybody else, as only a leader knows."""
+    """The observers that fetch from this leader; NaN on other nodes."""
     result = describe(node.quorum.core, now)
     return float("nan") if result is None else len(result.observers)
 
@@ -62,7 +62,7 @@ def _core(name: str, what: str, value: Callable[[RaftCore], float]) -> Family:
 def _latency(
     name: str, long: str, window: Callable[[QuorumLatency], Window], prefix: str = PREFIX
 ) -> tuple[Family, ...]:
-    """Two families: the average and the most."""
+    """Two families: average and maximum."""
     return (
         single(
             f"{prefix}{name}_latency_avg",

@@ -1,4 +1,4 @@
-"""Which families a node has, by its roles."""
+"""The metric families of a node, by its roles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _info(node: Node, _: Now) -> Samples:
     return [(labels, 1)]
 
 
-INFO = Family("kraftlog_info", GAUGE, "Always 1; the labels say who this is.", _info)
+INFO = Family("kraftlog_info", GAUGE, "Always 1; the labels identify the node.", _info)
 OF_EVERY_NODE = (INFO, *quorum_metrics.FAMILIES, *broker_metrics.REQUESTS)
 
 
