@@ -1,4 +1,4 @@
-"""Loads one module with a piece of its text replaced, and leaves the file alone: for mutants."""
+"""Loads one module with a piece of its text replaced, without changing the file: for mutants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def replaced_once(module: str, source: str, original: str, replacement: str) -> str:
-    """The changed text; a piece that does not stand there exactly once is an error."""
+    """The changed text; a piece that does not occur exactly once is an error."""
     count = source.count(original)
     if count != 1:
         raise ValueError(f"{module} holds the original {count} times: {original!r}")
@@ -22,7 +22,7 @@ def replaced_once(module: str, source: str, original: str, replacement: str) -> 
 
 
 class _Loader(SourceFileLoader):
-    """Compiles the changed text, past every compiled file."""
+    """Compiles the changed text, and ignores compiled files."""
 
     alter: Callable[[str], str]
 
@@ -33,7 +33,7 @@ class _Loader(SourceFileLoader):
 
 
 class AlteredFinder(MetaPathFinder):
-    """Finds the one module that is changed; to stand first in `sys.meta_path`."""
+    """Finds the changed module; must be first in `sys.meta_path`."""
 
     def __init__(self, module: str, alter: Callable[[str], str]) -> None:
         self.module = module

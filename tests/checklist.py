@@ -1,4 +1,4 @@
-"""What a replica of the quorum must do, situation by situation, and the tests of each item.
+"""The required behaviour of a replica of the quorum, and the tests of each item.
 
 `checklist.toml` has the items. An item without a test is an error.
 """
@@ -51,7 +51,7 @@ def cited(files: dict[str, str]) -> dict[str, list[str]]:
 
 
 def complain(known: set[str], cells: dict[str, list[str]]) -> None:
-    """Every item is tested; nothing else is cited."""
+    """Raise an error for items without a test, and for unknown items."""
     unknown = sorted(set(cells) - known)
     if unknown:
         raise ValueError(f"checklist.toml has no item {unknown[0]}")

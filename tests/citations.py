@@ -1,4 +1,4 @@
-"""What the tests say of themselves: the names and docstrings that cite what they check."""
+"""The rules that tests cite in their names and docstrings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _rules() -> dict[str, str]:
-    """Each rule, such as Q12, and the sentence that says it."""
+    """Each rule, such as Q12, and its sentence."""
     with open(os.path.join(os.path.dirname(__file__), "rules.toml"), "rb") as file:
         families = tomllib.load(file)
     return {
@@ -22,7 +22,7 @@ def _rules() -> dict[str, str]:
     }
 
 
-#: By family: Q the quorum, P pre-vote and reads, R changes of its voters, D describing it,
+#: By family: Q the quorum, P pre-votes and reads, R voter changes, D describing the quorum,
 #: V replicated partitions. docs/generated/rules.md introduces them.
 RULES = _rules()
 
@@ -33,7 +33,7 @@ def is_test(path: str) -> bool:
 
 
 def documented(source: str) -> Iterator[tuple[str, str]]:
-    """Each function's name and docstring; those of modules and classes are all of their tests'."""
+    """Each function's name and docstring; those of modules and classes count for all of it."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             name = node.name if isinstance(node, ast.FunctionDef) else ""

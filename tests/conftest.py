@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and settings of all tests."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ pytest_plugins = (
     "tests.client.fixtures",
 )
 
-# Here, and nowhere below: a test's own `@settings` take the rest from what is loaded when its
-# module is imported. In CI the same examples come every time; elsewhere new ones do. A failure
-# prints the line that brings its example back. How long examples take to make is nobody's affair:
-# a machine may do other things at the same time.
+# Loaded here, as a test's own `@settings` inherit from the profile that is loaded when its module
+# is imported. In CI the examples are the same every time; elsewhere they are new. A failure prints
+# the line that reproduces its example. There is no deadline, as the machine may be busy.
 for name, derandomize in (("local", False), ("ci", True)):
     settings.register_profile(
         name,

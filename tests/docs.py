@@ -1,10 +1,9 @@
-"""Writes the tables in the Markdown files that are made from the code.
+"""Writes the tables of the Markdown files that are generated from the code and the tests.
 
     python -m tests.docs            write them
-    python -m tests.docs --check    write nothing; fail when one is out of date
+    python -m tests.docs --check    write nothing; fail if one is out of date
 
-A table stands between `<!-- made by make docs: NAME -->` and `<!-- end -->`; TABLES says who
-makes it.
+A table is between `<!-- made by make docs: NAME -->` and `<!-- end -->`; TABLES has its function.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ PLACE = re.compile(
 )
 
 CITATION = re.compile(r"\b([QPRDV])(\d+)[a-z]?\b")
-#: In a function's name V is left out, as `v2` there is a version.
+#: In a function's name V is excluded, as `v2` there is a version.
 CITATION_IN_NAME = re.compile(r"test_([qprd])(\d+)[a-z]?_")
 
 
 def cited_rules(source: str) -> dict[str, list[str]]:
     """Rule -> names of the tests that cite it, in their name or docstring.
 
-    What the docstring of a module or class cites is cited as "": by all of it.
+    A rule in the docstring of a module or class is cited by the whole of it: the name is "".
     """
     cited: dict[str, list[str]] = {}
     for name, text in documented(source):
@@ -81,7 +80,7 @@ def rules_table(files: dict[str, str]) -> str:
 
 
 def settings_table(_: dict[str, str]) -> str:
-    """Every key that does something, of each kind of resource."""
+    """Every key with an effect, for each kind of resource."""
     lines = ["| key | type | default | accepted | what it does |", "|---|---|---|---|---|"]
     for kind, keys in EFFECTIVE.items():
         ours = OWN if kind == BROKER else {}
@@ -95,13 +94,13 @@ def settings_table(_: dict[str, str]) -> str:
 
 
 def idle_settings(_: dict[str, str]) -> str:
-    """Keys of Kafka's brokers that are accepted and do nothing."""
+    """Kafka's broker keys that are accepted without effect."""
     idle = [f"`{name}`" for name in BROKER_KEYS.names() if name not in EFFECTIVE[BROKER]]
     return textwrap.fill(", ".join(idle), 100, break_on_hyphens=False, break_long_words=False)
 
 
 def apis_table(_: dict[str, str]) -> str:
-    """Every API that is served: in which versions, on whose listener, by which file."""
+    """Every served API with its versions, listeners and handler file."""
     kinds = {apis.BROKER: "brokers", apis.CONTROLLER: "controllers", apis.BOTH: "both"}
     lines = ["| API | key | versions | listener | handler |", "|---|---|---|---|---|"]
     for served in sorted(SERVED.values(), key=lambda served: served.key):
@@ -114,7 +113,7 @@ def apis_table(_: dict[str, str]) -> str:
 
 
 def metrics_table(_: dict[str, str]) -> str:
-    """Every family, with where it is found."""
+    """Every metric family, and the nodes that have it."""
     lines = ["| metric | kind | on | description |", "|---|---|---|---|"]
     for where, families in (
         ("every node", (*registry.OF_EVERY_NODE, *pages.OF_THE_HOST)),
@@ -138,18 +137,18 @@ TABLES: dict[str, Callable[[dict[str, str]], str]] = {
 
 
 def renewed(text: str, files: dict[str, str]) -> str:
-    """The text with its tables made anew."""
+    """The text with new tables."""
 
     def make(place: re.Match[str]) -> str:
         if place["name"] not in TABLES:
-            raise ValueError(f"nobody makes a table named {place['name']!r}")
+            raise ValueError(f"no function makes a table named {place['name']!r}")
         return f"{place[1]}\n{TABLES[place['name']](files)}\n\n{place[4]}"
 
     return PLACE.sub(make, text)
 
 
 def outdated(files: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Files whose tables are not as they should be, with what should stand there."""
+    """Files with outdated tables, and their new content."""
     for path, text in files.items():
         if path.endswith(".md") and (new := renewed(text, files)) != text:
             yield path, new

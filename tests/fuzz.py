@@ -2,10 +2,10 @@
 
     python -m tests.fuzz --minutes 5
 
-The first two bytes of an input choose message and version, the rest is the message. An input
-is good when `judge` raises nothing: the compiled reader and the slow one agree on it. What
-breaks that is left in tests/wire/corpus, where an ordinary test tries it for ever after; what
-merely reached new code is kept in .cache/fuzz for the next run.
+The first two bytes of an input choose message and version, the rest is the message. An input passes
+if `judge` raises nothing: the compiled reader and the slow one agree. Failing inputs are written to
+tests/wire/corpus, where an ordinary test reads them; inputs that reach new code are kept in
+.cache/fuzz for the next run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def one_input(data: bytes) -> None:
 
 
 def sow() -> None:
-    """A whole message of every kind, for the fuzzer to break."""
+    """Write a valid message of every kind as seeds of the fuzzer."""
     os.makedirs(KEPT, exist_ok=True)
     for index, (cls, version) in enumerate(VERSIONS):
         random = Random(f"{cls.__name__}{version}")

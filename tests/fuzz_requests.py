@@ -1,10 +1,10 @@
-"""Lives of nodes under plausible requests, for as long as is wanted: see tests/node/lives.py.
+"""Runs nodes with plausible random requests for a given time: see tests/node/lives.py.
 
     python -m tests.fuzz_requests --minutes 60 --seed 1000
 
-Each seed is a life: of one node whose settings name the voters, of one whose log does, or of three
-nodes. Of each way to fail the first seed is shown, with what was done last; a
-single one is run again by `--seed N --lives 1`.
+Each seed is a run of one node with configured voters, of one with voters in its log, or of three
+nodes. For each kind of failure the first seed is printed, with the last requests; `--seed N --lives
+1` repeats a single run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from random import Random
-from time import monotonic  # noqa: TID251 - a run lasts as long as it is told to
+from time import monotonic  # noqa: TID251 - a run has a time limit in real time
 from traceback import extract_tb, format_exception
 
 from tests.node.lives import DynamicLife, Life
@@ -20,12 +20,12 @@ from tests.node.lives_of_three import LifeOfThree
 
 LIVES: tuple[type[Life], ...] = (Life, DynamicLife, LifeOfThree, LifeOfThree)
 STEPS = 150
-#: How much is shown of what was done before a failure.
+#: How many requests before a failure are printed.
 LAST, WIDTH = 5, 1500
 
 
 def one_life(seed: int, steps: int) -> tuple[BaseException, list[str]] | None:
-    """What went wrong in it, and what was done until then."""
+    """The failure of a run, and the requests until then."""
     life = None
     try:
         life = LIVES[seed % len(LIVES)](Random(seed))

@@ -1,7 +1,7 @@
-"""Our own linter, for what no linter knows. Each rule takes text and gives complaints.
+"""Our own linter, for rules that no other has. Each rule takes text and returns complaints.
 
-`tests/test_house_rules.py` holds every rule against the repository and against a text that breaks
-it. A list of exceptions may only shrink: an entry that is no longer needed is a complaint too.
+`tests/test_house_rules.py` checks the repository by every rule, and that each rule detects a
+violation. A list of exceptions may only shrink: an unneeded entry is a complaint, too.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ MAX_FUNCTION_LINES = 70
 MAX_SUMMARY = 100
 MAX_TEST_NAME = 70
 
-#: These two files spell out what must stand nowhere.
+#: These two files contain the banned texts.
 RULE_FILES = frozenset({"tests/house_rules.py", "tests/test_house_rules.py"})
 
-#: Files and functions that are longer than they should be: the lines they may have, and why.
+#: Files and functions over the limit: their allowed lines, and the reason.
 LONG_FILES: dict[str, tuple[int, str]] = {}
 LONG_FUNCTIONS: dict[str, tuple[int, str]] = {}
-#: Patterns of names in src that nothing mentions, and why they are there all the same.
+#: Patterns of unused names in src, and the reason to keep them.
 UNUSED: dict[str, str] = {
-    "src/kraftlog/__init__.py:*": "Python calls it for names that a module has not",
+    "src/kraftlog/__init__.py:*": "Python calls it for missing names of a module",
     "src/kraftlog/wire/messages/*Re[qs]*": "requests and responses are found by the API's name",
     "src/kraftlog/wire/messages/*_records.py:*": "records are found by their type",
     "src/kraftlog/wire/messages/principal.py:*": "read where requests are forwarded, not yet built",
 }
 
-#: Former names of ours for what has a name in Kafka, Raft or Python.
+#: Our former names for things that have a name in Kafka, Raft or Python.
 PRIVATE_WORDS = frozenset(
     {
         "anew",
@@ -98,7 +98,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def repository() -> dict[str, str]:
-    """Every text file that is, or is about to be, in the repository."""
+    """Every text file that is in the repository or will be."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -116,7 +116,7 @@ def repository() -> dict[str, str]:
 
 
 def banned(pattern: re.Pattern[str], files: dict[str, str]) -> Iterator[str]:
-    """Lines in which the pattern is found."""
+    """The lines that match the pattern."""
     for path, text in files.items():
         if path in RULE_FILES or not pattern.search(text):
             continue
@@ -126,7 +126,7 @@ def banned(pattern: re.Pattern[str], files: dict[str, str]) -> Iterator[str]:
 
 
 def stray_files(paths: Iterable[str]) -> Iterator[str]:
-    """Files that are made by a tool and belong to one machine."""
+    """Files that a tool writes for one machine."""
     return (path for path in paths if STRAY_FILE.search(path))
 
 
@@ -160,7 +160,7 @@ def _over(
 
 
 def long_summaries(files: dict[str, str]) -> Iterator[str]:
-    """Docstrings whose first line could not stand in an index."""
+    """Docstrings whose first line is too long for an index."""
     for path, tree in _parsed(files, ""):
         for node in ast.walk(tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
@@ -179,7 +179,7 @@ def long_test_names(files: dict[str, str]) -> Iterator[str]:
 
 
 def partition_writes(files: dict[str, str]) -> Iterator[str]:
-    """Fields of a `Partition` that somebody outside `replication` writes."""
+    """Assignments to fields of a `Partition` outside `replication`."""
     place = "src/kraftlog/replication/"
     fields = _slots(ast.parse(files[f"{place}partition.py"]), "Partition")
     for path, tree in _parsed(files, "src/"):
@@ -201,7 +201,7 @@ def _slots(tree: ast.Module, name: str) -> set[str]:
 
 
 def private_words(files: dict[str, str]) -> Iterator[str]:
-    """Names of modules, classes, functions and parameters that an outsider has to look up."""
+    """Former names in modules, classes, functions and parameters."""
     for path, tree in _parsed(files, "src/"):
         names = {os.path.basename(path).removesuffix(".py")}
         for node in ast.walk(tree):
@@ -216,7 +216,7 @@ def private_words(files: dict[str, str]) -> Iterator[str]:
 
 
 def bare_waivers(files: dict[str, str]) -> Iterator[str]:
-    """Checks switched off without naming which, or without saying why."""
+    """Waivers without a code or without a reason."""
     for path, text in files.items():
         if path.endswith(".py") and WAIVER.search(text):
             for token in _tokens(text):
@@ -227,7 +227,7 @@ def bare_waivers(files: dict[str, str]) -> Iterator[str]:
 
 
 def unused_names(files: dict[str, str], allowed: dict[str, str]) -> Iterator[str]:
-    """Functions and classes of src that nothing mentions, not even a test."""
+    """Functions and classes of src without any use, even in tests."""
     mentioned = set(_IDENTIFIER.findall(files.get("pyproject.toml", "")))
     for _, tree in _parsed(files, ""):
         mentioned.update(_mentions(tree))
@@ -251,7 +251,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
 def _mentions(tree: ast.Module) -> Iterator[str]:
-    """Names in code and in strings (some code is made from strings), but not in docstrings."""
+    """Names in code and in strings (some code is generated), but not in docstrings."""
     docstrings = _docstrings(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
@@ -277,7 +277,7 @@ def modules_without_docstring(files: dict[str, str]) -> Iterator[str]:
 
 
 def broken_links(files: dict[str, str], exists: Iterable[str]) -> Iterator[str]:
-    """Links of Markdown files to files or headings that are not there."""
+    """Links of Markdown files to missing files or headings."""
     known = set(exists)
     for path, text in files.items():
         if not path.endswith(".md"):
@@ -299,7 +299,7 @@ def _without_code(text: str) -> str:
 
 
 def _headings(text: str) -> set[str]:
-    """Headings in the form in which links name them."""
+    """The anchors of the headings."""
     titles = re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 

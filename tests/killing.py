@@ -1,8 +1,7 @@
-"""Plays tests against a module that is loaded changed, and says which of them notice it.
+"""Runs tests against a changed module, and returns those that fail.
 
-A test notices by itself: by an assertion, an expected exception that does not come, or by not
-finding what it takes. A bare exception, from within the product, is told apart: it may have any
-cause.
+A test detects the change by an assertion, by a missing expected exception, or by an error in its
+own code. A bare exception from within the product is marked: it may have any cause.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ ROOT = os.path.dirname(HERE)
 
 
 class Killer(NamedTuple):
-    """A test that failed; `bare` names the exception if that did not come from the test itself."""
+    """A test that failed; `bare` names an exception that did not come from the test itself."""
 
     test: str
     bare: str = ""
 
 
 class Notes:
-    """A plugin: which tests failed, and how."""
+    """A plugin that records the failed tests and their causes."""
 
     def __init__(self) -> None:
         self.killers: list[Killer] = []
@@ -48,7 +47,7 @@ class Notes:
         report: object,  # noqa: ARG002 - a hook's arguments are matched by name
     ) -> None:
         error = call.excinfo
-        assert error is not None, "that is what this hook is called for"
+        assert error is not None, "pytest calls this hook only with an exception"
         frames = traceback.extract_tb(error.value.__traceback__)
         ours = frames[-1].filename.startswith(HERE)
         by_itself = ours or error.typename == "Failed"
@@ -58,11 +57,11 @@ class Notes:
 def killers(
     module: str, alter: Callable[[str], str], tests: Sequence[str], *, first: bool = True
 ) -> list[Killer]:
-    """The tests that fail while `module` is changed; with `first`, no more than one.
+    """The tests that fail with the changed `module`; with `first`, at most one.
 
-    In a process of its own, which must not have loaded the module yet: neither may this one.
+    They run in a child process. Neither it nor this process may have loaded the module yet.
     """
-    assert "kraftlog" not in sys.modules, "the child would inherit what is loaded"
+    assert "kraftlog" not in sys.modules, "the child would inherit the loaded module"
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -74,7 +73,7 @@ def killers(
     with os.fdopen(reading) as answer:
         outcome = answer.read()
     os.waitpid(child, 0)
-    assert outcome, f"the process that played {module} changed has ended"
+    assert outcome, f"the process that tested {module} changed has ended"
     found = json.loads(outcome)
     if isinstance(found, str):
         raise ValueError(found)
@@ -84,7 +83,7 @@ def killers(
 def _play(
     module: str, alter: Callable[[str], str], tests: Sequence[str], *, first: bool
 ) -> list[Killer] | str:
-    """In the child. A text says why the answer means nothing."""
+    """Runs in the child. A returned text is the reason why there is no result."""
     sys.meta_path.insert(0, AlteredFinder(module, alter))
     nothing = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
@@ -96,5 +95,5 @@ def _play(
     if module not in sys.modules and not notes.killers:
         return f"{', '.join(tests)}: {module} is not used there (pytest ended with {int(code)})"
     if not notes.played and not notes.killers:
-        return f"{', '.join(tests)}: no test was played (pytest ended with {int(code)})"
+        return f"{', '.join(tests)}: no test ran (pytest ended with {int(code)})"
     return notes.killers

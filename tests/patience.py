@@ -1,5 +1,4 @@
-"""How long tests wait for what has to come."""
+"""The time limit of waiting tests."""
 
-#: A limit and no measure: what is waited for comes in a fraction of it, and a machine that does
-#: much else at the same time still comes in time. Nothing waits so long unless something is wrong.
+#: Far more than any event needs, also on a busy machine: only a bug makes a test wait this long.
 LIMIT_S = 120

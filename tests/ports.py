@@ -1,4 +1,4 @@
-"""Ports for servers that have to be told theirs."""
+"""Free ports for servers whose port must be configured."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Below those that the system gives to whoever asks for any, so that nobody is given one of them
-#: between our finding it free and the server's taking it.
+#: Below the ephemeral ports, so that the system assigns none of them to another process before the
+#: server binds it.
 LOWEST, BEYOND = 11_000, 32_000
 
 
 def _tens() -> Iterator[int]:
-    """Beginnings of ten ports each, from somewhere on. Each worker of a run has its own."""
+    """First ports of blocks of ten, from a random one on; each test worker has its own blocks."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     own = range(LOWEST + 10 * worker, BEYOND, 10 * workers)
-    start = random.SystemRandom().randrange(len(own))  # others may run beside us
+    start = random.SystemRandom().randrange(len(own))  # other test runs may be active
     return itertools.cycle([*own[start:], *own[:start]])
 
 
@@ -29,7 +29,7 @@ _beginnings = _tens()
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports in a row that nobody has, the first of which ends in 1; nobody gets them twice."""
+    """Consecutive free ports, of which the first ends in 1; they are never returned again."""
     assert count < 10
     while True:
         first = next(_beginnings) + 1

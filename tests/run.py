@@ -1,4 +1,4 @@
-"""What `make test` runs: every test on all cores, then where the time went.
+"""Runs `make test`: every test on all cores, then a table of the time by group.
 
     python -m tests.run [arguments of pytest]
 
@@ -17,9 +17,9 @@ import pytest
 WORKERS = 2
 
 #: Wall seconds that a group of tests may take in a full run, on two cores: ten minutes together. CI
-#: plays more of the quorum after them: thousands of random runs, and all within a further bound.
+#: also does thousands of random runs, and exhausts a larger bound of the explorer.
 BUDGETS = {"ground": 140, "quorum": 140, "node": 170, "cluster": 75, "spark": 75}
-#: The group of each folder of tests; what is not named here belongs to the ground.
+#: The group of each folder of tests; all others belong to `ground`.
 GROUPS = {
     "raft": "quorum",
     "simulator": "quorum",
@@ -48,7 +48,7 @@ def group_of(node_id: str) -> str:
 
 
 class Shares:
-    """Gathers how long the tests of each group took, and how many ran."""
+    """Sums the time and number of tests of each group."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(BUDGETS, 0.0)
@@ -60,7 +60,7 @@ class Shares:
         self.tests[group] += report.when == "call" and not report.skipped
 
     def table(self, wall_seconds: float) -> str:
-        """Each group's share of the wall time; one that is over its budget is marked."""
+        """Each group's share of the wall time; a group over its budget is marked."""
         busy = sum(self.seconds.values()) or 1.0
         lines = ["group     tests  wall s  share  budget s"]
         for group, seconds in self.seconds.items():

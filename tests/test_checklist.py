@@ -1,4 +1,4 @@
-"""The checklist: its table names every item, and what is missing or superfluous is an error."""
+"""The checklist: its table has every item; a missing test or unknown item is an error."""
 
 from __future__ import annotations
 

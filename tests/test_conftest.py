@@ -1,4 +1,4 @@
-"""The profile of hypothesis is the one that is used, also where a test has settings of its own."""
+"""Hypothesis uses our profile, also for a test with settings of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The repository keeps the rules of `tests/house_rules.py`, and each rule can fail."""
+"""The repository keeps the rules of `tests/house_rules.py`, and each rule detects a violation."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What README.md and docs/cluster.md tell people to type is typed here, and says what they say.
+"""Runs the commands of README.md and docs/cluster.md, and compares their output.
 
-Ports and directories are others; what installs or runs for minutes is only looked at.
+Ports and directories differ; commands that install, or run for minutes, are not run.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 FENCE = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-#: The ports of the one-minute start, and what those of the quorum begin with.
+#: The port of the one-minute start, and the prefix of the quorum's ports.
 ALONE, QUORUM = "127.0.0.1:9092", "1909"
 KINDS = ("console", "sh", "python")
 #: The page with the commands for several nodes.
 CLUSTER = "docs/cluster.md"
-#: What is not typed here, by what it begins with, and who does it instead.
+#: Commands that are not run here, by their prefix, and the reason.
 ELSEWHERE = {
-    "python3 -m venv": "whoever runs these tests has installed kraftlog",
+    "python3 -m venv": "kraftlog is installed already",
     "kraftlog start": "started here on a free port, in a directory of its own",
 }
 TOOLS = {
@@ -55,7 +55,7 @@ def fences(section: str, kind: str, page: str = "README.md") -> list[str]:
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:
-    """What stands behind each `$`, without its comment, and the lines that it answers."""
+    """The command after each `$`, without its comment, and its output."""
     found: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
         if line.startswith("$ "):
@@ -70,7 +70,7 @@ def is_done_elsewhere(command: str) -> bool:
 
 
 def environment() -> dict[str, str]:
-    """With kraftlog's command, and this Python, first on the PATH."""
+    """The environment, with kraftlog's command and this Python first on the PATH."""
     path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
     return {**os.environ, "PATH": path}
 
@@ -91,14 +91,14 @@ def run(command: str, folder: Path) -> list[str]:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[NodeProcess]:
-    """What `kraftlog start` starts, before anybody has made a topic."""
+    """A node started by `kraftlog start`, without topics."""
     process = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "said.txt"), topics={})
     yield process
-    assert process.stop() == 0, "as README says, SIGTERM ends it in order"
+    assert process.stop() == 0, "SIGTERM stops it cleanly, as README says"
 
 
 def test_the_one_minute_start(node: NodeProcess, tmp_path: Path, kcat: str, jvm: Driver) -> None:
-    """Client after client, in the order of the page: each finds what those before have done."""
+    """The clients in the order of the page: each sees the results of the previous ones."""
     assert kcat
 
     def tool(command: str) -> list[str]:
@@ -127,7 +127,7 @@ def test_the_one_minute_start(node: NodeProcess, tmp_path: Path, kcat: str, jvm:
 
 
 class Terminal:
-    """One shell for lines that belong together."""
+    """One shell for a sequence of commands."""
 
     def __init__(self, folder: Path) -> None:
         self._shell = subprocess.Popen(
@@ -148,13 +148,13 @@ class Terminal:
         return read_line(self._shell.stdout)
 
     def ends(self) -> str:
-        """Type no more; what was not read yet."""
+        """Close the input; return the unread output."""
         said, _ = self._shell.communicate(timeout=LIMIT_S)
         assert self._shell.returncode == 0
         return str(said.decode())
 
     def give_up(self) -> None:
-        """End it with all that it has started, if it is still there."""
+        """Kill it with all its child processes."""
         if self._shell.poll() is None:
             self.type("kill -9 $(jobs -p); exit 1")
             self._shell.communicate(timeout=LIMIT_S)
@@ -191,7 +191,7 @@ def test_the_simulator_makes_the_page_that_it_is_asked_for(tmp_path: Path) -> No
 
 
 def test_everything_else_is_a_target_of_make() -> None:
-    """So that nothing new in README.md goes untried."""
+    """Every other command in README.md must be tested, too."""
     with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as file:
         targets = re.findall(r"^([a-z]+):", file.read(), re.MULTILINE)
     tried = ("One minute", "Watch a quorum")
@@ -199,7 +199,7 @@ def test_everything_else_is_a_target_of_make() -> None:
     others = [text for _, text in FENCE.findall(readme()) if text not in typed]
     for command, _ in [it for text in others for it in commands(text)]:
         make, target = command.split()[:2]
-        assert make == "make", f"{command}: nobody types this in tests/test_readme.py"
+        assert make == "make", f"{command}: tests/test_readme.py does not run this"
         assert target in targets, command
 
 

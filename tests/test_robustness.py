@@ -1,4 +1,4 @@
-"""The page on robustness names tests that there are, and every one of their files is run."""
+"""The page on robustness names existing tests in files that are run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def there_is(file: str, name: str) -> bool:
         return f"\ndef {name}(" in source.read()
 
 
-def test_every_row_names_a_test_that_there_is() -> None:
+def test_every_row_names_an_existing_test() -> None:
     with open(os.path.join(ROOT, "docs", "robustness.md")) as page:
         text = page.read()
     named = named_tests(text)
@@ -32,7 +32,7 @@ def test_every_row_names_a_test_that_there_is() -> None:
     assert [row for row in rows if not named_tests(row)] == []
 
 
-def test_a_test_that_is_not_there_is_noticed() -> None:
+def test_a_missing_test_is_reported() -> None:
     assert there_is("test_robustness.py", "there_is")
     assert not there_is("test_robustness.py", "nothing_of_that_name")
     assert not there_is("no_such_file.py", "there_is")

@@ -1,4 +1,4 @@
-"""The test run's own account of its time."""
+"""The table of a test run's time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_group_has_a_budget() -> None:
     assert set(run.GROUPS.values()) <= set(run.BUDGETS)
 
 
-def test_wall_time_is_shared_out_by_the_time_of_the_tests() -> None:
+def test_wall_time_is_divided_by_the_time_of_the_tests() -> None:
     shares = run.Shares()
     for r in (
         report("tests/raft/test_a.py::test_a", 2.0, when="setup"),

@@ -1,4 +1,4 @@
-"""Small words: UUIDs as Kafka's tools print them."""
+"""UUIDs in the format of Kafka's tools."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Rules of the quorum taken out one by one: each must be missed by somebody.
+"""Mutants for the explorer: each breaks a rule of the core, and an invariant must detect it.
 
-A mutant is a file here that names a module, a piece of its text as it stands, and another. The
-text is replaced in a fresh copy of the modules, so the product holds no switches; a piece that is
-no longer there exactly once is an error.
+Each file here names a module, a piece of its text, and the replacement. The text is replaced in a
+fresh copy of the modules, so the product has no switches; a piece that does not occur exactly once
+is an error.
 """
 
 from __future__ import annotations
@@ -21,27 +21,26 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.explorer.search import Outcome
 
-#: What is loaded anew: the core, and what runs it.
+#: The modules that are loaded again: the core, and the explorer that runs it.
 FRESH = ("kraftlog.raft", "kraftlog.simulator.explorer")
 
 
 class Mutant(Value):
-    """`rule` says for people what is done wrong, `missed_by` the invariant that shows it.
+    """`rule` describes the bug, `detected_by` is the invariant that detects it.
 
-    `bound` are fields of the explorer's Bound in which it is found, the least one that will do.
-    What nobody misses is no fault as far as `bound` goes: `missed_by` is empty, and all of it is
-    seen.
+    `bound` has the fields of the smallest explorer's Bound in which it is found. If no invariant
+    detects it, `detected_by` is empty, and the search must exhaust the bound.
     """
 
     rule: str
-    missed_by: str
+    detected_by: str
     module: str
     original: str
     replacement: str
     bound: dict[str, Any]
-    #: An invariant that is not looked at: the name of its function.
+    #: An invariant that is not checked: the name of its function.
     without: str = ""
-    #: Takes tens of seconds.
+    #: Whether it takes tens of seconds.
     is_slow: bool = False
 
     def mutated(self, source: str) -> str:
@@ -56,7 +55,7 @@ def all_mutants() -> dict[str, Mutant]:
 
 
 def explored(name: str, mutant: Mutant) -> Outcome:
-    """What the explorer says of a core with this fault."""
+    """The explorer's outcome for a core with this bug."""
     with grown(mutant):
         bounds = import_module("kraftlog.simulator.explorer.bounds")
         invariants = import_module("kraftlog.simulator.explorer.invariants")
@@ -69,14 +68,14 @@ def explored(name: str, mutant: Mutant) -> Outcome:
 
 
 def is_as_expected(mutant: Mutant, outcome: Outcome) -> bool:
-    if mutant.missed_by:
-        return outcome.broken.startswith(mutant.missed_by)
+    if mutant.detected_by:
+        return outcome.broken.startswith(mutant.detected_by)
     return outcome.exhausted
 
 
 @contextmanager
 def grown(mutant: Mutant) -> Iterator[None]:
-    """While this lasts, importing what is FRESH gives the mutant."""
+    """Within this context, importing the modules of FRESH loads the mutant."""
     finder = AlteredFinder(mutant.module, mutant.mutated)
     kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(FRESH)}
     parents = {

@@ -6,7 +6,7 @@ from tests.explored import Mutant
 
 MUTANT = Mutant(
     rule="Q21: a leader commits records of past epochs before one of its own",
-    missed_by="a leader commits by a record of its own epoch",
+    detected_by="a leader commits by a record of its own epoch",
     module="kraftlog.raft.roles.leader",
     original="if end <= self.epoch_start or end <= log.high_watermark:",
     replacement="if end <= log.high_watermark:",

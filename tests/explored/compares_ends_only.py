@@ -6,7 +6,7 @@ from tests.explored import Mutant
 
 MUTANT = Mutant(
     rule="Q12: logs are compared by their ends alone",
-    missed_by="the newest leader has everything that is committed",
+    detected_by="the newest leader has everything that is committed",
     module="kraftlog.raft.log",
     original="return (last_epoch, end_offset) >= (self.last_epoch, self.end)",
     replacement="return end_offset >= self.end",

@@ -6,7 +6,7 @@ from tests.explored import Mutant
 
 MUTANT = Mutant(
     rule="Q19: a fetch diverges by its offset alone",
-    missed_by="what is committed is durable on a majority",
+    detected_by="what is committed is durable on a majority",
     module="kraftlog.raft.log",
     original="if found.epoch == last_epoch and offset <= found.offset:",
     replacement="if offset <= self.end:",

@@ -1,12 +1,12 @@
-"""Q18: a fetch of another epoch is taken for one of this."""
+"""Q18: a fetch of another epoch is accepted."""
 
 from __future__ import annotations
 
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q18: a fetch of another epoch is taken for one of this",
-    missed_by="a leader counts on those in its epoch",
+    rule="Q18: a fetch of another epoch is accepted",
+    detected_by="a leader counts on those in its epoch",
     module="kraftlog.raft.roles.leader",
     original="        if 0 <= epoch < core.election.epoch:",
     replacement="        if False:",

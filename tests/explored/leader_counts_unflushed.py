@@ -6,7 +6,7 @@ from tests.explored import Mutant
 
 MUTANT = Mutant(
     rule="Q21: a leader counts its own log before it is durable",
-    missed_by="what is committed is durable on a majority",
+    detected_by="what is committed is durable on a majority",
     module="kraftlog.raft.roles.leader",
     original="core.me, log.flushed, mark)",
     replacement="core.me, log.end, mark)",

@@ -1,12 +1,12 @@
-"""Q21: one voter less than a majority commits."""
+"""Q21: one voter fewer than a majority commits."""
 
 from __future__ import annotations
 
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q21: one voter less than a majority commits",
-    missed_by="what is committed is durable on a majority",
+    rule="Q21: one voter fewer than a majority commits",
+    detected_by="what is committed is durable on a majority",
     module="kraftlog.raft.progress",
     original="return sorted(ends, reverse=True)[voters.majority - 1]",
     replacement="return sorted(ends, reverse=True)[voters.majority - 2]",

@@ -1,12 +1,12 @@
-"""Q13: a candidate wins with one vote less than a majority."""
+"""Q13: a candidate wins with one vote fewer than a majority."""
 
 from __future__ import annotations
 
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q13: a candidate wins with one vote less than a majority",
-    missed_by="one leader an epoch",
+    rule="Q13: a candidate wins with one vote fewer than a majority",
+    detected_by="one leader an epoch",
     module="kraftlog.raft.roles.voter_poll",
     original="if len(self.granted) >= voters.majority:",
     replacement="if len(self.granted) >= voters.majority - 1:",

@@ -1,7 +1,7 @@
 """Q13: a candidate counts its own vote before it is durable.
 
-With three voters nobody misses it: it asks the others only once its vote is durable (Q3), and one
-vote alone wins nothing.
+With three voters no invariant detects it: it requests the other votes only once its own is durable
+(Q3), and one vote is no majority.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from tests.explored import Mutant
 
 MUTANT = Mutant(
     rule="Q13: a candidate counts its own vote before it is durable",
-    missed_by="",
+    detected_by="",
     module="kraftlog.raft.roles.candidate",
     original="if core.durable_version >= core.version:",
     replacement="if core.version >= 0:",

@@ -1,12 +1,12 @@
-"""Q19: what is truncated stays on disk."""
+"""Q19: truncated records stay on disk."""
 
 from __future__ import annotations
 
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q19: what is truncated stays on disk",
-    missed_by="the core knows its log",
+    rule="Q19: truncated records stay on disk",
+    detected_by="the core knows its log",
     module="kraftlog.raft.fetching",
     original="core.effect(Truncate(end))",
     replacement="pass",

@@ -1,12 +1,12 @@
-"""Q4: whom a replica voted for is not written down."""
+"""Q4: the vote is not persisted."""
 
 from __future__ import annotations
 
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q4: whom a replica voted for is not written down",
-    missed_by="a node votes once in an epoch",
+    rule="Q4: the vote is not persisted",
+    detected_by="a node votes once in an epoch",
     module="kraftlog.raft.core",
     original="self.effect(PersistElection(self.version, self.election))",
     replacement="self.effect(PersistElection(self.version, self.election.replace(voted=None)))",

@@ -6,7 +6,7 @@ from tests.explored import Mutant
 
 MUTANT = Mutant(
     rule="Q6: a voter acknowledges before its log is durable",
-    missed_by="what is committed is durable on a majority",
+    detected_by="what is committed is durable on a majority",
     module="kraftlog.raft.fetching",
     original="unflushed = core.may_campaign and log.flushed < log.end",
     replacement="unflushed = False",

@@ -1,12 +1,12 @@
-"""Q3: a vote is spoken of before it is durable."""
+"""Q3: a vote is sent before it is durable."""
 
 from __future__ import annotations
 
 from tests.explored import Mutant
 
 MUTANT = Mutant(
-    rule="Q3: a vote is spoken of before it is durable",
-    missed_by="a node votes once in an epoch",
+    rule="Q3: a vote is sent before it is durable",
+    detected_by="a node votes once in an epoch",
     module="kraftlog.raft.core",
     original="(ElectionDurable(self.version),) if self.durable_version < self.version else ()",
     replacement="()",

@@ -6,7 +6,7 @@ from tests.explored import Mutant
 
 MUTANT = Mutant(
     rule="Q2: two votes in one epoch",
-    missed_by="a node votes once in an epoch",
+    detected_by="a node votes once in an epoch",
     module="kraftlog.raft.elections",
     original="return core.election.voted in {None, vote.candidate}",
     replacement="return core.election.voted != core.me",

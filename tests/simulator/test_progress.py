@@ -1,4 +1,4 @@
-"""A run in which time stands still ends, and says so."""
+"""A run without progress in time ends with an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class StuckWorld:
-    """A world in which something happens again and again within one millisecond."""
+    """A world with endless events in one millisecond."""
 
     def __init__(self) -> None:
         self.world = World(1, Setting(raft=KAFKA_TIMES))
@@ -37,7 +37,7 @@ class StuckWorld:
 
 
 def test_events_without_end_in_one_millisecond() -> None:
-    """Messages that are answered at once, for ever."""
+    """Messages that are always answered at once."""
     stuck = StuckWorld()
     with pytest.raises(Violation) as found:
         stuck.world.play(stuck.script())
@@ -45,14 +45,14 @@ def test_events_without_end_in_one_millisecond() -> None:
 
 
 def test_a_core_that_always_wants_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Effects that bring effects, for ever."""
+    """Effects that always cause effects."""
     monkeypatch.setattr(RaftCore, "take_effects", lambda _: [LeaderChanged(-1, 0)])
     outcome = simulate("quiet", 1)
     assert outcome.violation.invariant == NO_PROGRESS
 
 
 def test_a_timer_that_is_armed_in_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A poll that would never end."""
+    """A poll that never ends."""
     arm = RaftCore.arm
     monkeypatch.setattr(RaftCore, "arm", lambda core, name, _: arm(core, name, -1))
     outcome = simulate("snapshot-crash", 1)

@@ -1,4 +1,4 @@
-"""Random runs go well, repeat to the byte, and still reach the rare situations."""
+"""Random runs pass, repeat to the byte, and reach the rare situations."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ PINNED = Path(__file__).with_name("pinned_seeds.txt")
 
 
 def pinned() -> list[tuple[str, int]]:
-    """Runs that once found something: a scenario and a seed on each line, and why."""
+    """Runs that once found a bug: a scenario, a seed and a description on each line."""
     lines = [line.partition("#")[0].split() for line in PINNED.read_text().splitlines()]
     return [(words[0], int(words[1])) for words in lines if words]
 
 
 @pytest.mark.slow
 def test_random_runs_pass() -> None:
-    """Q37: the invariants hold. `make simulate` plays 2,000 and sees every rare situation."""
+    """Q37: the invariants hold. `make simulate` does 2,000 and requires full coverage."""
     failed = []
     runs = [("mixture", seed) for seed in range(1, MIXTURES + 1)]
-    # The first of each is played under its own name (`test_scenarios`).
+    # `test_scenarios` runs the first seed of each by its name.
     runs += [(name, seed) for name in SCENARIOS for seed in range(2, OF_EACH_NAMED + 1)]
     for scenario, seed in runs:
         outcome = simulate(scenario, seed)
@@ -47,7 +47,7 @@ def test_random_runs_pass() -> None:
 
 @pytest.mark.parametrize(("scenario", "seed"), pinned())
 def test_pinned_seeds(scenario: str, seed: int) -> None:
-    """Q37: what was found once is not found again."""
+    """Q37: known bugs do not return."""
     outcome = simulate(scenario, seed)
     assert not outcome.failed, str(outcome)
 
@@ -62,7 +62,7 @@ for seed in range(1, 21):
 """
 
 
-#: The checksum by the book, for Pythons that have no package of it.
+#: CRC-32C in pure Python, for interpreters without the package.
 CHECKSUM = """
 TABLE = []
 for value in range(256):
@@ -88,7 +88,7 @@ def played_by(python: str, hash_seed: str, path: str = "") -> subprocess.Popen[s
 
 @pytest.mark.slow
 def test_a_seed_gives_the_same_bytes_under_any_hash_seed() -> None:
-    """Twenty seeds, played by two processes whose sets and dictionaries hash differently."""
+    """Twenty seeds, in two processes with different hash seeds."""
     played = [played_by(sys.executable, hash_seed) for hash_seed in ("1", "20261")]
     first, second = [process.communicate()[0] for process in played]
     assert first == second
@@ -97,10 +97,10 @@ def test_a_seed_gives_the_same_bytes_under_any_hash_seed() -> None:
 
 @pytest.mark.slow
 def test_a_seed_gives_the_same_bytes_under_any_python(tmp_path: Path) -> None:
-    """The twenty seeds once more, by each newer Python that the machine has."""
+    """The same seeds with each newer Python of the machine."""
     others = list(other_pythons())
     if not others:
-        pytest.skip("no other Python from 3.11 on is on this machine")
+        pytest.skip("this machine has no other Python from 3.11 on")
     (tmp_path / "crc32c.py").write_text(CHECKSUM)
     sources = os.path.dirname(os.path.dirname(kraftlog.__file__))
     played = [played_by(sys.executable, "1")]
@@ -111,7 +111,7 @@ def test_a_seed_gives_the_same_bytes_under_any_python(tmp_path: Path) -> None:
 
 
 def other_pythons() -> Iterator[str]:
-    """One of each minor version but ours, from the path and from pyenv."""
+    """One of each other minor version, from the path and from pyenv."""
     pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     for minor in range(11, 20):
         name = f"python3.{minor}"
@@ -121,8 +121,8 @@ def other_pythons() -> Iterator[str]:
             yield newest
 
 
-def test_an_old_election_state_is_survived() -> None:
-    """Q4, Q8: too rare in the mixture to be demanded of it."""
+def test_the_quorum_survives_an_old_election_state() -> None:
+    """Q4, Q8: too rare in the mixture to be required there."""
     outcome = simulate("mixture", 5, kinds=["old-election", "kill"])
     assert not outcome.failed, str(outcome)
     assert "election state went back" in outcome.coverage

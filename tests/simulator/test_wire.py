@@ -1,4 +1,4 @@
-"""Messages that cross as bytes are what they were; damaged ones are cut where they are damaged."""
+"""Messages are equal after encoding and decoding; corrupt ones end before the corruption."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def test_q18_messages_cross_as_they_are(asked: Any, answer: Any) -> None:
     assert crossed(asked, answer) == answer
 
 
-def test_q14_batches_cross_with_what_they_hold() -> None:
+def test_q14_batches_cross_with_their_content() -> None:
     got = crossed(FETCH, ANSWER)
     assert without_sizes(got.batches) == without_sizes(BATCHES)
     assert [batch.size_bytes > 60 for batch in got.batches] == [True] * 4
 
 
 def test_the_first_record_of_a_cluster_crosses() -> None:
-    """R11: it holds the voters as well."""
+    """R11: it also has the voters."""
     first = Batch(0, 1, 1, 0, VOTERS, LeaderChange(2, (1, 2), (2,), VOTERS))
     got = crossed(FETCH, ANSWER.replace(batches=(first,)))
     assert without_sizes(got.batches) == [first]
@@ -86,7 +86,7 @@ def test_the_first_record_of_a_cluster_crosses() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_corrupt_batch_and_all_later_ones_are_dropped(seed: int) -> None:
-    """Q8: the sound beginning is taken, and nothing is made of the rest."""
+    """Q8: the valid prefix is taken."""
     rng = Rng(seed, "damage")
     got = crossed(FETCH, ANSWER, lambda data: damaged(data, rng))
     for batch in without_sizes(got.batches[:-1]):
@@ -115,7 +115,7 @@ def test_corrupt_responses_differ_in_every_way() -> None:
     assert kinds == {"epoch", "twice", "cut", "gap"}
 
 
-def test_a_run_in_bytes_is_told_in_its_trace() -> None:
+def test_a_run_in_bytes_says_so_in_its_trace() -> None:
     lines: list[str] = []
     seed = next(
         seed for seed in range(1, 50) if "messages as bytes" in simulate("quiet", seed).coverage
@@ -124,7 +124,7 @@ def test_a_run_in_bytes_is_told_in_its_trace() -> None:
     assert lines[0].endswith("messages 'cross as bytes'")
 
 
-def test_q38_pieces_of_two_snapshots_make_no_snapshot() -> None:
+def test_q38_chunks_of_two_snapshots_make_no_snapshot() -> None:
     one, two = [write_down(END, 5, VOTERS, taker) for taker in (1, 2)]
     assert read_back(one.data) == one
     assert read_back(one.data[:50] + two.data[50:]) is None

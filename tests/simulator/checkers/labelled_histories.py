@@ -1,4 +1,4 @@
-"""Histories of others with known verdicts, where they lie beside the checkout."""
+"""Third-party histories with known verdicts, if they are beside the checkout."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class History:
 
 
 def etcd_history(text: str) -> list[Operation]:
-    """A register in etcd. `:info` leaves the outcome open; a read that fails is like one."""
+    """A register in etcd. `:info` and failed reads have an unknown outcome."""
     history = History()
     for line in text.splitlines():
         match = ETCD_LINE.fullmatch(line)
         if not match:
-            continue  # what Jepsen says in between
+            continue  # Jepsen's other log lines
         process, kind, function, value = match.groups()
         numbers = [int(n) for n in re.findall(r"\d+", value)]
         if kind == "invoke":

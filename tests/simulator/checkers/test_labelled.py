@@ -1,6 +1,6 @@
-"""The linearizability checker agrees with the verdicts of 108 histories made by others.
+"""The linearizability checker agrees with the known verdicts of 108 third-party histories.
 
-They lie beside the checkout, as they are not ours to hand on.
+They are beside the checkout, as they are not part of this repository.
 """
 
 from __future__ import annotations

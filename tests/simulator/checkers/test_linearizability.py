@@ -1,4 +1,4 @@
-"""The linearizability checker: small histories by hand, and against trying every order."""
+"""The linearizability checker: handmade histories, and comparison with trying every order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def op(span: str, call: str, result: Hashable = None) -> Operation:
     return Operation(span, tuple(words), int(invoked), int(returned) if returned else None, result)
 
 
-#: What may happen to a register, and what may not, with what makes the difference.
+#: Linearizable histories of a register, and others, by what distinguishes them.
 REGISTER = {
     "nothing at all": ([], LINEARIZABLE),
     "nothing written": ([op("1-2", "read")], LINEARIZABLE),
@@ -146,7 +146,7 @@ def test_the_furthest_operation_is_named_although_the_search_went_back() -> None
 
 
 def test_unknown_outcomes_of_the_same_call_do_not_multiply_the_work() -> None:
-    """Ten writes each of two values: what matters is how many of them have happened."""
+    """Ten writes each of two values: only the number that has happened matters."""
     history = [op(str(n), f"write {n % 2}") for n in range(20)]
     verdict = check([*history, op("30-31", "read", 9)], Register(), budget=100)
     assert verdict.outcome == NOT_LINEARIZABLE
@@ -159,7 +159,7 @@ def test_unknown_swaps_of_what_is_not_there_do_not_multiply_the_work() -> None:
 
 
 class Box(Register):
-    """`("take",)` empties it and gives what was there; None says that it was empty already."""
+    """`("take",)` empties it and returns the content; None if it was empty."""
 
     def apply(self, state: Hashable, call: Any) -> tuple[Hashable, Hashable]:
         return (None, state) if call == ("take",) else super().apply(state, call)
@@ -175,7 +175,7 @@ def test_the_result_of_an_unknown_outcome_means_nothing() -> None:
 
 
 def overlapping_appends(count: int) -> list[Operation]:
-    """Each order is another state, and none ends in what is read."""
+    """Each order is another state, and none explains the read."""
     appends = [op(f"{n}-{100 + n}", f"append k {n}x") for n in range(count)]
     return [*appends, op("200-201", "get k", "nothing of this")]
 
@@ -189,12 +189,12 @@ def test_a_budget_ends_the_search_without_a_verdict() -> None:
 
 
 def test_a_hard_key_does_not_hide_that_another_is_refuted() -> None:
-    wrong = op("1-2", "get j", "what nobody wrote")
+    wrong = op("1-2", "get j", "an unwritten value")
     verdict = check([*overlapping_appends(9), wrong], KeyValue(), budget=30_000)
     assert (verdict.outcome, verdict.stuck) == (NOT_LINEARIZABLE, wrong)
 
 
-def test_no_budget_is_needed_where_nothing_returned() -> None:
+def test_without_returns_no_budget_is_needed() -> None:
     history = [op("1", "write 1"), op("2", "read")]
     assert check(history, Register(), budget=0) == Verdict(LINEARIZABLE, 0)
 
@@ -210,7 +210,7 @@ def test_a_return_before_the_invocation_is_refused() -> None:
 
 
 @pytest.mark.parametrize("model", [Register(), KeyValue()])
-def test_models_refuse_calls_that_they_do_not_know(model: Model) -> None:
+def test_models_refuse_unknown_calls(model: Model) -> None:
     with pytest.raises(ValueError, match="not"):
         check([op("1-2", "shout k")], model)
 
@@ -234,7 +234,7 @@ def random_history(random: Random, size: int) -> list[Operation]:
 
 
 def some_order_explains(left: list[Operation], model: Model, state: Hashable) -> bool:
-    """The definition itself: take any operation that nothing left comes before, and go on."""
+    """The definition: try every operation that no remaining one precedes, recursively."""
     if all(operation.returned is None for operation in left):
         return True
     for operation in left:

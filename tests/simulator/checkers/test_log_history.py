@@ -1,4 +1,4 @@
-"""The rules for clients of a log: each is broken once, and all are held against linearizability."""
+"""The rules for clients of a log: each is broken once, and all agree with linearizability."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Log = list[tuple[int, Hashable | None]]
 
-#: What all cases below begin with: "a" at offset 0, and a record of the log itself behind it.
+#: The begin of all cases: "a" at offset 0, followed by a record that is not a client's.
 A_DONE: list[Event] = [Invoked(1, 10, "a"), Acknowledged(1, 11, 0)]
 AB: Log = [(0, "a"), (1, None), (2, "b")]
 
@@ -51,14 +51,14 @@ def test_a_history_without_fault() -> None:
     assert judge(events, AB) == []
 
 
-#: name -> (what happens after A_DONE, the final log, the violations)
+#: name -> (events after A_DONE, the final log, the violations)
 BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
     "rule 1: an acknowledged value is lost": (
         [],
         [],
         ["acknowledged: append 1 (acknowledged at 11 with 0) is not in the final log"],
     ),
-    "rule 1: it is lost, and something else took its place": (
+    "rule 1: it is lost, and another value has its offset": (
         [Invoked(2, 12, "b"), Unknown(2, 13)],
         [(0, "b")],
         [
@@ -77,7 +77,7 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
         [(0, "a"), (1, "a")],
         ["acknowledged: append 1 lies at 0, and at 1 by the final log"],
     ),
-    "rule 1: an offset is given to two": (
+    "rule 1: two values get one offset": (
         [Invoked(2, 12, "b"), Invoked(3, 12, "c"), Acknowledged(2, 13, 2), Acknowledged(3, 14, 2)],
         AB,
         [
@@ -87,7 +87,7 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
             )
         ],
     ),
-    "rule 2: a later append lies in front": (
+    "rule 2: a later append has a lower offset": (
         [Invoked(2, 12, "b"), Acknowledged(2, 13, 2), Invoked(3, 14, "c"), Acknowledged(3, 15, 1)],
         [(0, "a"), (1, "c"), (2, "b")],
         ["order: append 3 began at 14, behind append 2 (acknowledged at 13 with 2), yet lies at 1"],
@@ -97,7 +97,7 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
         [(0, "a"), (1, "c"), (2, "b")],
         ["order: append 3 began at 14, behind append 2 (acknowledged at 13 with 2), yet lies at 1"],
     ),
-    "rule 3: a read is behind what was acknowledged": (
+    "rule 3: a read misses an acknowledged value": (
         [ReadInvoked("r", 12), ReadAnswered("r", 13, 0)],
         AB[:1],
         [
@@ -107,7 +107,7 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
             )
         ],
     ),
-    "rule 3: a read is behind an earlier one": (
+    "rule 3: a read is older than an earlier one": (
         [
             Invoked(2, 12, "b"),
             ReadInvoked("r", 13),
@@ -118,7 +118,7 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
         AB,
         ["read: read s (answered at 16 with 2) began at 15, behind read r (answered at 14 with 3)"],
     ),
-    "rule 3: a read is behind what a reader saw": (
+    "rule 3: a read misses a value that a reader saw": (
         [
             Invoked(2, 12, "b"),
             Seen("x", 13, 2, "b"),
@@ -176,12 +176,12 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
             )
         ],
     ),
-    "rule 5: what was seen is gone": (
+    "rule 5: a seen value is gone": (
         [Invoked(2, 12, "b"), Seen("x", 13, 0, "a"), Seen("x", 13, 2, "b")],
         AB[:2],
         ["prefix: reader x (saw offset 2 at 13) is not in the final log"],
     ),
-    "rule 5: a record appears in front of what was seen": (
+    "rule 5: a record appears before a seen value": (
         [
             Invoked(2, 12, "b"),
             Invoked(3, 12, "c"),
@@ -191,7 +191,7 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
         [(0, "a"), (1, "c"), (2, "b")],
         ["prefix: reader x (saw offset 2 at 14) was not shown offset 1 before"],
     ),
-    "rule 5: an append that began later lies in front of what was seen": (
+    "rule 5: a later append lies before a seen value": (
         [Invoked(2, 12, "b"), Seen("x", 13, 2, "b"), Invoked(3, 14, "c")],
         [(0, "a"), (1, "c"), (2, "b")],
         ["prefix: append 3 began at 14, behind reader x (saw offset 2 at 13), yet lies at 1"],
@@ -224,7 +224,7 @@ def test_violations_are_known_as_soon_as_they_happen() -> None:
 
 
 def test_order_of_recording_counts_not_the_time() -> None:
-    """Events of one millisecond have an order too."""
+    """Events of one millisecond have an order, too."""
     read: list[Event] = [ReadInvoked("r", 10), ReadAnswered("r", 10, 0)]
     append: list[Event] = [Invoked(1, 10, "a"), Acknowledged(1, 10, 0)]
     assert judge([*read, *append], [(0, "a")]) == []
@@ -284,7 +284,7 @@ class LogModel(Model):
 
 
 def as_operations(events: list[Event], log: Log) -> list[Operation]:
-    """The history in the general checker's terms; what failed has not happened."""
+    """The history as operations; a failed one has not happened."""
     pending: dict[int | str, Operation] = {}
     done: list[Operation] = []
     for at, event in enumerate(events):
@@ -306,14 +306,14 @@ def as_operations(events: list[Event], log: Log) -> list[Operation]:
 
 
 class RandomClients:
-    """Clients of a log that works, except where `lies` is over zero: there it lies now and then."""
+    """Clients of a log that is correct, or returns wrong results at the rate of `lies`."""
 
     def __init__(self, random: Random, lies: float) -> None:
         self._random = random
         self._lies = lies
         self.events: list[Event] = []
         self.log: list[str] = []
-        self._appends: dict[str, int | None] = {}  # under way, and where they lie
+        self._appends: dict[str, int | None] = {}  # pending appends and their offsets
         self._reads: dict[str, int | None] = {}
 
     def _off_by(self) -> int:

@@ -1,4 +1,4 @@
-"""The explorer: what it exhausts, that it is not blind, and that names make no difference."""
+"""The explorer exhausts its bounds, detects mutants, and treats node names alike."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_every_run_within_the_bound_keeps_the_invariants(bound: Bound) -> None:
     outcome = explore(bound)
     assert not outcome.broken, "\n".join(outcome.scenario)
     assert outcome.exhausted
-    assert outcome.states > 10_000, "too few to have seen anything"
+    assert outcome.states > 10_000, "too few states to prove anything"
 
 
 @pytest.mark.parametrize("name", [name for name in MUTANTS if not MUTANTS[name].is_slow])
@@ -49,7 +49,7 @@ def test_a_search_ends_at_its_limit() -> None:
 
 
 def test_the_path_to_a_violation_is_printed() -> None:
-    """Nobody but itself elects a node: the shortest way to two leaders takes two moves."""
+    """Each node elects itself: the shortest path to two leaders has two moves."""
     outcome = explored("", MUTANTS["minority_elects"])
     assert [" ".join(line.split()) for line in outcome.scenario] == [
         "1 A: stand A leader 1 [0-1@1] durable 2 committed 0",
@@ -58,8 +58,8 @@ def test_the_path_to_a_violation_is_printed() -> None:
     ]
 
 
-def test_a_mutant_whose_text_is_gone_is_an_error() -> None:
-    mutant = Mutant(rule="", missed_by="", module="m", original="a", replacement="b", bound={})
+def test_a_mutant_without_its_text_is_an_error() -> None:
+    mutant = Mutant(rule="", detected_by="", module="m", original="a", replacement="b", bound={})
     assert mutant.mutated("xax") == "xbx"
     with pytest.raises(ValueError, match="2 times"):
         mutant.mutated("xaxa")
@@ -106,7 +106,7 @@ def test_numbered_nodes_are_never_changed(quorum: Quorum) -> None:
 
 
 class RealNodes(Quorum):
-    """Beside the numbers goes a node of its own each, that has lived through all of it."""
+    """Each number has a node of its own beside it, to which every event was applied."""
 
     def __init__(self, bound: Bound) -> None:
         super().__init__(bound)
@@ -124,7 +124,7 @@ class RealNodes(Quorum):
             self._live(peer, (number, "forget", asker))
 
     def _live(self, node_id: int, made: tuple[int, str, Any]) -> None:
-        """What the real node makes of it is what is in the tables."""
+        """Compare the real node's result with the tables."""
         _, event, about = made
         known = self._steps[made]
         taken = step(self.real[node_id], event, self.messages[about] if event == "hear" else about)
@@ -137,7 +137,7 @@ class RealNodes(Quorum):
 
 
 def test_a_step_depends_on_the_keys_of_node_and_message_alone() -> None:
-    """Nodes with long lives of their own do what those do that came to have the same key."""
+    """A node with a long history acts like any other with the same key."""
     rng = Random(1)
     for bound in (BOUND, *PARTS):
         quorum = RealNodes(bound)
@@ -152,7 +152,7 @@ def test_a_step_depends_on_the_keys_of_node_and_message_alone() -> None:
 
 
 def observables(quorum: Quorum) -> set[Any]:
-    """What can be seen of nodes that have nothing left to write, in every reachable state."""
+    """The visible states of nodes without pending writes, over all reachable states."""
     seen, found, left = {quorum.first}, set(), [quorum.first]
     while left:
         state = left.pop()
@@ -174,35 +174,35 @@ def seen_of(node: Node) -> Any:
 
 
 class Full(Quorum):
-    """Without leaving moves out."""
+    """Tries all moves."""
 
     def moves(self, state: State) -> list[Move]:
         return self.all_moves(state)
 
 
 @pytest.mark.slow
-def test_moves_that_are_left_out_make_no_difference() -> None:
-    """When "I have noticed that you lead" comes changes nothing that can be seen."""
+def test_omitted_moves_make_no_difference() -> None:
+    """The time of a response to BeginQuorumEpoch changes no visible state."""
     bound = Bound("for tests", epochs=1, records=0, crashes=(0, 0, 0))
     assert observables(Quorum(bound)) == observables(Full(bound))
 
 
 @pytest.mark.slow
 def test_writing_at_once_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a node that can't crash: what is reached when all is written is the same."""
+    """For a node that cannot crash: the states without pending writes are the same."""
     bound = Bound("for tests", epochs=1, records=0, crashes=(0, 0, 0))
     at_once = observables(Quorum(bound))
     monkeypatch.setattr("kraftlog.simulator.explorer.step._write_at_once", lambda _: False)
     assert observables(Quorum(bound)) == at_once
 
 
-def test_a_node_that_follows_has_heard_nobody(quorum: Quorum) -> None:
-    """Time stands still, so a leader that was heard once would be heard for ever."""
+def test_a_follower_has_heard_from_no_leader(quorum: Quorum) -> None:
+    """Time stands still, so contact with a leader would never expire."""
     state = election(quorum, 0, 1, 2)
     for move in (
         ("persist", 0, None),
         ("flush", 0, None),
-        deliver(0, 2, REQUEST),  # the vote that it asked for before it won, or its Begin
+        deliver(0, 2, REQUEST),  # the vote request from before it won, or its Begin
     ):
         state = quorum.after(state, move)
     while quorum.nodes[state[2]].pending:

@@ -1,4 +1,4 @@
-"""Each invariant of the explorer has a state that breaks it, made by hand."""
+"""Each invariant of the explorer detects a handmade state that breaks it."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def node(
     committed: int = 0,
     election: ElectionState | None = None,
 ) -> Node:
-    """One that holds these batches, durably, and this election state."""
+    """A node with these durable batches and this election state."""
     made = Node(make_core(node_id, batches, election or ElectionState(2)), crashes=0)
     made.batches = batches
     made.core.log.high_watermark = committed
     return made
 
 
-def missed_in_step(old: Node, new: Node) -> str:
+def broken_in_step(old: Node, new: Node) -> str:
     with pytest.raises(Broken) as broken:
         check_step(old, new)
     return broken.value.invariant
 
 
-def missed(*nodes: Node) -> str:
-    """What is broken when these come one after the other to be, beside others that are empty."""
+def broken(*nodes: Node) -> str:
+    """The invariant that is broken when these nodes are added one by one to empty ones."""
     with pytest.raises(Broken) as broken:
         check_all(*nodes)
     return broken.value.invariant
@@ -59,52 +59,52 @@ def check_all(*nodes: Node) -> History:
     return history
 
 
-def test_nothing_is_wrong_with_two_equal_logs() -> None:
+def test_two_equal_logs_break_no_invariant() -> None:
     history = check_all(*[node(i, FIRST, SECOND, committed=3) for i in (0, 1)])
     assert history.committed == (FIRST, SECOND)
 
 
 def test_epochs_that_decrease() -> None:
     old, new = [node(0, election=ElectionState(epoch)) for epoch in (3, 2)]
-    assert missed_in_step(old, new) == "epochs never decrease"
+    assert broken_in_step(old, new) == "epochs never decrease"
 
 
 def test_a_high_watermark_that_decreases() -> None:
     old, new = [node(0, FIRST, committed=committed) for committed in (2, 0)]
-    assert missed_in_step(old, new) == "the high watermark never decreases"
+    assert broken_in_step(old, new) == "the high watermark never decreases"
 
 
-def test_a_core_that_is_mistaken_about_its_log() -> None:
+def test_a_core_with_a_wrong_view_of_its_log() -> None:
     new = node(0, FIRST, SECOND)
     new.batches = (FIRST,)
-    assert missed_in_step(node(0), new) == "the core knows its log"
+    assert broken_in_step(node(0), new) == "the core knows its log"
 
 
 def test_a_high_watermark_beyond_the_log() -> None:
-    assert missed_in_step(node(0), node(0, FIRST, committed=3)) == "what is committed is in the log"
+    assert broken_in_step(node(0), node(0, FIRST, committed=3)) == "what is committed is in the log"
 
 
 def test_two_leaders_in_memory_or_on_disk() -> None:
     one, other = [node(i, election=ElectionState(2, leader_id=j)) for i, j in ((0, 1), (2, 0))]
-    assert missed(one, other) == "one leader an epoch"
+    assert broken(one, other) == "one leader an epoch"
 
 
-def test_logs_that_meet_again() -> None:
+def test_logs_with_a_common_batch_after_a_difference() -> None:
     both = node(0, FIRST, SECOND), node(1, OTHER, SECOND)
-    assert missed(*both) == "logs with a batch in common are the same up to it"
+    assert broken(*both) == "logs with a batch in common are the same up to it"
 
 
-def test_something_else_committed() -> None:
+def test_different_committed_records() -> None:
     both = [node(i, b, committed=2) for i, b in ((0, FIRST), (1, OTHER_EPOCH))]
-    assert missed(*both) == "what is committed never changes"
+    assert broken(*both) == "what is committed never changes"
 
 
 def test_committed_on_one_node_only() -> None:
-    assert missed(node(0, FIRST, committed=2)) == "what is committed is durable on a majority"
+    assert broken(node(0, FIRST, committed=2)) == "what is committed is durable on a majority"
 
 
 def leader(epoch: int) -> Node:
-    """Node 0, that has won an election."""
+    """Node 0, after it has won an election."""
     before = ElectionState(epoch - 1)
     stands = step(node(0, election=before), "stand")
     voter = step(node(1, election=before), "hear", stands.said[0])
@@ -113,18 +113,18 @@ def leader(epoch: int) -> Node:
     return made
 
 
-def test_a_leader_without_what_is_committed() -> None:
+def test_a_leader_without_committed_records() -> None:
     others = [node(i, FIRST, committed=2, election=ElectionState(1)) for i in (1, 2)]
     newest = leader(3)
     assert newest.batches[0].epoch == 3
-    assert missed(*others, newest) == "the newest leader has everything that is committed"
+    assert broken(*others, newest) == "the newest leader has everything that is committed"
 
 
 def test_a_leader_that_counts_a_replica_of_an_older_epoch() -> None:
     newest = leader(3)
     newest.core.role.endorsed = (1,)  # type: ignore[attr-defined] # a leader's
     behind = node(1, election=ElectionState(2))
-    assert missed(behind, newest) == "a leader counts on those in its epoch"
+    assert broken(behind, newest) == "a leader counts on those in its epoch"
 
 
 def test_a_leader_that_commits_without_a_record_of_its_epoch() -> None:
@@ -132,7 +132,7 @@ def test_a_leader_that_commits_without_a_record_of_its_epoch() -> None:
     new = old.copy()
     old.core.role.epoch_start = new.core.role.epoch_start = 2  # type: ignore[attr-defined] # as above
     new.core.log.high_watermark = 2
-    assert missed_in_step(old, new) == "a leader commits by a record of its own epoch"
+    assert broken_in_step(old, new) == "a leader commits by a record of its own epoch"
 
 
 def test_a_second_vote_and_a_replica_that_stops() -> None:

@@ -1,4 +1,4 @@
-"""Each invariant complains of a state that breaks it: a world goes well, then is tampered with."""
+"""Each invariant detects a state that breaks it, in a valid world that is then changed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Scene:
-    """Three voters that have committed a little: the leader, and a follower."""
+    """Three voters that have committed some records: the leader, and a follower."""
 
     def __init__(self) -> None:
         self.world = World(5, Setting(voters=3, raft=KAFKA_TIMES))
@@ -97,22 +97,22 @@ def votes_twice(scene: Scene) -> None:
         scene.find(OneVote).on_persist(scene.follower, ElectionState(9, -1, voted))
 
 
-def speaks_too_early(scene: Scene) -> None:
+def sends_before_durable(scene: Scene) -> None:
     answer = Answer(error=0, leader_id=-1, epoch=9, granted=False)
     scene.find(SentAfterDurable).on_say(scene.follower, scene.leader, answer)
 
 
-def leads_too_early(scene: Scene) -> None:
+def leads_before_durable(scene: Scene) -> None:
     scene.leader.disk.election = ElectionState(1)
     scene.find(SentAfterDurable).on_role(scene.leader, scene.core(scene.leader))
 
 
-def mark_goes_back(scene: Scene) -> None:
+def high_watermark_decreases(scene: Scene) -> None:
     mark = scene.leader.seen_high_watermark - 1
     scene.find(HighWatermarkGrows).on_commit(scene.leader, scene.core(scene.leader), mark)
 
 
-def new_leader_knows_less(scene: Scene) -> None:
+def new_leader_commits_less(scene: Scene) -> None:
     scene.leader.seen_high_watermark = 0
     scene.find(HighWatermarkGrows).on_commit(scene.leader, scene.core(scene.leader), 5)
 
@@ -130,8 +130,8 @@ def epoch_begins_with_a_record(scene: Scene) -> None:
     scene.find(OwnEpoch).on_append(scene.follower, batch)
 
 
-def makes_an_epoch_alone(scene: Scene) -> None:
-    """P3: nobody was asked, and no leader named it."""
+def starts_an_epoch_without_pre_votes(scene: Scene) -> None:
+    """P3: without pre-votes, and not as a named successor."""
     core = scene.core(scene.follower)
     core.become("prospective")
     scene.follower.seen_role = core.role
@@ -140,7 +140,7 @@ def makes_an_epoch_alone(scene: Scene) -> None:
 
 
 def counts_on_another_epoch(scene: Scene) -> None:
-    """Q18: the leader has taken a fetch of a replica that has not arrived yet."""
+    """Q18: the leader accepted a fetch of a replica in an older epoch."""
     election = scene.core(scene.follower).election
     fetch = Fetch("cluster", scene.follower.key, election.epoch, 0, 0, 0, 0, 1000)
     scene.follower.disk.election = election.replace(epoch=election.epoch - 1)
@@ -167,22 +167,22 @@ def committed_otherwise_in_a_step(scene: Scene) -> None:
     scene.find(CommittedPrefix).on_commit(scene.follower, core, core.log.high_watermark)
 
 
-def committed_elsewhere_is_cut(scene: Scene) -> None:
-    """The replica that cuts knows of nothing committed."""
+def truncates_what_others_committed(scene: Scene) -> None:
+    """The replica that truncates knows of no commit."""
     core = scene.core(scene.follower)
     core.log.high_watermark = scene.follower.seen_high_watermark = scene.follower.applied = 0
     scene.world.truncates(scene.follower, 5)
 
 
-def record_of_the_present_epoch_is_cut(scene: Scene) -> None:
-    """No replica takes it for committed, and the one that cuts is the only one that holds it."""
+def truncates_its_own_epoch(scene: Scene) -> None:
+    """It is not committed, and only the replica that truncates has it."""
     core, disk = scene.core(scene.follower), scene.follower.disk
     disk.append(Batch(disk.end, disk.end, core.election.epoch, 100), 10**6)
     scene.world.truncates(scene.follower, disk.end - 1)
 
 
-def cut_of_what_both_hold(scene: Scene, *, durable_on_both: bool) -> None:
-    """In the next epoch; the leader of its own epoch has not heard that a majority holds it."""
+def truncates_what_both_have(scene: Scene, *, durable_on_both: bool) -> None:
+    """In the next epoch; the leader of its epoch does not know yet that a majority has it."""
     epoch, whole = scene.core(scene.leader).election.epoch, scene.leader.disk
     end = whole.end
     whole.append(Batch(end, end, epoch, 100), 10**6)
@@ -197,11 +197,11 @@ def cut_of_what_both_hold(scene: Scene, *, durable_on_both: bool) -> None:
     scene.world.truncates(scene.follower, end)
 
 
-def record_that_a_majority_holds_is_cut(scene: Scene) -> None:
-    cut_of_what_both_hold(scene, durable_on_both=True)
+def truncates_what_a_majority_has(scene: Scene) -> None:
+    truncates_what_both_have(scene, durable_on_both=True)
 
 
-def logs_part_below(scene: Scene) -> None:
+def logs_differ_below(scene: Scene) -> None:
     disk = scene.follower.disk
     disk.chains[-1] += 10**6
     scene.find(LogMatching).on_append(scene.follower, disk.batches[-1])
@@ -221,7 +221,7 @@ def batches_have_a_gap(scene: Scene) -> None:
     scene.find(LogShape).on_append(scene.follower, batch)
 
 
-def committed_is_cut(scene: Scene) -> None:
+def truncates_committed(scene: Scene) -> None:
     scene.find(LogShape).on_truncate(scene.follower, scene.follower.applied - 1)
 
 
@@ -258,7 +258,7 @@ def change_is_never_committed(scene: Scene) -> None:
     scene.find(ChangesReported).on_end()
 
 
-def applied_behind_a_gap(scene: Scene) -> None:
+def applied_after_a_gap(scene: Scene) -> None:
     scene.follower.state += 1
     offset = scene.core(scene.follower).log.high_watermark
     scene.follower.applied = offset - 1
@@ -273,7 +273,7 @@ def snapshot_of(scene: Scene, end: int) -> Snapshot:
     return write_down(OffsetAndEpoch(end, epoch), disk.chains[position], voters, 1)
 
 
-def machine_goes_back(scene: Scene) -> None:
+def state_machine_goes_back(scene: Scene) -> None:
     scene.find(AppliedOnce).on_load(scene.follower, snapshot_of(scene, 5))
 
 
@@ -297,7 +297,7 @@ def log_starts_elsewhere(scene: Scene) -> None:
     scene.find(SnapshotAtStart).on_full_check()
 
 
-def log_starts_beyond_what_is_committed(scene: Scene) -> None:
+def log_starts_beyond_the_commits(scene: Scene) -> None:
     core = scene.core(scene.follower)
     core.log.drop_prefix(OffsetAndEpoch(5, 1))
     core.log.high_watermark = 4
@@ -348,7 +348,7 @@ def two_changes_at_once(scene: Scene) -> None:
     scene.find(OneChange).on_voters(scene.leader, scene.core(scene.leader))
 
 
-def another_disk_by_the_same_name(scene: Scene) -> None:
+def another_directory_of_the_same_id(scene: Scene) -> None:
     log = scene.core(scene.leader).log
     for offset, directory in ((log.end, b"a" * 16), (log.end + 1, b"b" * 16)):
         log.voters.append(offset, log.voter_set.with_voter(Voter(ReplicaKey(0, directory))))
@@ -364,8 +364,8 @@ def changed_too_early(scene: Scene) -> None:
     scene.find(OneChange).on_voters(scene.leader, core)
 
 
-def leaves_on_the_way(scene: Scene) -> None:
-    """R5: it is not the last to go, and nobody is named as its successor."""
+def removes_itself_during_a_move(scene: Scene) -> None:
+    """R5: it is not removed last, and names no successor."""
     core = scene.core(scene.leader)
     walking = core.log.voter_set.replace(targets=(7,))
     core.log.voters.append(core.log.high_watermark - 2, walking)
@@ -379,13 +379,13 @@ def stays_a_voter(scene: Scene) -> None:
     scene.find(LegalRoles).on_voters(scene.follower, core)
 
 
-def leads_on_although_removed(scene: Scene) -> None:
+def leads_after_its_removal(scene: Scene) -> None:
     core = scene.core(scene.leader)
     core.log.voters.append(1, core.log.voter_set.without(core.me.id))
     scene.find(LegalRoles).on_voters(scene.leader, core)
 
 
-def elected_by_an_outsider(scene: Scene) -> None:
+def elected_by_a_non_voter(scene: Scene) -> None:
     core = scene.core(scene.leader)
     one, other = [voter_id for voter_id in (0, 1, 2) if voter_id != scene.leader.id]
     scene.leader.seen_role, core.granted = None, (one, other, 7)
@@ -404,46 +404,46 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (EpochsGrow, epoch_shrinks),
     (EpochsGrow, durable_differs),
     (OneVote, votes_twice),
-    (SentAfterDurable, speaks_too_early),
-    (SentAfterDurable, leads_too_early),
-    (HighWatermarkGrows, mark_goes_back),
-    (HighWatermarkGrows, new_leader_knows_less),
+    (SentAfterDurable, sends_before_durable),
+    (SentAfterDurable, leads_before_durable),
+    (HighWatermarkGrows, high_watermark_decreases),
+    (HighWatermarkGrows, new_leader_commits_less),
     (OwnEpoch, commits_of_another_epoch),
     (OwnEpoch, epoch_begins_with_a_record),
-    (EarnedEpochs, makes_an_epoch_alone),
+    (EarnedEpochs, starts_an_epoch_without_pre_votes),
     (CountsItsEpoch, counts_on_another_epoch),
     (DurableMajority, minority_commits),
     (CommittedPrefix, committed_otherwise),
     (CommittedPrefix, committed_otherwise_in_a_step),
-    (CommittedKept, committed_elsewhere_is_cut),
-    (CommittedKept, record_of_the_present_epoch_is_cut),
-    (CommittedKept, record_that_a_majority_holds_is_cut),
-    (LogMatching, logs_part_below),
+    (CommittedKept, truncates_what_others_committed),
+    (CommittedKept, truncates_its_own_epoch),
+    (CommittedKept, truncates_what_a_majority_has),
+    (LogMatching, logs_differ_below),
     (LeaderCompleteness, leader_lacks_records),
     (LogShape, batches_have_a_gap),
-    (LogShape, committed_is_cut),
+    (LogShape, truncates_committed),
     (LogShape, core_is_wrong_about_its_log),
     (LegalRoles, role_does_not_fit),
     (LegalRoles, role_may_not_follow),
-    (OneChange, leaves_on_the_way),
+    (OneChange, removes_itself_during_a_move),
     (LegalRoles, stays_a_voter),
-    (LegalRoles, leads_on_although_removed),
+    (LegalRoles, leads_after_its_removal),
     (OneChange, two_members_at_once),
     (OneChange, two_changes_at_once),
-    (OneChange, another_disk_by_the_same_name),
+    (OneChange, another_directory_of_the_same_id),
     (OneChange, changed_too_early),
-    (ElectedByVoters, elected_by_an_outsider),
+    (ElectedByVoters, elected_by_a_non_voter),
     (ChangesReported, change_is_not_in_the_log),
     (ChangesReported, change_is_never_committed),
     (AppliedOnce, applied_twice),
     (AppliedOnce, applied_too_much),
-    (AppliedOnce, applied_behind_a_gap),
-    (AppliedOnce, machine_goes_back),
+    (AppliedOnce, applied_after_a_gap),
+    (AppliedOnce, state_machine_goes_back),
     (SnapshotAtStart, leader_loads_a_snapshot),
     (SnapshotAtStart, uncommitted_is_loaded),
     (SnapshotAtStart, snapshot_is_misnamed),
     (SnapshotAtStart, log_starts_elsewhere),
-    (SnapshotAtStart, log_starts_beyond_what_is_committed),
+    (SnapshotAtStart, log_starts_beyond_the_commits),
     (SnapshotAtStart, snapshot_is_not_on_disk),
     (ServesLateEnough, serves_too_early),
     (ServesLateEnough, serves_for_another),
@@ -453,7 +453,9 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
 
 
 @pytest.mark.parametrize(("kind", "tamper"), BROKEN, ids=[case[1].__name__ for case in BROKEN])
-def test_an_invariant_complains(kind: type[Invariant], tamper: Callable[[Scene], None]) -> None:
+def test_an_invariant_detects_its_violation(
+    kind: type[Invariant], tamper: Callable[[Scene], None]
+) -> None:
     scene = Scene()
     with pytest.raises(Violation) as found:
         tamper(scene)
@@ -461,14 +463,14 @@ def test_an_invariant_complains(kind: type[Invariant], tamper: Callable[[Scene],
 
 
 def test_a_record_on_a_minority_may_be_truncated() -> None:
-    cut_of_what_both_hold(Scene(), durable_on_both=False)
+    truncates_what_both_have(Scene(), durable_on_both=False)
 
 
 def test_a_record_replicated_by_a_later_leader_may_be_truncated() -> None:
     """Q21: copies alone commit nothing of an older epoch."""
     scene = Scene()
     scene.follower.disk.spread.add(10**6)
-    cut_of_what_both_hold(scene, durable_on_both=True)
+    truncates_what_both_have(scene, durable_on_both=True)
 
 
 def test_every_invariant_has_a_case() -> None:
@@ -483,7 +485,7 @@ def ask_often(world: World, rng: Rng) -> Iterator[Goal]:
 
 
 def test_obeying_a_foreign_request_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """I17: a core that does not look at the cluster's id."""
+    """I17: a core that does not check the cluster id."""
     scene = Scene()
     core = scene.core(scene.follower)
     monkeypatch.setattr(type(core), "cluster_id_differs", lambda *_: False)

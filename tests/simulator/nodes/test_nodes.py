@@ -14,9 +14,9 @@ from kraftlog.simulator.setting import KAFKA_TIMES, Setting
 from kraftlog.simulator.world import Goal
 
 RUNS = 6
-#: Runs that once found something.
+#: Runs that once found a bug.
 PINNED = [
-    ("mixture", 19),  # an observer asked only the bootstrap address that had never been gone (Q32)
+    ("mixture", 19),  # an observer tried only the bootstrap address that had always answered (Q32)
     ("mixture", 20241),  # the leader answered at a bootstrap address, and was then not found (Q24)
 ]
 
@@ -66,7 +66,7 @@ def test_q37_whole_nodes_repeat_a_run_under_any_hash_seed() -> None:
 
 
 def test_q8_a_power_loss_loses_only_unsynced_data() -> None:
-    """The storage is real: what recovery finds holds all that was durable."""
+    """The storage is real: recovery finds all durable data."""
     world = NodeWorld(3, Setting(voters=3, raft=KAFKA_TIMES, append_gap_ms=(20, 60)))
     for replica in world.replicas.values():
         world.start(replica)

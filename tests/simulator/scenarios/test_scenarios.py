@@ -1,4 +1,4 @@
-"""The command, the named scenarios, shrinking: what a user sees of the simulator."""
+"""The simulator for its users: the command, the named scenarios, shrinking."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_every_scenario_by_its_name(scenario: str) -> None:
+def test_every_scenario_passes_by_its_name(scenario: str) -> None:
     """Q37: Kafka's own scenarios, and ours."""
     outcome = simulate(scenario, 1)
     assert not outcome.failed, str(outcome)
@@ -32,14 +32,14 @@ def test_the_mix_for_comparing_speed_is_kafkas() -> None:
 
 @cache
 def failing_seed() -> int:
-    """The first seed that finds what the test has broken; all of them break the same."""
+    """The first seed that finds the bug of the test; all tests make the same."""
     return next(seed for seed in range(1, 100) if simulate("mixture", seed).failed)
 
 
 def test_a_failing_run_says_how_to_repeat_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Votes for anybody: found, printed in one line, shrunk, and found again by that line."""
+    """Votes for any log: found, printed in one line, shrunk, and repeated by that line."""
     monkeypatch.setattr(elections, "_grants", lambda *_: True)
     seed = failing_seed()
     assert main(["simulate", "--seed", str(seed), "--shrink"]) == 1
