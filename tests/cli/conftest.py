@@ -1,4 +1,4 @@
-"""A shell on each of the clusters."""
+"""A shell for each cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def shell(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> Shell:
-    """On a node of ours, and on Kafka."""
+    """A shell on kraftlog, and one on Kafka."""
     return Shell(address, capsys, monkeypatch, tmp_path)
 
 

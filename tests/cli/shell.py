@@ -1,4 +1,4 @@
-"""Calling commands as a shell would, without a process each."""
+"""Runs commands as a shell would, in this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Shell:
-    """Commands against one cluster; what they print, and what they say on the error stream."""
+    """Runs commands against one cluster; has their output and error output."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Shell:
         self._input = tmp_path / "input"
 
     def run(self, line: str, *words: str, code: int = 0) -> str:
-        """A command line, words with blanks apart; it must end with this code."""
+        """Run a command line, which must end with this exit code."""
         self._capsys.readouterr()
         ended = main([*line.split(), *words, "--bootstrap-server", self.address])
         shown = self._capsys.readouterr()
@@ -42,13 +42,13 @@ class Shell:
         return json.loads(self.run(line, *words, "--json"))
 
     def fails(self, line: str, *words: str, code: int = 1) -> str:
-        """What is said, in one line, by a command that fails."""
+        """The single error line of a failing command."""
         self.run(line, *words, code=code)
         assert self.said.count("\n") == 1, self.said
         return self.said
 
     def feed(self, text: bytes, line: str, *words: str, code: int = 0) -> str:
-        """A command that reads this."""
+        """Run a command with this standard input."""
         self._input.write_bytes(text)
         with self._input.open() as file:
             self._monkeypatch.setattr("sys.stdin", file)

@@ -1,4 +1,4 @@
-"""What our commands tell of a Kafka broker is what Kafka's own tools tell of it."""
+"""kraftlog's commands print the same about a Kafka broker as Kafka's tools."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Kafka:
     def run(self, tool: str, line: str, *words: str, stdin: bytes = b"") -> str:
         where = ["--bootstrap-server", self.address]
         arguments = [*line.split(), *words, *where]
-        if tool.endswith(("QuorumCommand", "FeatureCommand")):  # they want it in front
+        if tool.endswith(("QuorumCommand", "FeatureCommand")):  # options come first
             arguments = [*where, *line.split(), *words]
         return self._jvm.tool(tool, *arguments, stdin=stdin).ok().stdout
 
@@ -103,7 +103,7 @@ def test_the_cluster_and_its_quorum(tools: Kafka, kafka_shell: Shell) -> None:
 def test_groups(
     tools: Kafka, kafka_shell: Shell, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Tools take their time, and while they look nobody sends heartbeats.
+    # Tools are slow, and no heartbeats are sent meanwhile.
     monkeypatch.setattr(group_membership, "SESSION_TIMEOUT_S", 600)
     topic, group = named("t"), named("g")
     kafka_shell.run(f"topics --create --topic {topic} --partitions 2")
@@ -117,7 +117,7 @@ def test_groups(
         for flags in ("", "--members", "--state"):
             theirs = rows(tools.run(GROUPS, f"--describe --group {group} {flags}"))
             ours = rows(kafka_shell.run(f"groups --describe --group {group} {flags}"))
-            if flags == "--state":  # ours tells the type too
+            if flags == "--state":  # ours prints the type too
                 del ours[1][4]
             assert ours[1:] == theirs[1:]
         assert "is Stable with 1 members" in kafka_shell.fails(
@@ -197,7 +197,7 @@ def test_deleted_records(tools: Kafka, kafka_shell: Shell, named: Named, tmp_pat
 
 
 def test_coordinator_records_are_formatted(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
-    """But for the ends of lines, which Kafka's formatters leave out."""
+    """Except for line ends, which Kafka's formatters omit."""
     topic, group = named("t"), named("g")
     kafka_shell.run(f"topics --create --topic {topic} --partitions 1")
     kafka_shell.feed(b"1\n", f"produce --topic {topic}")

@@ -1,4 +1,4 @@
-"""Commands against a node of ours and against Kafka: what they print, exactly."""
+"""The exact output of commands, against kraftlog and against Kafka."""
 
 from __future__ import annotations
 
@@ -366,7 +366,7 @@ def test_an_invalid_offsets_file_is_reported_with_its_error(
 def test_an_invalid_partition_count_is_refused(
     capsys: pytest.CaptureFixture[str], our_node: str
 ) -> None:
-    """0 is not the number that the cluster would choose."""
+    """0 must not mean the cluster's default."""
     words = ["topics", "-b", our_node, "--create", "--topic", "of-none", "--partitions", "0"]
     assert main(words) == 1
     assert "INVALID_PARTITIONS" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`kraftlog dump-log` prints what Kafka's own tool prints of the same files."""
+"""`kraftlog dump-log` prints the same as Kafka's tool."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_logs_of_kafka_are_dumped(
 def test_records_of_the_metadata_log(
     jvm: Driver, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """With control records of every kind but the end of a transaction, and those of a snapshot."""
+    """With all kinds of control records, except transaction markers, and those of a snapshot."""
     data = str(tmp_path / "data")
     write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))
     survivor = SurvivingDirectory(OsFiles(), data)
@@ -101,12 +101,12 @@ def test_records_of_the_metadata_log(
     for folder, ending in ((data, ".log"), (formatted, ".checkpoint")):
         files = named(f"{folder}/__cluster_metadata-0", ending)
         words = ["--cluster-metadata-decoder", "--files", files]
-        ours = re.sub(r',"clusterId":"[^"]+"}', "}", dumped(capsys, *words))  # Kafka passes it over
+        ours = re.sub(r',"clusterId":"[^"]+"}', "}", dumped(capsys, *words))  # Kafka skips the tag
         assert ours == jvm.tool(DUMP, *words).ok().stdout
 
 
 def whole_batches(segment: Path) -> bytes:
-    """What is in a file that its broker goes on writing, without a batch that is half there."""
+    """The complete batches of a file that its broker is writing."""
     data = segment.read_bytes()
     ends = [at + LENGTH_OVERHEAD + fields[1] for at, fields in walk(data, may_end_in_batch=True)]
     return data[: ends[-1]] if ends else b""
@@ -115,7 +115,7 @@ def whole_batches(segment: Path) -> bytes:
 def test_records_of_groups_and_of_a_broker(
     jvm: Driver, capsys: pytest.CaptureFixture[str], kafka: str, kafka_folder: str, tmp_path: Path
 ) -> None:
-    """The logs of the broker that runs, with whatever the other tests have had it write."""
+    """The logs of the running broker, with the records of other tests."""
     from kraftlog import Client
 
     with Client(kafka, timeout_s=LIMIT_S) as client:

@@ -1,4 +1,4 @@
-"""How commands end when nobody wants them to go on: Ctrl-C, a reader that has gone."""
+"""How commands end after Ctrl-C or with a closed pipe."""
 
 from __future__ import annotations
 

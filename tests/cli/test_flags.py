@@ -1,4 +1,4 @@
-"""Every flag of Kafka's tools is taken by the command of the same purpose, or named here."""
+"""Every flag of Kafka's tools is supported by our command, or listed here with a reason."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TOOLS = {
     "storage": (STORAGE, ("info", "format", "random-uuid", "version-mapping")),
 }
 QUOTAS = "quotas and users are not there"
-#: Command, flag -> why it is not taken.
+#: Command, flag -> why it is not supported.
 NOT_TAKEN = {
     ("topics", "--delete-config"): "nor by Kafka 4, which says so",
     ("configs", "--user"): QUOTAS,
@@ -72,7 +72,7 @@ def taken(command: str) -> set[str]:
 
 
 def kafkas(jvm: Driver, tool: str, words: tuple[str, ...]) -> set[str]:
-    """The flags that the pages of help of a tool of Kafka's begin a line with, or a usage names."""
+    """The flags in the help of a Kafka tool, at the start of a line or in the usage."""
     pages = ""
     for word in words or ("",):
         done = jvm.tool(tool, *([word] if word else []), "--help")

@@ -1,4 +1,4 @@
-"""Lines of standard input, and what one of them says."""
+"""Reading lines of standard input, and parsing one."""
 
 from __future__ import annotations
 

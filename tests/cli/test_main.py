@@ -1,4 +1,4 @@
-"""The command line, as far as it decides by itself."""
+"""The command line itself: help, version, unknown commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kraftlog quorum repair`: what it says, what it refuses, what it leaves."""
+"""`kraftlog quorum repair`: output, refusals and results."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_missing_directory_is_named(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_running_node_cannot_be_repaired(data: str) -> None:
-    """Another process holds the directory."""
+    """Another process has locked the directory."""
     held = OsFiles().lock(f"{data}/.lock")
     words = ["quorum", "repair", "--data", data, "--voters", "3@h:9093", "--accept-loss", "4@7"]
     refused = subprocess.run(
@@ -126,7 +126,7 @@ def test_help_and_missing_arguments(capsys: pytest.CaptureFixture[str]) -> None:
 def test_d6_describe_shows_targets_while_the_voters_are_reassigned(
     targets: tuple[int, ...] | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """R4, R13: and for whom the next step waits. Otherwise the output is as Kafka's."""
+    """R4, R13: with the replicas that the next step waits for. Otherwise the output is Kafka's."""
     voters = tuple([Replica(i, bytes([i]) * 16, 9, 0, 0, targets is not None) for i in (1, 2)])
     quorum = Quorum(1, 3, 9, voters, (), (), targets, (4,) if targets else ())
     options = Namespace(json=True, human_readable=False)

@@ -1,4 +1,4 @@
-"""`kraftlog simulate --soak`: plays until it is told to stop, keeps what failed, goes on."""
+"""`kraftlog simulate --soak`: runs until stopped, stores failures, resumes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def played(soak: Soak, first: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_a_soak_stops_cleanly_and_resumes(tmp_path: Path, number: signal.Signals) -> None:
-    """Q37: what was begun is played to its end; the next time begins behind it."""
+    """Q37: tasks in progress are completed; the next soak begins after them."""
     command = [sys.executable, "-m", "kraftlog", "simulate", "--soak", str(tmp_path / "soak")]
     first = 2
     for arguments in ([*command, "--seed", "2"], command):

@@ -1,4 +1,4 @@
-"""What `kraftlog start` makes of its words: the settings of a node, before it starts."""
+"""`kraftlog start`: options, files, and the start of a node."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def test_start_without_a_file_is_a_single_node_cluster(
     words: list[str], node_id: int, directory: str
 ) -> None:
-    """What is said by an override counts as well as what is said by an option."""
+    """An override counts like an option."""
     settings, warnings = read_settings(options_of(words))
     assert (settings.node_id, settings.data_directories) == (node_id, [directory])
     assert [voter.id for voter in settings.voters] == [node_id]
@@ -63,7 +63,7 @@ def test_the_log_directory_is_absolute(tmp_path: Path, monkeypatch: pytest.Monke
 def test_options_override_the_listener_of_the_file(
     tmp_path: Path, roles: str, words: list[str], listeners: str
 ) -> None:
-    """Of the listener for clients, or of a controller's own."""
+    """The first client listener, or the controller's."""
     listed = ["CONTROLLER://c:1", "PLAINTEXT://p:2"][: len(roles.split(","))]
     file = tmp_path / "server.properties"
     file.write_text(
@@ -75,7 +75,7 @@ def test_options_override_the_listener_of_the_file(
 
 
 def test_a_log_line_is_written_in_one_call(tmp_path: Path) -> None:
-    """Whatever Python buffers: the lines of nodes that share a terminal do not mix."""
+    """So the lines of nodes that share a terminal do not mix."""
     reader, writer = os.pipe2(os.O_DIRECT)  # each read gets what one write wrote
     node = subprocess.Popen(
         [sys.executable, "-m", "kraftlog", "start", "--data", str(tmp_path), "--port", "0"],
@@ -92,7 +92,7 @@ def test_a_log_line_is_written_in_one_call(tmp_path: Path) -> None:
 
 
 def test_unsupported_protection_prevents_the_start(tmp_path: Path) -> None:
-    """Nothing is made, and one line names the key."""
+    """Nothing is created, and one line names the key."""
     data = tmp_path / "data"
     command = [sys.executable, "-m", "kraftlog", "start", "--data", str(data), "--port", "0"]
     asked = ["--override", "authorizer.class.name=org.example.Guard"]
@@ -104,7 +104,7 @@ def test_unsupported_protection_prevents_the_start(tmp_path: Path) -> None:
 
 
 def test_a_node_runs_with_closed_output(tmp_path: Path) -> None:
-    """What it would say, of a key that nobody knows, has nowhere to go."""
+    """Its warning about an unknown key cannot be written."""
     start = [sys.executable, "-m", "kraftlog", "start", "--data", str(tmp_path), "--port", "0"]
     words = [*start, "--override", "strange.key=1"]
     node = subprocess.Popen(["bash", "-c", 'exec "$@" 2>&-', "-", *words], stdout=subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""`kraftlog format` and `kraftlog storage`: what they write, and what they refuse."""
+"""`kraftlog format` and `kraftlog storage`: files, output and refusals."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_broker_needs_no_voters(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_several_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each has an id of its own; a later run formats what is missing, and nothing else."""
+    """Each has its own directory id; a second run formats only the missing ones."""
     path = properties(tmp_path, f"metadata.log.dir={tmp_path}/deep/meta")
     assert said(capsys, "format", "-c", path, "-s")[0] == 0
     first, second = (load(OsFiles(), f"{tmp_path}/{name}") for name in ("data", "deep/meta"))
@@ -209,7 +209,7 @@ def test_what_is_refused(
     flags: list[str],
     why: str,
 ) -> None:
-    """In one line, and nothing is written."""
+    """One error line, and nothing is written."""
     code, shown = said(capsys, "format", "-c", properties(tmp_path, changes), *flags)
     assert code == 1
     assert shown.startswith("kraftlog storage format: ")
@@ -297,7 +297,7 @@ def test_overrides(tmp_path: Path) -> None:
 def test_a_node_starts_with_one_directory_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And says so before it writes anything."""
+    """The error comes before anything is written."""
     path = properties(tmp_path, f"metadata.log.dir={tmp_path}/meta")
     assert main(["start", path]) == 1
     assert (

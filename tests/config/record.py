@@ -1,8 +1,8 @@
-"""Records what a Kafka broker answers to DescribeConfigs, in `described.json`.
+"""Records the DescribeConfigs responses of a Kafka broker in `described.json`.
 
     python -m tests.config.record
 
-It formats and starts a broker, sets the things under "given" there, and asks for each resource.
+It formats and starts a broker, sets the configs under "given" there, and describes each resource.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PATH = os.path.join(os.path.dirname(__file__), "described.json")
 NODE = "1"
-#: What is recorded as -> resource type and name.
+#: Name in the file -> resource type and name.
 RESOURCES = {
     "topic": (TOPIC, "t"),
     "broker": (BROKER, NODE),
@@ -78,7 +78,7 @@ class RequestContext:
         assert not answer.responses[0].error_code, answer
 
     def described_with(self, values: dict[str, str], resource: tuple[int, str]) -> list[list[Any]]:
-        """The rows, as soon as the broker has taken over what was set."""
+        """The rows, once the broker has applied the configs."""
         while True:
             rows = self.describe(resource)
             own = {row[5][0][0] for row in rows if row[5]}
@@ -103,10 +103,10 @@ def _row(entry: describe_configs.DescribeConfigsResourceResult) -> list[Any]:
 
 
 def record(given: dict[str, dict[str, str]]) -> dict[str, list[list[Any]]]:
-    """Start a broker with the file that is given, set the rest, ask for all."""
+    """Start a broker with the given file, set the dynamic configs, describe everything."""
     client, quorum = free_ports(2)
     with tempfile.TemporaryDirectory() as folder:
-        # Ports and folders are of this machine; the record has those of the file.
+        # Ports and directories of this machine are replaced by those of the file.
         local = {"9092": str(client), "9093": str(quorum), "/data": f"{folder}/data"}
         path = f"{folder}/server.properties"
         with open(path, "w", encoding="utf-8") as file:

@@ -1,16 +1,16 @@
-"""Files with which a Kafka broker starts, and files with which it does not.
+"""Files with which a Kafka broker starts, and files with which it fails.
 
-Each case says in what it differs from a plain file: `key=value` sets, `-key` leaves out.
+Each case is the difference to a plain file: `key=value` sets a key, `-key` removes one.
 """
 
 from __future__ import annotations
 
-#: Defaults that are not Kafka's: ours, and theirs.
+#: Defaults that differ from Kafka's: ours, and Kafka's.
 OWN_DEFAULTS = {
     "group.initial.rebalance.delay.ms": ("0", "3000"),
     "offsets.topic.replication.factor": ("1", "3"),
 }
-#: Keys of ours among those of a broker and of a topic, which Kafka does not know.
+#: kraftlog's own keys of brokers and topics.
 OWN_NAMES = frozenset({"batch.validation"})
 PLAIN = {
     "process.roles": "broker,controller",
@@ -22,7 +22,7 @@ PLAIN = {
 
 
 def started_with(case: str) -> str:
-    """The file of a case."""
+    """The text of a case's file."""
     pairs = dict(PLAIN)
     for change in case.split(" ; "):
         key, _, value = change.partition("=")

@@ -1,4 +1,4 @@
-"""Kafka's own classes judge our tables of keys, and what we make of values and of files."""
+"""Compares the tables of keys, values and files with Kafka's own classes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_every_key_has_kafkas_type_default_and_documentation(
     assert ours == theirs[kind]
 
 
-#: Values that some key accepts and some other refuses.
+#: Values that are valid for some keys and invalid for others.
 NUMBERS = [str(n) for n in (*range(-3, 6), 9, 10, 11, 17, 18, 22, 23, 25, 26, 99, 100)]
 NUMBERS += [str(n) for n in (500, 501, 3601, 86401, 524287, 524288, 1000000, 1048575, 1048576)]
 NUMBERS += [str(n) for n in (8388607, 8388608, 3600001, 2**31 - 1, 2**31, 2**63 - 1, 2**63)]
@@ -104,7 +104,7 @@ WORDS = [
 
 
 def test_the_same_values_are_accepted(jvm: Driver) -> None:
-    """And mean the same. Classes are left out, which Kafka loads, and what is said to differ."""
+    """With equal results, except for classes, which Kafka loads, and known differences."""
     cases = [
         (kind, key, text)
         for kind, table in TABLES.items()
@@ -137,13 +137,13 @@ def is_same(key: Key, text: str, answer: Any) -> bool:
 
 
 def test_the_same_files_start_a_broker(jvm: Driver) -> None:
-    """What one refuses the other refuses, for whatever reason each names."""
+    """Both refuse the same files, though messages differ."""
     texts = {case: started_with(case) for case in (*ACCEPTED, *REFUSED)}
     answers = ask(jvm, [["start", text] for text in texts.values()])
     assert {case for case, answer in zip(texts, answers, strict=True) if answer} == set(REFUSED)
 
 
-#: Here more is accepted, or less, on purpose (docs/configuration.md), or Kafka fails by accident.
+#: Intended differences (docs/configuration.md), and files on which Kafka fails by accident.
 DIFFERENT = {
     "controller.listener.names",
     "early.start.listeners",
@@ -155,7 +155,7 @@ DIFFERENT = {
 
 
 def test_random_files_start_a_broker_alike(jvm: Driver) -> None:
-    """One to three keys with values that each accepts."""
+    """One to three keys with valid values."""
     rng = Random(1)
     texts = [text for text in (*NUMBERS, *WORDS) if text == text.strip()]
     valid = {
@@ -235,7 +235,7 @@ def test_the_same_groups_are_possible(jvm: Driver) -> None:
 
 @pytest.mark.parametrize("name", ["1", ""])
 def test_the_same_keys_may_change(jvm: Driver, name: str) -> None:
-    """For one broker, and for all; by their own name, and for one listener."""
+    """For one broker and for all; by the plain name and for one listener."""
     cases = []
     for key in TABLES["broker"]:
         if key.type != "class" and not key.required:

@@ -1,4 +1,4 @@
-"""The names that KIP-595 gave to settings mean what Kafka's later names mean (Q33)."""
+"""The KIP-595 names of settings are aliases of Kafka's names (Q33)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""DescribeConfigs, held against what a Kafka 4.3.1 broker answered (`record` wrote it down).
+"""Compares DescribeConfigs with the responses of a Kafka 4.3.1 broker (see `record`).
 
-There a row is name, value, read only, source, sensitive, synonyms, type.
+A row there is name, value, read only, source, sensitive, synonyms, type.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_descriptions_equal_kafkas(kind: str) -> None:
 
 
 def with_own_default(theirs: list[Any]) -> list[Any]:
-    """A row of Kafka's, of a key whose default is another one here."""
+    """Kafka's row of a key whose default differs here."""
     name, value, read_only, source, sensitive, synonyms, config_type = theirs
     own, kafkas = OWN_DEFAULTS[name]
     assert synonyms[-1] == [name, kafkas, OF_DEFAULT]
@@ -77,7 +77,7 @@ def with_own_default(theirs: list[Any]) -> list[Any]:
 
 
 def test_a_larger_unit_in_the_file_is_the_source() -> None:
-    """On purpose: Kafka calls the value of the file a default."""
+    """An intended difference: Kafka reports the value of the file as a default."""
     [hours] = describe_broker(LAYERS, ["log.retention.hours"])
     assert (hours.value, hours.config_source) == ("100", OF_FILE)
     [retention] = describe_topic({}, ConfigLayers({"log.retention.hours": "100"}), ["retention.ms"])

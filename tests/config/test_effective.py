@@ -1,4 +1,4 @@
-"""Settings have an effect exactly where the documentation says so; attributes of none are left."""
+"""The documented keys are exactly those with an effect; no attribute is unused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sources() -> list[tuple[str, ast.AST]]:
 
 
 def attributes() -> dict[str, set[str]]:
-    """Every attribute of BrokerConfig, with the attributes and keys that it is made of."""
+    """Every attribute of BrokerConfig, with the attributes and keys that it uses."""
     found = {name: {it.key} for name, it in vars(BrokerConfig).items() if isinstance(it, Setting)}
     for name, tree in property_bodies():
         found[name] = set(words_in(tree))
@@ -79,7 +79,7 @@ def words_in(tree: ast.AST) -> Iterator[str]:
 
 
 def attributes_read() -> set[str]:
-    """Attributes that anything but the configuration reads, which calls it `settings`."""
+    """Attributes that are read outside `kraftlog.config`, as `settings.<name>`."""
     return {
         node.attr
         for path, tree in sources()
@@ -90,7 +90,7 @@ def attributes_read() -> set[str]:
 
 
 def keys_read() -> set[str]:
-    """Keys that anything but the configuration names, or reads by an attribute."""
+    """Keys that are read outside `kraftlog.config`, by name or by attribute."""
     known = attributes()
     reached = attributes_read()
     todo = [name for name in known if name in reached]

@@ -1,4 +1,4 @@
-"""`server.properties` becomes a configuration, or a sentence that says why not."""
+"""`server.properties` is parsed into a configuration, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_accepted(case: str) -> None:
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused(case: str) -> None:
-    """In one line that names a key."""
+    """The error is one line that names a key."""
     said = refusal(started_with(case))
     assert "\n" not in said
     assert any(name in said for name in BROKER_KEYS.names())
@@ -162,7 +162,7 @@ def test_an_invalid_escape_is_refused() -> None:
 
 
 def test_reading_a_file_imports_little() -> None:
-    """What a start pays for: the tables, and nothing slow of Python's own."""
+    """A start imports the tables, and no slow modules of Python."""
     text = started_with("log.dirs=/a")
     reading = f"from kraftlog.config.read_config import read_config; read_config({text!r}, {{}})"
     imported = modules_after(reading) - modules_after("pass")

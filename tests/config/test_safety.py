@@ -1,4 +1,4 @@
-"""What would only seem safe is refused: by name, with what would happen otherwise."""
+"""Unsupported protection is refused, with the key and the consequence."""
 
 from __future__ import annotations
 

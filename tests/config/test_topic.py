@@ -1,4 +1,4 @@
-"""What a topic's settings come to, and what may not be set for it."""
+"""Effective configs of a topic, and refused ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One value: what it stands for, and what is said of a wrong one."""
+"""Parsing of values, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kraftlog.config.values import complaint, default_of, expected, parse_value,
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_every_default_is_a_valid_value(kind: int) -> None:
-    """So no default means something that nobody could set; -1 stands for an id not given."""
+    """Every default could also be set, except -1 for an id that is not given."""
     for key in TABLES[kind]:
         if key.default is not None and not (key.default == "" and key.valid == "+"):
             value = parse_value(key, key.default)

@@ -1,4 +1,4 @@
-"""The ordinary work of clients that nobody here wrote: write to a topic, read it back."""
+"""Third-party clients: produce to a topic and consume from it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 TOPIC = "demo"
-#: What a client asks for when it reads by itself, without a group.
+#: Group id of clients that assign partitions themselves.
 ALONE = {"group_id": None, "enable_auto_commit": False}
 JAVA = "org.apache.kafka.tools."
 
@@ -30,7 +30,7 @@ JAVA = "org.apache.kafka.tools."
 
 
 def produce_all(address: str, values: Sequence[bytes], **settings: Any) -> None:
-    """Every value, each acknowledged."""
+    """Produce the values and wait for their acknowledgements."""
     failures: list[Any] = []
 
     def outcome(error: Any, _: Any) -> None:
@@ -45,7 +45,7 @@ def produce_all(address: str, values: Sequence[bytes], **settings: Any) -> None:
 
 
 def consume(address: str, count: int) -> list[bytes]:
-    """The first `count` values; their offsets must have no gap."""
+    """Consume the first `count` values; their offsets must have no gap."""
     consumer = Consumer(
         {"bootstrap.servers": address, "group.id": "none", "enable.auto.commit": False}
     )
@@ -65,7 +65,7 @@ def consume(address: str, count: int) -> list[bytes]:
 
 
 def consume_in_group(address: str, count: int) -> list[bytes]:
-    """The first `count` values, by a group that its coordinator looks after."""
+    """Consume the first `count` values in a consumer group."""
     consumer = Consumer(
         {"bootstrap.servers": address, "group.id": "readers", "auto.offset.reset": "earliest"}
     )
@@ -94,7 +94,7 @@ def end_offset(address: str) -> int:
 
 
 def list_topics(address: str) -> dict[str, int]:
-    """Each topic and how many partitions it has."""
+    """Topics and their partition counts."""
     topics = AdminClient({"bootstrap.servers": address}).list_topics(timeout=LIMIT_S).topics
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
@@ -113,7 +113,7 @@ def run_kcat(kcat: str, address: str, *words: str, stdin: bytes = b"") -> str:
 
 # kafka-python -------------------------------------------------------------------------------------
 
-#: For tests that use it: it forgets to close a socket whose connecting comes to nothing.
+#: For tests of kafka-python, which leaks a socket if connecting fails.
 LEAVES_SOCKETS = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 
@@ -126,7 +126,7 @@ def kafka_python_produce(address: str, values: Sequence[bytes], codec: str | Non
         offsets = [future.get(LIMIT_S).offset for future in sent]
     finally:
         producer.close(LIMIT_S)
-        gc.collect()  # while the warning of LEAVES_SOCKETS is not heard
+        gc.collect()  # while the warning of LEAVES_SOCKETS is ignored
     assert offsets == list(range(offsets[0], offsets[0] + len(values)))
 
 
@@ -216,6 +216,6 @@ def java_consume_in_group(jvm: Driver, address: str, count: int) -> list[bytes]:
 
 
 def java_offset(jvm: Driver, address: str, time: str) -> str:
-    """What GetOffsetShell says: `topic:partition:offset`."""
+    """The output of GetOffsetShell: `topic:partition:offset`."""
     words = ("--bootstrap-server", address, "--topic", TOPIC, "--time", time)
     return jvm.tool(JAVA + "GetOffsetShell", *words).ok().stdout.strip()

@@ -1,4 +1,4 @@
-"""A node for the tests of this folder."""
+"""A node for the server tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine that has no room for another thread."""
+"""Simulates a machine that cannot start another thread."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: No address space is as large: the system refuses, as it does where there are too many threads.
+#: A stack size beyond any address space: starting a thread fails, as with too many threads.
 TOO_LARGE = 1 << 50
 
 
 @contextmanager
 def no_room_for_threads() -> Iterator[None]:
-    """What is started here gets "can't start new thread"."""
+    """Starting a thread in this context fails with "can't start new thread"."""
     threading.stack_size(TOO_LARGE)
     try:
         yield

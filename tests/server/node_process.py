@@ -1,4 +1,4 @@
-"""A node as a process of its own, as users start it."""
+"""A node in its own process, started as users start it."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-#: It would first run after 30 s, and tests write records with times of long ago.
+#: Retention would run after 30 s and delete records with old timestamps.
 WITHOUT_RETENTION = "log.initial.task.delay.ms=86400000"
 
 
 class NodeProcess:
-    """`kraftlog start` on a free port; `address` once it has said that it is ready.
+    """`kraftlog start` on a free port; `address` is that of its ready line.
 
-    It has these topics, made now if they were not there: name and number of partitions. Without
-    `data` the arguments say what it is started with.
+    `topics` are names and partition counts; missing ones are created. Without `data` the arguments
+    are the whole command line.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class NodeProcess:
         return int(self.address.rpartition(":")[2])
 
     def stop(self) -> int:
-        """A clean stop; the exit code."""
+        """Stop it cleanly; return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.gone()
 
@@ -89,14 +89,14 @@ class NodeProcess:
             self.kill()
 
     def gone(self) -> int:
-        """Wait for its end; the exit code."""
+        """Wait until it ends; return the exit code."""
         code = self.process.wait(LIMIT_S)
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code
 
     def complaints(self) -> list[str]:
-        """Lines of its log, but for those that depend on how fast the machine is."""
+        """Lines of its log, except those that depend on the speed of the machine."""
         lines = self.said().splitlines()
         return [line for line in lines if not line.startswith("a turn of the event loop")]
 
@@ -106,7 +106,7 @@ class NodeProcess:
 
 
 def read_line(stream: IO[bytes]) -> str:
-    """The next line, or what there is of it when the stream ends or takes too long."""
+    """The next line, or its beginning if the stream ends or takes too long."""
     deadline = Deadline(LIMIT_S)
     line = b""
     with selectors.DefaultSelector() as selector:
@@ -122,7 +122,7 @@ def read_line(stream: IO[bytes]) -> str:
 
 
 def create_topics(port: int, topics: Mapping[str, int]) -> None:
-    """Topics as an admin makes them; one that is there already is well."""
+    """Create topics with an admin client; existing ones are accepted."""
     wanted = [
         CreatableTopic(
             name=name, num_partitions=count, replication_factor=1, assignments=(), configs=()

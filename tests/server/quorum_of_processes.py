@@ -1,4 +1,4 @@
-"""Three controllers and a broker, each a process of its own, formatted and started as users do."""
+"""Three controllers and a broker in their own processes, formatted and started as users do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 CONTROLLERS = (1, 2, 3)
 BROKER = 4
-#: Ids of the controllers' directories, where formatting is told who votes.
+#: Directory ids of the controllers, for formatting with initial voters.
 DIRECTORIES = {i: uuid_text(bytes([i]) * 16) for i in CONTROLLERS}
 
 CONTROLLER_FILE = """\
@@ -94,7 +94,7 @@ class Quorum:
             )
 
     def move(self, node_id: int) -> str:
-        """The next time it is started, it listens on another port; where that is."""
+        """Let it listen on another port from its next start; return the address."""
         where = f"127.0.0.1:{free_ports(1)[0]}"
         file = self.folder / f"{node_id}.properties"
         text = re.sub(r"(?m)^(listeners=\w+://).*", rf"\g<1>{where}", file.read_text())
@@ -102,7 +102,7 @@ class Quorum:
         return where
 
     def move_all(self) -> None:
-        """All files name other ports of all controllers."""
+        """Change the ports of all controllers in all files."""
         where = {f"127.0.0.1:{self.ports[i]}": self.move(i) for i in CONTROLLERS}
         for node_id in self.ports:
             file = self.folder / f"{node_id}.properties"

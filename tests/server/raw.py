@@ -1,4 +1,4 @@
-"""A client by hand, for what no ordinary client would do."""
+"""A raw client, for what ordinary clients would not do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 VERSIONS = {ApiKey.PRODUCE: 9, ApiKey.FETCH: 12, ApiKey.METADATA: 9, ApiKey.API_VERSIONS: 0}
 VERSIONS |= {ApiKey.CREATE_TOPICS: 7, ApiKey.DELETE_TOPICS: 5}
-#: More than any wait of a test lasts, and the most that can be asked for.
+#: Longer than any wait of a test, and the largest value of the field.
 FOR_EVER_MS = 2**31 - 1
 _HEAD = struct.Struct(">ii")
 
@@ -60,7 +60,7 @@ def fetch(number: int, offset: int = 0, *, max_wait_ms: int = 0) -> bytes:
 
 
 class RawClient:
-    """A connection. Answers are (correlation id, body)."""
+    """A connection; responses are (correlation id, body)."""
 
     def __init__(self, port: int) -> None:
         self.sock = socket.create_connection(("127.0.0.1", port), LIMIT_S)
@@ -80,7 +80,7 @@ class RawClient:
         self.sock.sendall(data)
 
     def answer(self) -> tuple[int, bytes] | None:
-        """The next answer, or None when the node has gone."""
+        """The next response, or None if the node has closed the connection."""
         try:
             head = self.answers.read(_HEAD.size)
             if len(head) < _HEAD.size:
@@ -92,7 +92,7 @@ class RawClient:
         return (number, body) if len(body) == size - 4 else None
 
     def answer_to_produce(self) -> tuple[int, int, int] | None:
-        """The next answer to `produce`: correlation id, error code and base offset."""
+        """The next response to `produce`: correlation id, error code and base offset."""
         answer = self.answer()
         if answer is None:
             return None
@@ -101,14 +101,14 @@ class RawClient:
         return answer[0], part.error_code, part.base_offset
 
     def message(self, api_key: int) -> Any:
-        """The next answer as a message."""
+        """The next response as a message."""
         answer = self.answer()
         assert answer is not None, "the node has gone"
         api, version = APIS[api_key], VERSIONS[api_key]
         return decode(api.response(), version, answer[1][api.response_header_version(version) :])
 
     def round_trip(self) -> None:
-        """Something that takes the node a turn."""
+        """A request and its response, which take the node a turn."""
         self.send(api_versions(7))
         answer = self.answer()
         assert answer is not None

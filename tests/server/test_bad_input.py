@@ -1,4 +1,4 @@
-"""What comes in on a socket may be anything: it costs its connection, never the node."""
+"""Invalid input closes its connection and never affects the node."""
 
 from __future__ import annotations
 

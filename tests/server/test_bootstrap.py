@@ -1,4 +1,4 @@
-"""A cluster that nobody formats: its first leader makes the cluster id (Q29, Q33, R10)."""
+"""`--bootstrap`: the first leader generates the cluster id (Q29, Q33, R10)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_q29_every_node_stores_the_cluster_id_of_the_first_leader(tmp_path: Path
 
 
 def kept(quorum: Quorum) -> set[str | None]:
-    """What the nodes' directories say of their cluster."""
+    """The cluster ids in the nodes' directories."""
     return {load(OsFiles(), quorum.data(i)).cluster_id for i in (*CONTROLLERS, BROKER)}
 
 

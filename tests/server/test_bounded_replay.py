@@ -1,4 +1,4 @@
-"""How much a node that is started again has to replay: what was changed since its last snapshot."""
+"""A restarted node replays only the records after its newest snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that nobody here wrote, against a node that runs as users run it."""
+"""Third-party clients against a node in its own process."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_kafkas_performance_tools_work(node: NodeProcess, jvm: Driver) -> None:
 def test_an_idempotent_producer_survives_a_kill_exactly_once(
     tmp_path: Path,
 ) -> None:
-    """What is sent again, as its answer was lost, is written once and in order."""
+    """A batch that is retried after a lost response is written once and in order."""
     data, errors = str(tmp_path / "data"), str(tmp_path / "errors.txt")
     values = [b"value %d" % n for n in range(20_000)]
     outcomes: list[object] = []

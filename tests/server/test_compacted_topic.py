@@ -1,4 +1,4 @@
-"""A node compacts a topic while it is written to, is killed in the midst of it, and goes on."""
+"""A node is killed while it compacts a topic under load, and continues after a restart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOPIC_SETTINGS = {
 
 
 class Writer:
-    """Writes values to keys, in turn, and knows the last one of each that was acknowledged."""
+    """Writes values to keys in rotation, and keeps the last acknowledged one of each."""
 
     def __init__(self) -> None:
         self.latest: dict[bytes, int] = {}
@@ -44,7 +44,7 @@ class Writer:
 
 
 def read(address: str) -> tuple[dict[bytes, bytes], int]:
-    """The last value of each key as a consumer finds it, and how many records it has read."""
+    """The last value of each key as consumed, and the number of records read."""
     consumer = Consumer(
         {
             "bootstrap.servers": address,
@@ -69,7 +69,7 @@ def read(address: str) -> tuple[dict[bytes, bytes], int]:
 
 
 def first_segment_bytes(data: Path) -> int | None:
-    """None while the old one is gone and the new one has not got its name yet."""
+    """None while the segments are being swapped."""
     try:
         return os.stat(data / "kept-0" / f"{0:020d}.log").st_size
     except FileNotFoundError:
@@ -77,7 +77,7 @@ def first_segment_bytes(data: Path) -> int | None:
 
 
 def wait_until_compacted(data: Path) -> None:
-    """The first segment has become a small one."""
+    """Whether the first segment has become small."""
     deadline = Deadline(LIMIT_S)
     while not deadline.is_over:
         size = first_segment_bytes(data)

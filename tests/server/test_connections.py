@@ -1,4 +1,4 @@
-"""A connection lets go of the files that its answers take from, however it ends."""
+"""A connection releases the files of its responses, however it ends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SMALL = COPY_SLICE
 
 
 class ConnectionEnds:
-    """A connection of the node, the peer's socket, and a file to answer from."""
+    """A connection of the node, the peer's socket, and a file to send."""
 
     def __init__(self, folder: Path) -> None:
         path = folder / "log"
@@ -51,7 +51,7 @@ class ConnectionEnds:
         )
 
     def answer(self, *sizes: int) -> None:
-        """An answer of slices that begin at the beginning of the file."""
+        """A response of slices that begin at the start of the file."""
         slot = PendingResponse(self.connection)
         self.connection.slots.append(slot)
         slices = [FileSlice(self.files, self.handle, 0, size) for size in sizes]
@@ -59,7 +59,7 @@ class ConnectionEnds:
         self.connection.ready(slot)
 
     def read_all(self, count: int) -> int:
-        """What the peer gets while the connection sends as it can."""
+        """The bytes that the peer receives while the connection sends."""
         got = 0
         while got < count:
             self.connection.send()
@@ -129,7 +129,7 @@ def test_small_slices_are_read_when_they_are_sent(ends: ConnectionEnds) -> None:
 def test_requests_wait_while_responses_are_not_received(
     ends: ConnectionEnds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A few bytes ask for much: beyond a limit requests wait as they came, and are answered."""
+    """Small requests with large responses: beyond a limit they wait undecoded."""
     monkeypatch.setattr(connections, "MAX_UNSENT", 100_000)
     host = make_host(wide=100)
     request = MetadataRequest(topics=None)
@@ -154,7 +154,7 @@ def test_requests_wait_while_responses_are_not_received(
 
 
 def give(host: VirtualHost, arena: Arena, sent: bytes) -> None:
-    """A connection that says this, and turns of the node whose disk has not answered yet."""
+    """A connection with this input, and turns of a node whose disk has not responded yet."""
     ours, peer = socket.socketpair()
     with ours, peer:
         ours.setblocking(False)
@@ -173,7 +173,7 @@ def give(host: VirtualHost, arena: Arena, sent: bytes) -> None:
 
 
 def test_a_large_buffer_is_reused_while_its_batch_is_flushed() -> None:
-    """The frame of another client needs more room than the buffer has."""
+    """The frame of another client needs more space than the buffer has."""
     host = configured_host(flush_messages=1, max_message_bytes=4 * FIRST_LARGE)
     arena = Arena()
     values = [b"a" * (FIRST_LARGE - 1000), b"b" * (3 * FIRST_LARGE)]
@@ -189,7 +189,7 @@ def test_a_large_buffer_is_reused_while_its_batch_is_flushed() -> None:
 
 
 def test_a_closed_connection_is_garbage_collected() -> None:
-    """Also for what it was seen to repeat: nobody has to look for circles."""
+    """Also with request templates: there are no reference cycles."""
     host = make_host(demo=1)
     ours, peer = socket.socketpair()
     connection = Connection(
@@ -213,7 +213,7 @@ def test_a_closed_connection_is_garbage_collected() -> None:
 
 
 def test_small_slices_are_read_at_once_if_too_many_files_are_pinned(ends: ConnectionEnds) -> None:
-    """Responses that nobody takes would hold any number of descriptors."""
+    """Otherwise responses that no client receives would use up the descriptors."""
     others = [Handle(ends.handle._cache, ends.handle.path) for _ in range(4)]
     for other in others:
         other.pin()

@@ -1,4 +1,4 @@
-"""However a node ends: what it has acknowledged is there again, in order."""
+"""However a node ends, acknowledged records are there after a restart, in order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class NodeRestarts:
-    """One directory, one node after the other."""
+    """One directory, and the nodes started on it one after the other."""
 
     def __init__(self, folder: Path) -> None:
         self.data = str(folder / "data")
@@ -54,7 +54,7 @@ def rounds(tmp_path: Path) -> Iterator[NodeRestarts]:
 def produce_until_it_ends(
     node: NodeProcess, values: Sequence[bytes], acknowledged: int, end: str
 ) -> dict[int, bytes]:
-    """Send all values, end the node after some acknowledgements; offset -> value of all of them."""
+    """Send all values; end the node after some acknowledgements; return their offset -> value."""
     with RawClient(node.port) as client:
         frames = b"".join([produce(number, value) for number, value in enumerate(values)])
 
@@ -62,7 +62,7 @@ def produce_until_it_ends(
             try:
                 client.send(frames)
             except OSError:
-                return  # the node has gone: that is what is tested
+                return  # the node has ended, as intended
 
         sender = threading.Thread(target=send)
         sender.start()
@@ -97,7 +97,7 @@ def test_records_acknowledged_under_load_survive_every_ending(
 
 
 def test_an_internal_error_stops_the_node_without_the_clean_marker(rounds: NodeRestarts) -> None:
-    """Within a step of the quorum: nobody can say what is half decided."""
+    """In a step of the quorum, whose state may be half changed."""
     node = rounds.start()
     produce_all(node.address, [b"before"])
     assert node.stop() == 0
@@ -115,9 +115,9 @@ def test_an_internal_error_stops_the_node_without_the_clean_marker(rounds: NodeR
 
 
 def test_an_error_without_changes_costs_only_its_request(rounds: NodeRestarts) -> None:
-    """Where it only reads, or has an answer that can't be written: the connection.
+    """A read, or a response that cannot be encoded, closes the connection.
 
-    Where it decides on the cluster, which proposes nothing then: an answer that says so.
+    A decision of the controller proposes nothing, and the response has the error code.
     """
     node = rounds.start("tests.server.with_a_broken_handler")
     with RawClient(node.port) as witness:

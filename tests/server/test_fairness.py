@@ -1,4 +1,4 @@
-"""Connections take turns: on a clock that each look at it puts forward."""
+"""Connections share turns in slices; each reading advances the test clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Connect = Callable[[], "Peer"]
 
-#: What a request takes on this clock, and how many fit into a slice and into a turn.
+#: Duration of a request on this clock, and how many fit into a slice and into a turn.
 REQUEST_NS = SLICE_NS // 4
 A_SLICE = SLICE_NS // REQUEST_NS
 A_TURN = TURN_NS // SLICE_NS
@@ -35,7 +35,7 @@ MANY = 200
 
 
 class Peer:
-    """A client's socket, and the node's connection to it."""
+    """A client's socket and the node's connection to it."""
 
     def __init__(self, server: Server, port: int) -> None:
         known = set(server.connections)
@@ -48,11 +48,11 @@ class Peer:
 
     @property
     def served(self) -> int:
-        """How many of the requests that were left have been served."""
+        """Number of remaining requests that have been served."""
         return self.connection.rest_at // len(api_versions(0))
 
     def answered(self) -> list[int]:
-        """The numbers of the requests whose answers are there."""
+        """The numbers of the requests with a response."""
         self.sock.setblocking(False)
         try:
             while data := self.sock.recv(1 << 20):
@@ -100,7 +100,7 @@ def server() -> Iterator[Server]:
 
 
 def turn_until(server: Server, is_done: Callable[[], bool]) -> int:
-    """How many turns it takes."""
+    """The number of turns that it takes."""
     for number in range(1000):
         if is_done():
             return number
@@ -113,7 +113,7 @@ def requests(amount: int) -> bytes:
 
 
 def test_pipelining_connection_gets_a_slice_per_turn(server: Server, connect: Connect) -> None:
-    """Another one, however late it asks, is served in the same turn."""
+    """Another connection is served in the same turn, even if its request arrives last."""
     greedy, other = connect(), connect()
     greedy.sock.sendall(requests(MANY))
     other.sock.sendall(api_versions(7))
@@ -155,7 +155,7 @@ def test_new_requests_go_before_remaining_ones(server: Server, connect: Connect)
     for number in range(10):
         other.sock.sendall(api_versions(number))
         server.turn()
-        server.turn()  # responses to others may still be on their way
+        server.turn()  # other responses may still be unsent
         assert other.answered() == list(range(number + 1))
 
 
@@ -176,7 +176,7 @@ def test_remaining_requests_are_served_although_new_ones_fill_each_turn(
 def test_a_sliced_request_blocks_later_ones_of_its_connection(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It goes on with the next one after the response, in order."""
+    """After the response the next request follows, in order."""
     peer, other = connect(), connect()
     serve, begun = server.node.frame, []
 
@@ -201,7 +201,7 @@ def test_a_sliced_request_blocks_later_ones_of_its_connection(
 def test_a_socket_reported_twice_in_a_turn_is_served_once(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that an earlier turn did not come to is read first, and epoll has reported it again."""
+    """A socket that an earlier turn did not reach is read first, once."""
     peer, begun = connect(), []
 
     def begin(slot: PendingResponse, *_: Any) -> None:
@@ -219,7 +219,7 @@ def test_a_socket_reported_twice_in_a_turn_is_served_once(
 def test_a_held_connection_is_not_read_before_its_socket_is_unwatched(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a turn has time for one connection to send, the others are still watched."""
+    """If a turn has time to send on one connection only, the others are still watched."""
     other, peer = connect(), connect()
     turn_until(server, lambda: not server.dirty)
     serve = server.node.frame
@@ -247,7 +247,7 @@ def test_a_held_connection_is_not_read_before_its_socket_is_unwatched(
 def test_batches_of_remaining_requests_are_written_unchanged(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A large frame that has only begun to come follows small ones that wait for their turn."""
+    """The beginning of a large frame follows small ones that wait for their turn."""
     monkeypatch.setattr(connections, "REPEATS_A_LOOK", 1)
     peer = connect()
     large = produce(MANY, b"z" * 2 * connections.SMALL_FRAME)

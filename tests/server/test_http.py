@@ -42,13 +42,13 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
 
 
 def test_q35_every_documented_metric_is_exposed_as_described(node: NodeProcess) -> None:
-    """Samples of all of them are read by Prometheus' own parser."""
+    """Prometheus' parser reads the samples of all of them."""
     with RawClient(node.port) as client:
         client.round_trip()
         page = Metrics(web_port(node))
     kinds = {"untyped": "unknown"}
     for family in FAMILIES:
-        # That parser calls a counter by its name without `_total`.
+        # The parser strips `_total` from the names of counters.
         name = family.name.removesuffix("_total") if family.kind == "counter" else family.name
         found = page.families.pop(name)
         assert found.type == kinds.get(family.kind, family.kind)
@@ -136,7 +136,7 @@ def test_http_is_off_unless_configured(tmp_path: Path) -> None:
 
 
 def start_with_http(quorum: Quorum, node_id: int) -> int:
-    """The port of its pages."""
+    """The port of its HTTP pages."""
     errors = str(quorum.folder / f"errors-{node_id}.txt")
     quorum.nodes[node_id] = started = NodeProcess(
         None, quorum.file(node_id), "--http-port", "0", errors=errors, topics={}
@@ -145,9 +145,9 @@ def start_with_http(quorum: Quorum, node_id: int) -> int:
 
 
 def test_q11_a_controller_without_a_majority_is_not_ready(tmp_path: Path) -> None:
-    """It is alive, and not ready until a second one of three is there; nor once that has gone.
+    """It is live, but ready only while a second controller of three runs.
 
-    A broker goes on serving meanwhile, and is ready.
+    A broker serves clients in the meantime, and stays ready.
     """
     quorum = Quorum(tmp_path)
     first, second, _ = CONTROLLERS
@@ -174,14 +174,14 @@ def test_q11_a_controller_without_a_majority_is_not_ready(tmp_path: Path) -> Non
 
 
 def wait_for_status(port: int, status: int) -> None:
-    """Ask until the node says so, for as long as it may take to get ready."""
+    """Repeat the request until the node is ready."""
     deadline = Deadline(LIMIT_S)
     while (found := ask(port, "/health/ready")[0].status) != status:
         assert not deadline.is_over, f"it goes on saying {found}"
 
 
 def test_request_times_have_kafkas_metric_names(node: NodeProcess) -> None:
-    """A fetch that waits in vain takes as long as it says; quick requests take 0 ms."""
+    """A fetch without data takes its maximum wait; quick requests take 0 ms."""
     port = web_port(node)
     name = "kafka_network_requestmetrics_totaltimems"
     wait_ms = 200
@@ -198,8 +198,8 @@ def test_request_times_have_kafkas_metric_names(node: NodeProcess) -> None:
     assert 0 <= quick < LIMIT_S * 1000
 
 
-#: What the queries of Strimzi's dashboards strimzi-kraft and strimzi-kafka and its alerts for Kafka
-#: ask of a node itself, but for the JVM's.
+#: Metrics of a node, without the JVM's, in the queries of Strimzi's dashboards strimzi-kraft and
+#: strimzi-kafka and of its alerts for Kafka.
 ON_DASHBOARDS = """
 kafka_cluster_partition_atminisr kafka_cluster_partition_replicascount
 kafka_cluster_partition_underminisr kafka_controller_controllerstats_uncleanleaderelections_total

@@ -1,4 +1,4 @@
-"""The HTTP server by itself: requests, slices, and those who are slow. Time is given to it."""
+"""The HTTP server by itself, in virtual time: requests, slices and slow clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LARGE = 4 << 20
 
 
 class Hosted:
-    """A server that turns when it is told to."""
+    """A server whose turns are run by the test."""
 
     def __init__(self) -> None:
         self.epoll = select.epoll()
@@ -58,7 +58,7 @@ class Hosted:
         return client
 
     def asked(self, client: socket.socket, data: bytes) -> bytes:
-        """The first that comes of these bytes."""
+        """The first bytes that arrive."""
         client.sendall(data)
         while not select.select([client], [], [], 0)[0]:
             self.turn()
@@ -154,7 +154,7 @@ def test_a_head_without_an_end_is_refused(host: Hosted) -> None:
 
 
 def test_slow_clients_are_disconnected(host: Hosted) -> None:
-    """Whether with a request or with taking an answer."""
+    """Slow to send a request, or to receive the response."""
     with host.connect() as asks_slowly, host.connect() as takes_slowly:
         asks_slowly.sendall(b"GET / HT")
         host.turn()
@@ -169,7 +169,7 @@ def test_slow_clients_are_disconnected(host: Hosted) -> None:
         assert host.http.deadline() is None
         assert asks_slowly.recv(1) == b""
         got = 0
-        with pytest.raises(ConnectionResetError):  # noqa: PT012 - it comes behind what was on its way
+        with pytest.raises(ConnectionResetError):  # noqa: PT012 - it follows the bytes in flight
             while data := takes_slowly.recv(1 << 20):
                 got += len(data)
             raise ConnectionResetError

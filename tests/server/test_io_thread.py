@@ -1,4 +1,4 @@
-"""A lane runs jobs elsewhere, in order, and tells on the loop what came of them."""
+"""An I/O thread runs jobs in order and delivers their results on the loop."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_unused_thread_closes() -> None:
 
 
 def test_finish_waits_for_jobs_and_delivers_their_results() -> None:
-    """A flush whose end nobody was told is one that may have failed: no log is sound by that."""
+    """A flush without a reported result may have failed, so its log does not count as clean."""
     io_thread = IOThread("test")
     outcome: list[int] = []
     may_end = threading.Event()
@@ -62,7 +62,9 @@ def test_finish_waits_for_jobs_and_delivers_their_results() -> None:
     def ended(result: int, _: BaseException | None, __: Now) -> None:
         outcome.append(result)
         if result < 3:
-            io_thread.submit(lambda: result + 2, ended)  # what follows upon it is not waited for
+            io_thread.submit(
+                lambda: result + 2, ended
+            )  # a job submitted by a callback is not waited for
 
     io_thread.submit(lambda: [1, may_end.wait(60)][0], ended)
     io_thread.submit(lambda: 2, ended)
@@ -77,7 +79,7 @@ def test_finish_waits_for_jobs_and_delivers_their_results() -> None:
 def test_jobs_run_on_the_loop_if_no_thread_can_be_started(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """What is to be on the disk gets there; the next job tries again to have a thread."""
+    """The job runs on the loop; the next job tries again to start the thread."""
     io_thread = IOThread("test")
     outcome: list[tuple[str, BaseException | None]] = []
 

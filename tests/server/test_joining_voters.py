@@ -1,4 +1,4 @@
-"""Controllers that become voters by themselves (controller.quorum.auto.join.enable)."""
+"""Controllers that join the voters automatically (controller.quorum.auto.join.enable)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_r12_controllers_join_automatically(tmp_path: Path) -> None:
 
 
 def directories(quorum: Quorum) -> dict[int, str]:
-    """The directories of the voters by their ids."""
+    """The directory ids of the voters, by node id."""
     return {it["id"]: it["directoryId"] for it in described(quorum)["CurrentVoters"]}
 
 

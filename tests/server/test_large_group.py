@@ -1,4 +1,4 @@
-"""A group of a thousand members, each with a connection of its own, and others beside it."""
+"""A group of a thousand members, each on its own connection, beside other clients."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from tests.server.node_process import NodeProcess
 
 MEMBERS = 1000
-#: For none of them to be put out while the others join, however slow the machine: the most that a
-#: group may ask for.
+#: The maximum, so that no member times out while the others join on a slow machine.
 SESSION_MS = 1_800_000
 VERSIONS = {ApiKey.FIND_COORDINATOR: 4, ApiKey.JOIN_GROUP: 5, ApiKey.SYNC_GROUP: 3}
 
@@ -70,7 +69,7 @@ def members(node: NodeProcess) -> Iterator[list[RawClient]]:
 
 
 def first_ids(members: list[RawClient]) -> list[str]:
-    """The ids that they are to join with, once the coordinator is there."""
+    """The member ids to join with, once the coordinator is available."""
     ids: list[str] = []
     for client in members:
         while (outcome := ask(client, ApiKey.JOIN_GROUP, join(""))).error_code in {
@@ -94,7 +93,7 @@ def test_a_thousand_members_join_and_get_their_assignments(
     for client, member_id in zip(members[1:], ids[1:], strict=True):
         send(client, ApiKey.JOIN_GROUP, join(member_id))
     with RawClient(node.port) as other:
-        other.round_trip()  # while they wait for the one that is in the group already
+        other.round_trip()  # while they wait for the existing member
     send(members[0], ApiKey.JOIN_GROUP, join(ids[0]))
     joined = [take(client, ApiKey.JOIN_GROUP) for client in members]
     assert {(outcome.error_code, outcome.generation_id) for outcome in joined} == {

@@ -1,4 +1,4 @@
-"""How many connections there may be, from where, and for how long without use."""
+"""Limits of connections: in total, per address, and their idle time."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def connect(server: Server) -> Iterator[Connect]:
 
 
 def look(server: Server) -> None:
-    """A turn that waits for nothing and looks at everything that is due."""
+    """A turn that does not wait and runs everything that is due."""
     server._clients_due_ms = 0
     server.node.needs_poll = True
     os.eventfd_write(server.io_thread.ready_fd, 1)

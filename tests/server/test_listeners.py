@@ -1,4 +1,4 @@
-"""Clients of one listener are never sent to another: the INSIDE and OUTSIDE of compose files."""
+"""Metadata has the addresses of the client's own listener, as with INSIDE and OUTSIDE."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log.dirs={data}
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Iterator[str]:
-    """The address of the second listener of a node."""
+    """Starts a node; yields the address of its second listener."""
     from kraftlog.cli import main
 
     inside, outside, quorum = free_ports(3)

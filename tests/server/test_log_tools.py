@@ -1,4 +1,4 @@
-"""Kafka's own tools look at a node's logs and producers, and delete records."""
+"""Kafka's tools describe a node's logs and producers, and delete records."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_kafkas_tool_describes_producers(node: NodeProcess, jvm: Driver) -> None
 
 
 def test_kafkas_idempotent_producer_works(node: NodeProcess, jvm: Driver) -> None:
-    """As it is out of the box, with five requests under way."""
+    """With its default settings: five requests in flight."""
     shown = jvm.tool(
         JAVA + "ProducerPerformance",
         *("--bootstrap-server", node.address, "--topic", "demo", "--throughput", "-1"),

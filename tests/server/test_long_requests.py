@@ -1,4 +1,4 @@
-"""Requests that take many turns, over sockets: in order, beside others, gone with the client."""
+"""Requests that take many turns, over sockets: order, other clients, disconnects."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def deletion(topic: str) -> DeleteTopicsRequest:
 
 
 def code_of(client: RawClient, api_key: int) -> int:
-    """What the next answer says of the one topic that was asked for."""
+    """The result of the only topic in the next response."""
     answer = client.answer()
     assert answer is not None
     api = APIS[api_key]
@@ -68,7 +68,7 @@ def test_a_client_may_disconnect_during_a_large_request(node: NodeProcess) -> No
 
 
 def test_large_topics_are_created_and_deleted_beside_other_requests(node: NodeProcess) -> None:
-    """Two clients make such topics and take them away again, and others have theirs in between."""
+    """Two clients create and delete such topics; other requests are served in between."""
     with RawClient(node.port) as one, RawClient(node.port) as two, RawClient(node.port) as other:
         for client, name in ((one, "one"), (two, "two")):
             client.send(

@@ -1,4 +1,4 @@
-"""The loop itself, in this process: what no client can bring about."""
+"""The event loop in this process: cases that no client can cause."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def server() -> Iterator[Server]:
     made.carry(host.node, host.runner)
     yield made
     made._hang_up()
-    host.deliver()  # a flush that is under way ends before the logs are closed
+    host.deliver()  # a flush in progress ends before the logs are closed
     host.runner.close()
 
 
@@ -48,7 +48,7 @@ def test_a_listener_pauses_after_a_failed_accept(
     port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
     server.let_clients_in()
     [fd] = server.listeners
-    deaf = socket.socket()  # nobody listens here: accepting fails, as without descriptors
+    deaf = socket.socket()  # not listening: accept fails, as without descriptors
     deaf.setblocking(False)
     now = read_clock()
     server._accept(ListeningSocket(deaf, "PLAINTEXT", BROKER), now)
@@ -66,7 +66,7 @@ def test_a_listener_pauses_after_a_failed_accept(
 def test_v5_clients_are_refused_before_unfencing_and_controllers_are_not(
     server: Server,
 ) -> None:
-    """Who is refused asks another broker; a port that is open is one that serves."""
+    """A refused client tries another broker; an open port means that the broker serves."""
     ports = {
         serves: server.listen("PLAINTEXT", "127.0.0.1", 0, serves)
         for serves in (BROKER, CONTROLLER)
@@ -91,7 +91,7 @@ def test_a_port_taken_during_startup_is_reported(server: Server) -> None:
 
 
 def test_an_unreachable_peer_is_disconnected(server: Server) -> None:
-    """What the system says of a dead connection is not always a ConnectionError in Python."""
+    """Not every error of a dead connection is a ConnectionError in Python."""
     port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
     server.let_clients_in()
     with socket.create_connection(("127.0.0.1", port)):

@@ -1,4 +1,4 @@
-"""What connections hold in memory, and the bound of all together."""
+"""The memory of connections, and the limit for all of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_FRAME = 2 << 20
 
 
 class Clock:
-    """Stands still until it is put forward."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -79,7 +79,7 @@ def connect(server: Server) -> Iterator[Connect]:
 
 
 def send_all(server: Server, peer: Peer, data: bytes) -> int:
-    """As much as the node takes of it."""
+    """Send as much as the node receives."""
     peer.sock.setblocking(False)
     sent = still = 0
     while sent < len(data) and still < 20:
@@ -93,7 +93,7 @@ def send_all(server: Server, peer: Peer, data: bytes) -> int:
 
 
 def test_an_announced_length_uses_no_memory(server: Server, connect: Connect) -> None:
-    """A buffer grows with what has come: at most four times as much."""
+    """A buffer is at most four times as large as the received bytes."""
     peer = connect()
     head = struct.pack(">i", MAX_FRAME)
     came = 0
@@ -159,7 +159,7 @@ def test_at_the_limit_only_large_users_wait(server: Server, connect: Connect) ->
 def test_concurrent_large_requests_at_the_limit_are_all_served(
     server: Server, connect: Connect
 ) -> None:
-    """One of them goes on at a time, and no client has to give up: the clock stands still."""
+    """One continues at a time, and no client times out: the clock stands still."""
     peers = [connect() for _ in range(8)]
     left = {peer: produce(1, bytes(900_000)) for peer in peers}
     for peer in peers:
@@ -203,7 +203,7 @@ def test_idle_connections_are_closed_to_free_memory(
 
 
 def step(server: Server, unsent: dict[Peer, memoryview], size: int) -> None:
-    """A turn in which each of these peers sends so much more, if the node takes it."""
+    """A turn in which each of these peers sends more, if the node receives it."""
     for peer in unsent:
         peer.sock.setblocking(False)
         with suppress(BlockingIOError):
@@ -213,7 +213,7 @@ def step(server: Server, unsent: dict[Peer, memoryview], size: int) -> None:
 
 
 def test_a_busy_connection_does_not_starve_others(server: Server, connect: Connect) -> None:
-    """At the bound, each in turn has room for one request."""
+    """At the limit, one connection at a time may read one request."""
     server.memory.change(LIMIT)
     greedy, *others = [connect() for _ in range(4)]
     unsent = {greedy: memoryview(produce(1, bytes(900_000)) * 100)}
@@ -258,6 +258,6 @@ def test_freed_memory_is_returned_to_the_system() -> None:
 
 
 def test_queued_max_request_bytes_limits_all_connections() -> None:
-    """Kafka's -1 is no bound; there is one here."""
+    """-1 means no limit in Kafka; here there is one."""
     assert (limit_of(-1), limit_of(1 << 30)) == (DEFAULT_LIMIT, 1 << 30)
     assert FREE < DEFAULT_LIMIT

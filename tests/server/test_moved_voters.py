@@ -1,4 +1,4 @@
-"""Controllers that are started again on other ports: the others find them by the log."""
+"""Controllers that restart on other ports; the others find them through the log."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_r9_a_controller_that_moves_to_another_port_is_found(quorum: Quorum) -> 
 
 
 def test_r9_a_majority_that_moves_to_other_ports_is_found(quorum: Quorum) -> None:
-    """One of them has to lead before the log can say where they are: it says so itself."""
+    """A leader sends its own address before the log has the new addresses."""
     admin = admin_of(quorum)
     create(admin, "before")
     moved = CONTROLLERS[:2]
@@ -62,7 +62,7 @@ def test_r9_a_majority_that_moves_to_other_ports_is_found(quorum: Quorum) -> Non
 
 
 def test_c11_configured_voter_addresses_take_precedence(tmp_path: Path) -> None:
-    """Their log knows only where they were, and nobody tells it."""
+    """Their log has only the old addresses, and no message has the new ones."""
     quorum = Quorum(tmp_path)
     try:
         quorum.start(*CONTROLLERS, BROKER)
@@ -91,7 +91,7 @@ def described(quorum: Quorum) -> dict[str, Any]:
 
 
 def await_endpoints(quorum: Quorum, where: dict[int, str]) -> dict[str, Any]:
-    """What is described once these voters are said to be there."""
+    """The description of the quorum, once it has these voters."""
     deadline = time.monotonic() + LIMIT_S  # noqa: TID251 - a generous limit, not a measure
     while True:
         outcome = described(quorum)

@@ -1,4 +1,4 @@
-"""Names of hosts are looked up beside the loop."""
+"""Host names are resolved outside the loop."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_results_are_delivered_on_the_loop(host: str, is_known: bool) -> None:
 
 
 def test_results_after_close_are_dropped() -> None:
-    """Its descriptor may be another's by then."""
+    """The descriptor may have been reused by then."""
     names = NameResolver()
     names.close()
     names._look_up("localhost", 9093, lambda *_: None)
@@ -56,7 +56,7 @@ def test_results_after_close_are_dropped() -> None:
 def test_a_lookup_fails_if_no_thread_can_be_started(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """It is said once; whoever looks for it asks again, and may find it then."""
+    """The failure is logged once; the caller retries."""
     names = NameResolver()
     outcome: list[list[Place]] = []
     with no_room_for_threads():

@@ -1,7 +1,7 @@
-"""Clients that ask for what is not built yet are told so at once, in words, and don't try again.
+"""Unsupported features fail at once with a message, and clients do not retry.
 
-Each of these would wait for its own time limit, half a minute or more, and then say something
-else, if it took the answer for one that may be better the next time.
+With a retriable error code, each client would wait for its own timeout of half a minute or more,
+and then report something else.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WORDS = "transactions are not supported by this broker"
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """One for all of them, as nobody leaves anything behind."""
+    """One node for all tests, because they leave no state."""
     folder = tmp_path_factory.mktemp("not-built")
     started = NodeProcess(str(folder / "data"), errors=str(folder / "errors.txt"))
     try:

@@ -1,6 +1,6 @@
-"""Clients meet APIs they have never heard of, numbered far from Kafka's, and go on as ever.
+"""Clients ignore advertised APIs that they do not know, numbered far from Kafka's.
 
-Were one of them to stumble, our own APIs would have to stay unadvertised.
+If one of them failed, kraftlog's own APIs could not be advertised.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     from tests.interop.driver import Driver
 
-#: Those that brokers serve; ReadOffset is for controllers' listeners alone.
+#: The APIs of brokers; ReadOffset is only for controller listeners.
 OWN = {ApiKey.DISCOVER_BROKERS, ApiKey.REMOVE_PARTITIONS}
 VALUES = [b"value %d" % n for n in range(100)]
 
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    """Where a node listens that advertises our own APIs."""
+    """The address of a node that advertises kraftlog's own APIs."""
     errors = str(tmp_path / "errors.txt")
     node = NodeProcess(str(tmp_path / "data"), errors=errors, module="tests.server.with_own_apis")
     try:

@@ -1,4 +1,4 @@
-"""A node that is a cluster of its own tells where its controller is."""
+"""The quorum of a single-node cluster."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ log.dirs={data}
 def test_d6_describe_quorum_has_the_controllers_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its listener has whatever port was free, which no log can know."""
+    """The port of its listener is chosen at the start, so the log does not have it."""
     monkeypatch.setitem(raw.VERSIONS, ApiKey.DESCRIBE_QUORUM, 2)
     monkeypatch.setitem(raw.VERSIONS, ApiKey.DESCRIBE_CLUSTER, 1)
     node = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={})
@@ -71,7 +71,7 @@ def test_d6_describe_quorum_has_the_controllers_address(
 def test_q31_a_broker_of_another_cluster_logs_it_and_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its one controller is that of a cluster with another id."""
+    """Its only controller belongs to a cluster with another id."""
     monkeypatch.setitem(raw.VERSIONS, ApiKey.DESCRIBE_QUORUM, 2)
     node = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={})
     try:

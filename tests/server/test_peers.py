@@ -1,4 +1,4 @@
-"""Lines to other nodes: whatever is asked on them is answered or told to be silent, once."""
+"""Channels to other nodes: each request is reported once, with its response or as failed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def api_of(frame: bytes) -> tuple[int, int]:
 
 
 def versions_answer(votes_up_to: int) -> bytes:
-    """What a peer knows: to say so and votes, if it knows any version of them."""
+    """The APIs of a peer: ApiVersions, and Vote if it supports any version."""
     known = [ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=0)]
     if votes_up_to >= 0:
         known.append(ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=votes_up_to))
@@ -56,7 +56,7 @@ def first_answer(error: int, known: Sequence[ApiVersion]) -> bytes:
 
 
 class Wire:
-    """Peers of a node, and the sockets at their other end."""
+    """A node's peers, and the sockets at the other end."""
 
     def __init__(self) -> None:
         self.epoll = select.epoll()
@@ -80,7 +80,7 @@ class Wire:
         self.peers.send(NOW)
 
     def events(self) -> None:
-        """What the system has to say next."""
+        """Handle the next events of epoll."""
         found = self.epoll.poll(LIMIT_S)
         assert found, "nothing happens"
         for fd, event in found:
@@ -88,20 +88,20 @@ class Wire:
                 self.peers.event(fd, event, NOW)
 
     def accept(self, votes_up_to: int = 2) -> socket.socket:
-        """The other end, once it was asked which versions it knows and has said so."""
+        """The other end, after it has responded to ApiVersions."""
         while not select.select([self.listener], [], [], 0)[0]:
-            self.events()  # the name of where to connect to may have to be found first
+            self.events()  # the name may have to be resolved first
         taken, _ = self.listener.accept()
         taken.settimeout(LIMIT_S)
         while not select.select([taken], [], [], 0.05)[0]:
-            self.events()  # that it is connected may have been seen before
+            self.events()  # the connect may have completed before
         assert api_of(taken.recv(1 << 16)) == (ApiKey.API_VERSIONS, 0)
         taken.sendall(versions_answer(votes_up_to))
         self.events()
         return taken
 
     def accept_asked(self) -> socket.socket:
-        """The other end, once it has got a request."""
+        """The other end, once it has received a request."""
         taken = self.accept()
         assert api_of(taken.recv(1 << 16)) == (ApiKey.VOTE, 2)
         return taken
@@ -173,7 +173,7 @@ def test_an_error_in_the_handler_is_not_the_peers_fault(wire: Wire) -> None:
 
 
 def test_a_named_peer_is_proved_down_at_its_last_address(wire: Wire) -> None:
-    """Of several places that a name has, all are tried."""
+    """All addresses of a name are tried."""
     wire.ask(host="localhost")
     with wire.accept_asked() as other:
         other.sendall(vote_answer(1))
@@ -191,7 +191,7 @@ def test_an_unknown_name_is_no_proof_of_death(wire: Wire) -> None:
 
 
 def test_only_overdue_requests_close_the_channel(wire: Wire) -> None:
-    """The first answer that was waited for is there, so the second one's time counts."""
+    """The first response has arrived, so the timeout of the second request counts."""
     wire.ask()
     with wire.accept_asked() as other:
         where = wire.listener.getsockname()[1]
@@ -235,7 +235,7 @@ def test_an_older_peer_gets_its_newest_version(wire: Wire) -> None:
 def test_unsupported_requests_are_reported_and_not_sent(
     wire: Wire, votes_up_to: int, request_: VoteRequest
 ) -> None:
-    """C120: its version can't say it, or it knows no such request; the line stays as it is."""
+    """C120: the request, or its version, is unsupported; the channel stays open."""
     wire.ask(request=request_)
     with wire.accept(votes_up_to):
         assert wire.until_told() == VersionUnsupported("quorum", 2, 1)
@@ -267,7 +267,7 @@ def test_an_invalid_api_versions_response_closes_the_channel(wire: Wire, garbage
 
 
 def test_a_failed_connect_is_not_retried_by_itself(wire: Wire) -> None:
-    """C119: who asked is told, and nothing is left that would try; asking again tries once."""
+    """C119: the request fails, and nothing retries; another request tries once more."""
     wire.listener.close()
     for number in (1, 2):
         wire.ask(free_ports(1)[0])
@@ -277,7 +277,7 @@ def test_a_failed_connect_is_not_retried_by_itself(wire: Wire) -> None:
 
 
 def test_reconnects_to_a_peer_that_always_closes_are_limited(wire: Wire) -> None:
-    """Each end is looked into, as it may be that of the process; but only so often in a row."""
+    """A disconnect causes a reconnect, as the process may be dead; only a few times in a row."""
     wire.ask()
     for _ in range(1 + MAX_PROBES):
         while not select.select([wire.listener], [], [], 0)[0]:
@@ -291,13 +291,13 @@ def test_reconnects_to_a_peer_that_always_closes_are_limited(wire: Wire) -> None
 
 
 def test_a_channel_lost_during_a_read_is_reset(wire: Wire) -> None:
-    """What came behind the first answer belongs to the connection that could not be written to."""
+    """Bytes after the first response belong to the connection whose write failed."""
     wire.ask()
     taken, _ = wire.listener.accept()
     wire.events()
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     taken.sendall(versions_answer(2) + vote_answer(1))
-    taken.close()  # which resets it: what has arrived can be read, and nothing sent
+    taken.close()  # a reset: received bytes can be read, and none sent
     assert wire.until_told() == RequestFailed("quorum", 2, 1)
     wire.ask()
     with wire.accept_asked() as other:
@@ -329,7 +329,7 @@ def test_without_a_descriptor_requests_fail_until_there_is_one(wire: Wire) -> No
     [("127.0.0.1", -1), ("127.0.0.1", 65536), ("localhost", 65536 + 9093), ("a\0b", 9093)],
 )
 def test_an_invalid_address_fails(wire: Wire, host: str, port: int) -> None:
-    """Nodes tell each other of addresses, with 32 bits for a port."""
+    """Nodes send each other addresses with 32-bit ports."""
     wire.ask(host=host, port=port)
     assert wire.until_told() == RequestFailed("quorum", 2, 1)
     assert not wire.epoll.poll(0)

@@ -1,4 +1,4 @@
-"""A quorum of three controllers over TCP, with a broker that follows: killed, paused, restarted."""
+"""Three controllers and a broker over TCP: killed, paused and restarted."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ def admin_of(quorum: Quorum) -> AdminClient:
 def create(admin: AdminClient, name: str) -> None:
     """Raises unless the topic is acknowledged.
 
-    When the answer to the first request is lost with the leader, the one that is passed on again
-    finds the topic made.
+    If the first response is lost with the leader, the retried request finds that the topic exists.
     """
     [made] = admin.create_topics(
         [NewTopic(name, 1, 1)], operation_timeout=LIMIT_S, request_timeout=LIMIT_S
@@ -57,7 +56,7 @@ def create(admin: AdminClient, name: str) -> None:
 
 
 def expect_topics(admin: AdminClient, expected: set[str]) -> None:
-    """The broker has these, once it has heard of all that was acknowledged elsewhere."""
+    """The broker has these topics, once it has applied all acknowledged changes."""
     deadline = Deadline(LIMIT_S)
     while (found := set(admin.list_topics(timeout=LIMIT_S).topics)) != expected:
         assert not deadline.is_over, found ^ expected
@@ -139,14 +138,14 @@ def test_a_replaced_disk_is_filled_from_a_snapshot_and_the_log(tmp_path: Path) -
 
 
 def kraftlog(quorum: Quorum, node_id: int, command: str, *words: str) -> int:
-    """A command, given the file of a controller."""
+    """Run a command with the file of a controller."""
     where = ["--bootstrap-server", quorum.address, "--command-config", quorum.file(node_id)]
     line = [sys.executable, "-m", "kraftlog", command, *where, *words]
     return subprocess.run(line, check=False).returncode
 
 
 def test_a_refused_broker_logs_the_reason(quorum: Quorum, tmp_path: Path) -> None:
-    """Its id is another's, who is alive."""
+    """Its node id is that of another broker, which is alive."""
     twin = tmp_path / "twin.properties"
     text = (tmp_path / f"{BROKER}.properties").read_text()
     text = re.sub(r"(?m)^listeners=.*", "listeners=PLAINTEXT://127.0.0.1:0", text)
@@ -187,7 +186,7 @@ TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 
 def until_caught_up(jvm: Driver, quorum: Quorum, observer: int) -> None:
-    """Wait until the leader lists the observer as one that lacks nothing."""
+    """Wait until the leader lists the observer without lag."""
     deadline = Deadline(LIMIT_S)
     while not deadline.is_over:
         words = ("--bootstrap-server", quorum.address, "describe", "--replication")

@@ -1,4 +1,4 @@
-"""A node that lets clients in is ready for them: at its first start, and after `kill -9`."""
+"""A node that accepts clients is ready: at its first start and after `kill -9`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def first_guest(port: int) -> RawClient:
-    """The first connection that is let in."""
+    """The first accepted connection."""
     deadline = time.monotonic() + LIMIT_S  # noqa: TID251 - a generous limit, not a measure
     while True:
         try:
@@ -32,7 +32,7 @@ def first_guest(port: int) -> RawClient:
 
 
 def expect_service(port: int, topic: str, broker: int) -> None:
-    """V5: the first who comes is told of the broker, and can have a topic."""
+    """V5: the first client finds the broker in Metadata, and can create a topic."""
     with first_guest(port) as client:
         client.send(frame(1, ApiKey.METADATA, MetadataRequest(topics=[])))
         assert [it.node_id for it in client.message(ApiKey.METADATA).brokers] == [broker]
@@ -46,7 +46,7 @@ def expect_service(port: int, topic: str, broker: int) -> None:
 
 
 class StartingNode:
-    """A node that is being started; killed at the end."""
+    """A node during its start; killed at the end."""
 
     def __init__(self, *arguments: str) -> None:
         command = [sys.executable, "-m", "kraftlog", "start", *arguments]
@@ -63,7 +63,7 @@ class StartingNode:
 
 
 def test_v5_the_first_client_is_served_also_after_a_kill(tmp_path: Path) -> None:
-    """What the log says of the life before is no reason to name a broker that is not let in."""
+    """Metadata does not name a fenced broker because of a registration from its last run."""
     [port] = free_ports(1)
     for life in range(3):
         with StartingNode("--data", str(tmp_path / "data"), "--port", str(port)):
@@ -73,8 +73,8 @@ def test_v5_the_first_client_is_served_also_after_a_kill(tmp_path: Path) -> None
 def test_v5_the_first_client_of_a_broker_only_node_is_served(
     tmp_path: Path,
 ) -> None:
-    """Also where all of them were killed, and the controllers come back first, or last."""
-    # Who was killed is waited for so long; who is held up for less is not taken for dead.
+    """Also if all nodes were killed and the controllers return first, or last."""
+    # The session of a killed broker lasts this long; a shorter pause does not fence a broker.
     quorum = Quorum(tmp_path, "broker.session.timeout.ms=4000\nbroker.heartbeat.interval.ms=500\n")
     try:
         quorum.start(*CONTROLLERS)

@@ -1,4 +1,4 @@
-"""A real node with real files is killed after a topic was deleted and created again."""
+"""A node is killed after a topic was deleted and created again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that are slow, many, gone or greedy: nobody else notices, and nothing of them stays."""
+"""Slow, many, disconnected or greedy clients affect no others and leak nothing."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MANY = 400
-#: More than any node has use for.
+#: More than a node needs.
 IDLE = 1000
 TURNS = 1000
 
 
 def wait_for_descriptors(node: NodeProcess, count: int) -> None:
-    """Until the node has no more than so many open: turn after turn, but not for ever."""
+    """Wait until the node has at most `count` descriptors open."""
     with RawClient(node.port) as client:
         for _ in range(10_000):
             client.round_trip()
-            if open_descriptors(node) <= count + 1:  # the one of this client
+            if open_descriptors(node) <= count + 1:  # one is that of this client
                 return
     raise AssertionError(f"{open_descriptors(node)} descriptors are open; there were {count}")
 
@@ -111,7 +111,7 @@ def test_a_thousand_idle_connections_delay_nothing(node: NodeProcess) -> None:
     finally:
         for client in idle:
             client.close()
-    wait_for_descriptors(node, before + 2)  # the log's files are open since
+    wait_for_descriptors(node, before + 2)  # the log's files have been opened since
 
 
 def test_a_frame_length_alone_uses_no_memory(node: NodeProcess) -> None:
@@ -128,7 +128,7 @@ def test_a_frame_length_alone_uses_no_memory(node: NodeProcess) -> None:
 
 
 def test_memory_of_clients_that_never_read_is_released(tmp_path: Path) -> None:
-    """And of a thousand that announce a large request and send no more."""
+    """Nor does that of a thousand clients that announce a large request and send no more."""
     node = NodeProcess(
         str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={"wide": 400}
     )
@@ -176,7 +176,7 @@ def test_without_descriptors_connections_wait_and_the_loop_idles(
                 clients[0].round_trip()
             clients[0].send(produce(1, b"still written"))
             assert clients[0].answer() is not None
-            # Once a second, instead of in every turn.
+            # Once per second, not in every turn.
             assert 1 <= node.said().count("new connections wait") < TURNS // 2
         finally:
             for client in clients:

@@ -1,4 +1,4 @@
-"""Disks that are full, files that go while they are sent, too few descriptors: real processes."""
+"""Full disks, files deleted while they are sent, too few descriptors: with real processes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def limited(tmp_path: Path) -> NodeProcess:
 
 
 def write_until_refused(client: RawClient) -> tuple[int, int]:
-    """How many values were taken, at offsets without a gap, and the code of the refusal."""
+    """The number of accepted values, at offsets without a gap, and the error code."""
     for number in range(10_000):
         client.send(produce(number, VALUE))
         outcome = client.answer_to_produce()
@@ -66,9 +66,9 @@ def write_until_refused(client: RawClient) -> tuple[int, int]:
 def test_a_full_disk_refuses_records_and_loses_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The write that comes to the end is short; when there is room again it is as if never tried.
+    """The write that fills the disk is short and is undone.
 
-    Nobody else notices, and what was acknowledged is there after a kill, too.
+    Other clients are unaffected, and acknowledged records survive a kill.
     """
     monkeypatch.setenv(FILE_BYTES, str(200_000))
     node = limited(tmp_path)
@@ -110,7 +110,7 @@ def ask(client: RawClient, key: int, version: int, request: Message) -> bytes:
 def test_a_response_survives_the_deletion_of_its_topic(
     node: NodeProcess, asking: RawClient
 ) -> None:
-    """The files are held until then; nobody else has to wait."""
+    """The files stay open until then, and other clients do not wait."""
     produce_all(node.address, [bytes([n]) * 900_000 for n in range(20)])
     with RawClient(node.port) as slow:
         slow.send(fetch(1) + fetch(2))
@@ -132,7 +132,7 @@ def test_a_response_survives_the_deletion_of_its_topic(
 def test_more_logs_than_descriptors_are_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With 1,024 descriptors: every partition takes records, is read, and is there after a kill."""
+    """With 1,024 descriptors: every partition can be written and read, and survives a kill."""
     monkeypatch.setenv(OPEN_FILES, str(FEW))
     node = limited(tmp_path)
     try:
@@ -165,7 +165,7 @@ def test_more_logs_than_descriptors_are_served(
 
 
 def ends(client: RawClient) -> list[int]:
-    """Where the partitions end, once all of them are open."""
+    """The log end offsets, once all partitions are open."""
     asked = [ListOffsetsPartition(partition_index=i, timestamp=-1) for i in range(MORE_PARTITIONS)]
     topic = ListOffsetsTopic(name="wide", partitions=asked)
     request = ListOffsetsRequest(replica_id=-1, topics=[topic])
@@ -182,7 +182,7 @@ def ends(client: RawClient) -> list[int]:
 
 @pytest.mark.parametrize("folder", ["/proc/kraftlog", "/sys/kraftlog"])
 def test_an_unwritable_directory_is_reported(folder: str, tmp_path: Path) -> None:
-    """In words, with the directory's name, before anybody is served."""
+    """With the directory's name, before any client is served."""
     assert not os.path.exists(folder)
     with pytest.raises(AssertionError, match=folder):
         NodeProcess(folder, errors=str(tmp_path / "errors.txt"))

@@ -1,4 +1,4 @@
-"""How a quorum's times follow from a node's settings."""
+"""The raft config that follows from a node's settings."""
 
 from __future__ import annotations
 

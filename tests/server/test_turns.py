@@ -1,4 +1,4 @@
-"""The account of the loop's turns, on a clock that the test turns on."""
+"""The statistics of turns, on a clock that the test advances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What computes for long is done by another process, whose failures are told in one line."""
+"""The worker process runs CPU-bound tasks and reports failures in one line."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_worker_rewrites_segments_or_reports_the_error(tmp_path: Path) -> No
 def test_a_task_fails_if_no_thread_can_be_started(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """It would take the loop too long; the next look for dirty logs asks again."""
+    """The task would block the loop; the next check for dirty logs retries."""
     worker = WorkerProcess()
     with no_room_for_threads():
         result, error = asked(worker, {})

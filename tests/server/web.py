@@ -1,4 +1,4 @@
-"""Asks a node over HTTP, by the client that Python brings along."""
+"""HTTP requests to a node, with Python's client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def web_port(node: NodeProcess) -> int:
-    """What it said before it was ready."""
+    """The line with the HTTP address, logged before the node is ready."""
     said = re.search(r"^kraftlog: http on \S+:(\d+)$", node.said(), re.MULTILINE)
     assert said, node.said()
     return int(said[1])
@@ -36,7 +36,7 @@ def ask(port: int, path: str, method: str = "GET") -> tuple[HTTPResponse, str]:
 
 
 class Metrics:
-    """One page of metrics, as Prometheus' own client library for Python reads it."""
+    """A page of metrics, parsed by Prometheus' Python library."""
 
     def __init__(self, port: int) -> None:
         answer, self.text = ask(port, "/metrics")
@@ -48,7 +48,7 @@ class Metrics:
             self.families[family.name] = family
 
     def value(self, name: str, **labels: str) -> float:
-        """Of the one sample with this name and these labels."""
+        """The value of the only sample with this name and these labels."""
         found = [
             sample.value
             for family in self.families.values()

@@ -1,5 +1,4 @@
-"""A node in which some requests meet mistakes of ours: where the quorum takes a step, where all is
-read, decided, or answered."""
+"""A node with internal errors: in a quorum step, a read, a decision, a response."""
 
 from __future__ import annotations
 
@@ -29,5 +28,5 @@ if __name__ == "__main__":
     api_table._handlers[ApiKey.METADATA] = broken_within_the_quorum
     api_table._handlers[ApiKey.DESCRIBE_CLUSTER] = broken
     api_table._handlers[ApiKey.LIST_CONFIG_RESOURCES] = answers_what_can_not_be_said
-    partitions.decide_create_partitions = broken  # type: ignore[assignment]  # the mistake
+    partitions.decide_create_partitions = broken  # type: ignore[assignment]  # the bug
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""A node with 64 descriptors, of which the number in the environment are taken already."""
+"""A node with 64 descriptors, some of which are already in use, as the environment says."""
 
 from __future__ import annotations
 

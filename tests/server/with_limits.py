@@ -1,6 +1,6 @@
-"""A node whose files may not grow beyond a size, or that may not have many of them open.
+"""A node with a limited file size or a limited number of open files.
 
-A file that may not grow is a full disk to a node: a write is short, and the next one is refused.
+The size limit looks like a full disk: a write is short, and the next one fails.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if __name__ == "__main__":
         if name in os.environ:
             _, hard = resource.getrlimit(kind)
             at_most = int(os.environ[name])
-            # Files may grow again when a test says so; descriptors stay few whatever a node does.
+            # A test can lift the size limit; the limit of descriptors stays.
             is_size = kind == resource.RLIMIT_FSIZE
             resource.setrlimit(kind, (at_most, hard if is_size else at_most))
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""A node that also advertises our own APIs: `python -m tests.server.with_own_apis start ...`."""
+"""Advertises kraftlog's own APIs too: `python -m tests.server.with_own_apis start ...`."""
 
 from __future__ import annotations
 

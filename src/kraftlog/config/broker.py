@@ -32,7 +32,7 @@ class BrokerConfig:
     """Settings by their keys: `config["num.partitions"]`, `config.num_partitions`."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        #: the given texts; broker.id and node.id replace each other
+        #: the given texts; broker.id and node.id are synonyms
         self.texts = dict(texts)
         for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if other in texts:
@@ -109,7 +109,7 @@ class BrokerConfig:
     def protocols(self) -> dict[str, str]:
         """Listener -> security protocol.
 
-        Where nothing is said of them, and nothing is secured, controllers' listeners are plain.
+        By default, controller listeners are PLAINTEXT if all protocols are.
         """
         protocols = parse_protocol_map(self["listener.security.protocol.map"])
         if not self.is_given("listener.security.protocol.map"):

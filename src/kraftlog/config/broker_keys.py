@@ -1,13 +1,13 @@
-"""Every key of a broker that Kafka 4.3 knows: name, type, default, valid values, who may change it.
+"""The broker keys of Kafka 4.3: name, type, default, valid values, update mode.
 
-The columns are explained in `keys`. A line that ends in a backslash goes on in the next one. Two
-defaults are not Kafka's: `group.initial.rebalance.delay.ms` is 3000 there, and
-`offsets.topic.replication.factor` 3. `batch.validation` is ours.
+`keys` explains the columns. A line that ends in a backslash continues in the next one. Two defaults
+differ from Kafka's: `group.initial.rebalance.delay.ms` is 3000 there, and
+`offsets.topic.replication.factor` 3. `batch.validation` is kraftlog's own.
 """
 
 from __future__ import annotations
 
-#: Ours, which Kafka does not know; internal, so that its tools are not shown what it has not.
+#: kraftlog's own keys; internal, so that Kafka's tools do not see unknown keys.
 OWN_TABLE = """\
 kraftlog.http.port                                          int -1 0..65535|-1 internal
 kraftlog.quorum.retry.backoff.max.ms                        int 1000 0.. internal

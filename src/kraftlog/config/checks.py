@@ -34,7 +34,7 @@ def check(resource_type: int, key: str, value: str) -> str | None:
         wrong = _fixed(found) if resource_type == BROKER else None
         return wrong or complaint(found, value)
     if resource_type == BROKER:
-        return None  # a plug-in's own
+        return None  # a key of a plug-in
     return f"{key}: unknown key of a {_WORDS[resource_type]}"
 
 
@@ -51,7 +51,7 @@ def default(resource_type: int, key: str) -> str | None:
 
 
 def keys(resource_type: int) -> tuple[str, ...]:
-    """All that are shown, sorted."""
+    """All keys that are described, sorted."""
     return tuple([key.name for key in TABLES[resource_type] if not key.internal])
 
 

@@ -1,13 +1,12 @@
-"""What DescribeConfigs tells of a resource: values, where they come from, what they mean.
+"""DescribeConfigs: values of a resource, their sources and documentation.
 
-It differs from a Kafka broker in three places, on purpose:
+There are three intended differences to a Kafka broker:
 
-- `retention.ms`, `segment.ms`, `segment.jitter.ms` and `flush.ms` of a topic say that they come
-  from the broker's file when a larger unit is set there (`log.retention.hours`). Kafka shows the
-  value and calls it a default.
-- `log.retention.hours` and the like keep the value of the file when the smaller unit is set for
-  the running broker. Kafka shows the default beside the file's as a synonym.
-- The words of documentation are our own, and say of a key that does nothing here that it does so.
+- The source of a topic's `retention.ms`, `segment.ms`, `segment.jitter.ms` and `flush.ms` is the
+  broker's file if a larger unit is set there (`log.retention.hours`). Kafka reports a default.
+- `log.retention.hours` and the like keep the value of the file if the smaller unit is set
+  dynamically. Kafka shows the default, with the file's value as a synonym.
+- The documentation strings are kraftlog's own, and name keys without an effect.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.keys import Key
 
-#: As answers number them; 0 is unknown.
+#: The sources, by their number in responses; 0 is unknown.
 TYPES = {
     name: number
     for number, name in enumerate(
@@ -79,7 +78,7 @@ def describe_topic(
 
 
 def _result(key: Key, synonyms: list[ConfigSynonym]) -> list[ConfigSynonym]:
-    """Defaults are told from the broker's key of the same unit on."""
+    """Defaults start with the broker's key of the same unit."""
     first = key.synonyms[0][0] if key.synonyms else ""
     while synonyms and synonyms[0].source == OF_DEFAULT and synonyms[0].name != first:
         synonyms = synonyms[1:]
@@ -135,7 +134,7 @@ def _inheriting(
 def describe_broker(
     layers: ConfigLayers, names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
-    """Every key of a broker, and what else was set, such as keys of plug-ins."""
+    """Describe every key of a broker, and other keys that are set, such as those of plug-ins."""
     usual = {key.name for key in BROKER_KEYS if key.change not in {"internal", "dynamic"}}
     all_names = sorted({*usual, *layers.file, *layers.all_brokers, *layers.broker})
     return [_of_broker(name, layers) for name in all_names if _is_wanted(name, names)]

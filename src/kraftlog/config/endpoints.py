@@ -41,8 +41,10 @@ class Voter(Value):
 
 
 def is_any_address(host: str) -> bool:
-    """Whether it means all addresses of a machine, as `0.0.0.0` and `::0` do, in whatever spelling:
-    there is nothing in it but zeros. A client can't connect to it."""
+    """Whether it means all addresses, as `0.0.0.0` and `::0` do: it has only zeros.
+
+    Clients cannot connect to it.
+    """
     return bool(host) and not host.strip("0.:")
 
 

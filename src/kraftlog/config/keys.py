@@ -1,16 +1,16 @@
-"""The keys of each kind of resource, found by name in tables that are read when first asked.
+"""The keys of each resource type, in tables that are parsed on first use.
 
-A line of a table is a name, a type, a default (`null`: none, `''`: empty, `required`: one must be
-given) and, where there is something to say, the valid values:
+A line of a table is a name, a type, a default (`null`: none, `''`: empty, `required`: must be set)
+and, optionally, the valid values:
 
     1..           at least 1                  1..9|-1     the same up to 9, or -1
-    a|b           one of these (~a|b: in capitals or small letters); items of a list likewise
-    +             not empty, as in +a|b       <name>      a form of its own, see `values`
-    -             anything of that type
+    a|b           one of these (~a|b: case-insensitive), or a list of them
+    +             not empty, as in +a|b       <name>      a special format, see `values`
+    -             any value of the type
 
-Behind these a broker's key says who may change it while the broker runs: `cluster` (for one broker
-or for all), `broker` (only for one), `listener` (only for one listener of one broker), `dynamic`
-(as cluster, and it is in no file), `internal` (in a file, not shown); if nothing is said, nobody.
+The next column of a broker key is its update mode: `cluster` (for one broker or for all), `broker`
+(only for one), `listener` (only for one listener of one broker), `dynamic` (as cluster, not in a
+file), `internal` (in a file, not described); read-only without one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BROKER_LOGGER = 8
 CLIENT_METRICS = 16
 GROUP = 32
 
-#: Who may change a key; what else stands in the last column are the broker's keys.
+#: Update modes; other words in the last column are broker keys.
 _CHANGES = frozenset({"cluster", "broker", "listener", "dynamic", "internal"})
 
 
@@ -37,9 +37,9 @@ class Key(Value):
     default: str | None
     required: bool = False
     valid: str = "-"
-    #: "" is nobody
+    #: "": read-only
     change: str = ""
-    #: keys of the broker that give the default, and by what their number is to be multiplied
+    #: broker keys that give the default, and the factors that convert their unit
     synonyms: tuple[tuple[str, int], ...] = ()
 
     @property
@@ -66,7 +66,7 @@ class KeyTable:
         return key
 
     def names(self) -> dict[str, str]:
-        """Every name; the values are of no interest to others."""
+        """Every name."""
         if not self._lines:
             pairs = [line.split(" ", 1) for line in self._text().splitlines()]
             self._lines = {name: rest for name, rest in pairs}  # noqa: C416 - the pairs are lists
@@ -154,7 +154,7 @@ def find_broker_key(name: str) -> Key | None:
 
 
 def base_name(name: str) -> str:
-    """The key of which `listener.name.<listener>.[<mechanism>.]<key>` is that for one listener."""
+    """The plain key of a listener override `listener.name.<listener>.[<mechanism>.]<key>`."""
     if name.startswith(LISTENER_PREFIX):
         words = name.split(".")
         for skipped in (3, 4):

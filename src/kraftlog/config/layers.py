@@ -1,7 +1,7 @@
 """`ConfigLayers`: the effective broker configs, dynamic and static.
 
 Precedence: dynamic of this broker, dynamic of all brokers, file, default. A key may have several
-names (`log.retention.ms`, `.minutes`, `.hours`); within a layer the first counts.
+names (`log.retention.ms`, `.minutes`, `.hours`); within a layer the first one wins.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.keys import Key
 
-# Where a value comes from, as answers number it.
+# The sources of a value, by their number in responses.
 OF_TOPIC = 1
 OF_BROKER = 2
 OF_ALL_BROKERS = 3
@@ -27,7 +27,7 @@ OF_GROUP = 8
 
 
 class ConfigSynonym(Value):
-    """A value that stands, or would stand if those before it did not; `None` hides a secret."""
+    """A value in order of precedence; `None` hides a sensitive one."""
 
     name: str
     value: str | None
@@ -35,8 +35,10 @@ class ConfigSynonym(Value):
 
 
 class ConfigLayers:
-    """A broker's keys in all their layers. The mappings are texts by key, and belong to others,
-    who replace them rather than change them: what they come to is worked out once."""
+    """The layers of a broker's configs, as texts by key.
+
+    The mappings must not be modified, because effective values are cached.
+    """
 
     __slots__ = ("_inherited", "all_brokers", "broker", "file")
 
@@ -117,5 +119,5 @@ def _scaled(key: Key, synonym: ConfigSynonym, factor: int) -> str | None:
     if factor != 1 and value > 0:
         value *= factor
     if key.valid == "-1.." and value < 0:
-        value = -1  # as brokers read less than nothing: for ever
+        value = -1  # brokers treat negative values as unlimited
     return to_text(value)

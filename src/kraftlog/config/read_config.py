@@ -48,7 +48,7 @@ def read_config(text: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, 
         if key is not None:
             parse_value(key, value)
     for name in ("process.roles", "node.id", "controller.listener.names"):
-        config[name]  # each must be there
+        config[name]  # raises if it is missing
     check_combinations(config)
     _check_directories(config)
     return config, [*accepted_aliases({**given, **overrides}), *warnings(texts)]

@@ -1,9 +1,9 @@
-"""Every key of a topic, a group and a client-metrics subscription that Kafka 4.3 knows, and ours.
+"""The keys of topics, groups and client metrics in Kafka 4.3, and kraftlog's own.
 
-`batch.validation` is not Kafka's.
+`batch.validation` is kraftlog's own.
 
-Behind the valid values stand the keys of the broker from which a default comes, the strongest
-first; `*60000` says that the broker's is in another unit. `keys` explains the other columns.
+The last column has the broker keys that give the default, in order of precedence; `*60000` converts
+the broker's unit. `keys` explains the other columns.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class TopicConfig:
     """Settings by their keys: `config["retention.ms"]`, `config.retention_ms`.
 
-    What is set for the topic counts, else what is set for the broker, else the default. Values are
-    read when first asked for and then remembered: after a change of any layer make a new one.
+    The topic's own value takes precedence over the broker's, then the default. Values are parsed on
+    first use and cached: after a change of any layer create a new object.
     """
 
     __slots__ = ("_layers", "_own", "_values")

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.recovery import Opening
     from kraftlog.types import LogName, Now, Uuid
 
-#: The work of one turn: bytes to check, where any other step counts as so many bytes as its time is
-#: worth.
+#: The work of one turn in checked bytes; other steps count as the bytes checked in the same time.
 BYTES_PER_TURN = 2 << 20
 STEP_COST = 64 << 10
 FOLDER_COST = 256 << 10

@@ -352,8 +352,8 @@ class LogMaintenance:
             del self._garbage[:MAX_UNLINKED]
             self._io_thread.submit(lambda: unlink_garbage(self._files, piece), self._unlinked)
 
-    def _unlinked(self, _: Any, error: BaseException | None, now: Now) -> None:  # noqa: ARG002 - lanes report alike
-        """Whatever could not be deleted is found again at the next start."""
+    def _unlinked(self, _: Any, error: BaseException | None, now: Now) -> None:  # noqa: ARG002 - the signature of a callback
+        """Files that could not be deleted are found again at the next start."""
         self._is_unlinking = False
         if isinstance(error, OSError):
             self._log_line(f"removing deleted files: {error}")

@@ -59,7 +59,7 @@ class PeerChannel:
         self.due_ms = 0
         #: The versions that the peer supports of each API, (first, last); None before its response.
         self.known: dict[int, tuple[int, int]] | None = None
-        #: The version in which each of `asked` was sent; the others wait for `known`.
+        #: The version of each sent request; the others wait for `known`.
         self.said: dict[int, int] = {}
 
     @property

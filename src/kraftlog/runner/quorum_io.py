@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 
-#: Nothing is cached; else (offset, limit, max bytes), and the bytes found there.
+#: The cached read (offset, limit, max bytes) and its bytes; this one means none.
 NOTHING_READ: tuple[tuple[int, int, int], bytes] = (-1, -1, -1), b""
 #: A segment of this size ends with the next snapshot.
 SEGMENT_BYTES = 1 << 20

@@ -92,6 +92,6 @@ def recovered_log(log: Log, snapshot: StoredSnapshot | None, high_watermark: int
         log.end_offset,
         epochs,
         min(high_watermark, log.end_offset),
-        # `format` leaves a snapshot of nothing.
+        # `format` writes an empty snapshot.
         snapshot.end if snapshot is not None and snapshot.end.offset > 0 else None,
     )

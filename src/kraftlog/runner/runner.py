@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
 
-#: How many bytes are replayed in a turn, some ten milliseconds of work, so that peers are answered
-#: in between. The others may need the vote of a controller that has just started.
+#: Bytes replayed in a turn, some ten milliseconds of work, so that peers get responses in between:
+#: they may need the vote of a controller that has just started.
 REPLAY_BYTES_PER_TURN = 32 << 10
 
 
@@ -188,7 +188,7 @@ class Runner:
             if append.partition.log not in self._logged_full:
                 self._logged_full.add(append.partition.log)
                 self._log_line(str(error))
-            # With others waiting to be durable, their offsets would be assigned twice.
+            # If earlier appends still wait for a flush, their offsets would be assigned twice.
             is_alone = append.partition.unwritten[0] is append
             self.node.replica_manager.write_failed(append.partition, stays_online=is_alone)
             return

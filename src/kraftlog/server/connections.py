@@ -41,11 +41,11 @@ SMALL_FRAME = 64 << 10
 #: Most bytes that one socket may receive in a turn, for fairness.
 READ_SIZE = 256 << 10
 #: A larger frame's buffer begins with at most this, and grows as it fills. It has room for the
-#: largest batch that Kafka takes by default, and what stands around it.
+#: largest batch that Kafka accepts by default, and the rest of its request.
 FIRST_LARGE = (1 << 20) + (64 << 10)
-#: How much it grows at a time, once it is no longer one on loan.
+#: How much it grows at a time, once it is no longer a pooled one.
 GROWTH = 1 << 20
-#: Bytes of buffers that are kept for the next large frames, because new memory is slow.
+#: Bytes of buffers that are pooled for the next large frames, because new memory is slow.
 KEPT_FREE = 8 << 20
 #: A connection with more unanswered requests is not read until it has received some responses.
 MAX_UNANSWERED = 4096
@@ -133,7 +133,7 @@ class Connection:
         self.times = times
         self.turns = turns
         self.memory = memory
-        #: What `memory` knows to be held here.
+        #: The bytes of this connection in the account of `memory`.
         self.charged = 0
         #: How much more it needs to receive the rest of a large frame.
         self.needs = 0
@@ -198,7 +198,7 @@ class Connection:
     def hold(self) -> None:
         """Pass no more requests to the node until `let_go`."""
         self.holds += 1
-        self.mark_dirty()  # so that it is not read until then
+        self.mark_dirty()  # so that it is not read before
 
     def let_go(self) -> None:
         """Take back one `hold`."""
@@ -264,7 +264,7 @@ class Connection:
                 count = self.sock.recvmsg_into(views)[0]
         except BlockingIOError:
             raise
-        except OSError as error:  # also those that Python counts to no connection: no route, say
+        except OSError as error:  # also errors that are no ConnectionError, such as no route
             raise ConnectionResetError(str(error)) from error
         if not count:
             raise ConnectionResetError("closed by the peer")
@@ -294,7 +294,7 @@ class Connection:
                 if repeats_left:
                     continue
                 repeats_left = REPEATS_A_LOOK
-                cause = _name(slots[-1]) if slots else PRODUCE  # which has none with acks 0
+                cause = _name(slots[-1]) if slots else PRODUCE  # without a response if acks=0
             else:
                 slot = PendingResponse(self)
                 slot.size = size
@@ -347,9 +347,9 @@ class Connection:
                 self.mark_dirty()
                 return -1
             if len(buffer) > FIRST_LARGE:
-                buffer += bytes(self.needs)  # the C library moves its pages, and copies nothing
+                buffer += bytes(self.needs)  # realloc remaps the pages without copying
             else:
-                # One that is on loan can't grow in place: batches of an earlier turn may be in it.
+                # A pooled buffer cannot grow in place: it may contain batches of an earlier turn.
                 self.large = larger = bytearray(len(buffer) + self.needs)
                 larger[: len(buffer)] = buffer
                 arena.give_back(buffer)
@@ -526,7 +526,7 @@ class Connection:
         if self.memory.exempt is self:
             self.memory.end_exemption()
         self.rest, self.large, self.holds_frames = bytearray(), None, False
-        self.repeats = None  # it knows this connection: neither would go without the other
+        self.repeats = None  # breaks a reference cycle
         self.sock.close()
 
 

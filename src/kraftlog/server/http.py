@@ -93,7 +93,7 @@ class _Connection:
         self.fd = sock.fileno()
         self.received = b""
         self.request: HttpRequest | None = None
-        #: The page while it is made, and what of the answer is left to be sent.
+        #: The page being built, and the unsent rest of the response.
         self.answer: HttpResponse | None = None
         self.pieces: list[str] = []
         self.out = memoryview(b"")
@@ -149,7 +149,7 @@ class HttpServer:
             elif connection.waits_for_request:
                 self._receive(connection, now)
             else:
-                self._drop(connection)  # it broke: nothing else is waited for now
+                self._drop(connection)  # the connection is broken
         except BlockingIOError:
             return
         except OSError:
@@ -172,7 +172,7 @@ class HttpServer:
         try:
             sock, _ = self._listener.accept()
         except OSError:
-            return  # it is gone again, or there is no descriptor for it
+            return  # already closed, or no descriptor is left
         if len(self._connections) >= MAX_CONNECTIONS:
             sock.close()
             return

@@ -104,7 +104,7 @@ class IOThread:
             self._jobs.put(None)
             self._thread.join()
             self._thread = self._jobs = None
-        ended, self._done = self._done, deque()  # what follows upon it is not among it
+        ended, self._done = self._done, deque()  # jobs submitted by callbacks are not included
         for done, result, failure in ended:
             done(result, failure, now)
 

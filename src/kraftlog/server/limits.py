@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kraftlog.server.connections import Connection
 
-#: The queue is tidied when it has this many entries, or twice as many as there are connections.
+#: The queue is compacted at this many entries, or at twice the number of connections.
 FEWEST_TIDIED = 1024
 
 
@@ -26,13 +26,13 @@ class ConnectionLimits:
 
     def __init__(self, value: Callable[[str], Any]) -> None:
         self._value = value
-        #: Connections to brokers' listeners: all, and by where they come from.
+        #: Connections to broker listeners: in total, and by address.
         self._count = 0
         self._by_host: dict[str, int] = {}
-        #: When to look whether a connection was idle: (nanoseconds, number, connection).
+        #: When to check whether a connection is idle: (nanoseconds, number, connection).
         self._due: list[tuple[int, int, Connection]] = []
         self._number = 0
-        #: The overrides as they were set last, and what they come to.
+        #: The last text of the overrides, and the parsed value.
         self._overrides_text = ""
         self._overrides: dict[str, int] = {}
 

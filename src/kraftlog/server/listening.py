@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 
-#: What a machine without IPv6 says to one who wants to listen on it.
+#: Errors of a machine without IPv6.
 _NO_IPV6 = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}
 _MAPPED = "::ffff:"
 

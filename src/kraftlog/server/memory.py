@@ -38,7 +38,7 @@ class ClientMemory:
         #: Connections that are not read until memory is free, in the order of waiting.
         self.waiting: dict[Connection, None] = {}
         #: The connection that is read although there is no room, and whether a request of it has
-        #: been handed over since.
+        #: been passed to the node since.
         self.exempt: Connection | None = None
         self.is_exempt_served = False
 
@@ -105,7 +105,7 @@ class ClientMemory:
 
         trim = getattr(
             ctypes.CDLL(None), "malloc_trim", None
-        )  # glibc only; other C libraries do it by themselves
+        )  # glibc only; other C libraries trim automatically
         if trim is not None:
             trim(0)
 

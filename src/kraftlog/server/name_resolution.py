@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kraftlog.types import Now
 
-    #: A family of addresses, and host and port as `connect` takes them.
+    #: An address family, and the address for `connect`.
     Place = tuple[int, tuple[str, int]]
     Found = Callable[[list[Place], Now], None]
 

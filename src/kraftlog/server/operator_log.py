@@ -17,7 +17,7 @@ def log_line(what: str, to: TextIO | None = None) -> None:
     The line is written in one call, because nodes may share a terminal.
     """
     stream = to or sys.stderr
-    if stream is None:  # it was closed before Python began
+    if stream is None:  # closed before Python started
         return
     with contextlib.suppress(OSError, ValueError):
         stream.write(f"{what}\n")

@@ -118,7 +118,7 @@ class Peers(PeerChannels):
         family, address = place
         try:
             sock = socket.socket(family, socket.SOCK_STREAM)
-        except OSError as why:  # no descriptor is left, or this family is not known here
+        except OSError as why:  # no descriptor is left, or the family is unsupported
             self._failed(channel, why.errno or errno.EMFILE, now)
             return
         sock.setblocking(False)

@@ -44,7 +44,7 @@ MAX_OPEN_LOG_FILES = 512
 #: Longest backoff of a broker that looks for the active controller, as client requests wait.
 BROKERS_BACKOFF_MS = 100
 #: Descriptors kept for what is neither a connection nor a file of a log: checkpoints, modules that
-#: are imported late, answers that hold more files than the cache would.
+#: are imported late, responses that pin more files than the cache has.
 OTHER_DESCRIPTORS = 32
 
 

@@ -27,7 +27,7 @@ SLICE_NS = 1_000_000
 SENDS_NS = 1_000_000
 #: Long turns are logged at most this often.
 LOGGED_EVERY_NS = 10_000_000_000
-#: `longest_ns` covers the last one to two of these spans, if it is read that often.
+#: `longest_ns` covers the last one to two of these spans, if it is read often enough.
 SPAN_NS = 30_000_000_000
 #: A log line names this many causes at most.
 NAMED_AT_MOST = 5
@@ -67,8 +67,8 @@ class TurnClock:
         self.began_ns = clock_ns()
         #: The end of the last step.
         self.at_ns = self.began_ns
-        #: When the requests of clients have had their share of the turn, and those of the
-        #: connection that is being served.
+        #: When the time for all clients' requests in this turn ends, and when that for the
+        #: connection being served ends.
         self.until_ns = TURN_NS
         self.slice_until_ns = SLICE_NS
         #: Recorded steps of this turn.
