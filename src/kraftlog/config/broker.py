@@ -109,7 +109,7 @@ class BrokerConfig:
     def protocols(self) -> dict[str, str]:
         """Listener -> security protocol.
 
-        By default, controller listeners are PLAINTEXT if all protocols are.
+        Without a map, controller listeners are PLAINTEXT if no listener name asks for more.
         """
         protocols = parse_protocol_map(self["listener.security.protocol.map"])
         if not self.is_given("listener.security.protocol.map"):
