@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 TOPICS = 250
 PIPELINED = 4096
 #: The time after which memory should be freed, and for which clients that never read send.
-GIVEN_BACK_S, SENT_S = 3.0, 3.0
+FREED_AFTER_S, SENDING_S = 3.0, 3.0
 LARGE = struct.pack(">i", 100 << 20)
 
 
@@ -87,7 +87,7 @@ class Connections:
         meanwhile_mb = self._server.rss_mb()
         for sock in opened:
             sock.close()
-        time.sleep(GIVEN_BACK_S)
+        time.sleep(FREED_AFTER_S)
         waits_ms = other.stop()
         longest_ns, cause = FORM.unpack(self._note[:])
         cause_name = cause.rstrip(bytes(1)).decode()
@@ -135,7 +135,7 @@ class Connections:
     def _flood_all(self, made: list[socket.socket], raw: bytes) -> list[socket.socket]:
         for sock in made:
             sock.setblocking(False)
-        until = time.perf_counter() + SENT_S
+        until = time.perf_counter() + SENDING_S
         while time.perf_counter() < until:
             for sock in made:
                 with suppress(BlockingIOError, ConnectionError):

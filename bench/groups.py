@@ -124,7 +124,7 @@ def offset_cases(
     harness: ShardHarness, member_id: str, generation: int
 ) -> Iterator[tuple[str, float, str]]:
     commit = a_commit("g", range(1), member_id, generation)
-    asked = OffsetFetchRequestGroup(
+    request = OffsetFetchRequestGroup(
         group_id="g", topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),)
     )
 
@@ -135,7 +135,7 @@ def offset_cases(
 
     def fetches() -> None:
         for _ in range(REPEATS):
-            harness.shard.offset_fetch(1, asked, require_stable=True)
+            harness.shard.offset_fetch(1, request, require_stable=True)
         harness.shard.take_effects()
 
     yield "commit of an offset, from request to answer", 1e6 * best(commits) / REPEATS, "µs"

@@ -164,13 +164,13 @@ def with_pieces() -> tuple[MetadataResponse, int]:
 
 
 def list_offsets() -> tuple[ListOffsetsRequest, ListOffsetsResponse]:
-    asked = ListOffsetsPartition(partition_index=3, current_leader_epoch=5, timestamp=-1)
+    partition = ListOffsetsPartition(partition_index=3, current_leader_epoch=5, timestamp=-1)
     found = ListOffsetsPartitionResponse(
         partition_index=3, error_code=0, offset=10**6, leader_epoch=5
     )
     return (
         ListOffsetsRequest(
-            replica_id=-1, topics=(ListOffsetsTopic(name="orders", partitions=(asked,)),)
+            replica_id=-1, topics=(ListOffsetsTopic(name="orders", partitions=(partition,)),)
         ),
         ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name="orders", partitions=(found,)),)),
     )
@@ -196,7 +196,9 @@ def offset_commit() -> tuple[OffsetCommitRequest, OffsetCommitResponse]:
 
 def samples() -> tuple[Sample, ...]:
     fetches = [(12, 1), (12, 50), (17, 1), (17, 50)]
-    asked = MetadataRequest(topics=(MetadataRequestTopic(topic_id=NULL_UUID, name="orders"),))
+    metadata_request = MetadataRequest(
+        topics=(MetadataRequestTopic(topic_id=NULL_UUID, name="orders"),)
+    )
     list_request, list_response = list_offsets()
     commit_request, commit_response = offset_commit()
     return (
@@ -210,7 +212,7 @@ def samples() -> tuple[Sample, ...]:
             Sample(f"Fetch v{v} response, {n} partitions", fetch_response(v, n), v)
             for v, n in fetches
         ],
-        Sample("Metadata v12 request", asked, 12),
+        Sample("Metadata v12 request", metadata_request, 12),
         Sample("Metadata v12 response, 1000 partitions", metadata_response(100, 10), 12),
         Sample("ListOffsets v7 request", list_request, 7),
         Sample("ListOffsets v7 response", list_response, 7),

@@ -28,7 +28,7 @@ SEEDS = 20
 #: The recorded seeds of each scenario, and the rounds of replaying them, of which the best counts.
 RECORDED_SEEDS = 3
 ROUNDS = 5
-DOORS = ("handle", "poll", "propose", "shut_down")
+METHODS = ("handle", "poll", "propose", "shut_down")
 EXPLORED = Bound("for the bench", records=0, most_states=200_000)
 
 
@@ -48,44 +48,44 @@ def played(
     return time.process_time() - start, len(scenarios) * seeds, events, steps, virtual_ms
 
 
-class Recorded:
+class Recording:
     """The initial state of a core, and all calls to it."""
 
     def __init__(self, core: RaftCore) -> None:
         self.first = core.copy()
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
-        for door in DOORS:
-            setattr(core, door, self._listening(door, getattr(core, door)))
+        for method in METHODS:
+            setattr(core, method, self._recording(method, getattr(core, method)))
 
-    def _listening(self, door: str, act: Callable[..., Any]) -> Callable[..., Any]:
-        def listen(*arguments: Any) -> Any:
-            self.calls.append((door, arguments))
+    def _recording(self, method: str, act: Callable[..., Any]) -> Callable[..., Any]:
+        def record(*arguments: Any) -> Any:
+            self.calls.append((method, arguments))
             return act(*arguments)
 
-        return listen
+        return record
 
     def play(self) -> RaftCore:
         core = self.first.copy()
-        doors = {door: getattr(core, door) for door in DOORS}
+        methods = {method: getattr(core, method) for method in METHODS}
         take_effects = core.take_effects
-        for door, arguments in self.calls:
-            doors[door](*arguments)
+        for method, arguments in self.calls:
+            methods[method](*arguments)
             take_effects()
         return core
 
 
-def recorded(scenarios: Sequence[str]) -> list[Recorded]:
+def recorded(scenarios: Sequence[str]) -> list[Recording]:
     """All cores of these scenarios, one for each start of a replica."""
-    lives: list[Recorded] = []
+    recordings: list[Recording] = []
 
     class Recorder(World):
         def started(self, replica: Replica) -> None:
             assert replica.core is not None
-            lives.append(Recorded(replica.core))
+            recordings.append(Recording(replica.core))
             super().started(replica)
 
     played(scenarios, RECORDED_SEEDS, Recorder)
-    return lives
+    return recordings
 
 
 def best(act: Callable[[], object]) -> float:
@@ -98,9 +98,9 @@ def best(act: Callable[[], object]) -> float:
     return min(times)
 
 
-def quorum_of(lives: Sequence[Recorded]) -> list[RaftCore]:
+def quorum_of(recordings: Sequence[Recording]) -> list[RaftCore]:
     """Three cores at the end of their recordings."""
-    return [life.play() for life in lives[:3]]
+    return [recording.play() for recording in recordings[:3]]
 
 
 def cases() -> Iterator[tuple[str, float, str]]:
@@ -124,11 +124,11 @@ def of_worlds(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float,
 
 
 def of_cores(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float, str]]:
-    lives = recorded(scenarios)
-    events = sum([len(life.calls) for life in lives])
+    recordings = recorded(scenarios)
+    events = sum([len(recording.calls) for recording in recordings])
     around = best(lambda: played(scenarios, RECORDED_SEEDS))
     yield f"{what}: a core's event, with all around it", 1e6 * around / events, "µs"
-    alone = best(lambda: [life.play() for life in lives])
+    alone = best(lambda: [recording.play() for recording in recordings])
     yield f"{what}: a core's event alone", 1e6 * alone / events, "µs"
 
 

@@ -142,22 +142,24 @@ def warm(cluster: Cluster, plan: Plan, folder: str) -> None:
     end = time.perf_counter() + plan.warm_s
     while time.perf_counter() < end:
         for port in (cluster.port, cluster.leader().port):
-            asked(port, folder, width=16, seconds=1)
+            probe_changes(port, folder, width=16, seconds=1)
 
 
 def commits(cluster: Cluster, plan: Plan, folder: str, result: Result) -> None:
     """Measure sequential and concurrent changes, sent to a broker and to the active controller."""
     ports = (("broker", cluster.port), ("leader", cluster.leader().port))
     for asked_of, port in ports:
-        asked(port, folder, width=1, count=20)
-        times = asked(port, folder, width=1, count=plan.count(200))
-        many = asked(port, folder, width=WIDTH, seconds=plan.commit_s)
+        probe_changes(port, folder, width=1, count=20)
+        times = probe_changes(port, folder, width=1, count=plan.count(200))
+        many = probe_changes(port, folder, width=WIDTH, seconds=plan.commit_s)
         result.add(f"quorum.{asked_of}.p50", cluster.name, times.p50)
         result.add(f"quorum.{asked_of}.p99", cluster.name, times.p99)
         result.add(f"quorum.{asked_of}.rate", cluster.name, many.rate)
 
 
-def asked(port: int, folder: str, *, width: int, count: int = MOST, seconds: float = 60) -> Probed:
+def probe_changes(
+    port: int, folder: str, *, width: int, count: int = MOST, seconds: float = 60
+) -> Probed:
     frames, error_at = frame_client.change_frames(TOPIC), frame_client.change_error_at(TOPIC)
     return probe(port, frames, error_at, folder, width=width, count=count, seconds=seconds)
 

@@ -148,8 +148,8 @@ def test_a_section_replaces_only_its_old_one() -> None:
     once = put_into(others, page.TITLE, part)
     assert once.startswith(others)
     assert put_into(once, page.TITLE, part) == once
-    behind = once + "\n## More\n\ntext\n"
-    changed = put_into(behind, page.TITLE, part.replace("3×", "4×"))
+    followed = once + "\n## More\n\ntext\n"
+    changed = put_into(followed, page.TITLE, part.replace("3×", "4×"))
     assert "3×" not in changed
     assert changed.endswith("\n\n## More\n\ntext\n")
 
@@ -237,9 +237,9 @@ def test_a_missing_program_is_reported_in_one_line(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert command.main(["start", "--quick"]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("beside: no java")
-    assert said.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("beside: no java")
+    assert printed.count("\n") == 1
 
 
 def test_an_unknown_case_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

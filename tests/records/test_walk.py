@@ -72,7 +72,7 @@ def test_an_empty_buffer_has_no_batches(step: Walk) -> None:
         (57, ">i", -1, "-1 records"),
         (57, ">i", 4, "4 records in 3 offsets"),
         (0, ">q", 12, "base offset 12 where 13 is next"),
-        (8, ">i", 2**31 - 1, "cut off"),
+        (8, ">i", 2**31 - 1, "truncated"),
     ],
 )
 def test_an_invalid_header_stops_the_walk(
@@ -94,7 +94,7 @@ def test_a_truncated_batch_stops_the_walk(step: Walk, left: int) -> None:
     good = make_batch(10)
     steps = step(good + make_batch(13)[:left])
     next(steps)
-    with pytest.raises(CorruptBatchError, match=f"cut off after {left} bytes") as caught:
+    with pytest.raises(CorruptBatchError, match=f"truncated after {left} bytes") as caught:
         next(steps)
     assert caught.value.position == len(good)
     assert len(list(walk(good + make_batch(13)[:left], may_end_in_batch=True))) == 1
@@ -121,7 +121,7 @@ def test_walk_and_check_header_have_the_same_rules(
     except CorruptBatchError as error:
         expected = str(error)
     else:
-        expected = f"a batch cut off after {61 + 40} bytes at byte 0" if length > 89 else ""
+        expected = f"a batch truncated after {61 + 40} bytes at byte 0" if length > 89 else ""
     buffer = HEADER.pack(*fields) + bytes(40)
     for steps in (walk(buffer), in_file(buffer)):
         assert outcome_of(steps) == expected
@@ -138,5 +138,5 @@ def outcome_of(steps: Iterator[object]) -> str:
 
 def test_a_file_that_became_shorter_raises() -> None:
     batch = make_batch(0)
-    with pytest.raises(CorruptBatchError, match="cut off"):
+    with pytest.raises(CorruptBatchError, match="truncated"):
         list(walk_file(lambda size, offset: batch[offset : offset + size], 0, len(batch) + 100))

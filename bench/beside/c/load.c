@@ -17,7 +17,7 @@
 
 enum { BATCH = 1000, WAIT_MS = 60000 };
 
-static char said[512];
+static char reason[512];
 
 static double now(void) {
   struct timespec t;
@@ -32,20 +32,20 @@ static void fail(const char *what, const char *why) {
 
 static rd_kafka_conf_t *settings(const char *broker, int count, char **pairs) {
   rd_kafka_conf_t *conf = rd_kafka_conf_new();
-  rd_kafka_conf_set(conf, "bootstrap.servers", broker, said, sizeof said);
+  rd_kafka_conf_set(conf, "bootstrap.servers", broker, reason, sizeof reason);
   for (int i = 0; i < count; i++) {
     char *equals = strchr(pairs[i], '=');
     if (!equals) fail(pairs[i], "not KEY=VALUE");
     *equals = 0;
-    if (rd_kafka_conf_set(conf, pairs[i], equals + 1, said, sizeof said) != RD_KAFKA_CONF_OK)
-      fail(pairs[i], said);
+    if (rd_kafka_conf_set(conf, pairs[i], equals + 1, reason, sizeof reason) != RD_KAFKA_CONF_OK)
+      fail(pairs[i], reason);
   }
   return conf;
 }
 
 static rd_kafka_t *client(rd_kafka_type_t type, rd_kafka_conf_t *conf) {
-  rd_kafka_t *rk = rd_kafka_new(type, conf, said, sizeof said);
-  if (!rk) fail("no client", said);
+  rd_kafka_t *rk = rd_kafka_new(type, conf, reason, sizeof reason);
+  if (!rk) fail("no client", reason);
   return rk;
 }
 
@@ -120,8 +120,8 @@ static void consume(const char *broker, const char *name, long count, int n, cha
 static void first(const char *broker, const char *name, const char *group, int n, char **kv) {
   double start = now();
   rd_kafka_conf_t *conf = settings(broker, n, kv);
-  rd_kafka_conf_set(conf, "group.id", group, said, sizeof said);
-  rd_kafka_conf_set(conf, "auto.offset.reset", "earliest", said, sizeof said);
+  rd_kafka_conf_set(conf, "group.id", group, reason, sizeof reason);
+  rd_kafka_conf_set(conf, "auto.offset.reset", "earliest", reason, sizeof reason);
   rd_kafka_t *rk = client(RD_KAFKA_CONSUMER, conf);
   rd_kafka_poll_set_consumer(rk);
   rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);

@@ -24,7 +24,7 @@ enum { MAX_ANSWER = 65536, MAX_CONNECTIONS = 1024, EVENTS = 64, WAIT_MS = 60000 
 struct connection {
   int fd;
   size_t filled;
-  double asked;
+  double sent_at;
   char answer[MAX_ANSWER];
 };
 
@@ -61,7 +61,7 @@ static void read_frames(const char *path) {
 
 static void ask(struct connection *it) {
   size_t size = 4 + length_at(next_frame);
-  it->asked = now_us();
+  it->sent_at = now_us();
   if (write(it->fd, next_frame, size) != (ssize_t)size) fail("a request can't be sent");
   next_frame += size;
   if (next_frame == end_of_frames) next_frame = frames;
@@ -119,7 +119,7 @@ int main(int argc, char **argv) {
       struct connection *it = ready[i].data.ptr;
       if (!took_more(it, error_at)) continue;
       double now = now_us();
-      took[done++] = now - it->asked;
+      took[done++] = now - it->sent_at;
       if (sent < count && now < end) ask(it), sent++;
     }
   }

@@ -163,7 +163,7 @@ def find_records(payload: bytes, start: int, end: int, count: int, starts: list[
             size, position = decode_varint(payload, position, max_bits=32)
             position += max(size, 0)
     except IndexError:
-        raise CorruptBatchError("a record is cut off", position=starts[-1]) from None
+        raise CorruptBatchError("a record is truncated", position=starts[-1]) from None
     except ValueError as error:
         raise CorruptBatchError(f"a record's size: {error}", position=starts[-1]) from None
     if position != end:
@@ -264,6 +264,6 @@ def _take_header(payload: bytes, position: int, found: Numbers, place: int) -> i
     return value_start + max(value_length, 0)
 
 
-def _require(fine: NDArray[np.bool_], what: str) -> None:
-    if not fine.all():
-        raise CorruptBatchError(f"{what} is wrong (record {int(fine.argmin())} of those decoded)")
+def _require(valid: NDArray[np.bool_], what: str) -> None:
+    if not valid.all():
+        raise CorruptBatchError(f"{what} is wrong (record {int(valid.argmin())} of those decoded)")

@@ -106,7 +106,7 @@ def _too_large(codec: int, max_size: int) -> CorruptBatchError:
 
 
 def _too_many_blocks(codec: int) -> CorruptBatchError:
-    return _corrupt(codec, f"it has more than {_MOST_BLOCKS} blocks")
+    return _corrupt(codec, f"it has more than {_MAX_BLOCKS} blocks")
 
 
 def _corrupt(codec: int, why: object) -> CorruptBatchError:
@@ -152,7 +152,7 @@ def _gunzip_front(data: Buffer, max_size: int) -> tuple[bytes, bool]:
             return b"".join(parts), False
         room -= len(part)
         if not member.eof:
-            raise _corrupt(GZIP, "it is cut off")
+            raise _corrupt(GZIP, "it is truncated")
         parts.append(part)
         rest = member.unused_data
         if not rest:
@@ -186,12 +186,12 @@ def _unsnappy(data: Buffer, max_size: int) -> bytes:
     if view[:8] != _XERIAL_MAGIC:
         return _unsnappy_block(view, max_size, max_size)
     if len(view) < len(_XERIAL_HEADER):
-        raise _corrupt(SNAPPY, "it is cut off")
+        raise _corrupt(SNAPPY, "it is truncated")
     parts: list[bytes] = []
     room = max_size
     cursor = len(_XERIAL_HEADER)
     while cursor < len(view):
-        if len(parts) == _MOST_BLOCKS:
+        if len(parts) == _MAX_BLOCKS:
             raise _too_many_blocks(SNAPPY)
         size = int.from_bytes(view[cursor : cursor + 4], "big")
         cursor += 4
@@ -269,7 +269,7 @@ def _decompress_into(
 
 #: The decompression limit never takes more blocks, in any codec; hundreds of thousands of empty
 #: blocks would block the loop.
-_MOST_BLOCKS = 4096
+_MAX_BLOCKS = 4096
 _LZ4_MAGIC = 0x184D2204
 #: An lz4 block decompresses to less than 255 times its size.
 _LZ4_RATIO = 255
@@ -292,10 +292,10 @@ def lz4_bound(data: Buffer) -> int:
             bound += min(block_max, compressed if size & _LZ4_STORED else compressed * _LZ4_RATIO)
             cursor += 4 + compressed + (4 if flags & 0x10 else 0)
             blocks += 1
-            if blocks > _MOST_BLOCKS:
+            if blocks > _MAX_BLOCKS:
                 break
         blocks += 1
-        if blocks > _MOST_BLOCKS:
+        if blocks > _MAX_BLOCKS:
             raise _too_many_blocks(LZ4)
         cursor += 4 + (4 if flags & 0x04 else 0)
     return bound
@@ -317,7 +317,7 @@ def zstd_bound(data: Buffer) -> int:
     blocks = 0
     while cursor < len(view):
         blocks += 1
-        if blocks > _MOST_BLOCKS:
+        if blocks > _MAX_BLOCKS:
             raise _too_many_blocks(ZSTD)
         magic = int.from_bytes(_bytes_at(ZSTD, view, cursor, 4), "little")
         if magic & 0xFFFF_FFF0 == _ZSTD_SKIPPABLE:
@@ -335,7 +335,7 @@ def zstd_bound(data: Buffer) -> int:
             bound += size if kind < 2 else _ZSTD_MAX_BLOCK
             cursor += 3 + (1 if kind == 1 else size)
             blocks += 1
-            if blocks > _MOST_BLOCKS:
+            if blocks > _MAX_BLOCKS:
                 raise _too_many_blocks(ZSTD)
         cursor += 4 if descriptor & 0x04 else 0
     return bound
@@ -350,5 +350,5 @@ def _zstd_header_rest(descriptor: int) -> int:
 
 def _bytes_at(codec: int, view: memoryview, cursor: int, size: int) -> memoryview:
     if cursor + size > len(view):
-        raise _corrupt(codec, "it is cut off")
+        raise _corrupt(codec, "it is truncated")
     return view[cursor : cursor + size]

@@ -35,7 +35,7 @@ def examine_records(header: BatchHeader, payload: bytes) -> Iterator[tuple[int, 
                 time = wrap_long(time)
             yield delta, time, has_key
     except IndexError:
-        raise CorruptBatchError(f"record {number} is cut off", position=end) from None
+        raise CorruptBatchError(f"record {number} is truncated", position=end) from None
     except ValueError as error:
         raise CorruptBatchError(f"record {number}: {error}", position=end) from None
     if end != len(payload):

@@ -73,7 +73,7 @@ def decode_records(header: BatchHeader, payload: bytes) -> Iterator[Record]:
         try:
             record, cursor = _decode_record(header, payload, cursor)
         except IndexError:
-            raise CorruptBatchError(f"record {number} is cut off", position=cursor) from None
+            raise CorruptBatchError(f"record {number} is truncated", position=cursor) from None
         except ValueError as error:
             raise CorruptBatchError(f"record {number}: {error}", position=cursor) from None
         yield record

@@ -94,9 +94,9 @@ def check_produced(records: Buffer, rules: ProduceRules, now_ms: int) -> BatchHe
             code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
         )
     _check_numbers(header)
-    lie = excess_of(header.codec, memoryview(records)[HEADER_SIZE:], header.record_count)
-    if lie:
-        raise _invalid(lie)
+    excess = excess_of(header.codec, memoryview(records)[HEADER_SIZE:], header.record_count)
+    if excess:
+        raise _invalid(excess)
     if header.has_log_append_time:
         # Kafka clears the bit on a topic with CreateTime, and refuses it on one with LogAppendTime.
         raise CorruptBatchError(
@@ -189,7 +189,7 @@ def _first_batch(records: Buffer, rules: ProduceRules) -> BatchHeader:
     if length < _OLDEST_MIN_LENGTH:
         raise CorruptBatchError(f"a batch length of {length}")
     if length + LENGTH_OVERHEAD > size:
-        raise _invalid(f"a batch of {length + LENGTH_OVERHEAD} bytes, cut off after {size}")
+        raise _invalid(f"a batch of {length + LENGTH_OVERHEAD} bytes, truncated after {size}")
     magic = records[16]
     if magic != MAGIC:
         # Kafka 4.3.1 returns INVALID_RECORD for formats 0 and 1 (ProduceRequest.validateRecords,

@@ -61,7 +61,9 @@ def walk(
         next_offset = base_offset + last_delta + 1
         position = following
     if position < end and not may_end_in_batch:
-        raise CorruptBatchError(f"a batch cut off after {end - position} bytes", position=position)
+        raise CorruptBatchError(
+            f"a batch truncated after {end - position} bytes", position=position
+        )
 
 
 def walk_file(pread: Pread, start: int, end: int) -> Iterator[tuple[int, Fields]]:
@@ -82,7 +84,9 @@ def walk_file(pread: Pread, start: int, end: int) -> Iterator[tuple[int, Fields]
         next_offset = fields[0] + fields[6] + 1
         position = following
     if position < end:
-        raise CorruptBatchError(f"a batch cut off after {end - position} bytes", position=position)
+        raise CorruptBatchError(
+            f"a batch truncated after {end - position} bytes", position=position
+        )
 
 
 def _is_valid(fields: Fields, next_offset: int) -> bool:

@@ -148,8 +148,8 @@ def read_batches(files: Files, path: str, size: int) -> Iterator[tuple[BatchHead
     try:
         position, wanted = 0, _CHUNK
         while position < size:
-            asked = min(wanted, size - position)
-            chunk = memoryview(files.pread(fd, asked, position))
+            length = min(wanted, size - position)
+            chunk = memoryview(files.pread(fd, length, position))
             here, wanted = 0, _CHUNK
             while len(chunk) - here >= HEADER_SIZE:
                 batch_size = int.from_bytes(chunk[here + 8 : here + 12], "big") + LENGTH_OVERHEAD
@@ -160,7 +160,7 @@ def read_batches(files: Files, path: str, size: int) -> Iterator[tuple[BatchHead
                 check_crc(chunk, header, here)
                 yield header, chunk[here : here + batch_size]
                 here += batch_size
-            if len(chunk) < asked or (not here and position + wanted > size):
+            if len(chunk) < length or (not here and position + wanted > size):
                 raise StorageError(f"{path}: no whole record batch at position {position}")
             position += here
     finally:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.files import Files
 
 NAME = "quorum-state"
-NOBODY = -1
+NO_NODE = -1
 #: The key under which version 1 has the fields that Kafka's format lacks.
 OURS = "kraftlog"
 STATIC_VOTERS, DYNAMIC_VOTERS = 0, 1
@@ -30,7 +30,7 @@ STATIC_VOTERS, DYNAMIC_VOTERS = 0, 1
 class QuorumStateData(Value):
     """The file's content. The fields from `version` on are informational."""
 
-    leader_id: int = NOBODY
+    leader_id: int = NO_NODE
     epoch: int = 0
     voted: ReplicaKey | None = None
     version: int = DYNAMIC_VOTERS
@@ -57,7 +57,7 @@ def encode(election: QuorumStateData) -> bytes:
     content: dict[str, Any] = {
         "leaderId": election.leader_id,
         "leaderEpoch": election.epoch,
-        "votedId": NOBODY if voted is None else voted.id,
+        "votedId": NO_NODE if voted is None else voted.id,
         "data_version": election.version,
     }
     more = {
@@ -80,15 +80,15 @@ def decode(raw: bytes, path: str) -> QuorumStateData:
         content = json.loads(raw)
         version = _number(content, "data_version", 0, DYNAMIC_VOTERS)
         voted = None
-        voted_id = _number(content, "votedId", NOBODY)
-        if voted_id != NOBODY:
+        voted_id = _number(content, "votedId", NO_NODE)
+        if voted_id != NO_NODE:
             directory = content.get("votedDirectoryId")
             voted = ReplicaKey(voted_id, uuid_from_text(directory) if directory else NULL_UUID)
         more = content if version == STATIC_VOTERS else content.get(OURS) or {}
         voters = more.get("currentVoters") or ()
         return QuorumStateData(
-            leader_id=_number(content, "leaderId", NOBODY),
-            epoch=_number(content, "leaderEpoch", NOBODY),
+            leader_id=_number(content, "leaderId", NO_NODE),
+            epoch=_number(content, "leaderEpoch", NO_NODE),
             voted=voted,
             version=version,
             cluster_id=more.get("clusterId") or None,

@@ -66,21 +66,21 @@ def response_frame(api: Api, version: int, correlation_id: int, response: Messag
 
     Small pieces are joined, because each piece has a cost when it is sent.
     """
-    pieces = _unfinished(api, version)
+    pieces = _start_frame(api, version)
     writer(type(response), version)(response, pieces.append)
-    return _finished(pieces, correlation_id)
+    return _finish_frame(pieces, correlation_id)
 
 
 def framed(api: Api, version: int, correlation_id: int, body: list[Any]) -> list[Any]:
     """The pieces of a response frame whose body is encoded already."""
-    return _finished(_unfinished(api, version) + body, correlation_id)
+    return _finish_frame(_start_frame(api, version) + body, correlation_id)
 
 
-def _unfinished(api: Api, version: int) -> list[Any]:
+def _start_frame(api: Api, version: int) -> list[Any]:
     return [b"", b"\0"] if api.response_header_version(version) == 1 else [b""]
 
 
-def _finished(pieces: list[Any], correlation_id: int) -> list[Any]:
+def _finish_frame(pieces: list[Any], correlation_id: int) -> list[Any]:
     pieces[0] = _LENGTH_AND_CORRELATION.pack(4 + sum(map(len, pieces)), correlation_id)
     return joined(pieces)
 

@@ -104,67 +104,67 @@ class Field:
         return f"Field({self.name}: {'[]' if self.is_array else ''}{kind})"
 
 
-def boolean(**words: Any) -> Any:
-    return Field("bool", False, **words)
+def boolean(**options: Any) -> Any:
+    return Field("bool", False, **options)
 
 
-def int8(**words: Any) -> Any:
-    return Field("int8", 0, **words)
+def int8(**options: Any) -> Any:
+    return Field("int8", 0, **options)
 
 
-def int16(**words: Any) -> Any:
-    return Field("int16", 0, **words)
+def int16(**options: Any) -> Any:
+    return Field("int16", 0, **options)
 
 
-def uint16(**words: Any) -> Any:
-    return Field("uint16", 0, **words)
+def uint16(**options: Any) -> Any:
+    return Field("uint16", 0, **options)
 
 
-def int32(**words: Any) -> Any:
-    return Field("int32", 0, **words)
+def int32(**options: Any) -> Any:
+    return Field("int32", 0, **options)
 
 
-def uint32(**words: Any) -> Any:
-    return Field("uint32", 0, **words)
+def uint32(**options: Any) -> Any:
+    return Field("uint32", 0, **options)
 
 
-def int64(**words: Any) -> Any:
-    return Field("int64", 0, **words)
+def int64(**options: Any) -> Any:
+    return Field("int64", 0, **options)
 
 
-def float64(**words: Any) -> Any:
-    return Field("float64", 0.0, **words)
+def float64(**options: Any) -> Any:
+    return Field("float64", 0.0, **options)
 
 
-def uuid(**words: Any) -> Any:
-    return Field("uuid", NULL_UUID, **words)
+def uuid(**options: Any) -> Any:
+    return Field("uuid", NULL_UUID, **options)
 
 
-def string(**words: Any) -> Any:
-    return Field("string", "", **words)
+def string(**options: Any) -> Any:
+    return Field("string", "", **options)
 
 
-def binary(**words: Any) -> Any:
-    return Field("bytes", b"", **words)
+def binary(**options: Any) -> Any:
+    return Field("bytes", b"", **options)
 
 
-def batches(**words: Any) -> Any:
+def batches(**options: Any) -> Any:
     """Record batches: read as a view of the frame, written without a copy."""
-    return Field("batches", None, **words)
+    return Field("batches", None, **options)
 
 
-def array(of: type[Message] | str, **words: Any) -> Any:
+def array(of: type[Message] | str, **options: Any) -> Any:
     """An array of structs, or of a primitive given by its kind; read as a tuple."""
     if isinstance(of, str):
-        return Field(of, (), None, True, **words)
-    return Field("struct", (), of, True, **words)
+        return Field(of, (), None, True, **options)
+    return Field("struct", (), of, True, **options)
 
 
-def struct(of: type[Message], **words: Any) -> Any:
+def struct(of: type[Message], **options: Any) -> Any:
     """A nested struct; with `default=EMPTY`, all its fields have their defaults."""
-    if words.get("default") is EMPTY:
-        words["default"] = blank(of)
-    return Field("struct", None, of, **words)
+    if options.get("default") is EMPTY:
+        options["default"] = blank(of)
+    return Field("struct", None, of, **options)
 
 
 #: The default of a struct field: a struct with the defaults of all its fields.
