@@ -8,5 +8,5 @@ MUTANT = Mutant(
     module="kraftlog.logstate.voters",
     source="kept = tuple([entry for entry in self.entries if entry[0] < end])",
     replacement="kept = self.entries",
-    test="tests/raft/test_changes.py::test_r1_a_truncated_change_brings_back_the_set_before",
+    test="tests/raft/test_changes.py::test_r1_a_truncated_change_restores_the_previous_set",
 )

@@ -105,7 +105,7 @@ class Host:
         self.core.handle(SnapshotTaken(end), self.net.now)
 
     def install(self, end: OffsetAndEpoch) -> None:
-        """The voters of a snapshot, passed beside its bytes, which mean nothing here."""
+        """The voters of a snapshot; its bytes have no meaning here."""
         leader = self.net.hosts[self.core.election.leader_id]
         self.snapshot = leader.snapshot[0], self.download
         self.batches, self.download = [], b""
@@ -157,7 +157,7 @@ class CoreNetwork:
                 self.answer(*self.replies.pop(0))
             else:
                 return
-        raise AssertionError("the messages do not come to an end")
+        raise AssertionError("there are endless messages")
 
     def note_channel(self, source: int, send: Send) -> None:
         """A request before the previous response takes a new connection."""

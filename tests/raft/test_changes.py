@@ -77,7 +77,7 @@ def test_r3_r6_r12_a_target_is_reached_in_single_steps(
         assert len(before ^ after) <= 1
 
 
-def test_r1_a_truncated_change_brings_back_the_set_before() -> None:
+def test_r1_a_truncated_change_restores_the_previous_set() -> None:
     """R1: voter sets apply when appended and revert on truncation. C110, C112."""
     net = running(1, 2, 3, 4, voters=(1, 2, 3))
     old = net.leader()
@@ -108,7 +108,7 @@ def test_r1_history_reverts_by_offset() -> None:
 
 
 def test_r2_the_same_target_again_appends_nothing() -> None:
-    """R2: a client that timed out repeats its request."""
+    """R2: a client repeats its request after a timeout."""
     net = running(1, 2, 3, voters=(1, 2, 3))
     leader = net.leader()
     end = leader.log.end
@@ -126,18 +126,18 @@ def test_r2_impossible_targets_are_refused(targets: tuple[int, ...]) -> None:
 
 
 def test_r2_a_target_can_be_replaced_and_cancelled() -> None:
-    """R2: a new target replaces an unfinished one; null leaves the voters as they are then."""
+    """R2: a new target replaces an unfinished one; null keeps the current voters."""
     net = running(1, 2, 3, voters=(1,))
     leader = net.leader()
     assert leader.reassign("none", None, net.now) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-    assert leader.reassign("nobody there", (1, 9), net.now) == ErrorCode.NONE
+    assert leader.reassign("unknown voter", (1, 9), net.now) == ErrorCode.NONE
     net.pass_time(5000)
     assert leader.log.voter_set.targets == (1, 9)
     assert leader.log.voter_set.ids == (1,)
     leader.reassign("instead", (1, 2), net.now)
     net.pass_time(5000)
     check_settled_of(net, 1, 2)
-    leader.reassign("nobody there", (1, 2, 9), net.now)
+    leader.reassign("unknown voter", (1, 2, 9), net.now)
     net.deliver_all()
     assert leader.reassign("back", None, net.now) == ErrorCode.NONE
     net.pass_time(5000)
@@ -150,14 +150,14 @@ def check_settled_of(net: CoreNetwork, *ids: int) -> None:
     assert net.leader().log.voter_set.targets is None
 
 
-def test_r2_only_the_leader_takes_a_target() -> None:
+def test_r2_only_the_leader_accepts_a_target() -> None:
     """C106."""
     net = running(1, 2, 3, voters=(1, 2, 3))
     follower = next(core for core in cores(net) if core is not net.leader())
     assert follower.reassign("x", (1,), net.now) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_r3_nothing_is_changed_before_a_record_of_the_epoch_is_committed() -> None:
+def test_r3_no_change_before_a_record_of_the_epoch_is_committed() -> None:
     """R3 (Ongaro 2015): else two leaders could change members to disjoint majorities. C106."""
     net = running(1, 2, 3, 4, voters=(1, 2, 3))
     net.isolate(net.leader().me.id)
@@ -208,7 +208,7 @@ def test_r6_the_next_leader_continues_from_the_log() -> None:
     check_settled(net, 1, 2, 3, 4, 5)
 
 
-def test_r7_a_removed_voter_becomes_an_observer_that_fetches_on() -> None:
+def test_r7_a_removed_voter_becomes_an_observer_and_fetches() -> None:
     """C113."""
     net = running(1, 2, 3, voters=(1, 2, 3))
     leader = net.leader()
@@ -283,7 +283,7 @@ def test_q29_a_node_keeps_the_cluster_id_once_it_is_committed() -> None:
 
 
 def test_single_changes_return_kafkas_error_codes() -> None:
-    """R2: one member at a time, as AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter do it.
+    """R2: one member at a time, as in AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter.
 
     C107, C108, C109.
     """
@@ -306,7 +306,7 @@ def test_single_changes_return_kafkas_error_codes() -> None:
 
 
 def test_a_leader_that_removes_itself_resigns_once_committed() -> None:
-    """KAFKA-17608, KAFKA-16530: the new majority commits, then it resigns; nothing goes back.
+    """KAFKA-17608, KAFKA-16530: the new majority commits, then it resigns; no decrease.
 
     C111.
     C137, C138.

@@ -7,7 +7,7 @@ from tests.raft.core_network import CoreNetwork
 
 
 def busy_quorum() -> CoreNetwork:
-    """A leader with followers, observers, and something pending everywhere."""
+    """A leader with followers and observers, and pending work of every kind."""
     net = CoreNetwork(1, 2, 3, 4, voters=(1, 2, 3))
     net.pass_time(5000)
     net.leader().propose("one", 1, 10, None, net.now)

@@ -47,7 +47,7 @@ FIVE = voters_of(1, 2, 3, 4, 5)
 BACKOFF = CONFIG.election_backoff_max_ms
 
 
-# When --------------------------------------------------------------------------------------------
+# Timing ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [follower, loyal])
@@ -87,7 +87,7 @@ def test_q9a_proof_that_the_leader_is_dead_counts_as_its_timeout() -> None:
 
 
 def test_q9a_voters_that_see_the_leader_dead_take_turns() -> None:
-    """Q9a, Q10: the survivor with the lowest id campaigns at once, the next one a moment later."""
+    """Q9a, Q10: the survivor with the lowest id campaigns at once, the next one a little later."""
     context = loyal(me=key(3))
     context.gone(2)
     assert context.state == ("follower", 5, 2, -1)
@@ -126,7 +126,7 @@ def test_q9d_a_voter_without_a_leader_requests_pre_votes_in_time(make: Any) -> N
 
 
 def test_q9d_a_late_vote_restarts_the_election_timeout() -> None:
-    """The candidate gets its full timeout, however often this replica has failed before."""
+    """The candidate gets its full timeout, whatever this replica's failed attempts."""
     context = unattached()
     for _ in range(6):
         context.wait_for("election")
@@ -181,7 +181,7 @@ def test_q13_a_candidate_votes_for_itself_and_requests_all_votes() -> None:
 
 
 def test_q13_the_own_vote_counts_only_after_it_is_durable() -> None:
-    """Q3, Q1: also for a sole voter, whose only vote that is. C34."""
+    """Q3, Q1: also for a sole voter. C34."""
     sole = unattached(voters=voters_of(1), slow_disk=True)
     assert sole.state == ("candidate", 6, -1, 1)
     sole.persist()
@@ -210,7 +210,7 @@ def test_q13_a_voter_counts_once_and_cannot_change_its_vote() -> None:
     context.core.send(2, context.vote())
     context.step()
     context.answer(2, context.voted())
-    assert context.role == "candidate"  # two of five: itself, and 2 but once
+    assert context.role == "candidate"  # two of five: itself, and 2 once
     context.answer(3, context.voted())
     assert context.role == "leader"
 
@@ -252,7 +252,7 @@ def test_q16_a_candidate_follows_the_winner_of_its_epoch(leader_id: int) -> None
     late = context.core.peer(3).in_flight
     context.ask(context.begin(leader_id, 5))
     assert context.state == ("follower", 5, leader_id, 1)
-    context.step(Response(3, late, context.voted()))  # asked in another role
+    context.step(Response(3, late, context.voted()))  # requested in another role
     assert context.state == ("follower", 5, leader_id, 1)
 
 
@@ -341,7 +341,7 @@ def test_q13_a_refused_candidate_retries_in_the_next_epoch() -> None:
 
 @pytest.mark.parametrize("how", ["vote", "stand"])
 def test_q26_commits_are_reported_across_role_changes(how: str) -> None:
-    """C42: the role change loses nothing, and the commit stays known."""
+    """C42: the role change does not lose the commit."""
     context = loyal()
     answer = context.fetched(batch(10, 5), high_watermark=11)
     context.core.handle(Response(2, context.core.peer(2).in_flight, answer), context.now)

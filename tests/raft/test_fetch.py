@@ -24,7 +24,7 @@ NOT_LEADERS = {name: make for name, make in EVERY_ROLE.items() if name != "leade
 @pytest.mark.parametrize("make", NOT_LEADERS.values(), ids=NOT_LEADERS)
 @pytest.mark.parametrize("cluster_id", ["cluster", "other", None])
 def test_q18_a_non_leader_names_the_leader_and_checks_nothing(make: Any, cluster_id: Any) -> None:
-    """Q23 too: also for a fetch of another epoch. C61."""
+    """Q23: also for a fetch of another epoch. C61."""
     context = make()
     before = context.state
     for epoch in (4, 5, 9):
@@ -80,7 +80,7 @@ EPOCHS = ((1, 0), (3, 4))
         (11, 5, None),  # the end of the log
         (10, 3, None),  # the boundary of two epochs
         (4, 1, None),
-        (0, 0, None),  # nothing yet
+        (0, 0, None),  # empty
         (7, 3, None),
         (2, 1, None),
         (12, 5, (11, 5)),
@@ -118,14 +118,14 @@ def test_q19_an_epoch_older_than_the_whole_log_diverges_at_its_start(
     assert answer.diverging.epoch <= last_epoch
 
 
-def test_q19_an_empty_leaders_followers_truncate_to_the_start() -> None:
+def test_q19_followers_of_an_empty_leader_truncate_to_the_start() -> None:
     context = leader(end=0, voters=voters_of(1, 2, 3))
     answer = context.asked(context.fetch(2, offset=7, last_epoch=3))
     assert (answer.error, answer.diverging.offset) == (0, 0)
 
 
 def test_q19_repeated_truncation_ends_where_the_logs_agree() -> None:
-    """Q7: by the epochs alone; each answer shortens the log, and agreed records stay. C127."""
+    """Q7: by the epochs alone; each response shortens the log, common records stay. C127."""
     agreed = ((1, 0), (2, 3))
     ahead = SingleCore(epochs=(*agreed, (3, 5), (6, 7)), end=9)
     behind = SingleCore(epochs=(*agreed, (4, 5), (5, 8)), end=12)

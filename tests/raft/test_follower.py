@@ -53,7 +53,7 @@ def test_q22_a_pure_voter_does_not_fetch_for_commits_alone() -> None:
     assert context.core.log.high_watermark == end
 
 
-# Who leads ---------------------------------------------------------------------------------------
+# The leader -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
@@ -166,10 +166,10 @@ def test_q6_an_observer_acknowledges_nothing_and_need_not_wait() -> None:
     ("batches", "kept"),
     [
         ((batch(10, 5), batch(12, 5)), 1),  # a gap
-        ((batch(9, 5),), 0),  # it has that one
+        ((batch(9, 5),), 0),  # already in the log
         ((batch(11, 5),), 0),
-        ((batch(10, 5), batch(11, 4)), 1),  # epochs do not go back
-        ((batch(10, 5), batch(11, 6)), 1),  # nobody's epoch yet
+        ((batch(10, 5), batch(11, 4)), 1),  # a decreasing epoch
+        ((batch(10, 5), batch(11, 6)), 1),  # a future epoch
     ],
 )
 def test_q19_only_the_valid_prefix_of_fetched_batches_is_taken(batches: Any, kept: int) -> None:
@@ -237,9 +237,9 @@ LOG: dict[str, Any] = {"epochs": ((1, 0), (3, 4), (4, 8)), "end": 10}
 @pytest.mark.parametrize(
     ("outcome", "end"),
     [
-        ((9, 4), 9),  # its end of the epoch comes first
+        ((9, 4), 9),  # the leader's end is smaller
         ((4, 1), 4),
-        ((6, 1), 4),  # ours comes first
+        ((6, 1), 4),  # its own end is smaller
         ((5, 3), 5),
         ((8, 3), 8),
         ((9, 3), 8),
@@ -285,12 +285,12 @@ def test_q6_records_appended_after_a_truncation_are_flushed_again() -> None:
     assert send.after == (LogDurable(6),)
 
 
-# Odd leaders -------------------------------------------------------------------------------------
+# Rare leaders ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [unattached, voted])
 def test_r5_a_non_voter_leader_may_be_followed(make: Any) -> None:
-    """C73: it was removed, and commits just that."""
+    """C73: it was removed, and commits its removal."""
     context = make()
     assert context.asked(context.begin(9, 5)) == BeginResult(0, 9, 5)
     effects = context.answer(9, context.fetched(batch(10, 5), high_watermark=11))
@@ -299,7 +299,7 @@ def test_r5_a_non_voter_leader_may_be_followed(make: Any) -> None:
 
 
 def test_q7_truncating_no_record_still_removes_epochs_starting_there() -> None:
-    """C78: KAFKA-10706, or the next fetch would name an epoch that this log has nothing of."""
+    """C78: KAFKA-10706, or the next fetch would have an epoch without any record."""
     log = follower(epochs=((1, 0), (4, 10)), end=10).core.log
     assert log.last_epoch == 4
     log.truncate(10)
@@ -316,7 +316,7 @@ def test_q7_truncating_no_record_still_removes_epochs_starting_there() -> None:
     ids=str,
 )
 def test_q9a_an_error_of_the_leader_does_not_reset_the_timeout(answer: dict[str, int]) -> None:
-    """C65: it is asked again, and left at the end of the timeout."""
+    """C65: the fetch is repeated until the timeout."""
     context = loyal()
     context.wait(100)
     context.answer(2, context.fetched(**answer))

@@ -65,24 +65,24 @@ def payloads(net: FaultyNetwork, replica_id: int) -> list[Any]:
 
 
 def check_same_logs(net: FaultyNetwork) -> None:
-    """Everybody has the log of the leader, and knows all of it to be committed."""
+    """All replicas have the leader's log, and know that all of it is committed."""
     batches = [host.batches for host in net.hosts.values()]
     assert all(one == batches[0] for one in batches)
     assert set(net.committed().values()) == {net.leader().log.end}
 
 
-# Progress that was none ----------------------------------------------------------------------
+# False progress -----------------------------------------------------------------------------
 
 
 def test_q21_a_fetch_of_an_older_epoch_moves_no_high_watermark() -> None:
-    """The first design of KIP-320: it came from a follower of somebody else. C124."""
+    """The first design of KIP-320: the fetcher followed another leader. C124."""
     context = leader()
     answer = context.asked(context.fetch(2, epoch=4, offset=11, last_epoch=4))
     assert (answer.error, context.core.log.high_watermark) == (ErrorCode.FENCED_LEADER_EPOCH, 0)
 
 
 def test_q21_a_diverging_fetch_moves_no_high_watermark() -> None:
-    """KAFKA-13141: an old leader comes back with a longer log than the new one's. C125."""
+    """KAFKA-13141: an old leader returns with a longer log than the new one's. C125."""
     net = running(1, 2, 3)
     old = net.leader()
     net.isolate(old.me.id)
@@ -102,7 +102,7 @@ def test_q21_a_diverging_fetch_moves_no_high_watermark() -> None:
 
 
 def test_q19_many_elections_without_a_record_end_in_logs_that_agree() -> None:
-    """KAFKA-10706: the fetch loop must come to an end, which `deliver_all` checks. C126."""
+    """KAFKA-10706: the fetch loop must end, which `deliver_all` checks. C126."""
     net = running(1, 2, 3, 4, 5)
     for _ in range(6):
         net.isolate(net.leader().me.id)
@@ -116,7 +116,7 @@ def test_q19_many_elections_without_a_record_end_in_logs_that_agree() -> None:
 
 
 def test_q19_logs_of_two_fast_leaders_converge() -> None:
-    """KIP-279: a follower asks for an epoch that the leader never had. C58, C76. C122."""
+    """KIP-279: a follower fetches with an epoch that the leader lacks. C58, C76, C122."""
     net = running(1, 2, 3)
     for round_ in range(3):
         lonely = net.leader().me.id
@@ -137,7 +137,7 @@ def test_q19_logs_of_two_fast_leaders_converge() -> None:
 
 
 def test_q6_what_a_follower_has_not_flushed_is_not_committed() -> None:
-    """KAFKA-10533: a power loss must not take the high watermark back. C129."""
+    """KAFKA-10533: a power loss must not decrease the high watermark. C129."""
     net = running(1, 2, 3)
     slow, away = others(net)
     net.isolate(away)
@@ -156,7 +156,7 @@ def test_q6_what_a_follower_has_not_flushed_is_not_committed() -> None:
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
 def test_q8_committed_records_survive_a_power_loss_of_all(lost: int) -> None:
-    """Q25: and one of them may stay away."""
+    """Q25: also if one of them does not return."""
     net = running(1, 2, 3)
     propose(net, "a")
     net.pass_time(1000)
@@ -244,7 +244,7 @@ def test_r3_no_voter_change_before_the_first_commit_of_the_epoch(
 
 
 def test_q12_a_voter_with_a_new_directory_does_not_count_as_the_old_one() -> None:
-    """Split brain by a replica that forgot its promises. C87. C133."""
+    """Split brain by a replica that lost its vote. C87, C133."""
     wiped = ReplicaKey(3, bytes(15) + b"\x77")
     back = SingleCore(ElectionState(), me=wiped, end=0)
     assert back.role == "observer"
@@ -257,7 +257,7 @@ def test_q12_a_voter_with_a_new_directory_does_not_count_as_the_old_one() -> Non
     assert context.role == "resigned"
 
 
-# Leaders that were none ----------------------------------------------------------------------
+# Former leaders -----------------------------------------------------------------------------
 
 
 def test_q11_a_leader_in_the_minority_resigns() -> None:
@@ -282,7 +282,7 @@ def test_q11_a_leader_in_the_minority_resigns() -> None:
 
 
 def test_p3_a_lagging_voter_leaves_the_pre_vote_and_catches_up() -> None:
-    """KAFKA-17030 and others: it can win no pre-vote, so it has to find the leader. C14. C136."""
+    """KAFKA-17030 and others: it can win no pre-vote, so it must find the leader. C14, C136."""
     net = running(1, 2, 3)
     behind = others(net)[0]
     net.isolate(behind)
@@ -298,7 +298,7 @@ def test_p3_a_lagging_voter_leaves_the_pre_vote_and_catches_up() -> None:
 
 
 def test_p5_a_deposed_leader_serves_no_read_despite_late_fetches() -> None:
-    """etcd 20418: late and repeated answers of followers must not confirm a newer read. C142."""
+    """etcd 20418: late and repeated responses must not confirm a newer read. C142."""
     net = running(1, 2, 3)
     old = net.leader()
     net.isolate(old.me.id)
@@ -318,7 +318,7 @@ def test_p5_a_deposed_leader_serves_no_read_despite_late_fetches() -> None:
 
 
 def test_p5_no_read_before_a_record_of_the_epoch_is_committed() -> None:
-    """etcd 7331: the new leader's high watermark may be behind what was acknowledged before.
+    """etcd 7331: the new leader's high watermark may be below acknowledged records.
 
     C142, C143.
     """
@@ -341,7 +341,7 @@ def test_q2_a_quorum_works_in_the_last_epoch() -> None:
 
 
 @pytest.mark.parametrize("offset", [2**63 - 1, 2**63 - 2, 12])
-def test_q19_the_largest_offsets_are_beyond_the_log_and_no_more(offset: int) -> None:
+def test_q19_the_largest_offsets_are_just_beyond_the_log(offset: int) -> None:
     """C145."""
     context = committed_leader()
     answer = context.asked(context.fetch(2, offset=offset))
@@ -368,7 +368,7 @@ def test_q26_committed_records_are_reported_in_order_and_once() -> None:
 
 @pytest.mark.parametrize("loses_memory", [False, True])
 def test_q8_a_follower_that_restarts_and_then_leads_has_lost_nothing(loses_memory: bool) -> None:
-    """C121: it no longer knows what is committed, and must not cut its log there."""
+    """C121: it no longer knows the high watermark, and must not truncate to it."""
     net = running(1, 2, 3)
     propose(net, "a")
     net.pass_time(1000)
@@ -389,7 +389,7 @@ def test_q8_a_follower_that_restarts_and_then_leads_has_lost_nothing(loses_memor
 
 @pytest.mark.parametrize("asked_of", [2, 3])
 def test_q19_a_response_of_an_older_epoch_truncates_nothing(asked_of: int) -> None:
-    """C123: whoever gave it has been cut back itself since."""
+    """C123: its sender has truncated its own log since."""
     context = follower(epochs=((1, 0), (4, 5)), end=10)
     late = context.core.peer(2).in_flight
     part = FetchResult(0, 2, 5, 0, diverging=OffsetAndEpoch(3, 1))
@@ -400,7 +400,7 @@ def test_q19_a_response_of_an_older_epoch_truncates_nothing(asked_of: int) -> No
 
 
 def test_p5_reads_after_a_failover_are_not_older_than_before() -> None:
-    """C141, C143: its high watermark is, until it has committed a record of its own."""
+    """C141, C143: its high watermark may be lower until its own record is committed."""
     net = running(1, 2, 3)
     propose(net, "a")
     net.pass_time(1000)
@@ -431,8 +431,8 @@ def test_p5_reads_after_a_failover_are_not_older_than_before() -> None:
     assert read_at_the_leader(2) > before
 
 
-def test_q25_a_later_epoch_completes_nothing_that_waited_in_an_earlier_one() -> None:
-    """C144: its records have taken the place of those, at the same offsets."""
+def test_q25_a_later_epoch_completes_no_proposal_of_an_earlier_one() -> None:
+    """C144: its records have replaced those at the same offsets."""
     context = committed_leader()
     context.propose("lost")
     effects = context.ask(context.begin(2, 6))
@@ -449,7 +449,7 @@ def test_q25_a_later_epoch_completes_nothing_that_waited_in_an_earlier_one() -> 
     assert of(Proposed, effects) == [Proposed("kept", 0, 13)]
 
 
-# Numbers that nobody should send -------------------------------------------------------------
+# Invalid numbers ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("epoch", [MAX_EPOCH, 6])
@@ -464,7 +464,7 @@ def test_q18_a_fetch_of_a_later_epoch_changes_no_epoch(epoch: int) -> None:
 
 
 @pytest.mark.parametrize("epoch", [-1, -(2**31)])
-def test_q16_the_beginning_or_end_of_a_negative_epoch_is_fenced(epoch: int) -> None:
+def test_q16_begin_and_end_of_a_negative_epoch_are_fenced(epoch: int) -> None:
     """C145."""
     context = follower()
     before = context.state

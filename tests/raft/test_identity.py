@@ -91,7 +91,7 @@ def test_q30_null_skips_the_check_and_nothing_else_does(
     assert (MISMATCH in errors) is differs
 
 
-#: Roles whose own quorum was heard in this life; `loyal` has fetched from its leader.
+#: Roles whose quorum has confirmed the id since the start; `loyal` has fetched from its leader.
 CONFIRMED = {"leader": leader, "resigned": resigned, "loyal": loyal}
 UNCONFIRMED = {name: make for name, make in EVERY_ROLE.items() if name not in CONFIRMED}
 
@@ -125,7 +125,7 @@ def test_q31_a_refused_fetch_confirms_nothing() -> None:
 
 
 def test_q31_a_confirmed_follower_survives_a_mismatch_of_its_leader() -> None:
-    """Its address may belong to a node of another cluster by now."""
+    """The leader's address may belong to another cluster by now."""
     context = loyal()
     effects = context.answer(2, context.fetched(error=MISMATCH))
     assert of(WrongCluster, effects) == [WrongCluster(2)]
@@ -151,9 +151,7 @@ def test_q31_no_epoch_of_another_cluster_is_adopted(make: Any) -> None:
 
 @pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
 @pytest.mark.parametrize("kind", ["vote", "pre-vote", "end", "fetch", "read"])
-def test_q31_any_other_request_of_another_cluster_is_refused_and_no_more(
-    make: Any, kind: str
-) -> None:
+def test_q31_any_other_request_of_another_cluster_is_only_refused(make: Any, kind: str) -> None:
     context = make()
     before = context.state
     body: Any = {
@@ -244,7 +242,7 @@ def test_q12_an_epoch_begun_for_another_replica_is_refused(make: Any, receiver: 
 
 @pytest.mark.parametrize("kind", ["fetch", "vote", "begin"])
 def test_cluster_authorization_failed_stops_the_node(kind: str) -> None:
-    """C89: as in Kafka, for it will not become so by asking again."""
+    """C89: as in Kafka, since a retry cannot help."""
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if kind == "fetch":
         context = follower()
@@ -260,13 +258,13 @@ def test_cluster_authorization_failed_stops_the_node(kind: str) -> None:
 
 
 def broker(*bootstrap_ids: int) -> SingleCore:
-    """An observer without a log, which knows where to ask and nobody's id."""
+    """An observer without a log, which knows addresses but no node ids."""
     config = CONFIG.replace(bootstrap_ids=bootstrap_ids)
     return SingleCore(ElectionState(0), voters=VoterSet(), end=0, config=config)
 
 
 def refused(context: SingleCore, *peers: int) -> list[Stop]:
-    """What follows once each of these has said that it belongs to another cluster."""
+    """The effects after each of these has responded as a member of another cluster."""
     stops: list[Stop] = []
     left = list(peers)
     while left:
@@ -283,7 +281,7 @@ def test_q31_a_broker_whose_only_controller_is_of_another_cluster_stops() -> Non
 
 
 def test_q31_a_broker_continues_while_another_controller_is_left() -> None:
-    """One wrong address of two, or of all at different times, ends nobody."""
+    """One wrong address of two, or each at different times, stops no broker."""
     context = broker(-2, -3)
     assert refused(context, -2) == []
     while -2 not in sends(context.wait_for("discover")):
@@ -294,7 +292,7 @@ def test_q31_a_broker_continues_while_another_controller_is_left() -> None:
 
 
 def test_q31_a_confirmed_broker_keeps_looking() -> None:
-    """Its own quorum has confirmed the cluster id in this life."""
+    """Its own quorum has confirmed the cluster id since the start."""
     context = broker(-2)
     context.core.is_confirmed = True
     assert refused(context, -2) == []

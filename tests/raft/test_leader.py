@@ -41,7 +41,7 @@ SILENCE = FETCH * 3 // 2
 # The beginning -------------------------------------------------------------------------------
 
 
-def test_q14_the_first_record_of_an_epoch_says_who_leads() -> None:
+def test_q14_the_first_record_of_an_epoch_names_the_leader() -> None:
     """C43."""
     context = candidate()
     effects = context.answer(2, context.voted())
@@ -62,7 +62,7 @@ def test_q15_a_new_leader_announces_itself_to_every_voter() -> None:
 
 
 def test_q15_begin_quorum_epoch_is_repeated_until_answered() -> None:
-    """Q24: with pauses that grow. C44, C118."""
+    """Q24: with a growing backoff. C44, C118."""
     context = leader()
     pauses = []
     for _ in range(5):
@@ -147,7 +147,7 @@ def test_q21_a_leader_counts_itself_up_to_its_own_flush() -> None:
     context.propose("a")
     context.step()
     assert high_watermark_after(context, {2: 12, 3: 12}) == 11
-    assert high_watermark_after(context, {4: 12}) == 12  # three others do without it
+    assert high_watermark_after(context, {4: 12}) == 12  # three others are enough
     context = leader()
     context.slow_disk = True
     context.propose("a")
@@ -170,7 +170,7 @@ def test_q6_a_sole_voter_commits_nothing_before_its_own_flush() -> None:
 
 
 def test_q21_the_high_watermark_never_decreases() -> None:
-    """A replaced disk may fetch from further back than before. C47."""
+    """A replaced disk may fetch at an earlier offset than before. C47."""
     context = committed_leader()
     assert context.core.log.high_watermark == 11
     effects = context.ask(context.fetch(2, offset=3, last_epoch=1))
@@ -249,7 +249,7 @@ def test_q25_proposals_complete_in_order_and_once() -> None:
 
 @pytest.mark.parametrize("how", ["vote", "begin", "silence"])
 def test_q25_uncommitted_proposals_end_with_an_unknown_outcome(how: str) -> None:
-    """Q11: it fails as 'outcome unknown', for it may yet commit. C59."""
+    """Q11: the outcome is unknown, as it may still be committed. C59."""
     context = committed_leader()
     context.propose("a")
     context.step()
@@ -289,7 +289,7 @@ def test_q26_lost_leadership_is_reported_once(how: str, outcome: LeaderChanged) 
     assert of(LeaderChanged, effects) == [outcome]
 
 
-# Losing touch --------------------------------------------------------------------------------
+# Losing contact -----------------------------------------------------------------------------
 
 
 def test_q11_a_leader_unfetched_for_one_and_a_half_timeouts_resigns() -> None:
@@ -335,7 +335,7 @@ def test_q11_a_sole_voter_never_times_out() -> None:
 
 
 def test_q11_a_voter_known_by_id_counts_by_the_fetching_directory() -> None:
-    """Its disk was replaced: the directory that fetched before is no more."""
+    """Its disk was replaced: the directory that fetched before is gone."""
     from kraftlog.logstate.voters import ReplicaKey, voters_by_id
 
     context = leader(voters=voters_by_id(1, 2))
@@ -386,7 +386,7 @@ def test_q20_a_fetch_with_nothing_to_get_waits_for_records() -> None:
     ]
 
 
-def test_q20_records_there_are_answered_at_once() -> None:
+def test_q20_available_records_are_sent_at_once() -> None:
     context = committed_leader()
     (answer,) = replies(context.ask(context.fetch(2, offset=4, last_epoch=1)))
     assert (answer.error, answer.offset, answer.limit, answer.high_watermark) == (0, 4, 11, 11)
@@ -404,7 +404,7 @@ def test_q20_a_new_high_watermark_completes_parked_fetches() -> None:
 
 
 def test_q20_fetches_that_do_not_wait_learn_commits_with_the_next_records() -> None:
-    """A replica that only votes says so by the high watermark that it claims to know."""
+    """A replica that only votes says so by a maximal high watermark."""
     context = leader()
     parked(context, 9, high_watermark=IGNORE_HIGH_WATERMARK)
     assert replies(context.ask(context.fetch(2), channel=2))[0].high_watermark == 11
@@ -423,7 +423,7 @@ def test_q20_a_fetch_is_held_for_its_max_wait_and_no_longer(wait: int) -> None:
     assert (answer.error, answer.offset, answer.limit) == (0, 11, 11)
 
 
-def test_q20_a_fetch_that_will_not_wait_is_answered() -> None:
+def test_q20_a_fetch_without_a_max_wait_is_answered() -> None:
     context = committed_leader()
     assert len(replies(context.ask(context.fetch(9, max_wait_ms=0)))) == 1
 
@@ -432,7 +432,7 @@ def test_q20_a_fetch_that_will_not_wait_is_answered() -> None:
     ("how", "leader_id", "epoch"), [("vote", -1, 6), ("begin", 2, 6), ("silence", -1, 5)]
 )
 def test_q20_a_change_of_leadership_ends_the_wait(how: str, leader_id: int, epoch: int) -> None:
-    """Q23: with the leader that is known then. C60."""
+    """Q23: the response names the known leader. C60."""
     context = leader()
     context.wait(SILENCE - 100)
     parked(context, 9)

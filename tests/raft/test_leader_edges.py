@@ -32,7 +32,7 @@ SILENCE = FETCH * 3 // 2
 
 
 def caught_up(context: SingleCore, replica: int) -> None:
-    """Fetch as an observer until it could be a voter."""
+    """Fetch as an observer until it is caught up."""
     for _ in range(2):
         context.ask(context.fetch(replica, max_wait_ms=0), channel=replica)
         context.wait(10)
@@ -47,7 +47,7 @@ def committed(context: SingleCore, replica: int, offset: int) -> int:
 
 
 def test_q21_a_leader_outside_the_voter_set_does_not_count_itself() -> None:
-    """C48, C111: of the two that are left both must hold the record that removes it. C137."""
+    """C48, C111: both remaining voters must have the record of its removal. C137."""
     context = committed_leader()
     assert context.core.remove_voter("me", key(1), context.now) == 0
     context.step()
@@ -61,8 +61,8 @@ def test_q21_a_leader_outside_the_voter_set_does_not_count_itself() -> None:
     )
 
 
-def test_q21_a_new_voter_lowers_nothing() -> None:
-    """C49: it counts from now on, with what it is known to hold."""
+def test_q21_a_new_voter_does_not_lower_the_high_watermark() -> None:
+    """C49: it counts from now on, with its known progress."""
     context = committed_leader()
     caught_up(context, 4)
     context.propose("a")
@@ -76,7 +76,7 @@ def test_q21_a_new_voter_lowers_nothing() -> None:
 
 
 def test_q21_removing_a_lagging_voter_may_commit_at_once() -> None:
-    """C49: of three and one that lags a majority is three; of three it is two."""
+    """C49: of four a majority is three; of three it is two."""
     context = committed_leader(voters=voters_of(1, 2, 3, 4))
     context.propose("a")
     context.step()
@@ -94,8 +94,8 @@ def test_q21_the_same_fetch_again_changes_nothing() -> None:
     assert [committed(context, 2, offset) for offset in (12, 12, 11, 12)] == [12, 12, 12, 12]
 
 
-def test_q15_a_voter_that_forgot_who_leads_finds_the_leader_by_fetching() -> None:
-    """C45: it has endorsed already, so nobody tells it again."""
+def test_q15_a_voter_that_forgot_the_leader_finds_the_leader_by_fetching() -> None:
+    """C45: it has acknowledged the leader already, so it is not notified again."""
     net = FaultyNetwork(1, 2, 3)
     net.pass_time(5000)
     leading = net.leader()
@@ -111,7 +111,7 @@ def test_q15_a_voter_that_forgot_who_leads_finds_the_leader_by_fetching() -> Non
 
 
 def test_q11_fetching_a_snapshot_counts_as_contact() -> None:
-    """C54: a voter that needs long for it keeps its leader."""
+    """C54: a voter with a long download keeps its leader."""
     context = leader()
     chunk = SnapshotFetch("cluster", key(2), 5, OffsetAndEpoch(4, 1), 0, 100)
     for _ in range(4):
@@ -124,11 +124,11 @@ def test_q11_fetching_a_snapshot_counts_as_contact() -> None:
     assert context.role == "resigned"
 
 
-# Told to stop --------------------------------------------------------------------------------
+# Resigning ----------------------------------------------------------------------------------
 
 
 def test_q26_a_failed_state_machine_resigns_its_epoch() -> None:
-    """C56: KAFKA-13104, or the quorum would be led by nobody. C140."""
+    """C56, C140: KAFKA-13104, or the quorum would have no working leader."""
     context = committed_leader()
     context.propose("a")
     assert context.core.resign(5, context.now) == 0
@@ -136,7 +136,7 @@ def test_q26_a_failed_state_machine_resigns_its_epoch() -> None:
     assert context.role == "resigned"
     assert of(Proposed, effects) == [Proposed("a", ErrorCode.REQUEST_TIMED_OUT)]
     assert all(isinstance(body, End) for body in sends(effects).values())
-    assert context.core.resign(5, context.now) == 0, "that has come about already"
+    assert context.core.resign(5, context.now) == 0, "that epoch has ended already"
     assert context.step() == []
 
 
@@ -152,14 +152,14 @@ def test_q26_a_failed_state_machine_resigns_its_epoch() -> None:
     ],
 )
 def test_q26_only_the_current_epoch_can_be_resigned(make: Any, epoch: int, error: int) -> None:
-    """C56: an older one is over already, of a newer one it knows nothing."""
+    """C56: an older one has ended already, a newer one is unknown."""
     context = make()
     before = context.state
     assert context.core.resign(epoch, context.now) == error
     assert context.state == before
 
 
-# What it does not append ---------------------------------------------------------------------
+# Refused proposals --------------------------------------------------------------------------
 
 
 def test_q25_refused_proposals_return_distinct_error_codes() -> None:
@@ -180,7 +180,7 @@ def test_q25_refused_proposals_return_distinct_error_codes() -> None:
 
 
 def test_q26_proposals_of_an_old_epoch_are_not_appended() -> None:
-    """C57: it led, lost and won again before its state machine looked."""
+    """C57: it lost and won leadership again before its state machine noticed."""
     context = unattached(voters=voters_of(1))
     old = context.core.election.epoch
     assert context.core.resign(old, context.now) == 0

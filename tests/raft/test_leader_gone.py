@@ -1,4 +1,4 @@
-"""Q9a, Q10, Q24: voters do not wait for a dead leader, nor long for each other."""
+"""Q9a, Q10, Q24: voters do not wait for a dead leader, and only briefly for each other."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_q10_dead_voters_count_also_before_the_last_refusal() -> None:
 
 
 def test_q10_a_voter_that_was_gone_may_still_vote() -> None:
-    """Of five, 2 led and is gone; 3 was gone as well, and is being asked."""
+    """Of five, 2 led and is dead; 3 was dead, too, and has a request in flight."""
     context = loyal(voters=voters_of(1, 2, 3, 4, 5))
     context.gone(3)
     context.gone(2)
@@ -63,7 +63,7 @@ def test_q10_a_voter_that_was_gone_may_still_vote() -> None:
 
 
 def test_q10_silence_alone_is_no_refusal() -> None:
-    """Nobody has proved that 3 is gone."""
+    """There is no proof that 3 is dead."""
     context = standing()
     context.unanswered(2)
     context.unanswered(3)
@@ -92,7 +92,7 @@ def test_q9a_a_lagging_voter_campaigns_last(me: int, turn: int) -> None:
 
 
 def test_q24_a_peer_that_is_gone_is_seldom_asked_who_leads() -> None:
-    """Unless all are gone: then any of them may be back first."""
+    """Unless all are dead: then any of them may return first."""
     context = observer()
     context.gone(2)
     context.gone(4)
@@ -104,7 +104,7 @@ def test_q24_a_peer_that_is_gone_is_seldom_asked_who_leads() -> None:
 
 
 def test_q24_an_observer_finds_a_leader_that_only_seemed_gone() -> None:
-    """The leader's process runs; no other voter is believed that names it, as it may be dead."""
+    """The leader's process runs; other voters that name it are not believed, as it may be dead."""
     context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
     context.gone(2)
     hearsay = context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=2)
@@ -118,14 +118,14 @@ def test_q24_an_observer_finds_a_leader_that_only_seemed_gone() -> None:
 
 
 def ask(context: SingleCore) -> int:
-    """Whom it asks next, who does not answer."""
+    """The next peer that it asks; that one does not respond."""
     [peer] = sends(context.wait_for("discover"))
     context.unanswered(peer)
     return peer
 
 
 def test_q10_two_survivors_that_split_the_vote_elect_one_of_them_soon() -> None:
-    """Both were granted a pre-vote by the other, as when the first in turn is busy for a moment."""
+    """Each granted the other a pre-vote, as if the first in turn were busy for a moment."""
     net = CoreNetwork(1, 2, 3)
     net.pass_time(5000)
     dead = net.leader().me.id
@@ -148,7 +148,7 @@ def see_gone(net: CoreNetwork, core: RaftCore, dead: int) -> None:
 
 
 def deliver_in_waves(net: CoreNetwork, count: int) -> None:
-    """All questions that are under way, then all answers: nobody is ahead of the other."""
+    """All requests in flight, then all responses, so that no replica is ahead."""
     for _ in range(count):
         net.settle()
         questions, net.wire = net.wire, []

@@ -52,7 +52,7 @@ def test_d4_a_fetch_at_an_earlier_end_was_caught_up_at_that_time() -> None:
     assert times(context, 2) == (second, first)
     context.propose("b")
     context.wait(50)
-    third = fetch(context, 2, offset=11)  # not as far as the log was at the second
+    third = fetch(context, 2, offset=11)  # short of the log end at the second
     assert times(context, 2) == (third, first)
     context.wait(50)
     fourth = fetch(context, 2)

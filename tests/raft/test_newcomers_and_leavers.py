@@ -21,7 +21,7 @@ from tests.raft.single_core import (
 
 
 def test_q6_records_fetched_as_an_observer_do_not_count_as_a_voters() -> None:
-    """Q6: an observer fetches on before its disk is done, so its fetch acknowledges nothing."""
+    """Q6: an observer fetches before its flush, so its fetch acknowledges nothing."""
     context = committed_leader()
     context.propose("value")
     for _ in range(2):
@@ -52,14 +52,14 @@ def test_q9a_a_voter_being_removed_campaigns_last() -> None:
 
 
 def removed_and_alone() -> SingleCore:
-    """Its log holds its own removal; whether that is committed is not known."""
+    """Its log has its own removal, which may not be committed."""
     context = follower()
     context.answer(2, context.fetched(batch(10, 5, voters=voters_of(2, 3)), high_watermark=10))
     context.wait(FETCH)
     return context
 
 
-def test_r5_a_voter_with_uncommitted_removal_stands_without_its_own_vote() -> None:
+def test_r5_a_voter_with_uncommitted_removal_does_not_count_itself() -> None:
     """Ongaro's thesis, 4.2.2: its log may be the only one that can win."""
     context = removed_and_alone()
     assert context.role == "prospective"
@@ -113,7 +113,7 @@ def test_r5_a_removed_leader_resigns_after_an_election_timeout() -> None:
     assert context.role == "resigned"
 
 
-def test_r2_a_new_target_ends_the_waiting() -> None:
+def test_r2_a_new_target_ends_the_wait() -> None:
     context = committed_leader(voters=voters_of(1, 2))
     context.core.reassign("leave", (2,), context.now)
     context.step()
@@ -126,7 +126,7 @@ def test_r2_a_new_target_ends_the_waiting() -> None:
 
 
 def test_r3_a_silent_voter_is_removed_first() -> None:
-    """R3, R12: else the voters that are left might lack a majority that is there."""
+    """R3, R12: otherwise the remaining voters might lack a live majority."""
     net = CoreNetwork(1, 2, 3)
     net.pass_time(5000)
     leader = net.leader()
@@ -142,7 +142,7 @@ def test_r3_a_silent_voter_is_removed_first() -> None:
 
 
 def test_q24_an_old_log_without_other_voters_does_not_end_the_search() -> None:
-    """A replaced disk reads of a quorum of one, which it was; it had been told of others."""
+    """The log of a replaced disk has a quorum of one; the node also knew of other voters."""
     context = SingleCore(
         ElectionState(5), voters=voters_of(1), me=ReplicaKey(1, b"another directory"[:16])
     )
@@ -153,14 +153,14 @@ def test_q24_an_old_log_without_other_voters_does_not_end_the_search() -> None:
 
 
 def test_r8_a_removed_voter_requests_votes_from_its_logs_voters() -> None:
-    """R8: and nobody else."""
+    """R8: and from no other replica."""
     context = removed_and_alone()
     assert {peer for peer in (1, 2, 3) if context.core.peer(peer).request} == {2, 3}
     assert isinstance(context.core.peer(2).request, Vote)
 
 
 def test_r7_a_committed_removal_counts_before_a_later_uncommitted_target() -> None:
-    """Whoever was removed for certain stands no more, whatever else changes."""
+    """A replica with a committed removal does not campaign, whatever else changes."""
     context = follower()
     without_it = voters_of(2, 3)
     removed = batch(10, 5, voters=without_it)

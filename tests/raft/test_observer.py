@@ -115,7 +115,7 @@ def test_q32_an_observer_finds_the_leader_and_its_successor() -> None:
 
 
 def test_q18_a_fetch_without_an_id_is_answered_but_not_counted() -> None:
-    """C93: a tool that looks at the log."""
+    """C93: a tool that reads the log."""
     context = committed_leader()
     context.propose("a")
     context.step()
@@ -132,7 +132,7 @@ def test_q18_a_fetch_without_an_id_is_answered_but_not_counted() -> None:
 
 
 def test_q32_a_replica_that_was_gone_and_elected_since_is_followed() -> None:
-    """Its death was proved before it led: who says that it leads now is believed."""
+    """It died before it led: a peer that names it now is believed."""
     context = following()
     context.gone(3)
     context.gone(2)
@@ -147,7 +147,7 @@ def test_q32_a_replica_that_was_gone_and_elected_since_is_followed() -> None:
 
 
 def test_q9a_a_third_party_cannot_bring_back_a_dead_leader() -> None:
-    """Proof of death outlives the word of those who have not noticed it yet."""
+    """Proof of death outweighs peers that have not noticed it yet."""
     context = following()
     context.gone(2)
     assert context.state == ("observer", 5, -1, -1)

@@ -99,7 +99,7 @@ def test_p3_a_lost_pre_vote_restores_the_previous_role(
 
 
 def test_p3_a_resigned_leader_without_pre_votes_finds_the_new_leader() -> None:
-    """Q11: it follows nobody, least of all itself, until it wins or learns of a newer leader."""
+    """Q11: it follows no leader until it wins or learns of a newer one."""
     context = resigned()
     context.wait_for("election")
     assert context.role == "prospective"
@@ -152,7 +152,7 @@ def test_q17_a_prospective_successor_becomes_a_candidate() -> None:
 
 
 def test_p4_a_peer_without_pre_vote_support_counts_as_a_grant() -> None:
-    """No epoch moves before a majority is reached that way. C29."""
+    """No epoch changes before a majority is reached that way. C29."""
     context = prospective(voters=voters_of(1, 2, 3, 4, 5))
     unaware = context.voted(False, error=ErrorCode.UNSUPPORTED_VERSION)
     context.answer(2, unaware)
@@ -168,7 +168,7 @@ def test_p4_an_unsupported_vote_request_is_no_vote() -> None:
     assert context.role == "candidate"
 
 
-# Many ----------------------------------------------------------------------------------------
+# Networks ------------------------------------------------------------------------------------
 
 
 def elected(*ids: int) -> CoreNetwork:
@@ -194,7 +194,7 @@ def test_p3_a_voter_that_was_cut_off_returns_in_its_epoch() -> None:
     assert net.core(lost).role.name == "follower"
 
 
-def test_p3_a_cut_between_the_leader_and_one_follower_deposes_nobody() -> None:
+def test_p3_a_cut_between_the_leader_and_one_follower_deposes_no_leader() -> None:
     """C135."""
     net = elected(1, 2, 3)
     leader = net.leader()
@@ -207,7 +207,7 @@ def test_p3_a_cut_between_the_leader_and_one_follower_deposes_nobody() -> None:
 
 
 def test_p3_partly_connected_voters_do_not_alternate_as_leaders() -> None:
-    """The ping-pong of KIP-996: 4 and 5 see only 2, which everybody sees. C135."""
+    """The ping-pong of KIP-996: 4 and 5 reach only 2, which all others reach. C135."""
     net = CoreNetwork(1, 2, 3, 4, 5)
     for lonely in (4, 5):
         net.cut |= {(lonely, other) for other in (1, 3)} | {(other, lonely) for other in (1, 3)}
@@ -240,12 +240,12 @@ def test_q11_without_its_leader_the_others_elect_another() -> None:
     assert old.election.leader_id == new.me.id
 
 
-# Round after round ---------------------------------------------------------------------------
+# Several rounds ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_p1_each_pre_vote_round_starts_without_votes(first: bool) -> None:
-    """C23: who said yes may say no the next time, and the other way round."""
+    """C23: a voter may grant one round and refuse the next, or the reverse."""
     context = prospective(voters=voters_of(1, 2, 3, 4, 5))
     context.answer(2, context.voted(first))
     context.wait_for("election")
@@ -268,7 +268,7 @@ def test_r8_pre_votes_of_non_voters_do_not_count() -> None:
 
 
 def test_p3_an_answer_to_an_earlier_round_is_ignored() -> None:
-    """C28: also once it follows somebody."""
+    """C28: also once it follows a leader."""
     context = prospective()
     late = context.core.peer(2).in_flight
     context.wait_for("election")
@@ -302,7 +302,7 @@ def test_q12_a_prospective_that_knows_the_leader_refuses_votes() -> None:
 
 
 def test_q24_a_voter_looks_for_the_leader_between_elections() -> None:
-    """C14: KAFKA-17030, one that can't win must be able to find out who has. C136."""
+    """C14, C136: KAFKA-17030, a voter that cannot win must be able to find the leader."""
     context = unattached()
     for _ in range(4):
         asked = set()

@@ -30,7 +30,7 @@ def fetches(
 
 
 def catches_up(context: SingleCore, by: int) -> None:
-    """One round: it holds what there was at the fetch before."""
+    """One round: it reaches the log end of the previous fetch."""
     fetches(context, by)
     fetches(context, by)
 
@@ -40,8 +40,8 @@ def commit(context: SingleCore) -> None:
         fetches(context, voter)
 
 
-def walk_to(context: SingleCore, *targets: int) -> None:
-    """The target is named and committed: from then on the leader may take a step."""
+def start_reassignment(context: SingleCore, *targets: int) -> None:
+    """The target is committed: from now on the leader may take a step."""
     assert context.core.reassign("walk", targets, context.now) == ErrorCode.NONE
     context.step()
     commit(context)
@@ -58,7 +58,7 @@ def waits_for(context: SingleCore) -> tuple[int, ...]:
 
 
 def test_r3_the_most_caught_up_target_is_added_first() -> None:
-    """4 and 5 have caught up; 5 holds one record more."""
+    """4 and 5 have caught up; 5 has one record more."""
     context = committed_leader()
     for observer in (4, 5):
         catches_up(context, observer)
@@ -66,7 +66,7 @@ def test_r3_the_most_caught_up_target_is_added_first() -> None:
     context.step()
     fetches(context, 5)
     commit(context)
-    walk_to(context, 1, 2, 3, 4, 5)
+    start_reassignment(context, 1, 2, 3, 4, 5)
     assert voters(context) == (1, 2, 3, 5)
 
 
@@ -74,7 +74,7 @@ def test_r3_of_equally_caught_up_targets_the_lowest_id_is_added() -> None:
     context = committed_leader()
     for observer in (5, 4):
         catches_up(context, observer)
-    walk_to(context, 1, 2, 3, 4, 5)
+    start_reassignment(context, 1, 2, 3, 4, 5)
     assert voters(context) == (1, 2, 3, 4)
 
 
@@ -91,11 +91,11 @@ def test_r3_of_equally_caught_up_targets_the_lowest_id_is_added() -> None:
 def test_r3_adds_first_unless_more_are_removed(
     targets: tuple[int, ...], first_step: tuple[int, ...]
 ) -> None:
-    """As many new as removed, or more: one is added. The leader is not the first to go."""
+    """As many new as removed, or more: one is added. The leader is not removed first."""
     context = committed_leader()
     for observer in (4, 5, 6):
         catches_up(context, observer)
-    walk_to(context, *targets)
+    start_reassignment(context, *targets)
     sets = [those.ids for _, those in context.core.log.voters.entries]
     assert next(ids for ids in sets if ids != (1, 2, 3)) == first_step
 
@@ -106,14 +106,14 @@ def test_r4_a_round_must_take_less_than_the_election_timeout(took_ms: int, added
     fetches(context, 4, behind=5)
     context.wait(took_ms)
     fetches(context, 4)
-    walk_to(context, 1, 2, 3, 4)
+    start_reassignment(context, 1, 2, 3, 4)
     assert voters(context) == ((1, 2, 3, 4) if added else (1, 2, 3))
 
 
 def test_r4_one_fetch_is_no_round() -> None:
     context = committed_leader()
     fetches(context, 4)
-    walk_to(context, 1, 2, 3, 4)
+    start_reassignment(context, 1, 2, 3, 4)
     assert voters(context) == (1, 2, 3)
     fetches(context, 4, behind=1)  # where the log ended at its first fetch
     assert voters(context) == (1, 2, 3, 4)
@@ -123,7 +123,7 @@ def test_r4_a_fetch_short_of_the_rounds_end_ends_no_round() -> None:
     context = committed_leader()
     fetches(context, 4, behind=5)
     fetches(context, 4, behind=1)
-    walk_to(context, 1, 2, 3, 4)
+    start_reassignment(context, 1, 2, 3, 4)
     assert voters(context) == (1, 2, 3)
 
 
@@ -141,16 +141,16 @@ def test_r4_the_step_waits_for_a_target_that_stopped_fetching(silent_ms: int, ad
     context = committed_leader()
     catches_up(context, 4)
     context.wait(silent_ms)
-    walk_to(context, 1, 2, 3, 4)
+    start_reassignment(context, 1, 2, 3, 4)
     assert (4 in voters(context)) is added
     assert waits_for(context) == (() if added else (4,))
 
 
 def test_r4_a_waiting_step_changes_nothing_and_lists_its_targets() -> None:
-    """No other voter is removed meanwhile; one that has caught up is added at once."""
+    """No voter is removed meanwhile; a caught-up target is added at once."""
     context = committed_leader()
     assert waits_for(context) == ()
-    walk_to(context, 1, 4, 5)
+    start_reassignment(context, 1, 4, 5)
     assert voters(context) == (1, 2, 3)
     assert waits_for(context) == (4, 5)
     end = context.core.log.end
@@ -159,14 +159,14 @@ def test_r4_a_waiting_step_changes_nothing_and_lists_its_targets() -> None:
     assert (voters(context), context.core.log.end) == ((1, 2, 3), end)
     catches_up(context, 5)
     assert voters(context) == (1, 2, 3, 5)
-    assert waits_for(context) == ()  # for that to be committed, and for no replica
+    assert waits_for(context) == ()  # it waits for the commit, not for a replica
 
 
-def test_r2_two_observers_under_the_targets_id_hold_the_step() -> None:
+def test_r2_two_observers_with_the_targets_id_block_the_step() -> None:
     context = committed_leader()
     catches_up(context, 4)
     fetches(context, 4, replica=OTHER_DIRECTORY)
-    walk_to(context, 1, 2, 3, 4)
+    start_reassignment(context, 1, 2, 3, 4)
     assert voters(context) == (1, 2, 3)
     assert waits_for(context) == (4,)
     context.wait(FETCH - 1)

@@ -67,8 +67,8 @@ def test_p5_observers_prove_nothing() -> None:
         assert reads_in(fetch(context, 8)) == reads_in(fetch(context, 9)) == []
 
 
-def test_p5_a_fetch_on_its_way_when_the_read_arrived_does_not_count() -> None:
-    """It was answered before the read, and the next one was sent before it too."""
+def test_p5_a_fetch_sent_before_the_read_arrived_does_not_count() -> None:
+    """It was answered before the read, and the next one was also sent before it."""
     context = committed_leader()
     fetch(context, 2, max_wait_ms=0)
     context.ask(read(), channel="client")
@@ -77,7 +77,7 @@ def test_p5_a_fetch_on_its_way_when_the_read_arrived_does_not_count() -> None:
 
 
 def test_p5_a_fetch_on_another_connection_does_not_count() -> None:
-    """It follows no answer: it may have been sent before the read arrived."""
+    """It follows no response: it may have been sent before the read arrived."""
     context = followed()
     context.ask(read(), channel="client")
     assert reads_in(fetch(context, 2, channel=7)) == []
@@ -85,7 +85,7 @@ def test_p5_a_fetch_on_another_connection_does_not_count() -> None:
 
 
 def test_p5_a_request_repeated_late_does_not_count() -> None:
-    """Its number is not beyond that of the fetch that was answered. C142."""
+    """Its number is not above that of the answered fetch. C142."""
     context = followed()
     context.ask(read(), channel="client")
     old = Request("late", context.fetch(2), 2, 1)
@@ -94,7 +94,7 @@ def test_p5_a_request_repeated_late_does_not_count() -> None:
 
 @pytest.mark.parametrize("channel", [5, 4], ids=["same", "left"])
 def test_p5_a_duplicate_fetch_does_not_replace_a_newer_response(channel: int) -> None:
-    """The fetch after it was sent before the read: it follows the copy's first answer, not this."""
+    """The next fetch was sent before the read: it follows the first response, not this one."""
     context = committed_leader()
     context.step(Request("before", context.fetch(2, max_wait_ms=0), 5, 103))
     context.ask(read(), channel="client")
@@ -141,7 +141,7 @@ def test_p5_each_read_needs_its_own_proof() -> None:
     context = followed()
     context.ask(read(), channel="client")
     context.ask(read(), channel="client")
-    assert len(reads_in(fetch(context, 2))) == 1  # its answer was sent between the two
+    assert len(reads_in(fetch(context, 2))) == 1  # its response was sent between the two
     assert len(reads_in(fetch(context, 2))) == 1
 
 
@@ -193,20 +193,20 @@ def test_p5_losing_leadership_fails_pending_reads(how: str) -> None:
 
 
 def test_q20_a_voters_fetch_is_parked_again_after_its_proof() -> None:
-    """A read that waits for the others must not make it fetch without pause."""
+    """A read that waits for other voters must not make it fetch without pause."""
     context = followed(FIVE)
     context.ask(read(), channel="client")
     assert of(Reply, fetch(context, 2)) == []
-    assert of(Reply, fetch(context, 9)) == []  # an observer never has to
+    assert of(Reply, fetch(context, 9)) == []  # an observer proves nothing
     effects = context.ask(read(), channel="client")
-    assert len(replies(effects)) == 2  # for the new one it has to prove it again
+    assert len(replies(effects)) == 2  # the new read needs another proof
 
 
-# The asker's side ----------------------------------------------------------------------------
+# The reading side ----------------------------------------------------------------------------
 
 
 def test_p5_a_retry_before_the_response_takes_a_new_connection() -> None:
-    """Two old fetches on one connection would look like an answer that was followed. C117."""
+    """Two old fetches on one connection would look like a fetch after a response. C117."""
     context = loyal()
     assert isinstance(context.core.peer(2).request, Fetch)
     asked = of(Send, context.wait(FETCH))
@@ -214,7 +214,7 @@ def test_p5_a_retry_before_the_response_takes_a_new_connection() -> None:
     context.answer(3, context.voted(False))
     (again,) = of(Send, context.answer(2, context.voted(False)))
     assert isinstance(again.body, Fetch)
-    assert not again.fresh, "the fetch that was given up is on another connection"
+    assert not again.fresh, "the abandoned fetch is on another connection"
 
 
 def test_p5_after_a_response_the_connection_is_kept() -> None:

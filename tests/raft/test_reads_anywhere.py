@@ -65,7 +65,7 @@ class Reader:
 
 
 def asked(effects: list[Any]) -> list[int]:
-    """Who is asked for an offset."""
+    """The peers that were asked for an offset."""
     assert all(isinstance(send.body, ReadOffset) for send in of(Send, effects))
     return [send.peer for send in of(Send, effects)]
 
@@ -93,7 +93,7 @@ def test_p6_a_read_of_applied_records_completes_at_once() -> None:
 
 
 def test_p6_waiting_reads_share_the_next_request_only() -> None:
-    """The leader may have answered that before they arrived."""
+    """The leader may have processed the current one before they arrived."""
     reader = Reader(loyal(), applied=8)
     assert asked(reader.read("a")) == [2]
     assert reader.read("b") == reader.read("c") == []
@@ -103,7 +103,7 @@ def test_p6_waiting_reads_share_the_next_request_only() -> None:
 
 
 def test_p6_a_read_does_not_wait_for_an_earlier_one() -> None:
-    """Leaders change: the later question may be answered with the same offset, never with less."""
+    """Leaders change: a later request may return the same offset, never a lower one."""
     reader = Reader(loyal(), applied=0)
     reader.read("a")
     reader.answer(5)
@@ -137,7 +137,7 @@ def test_p6_without_a_leader_it_waits_for_one() -> None:
 
 @pytest.mark.parametrize("how", ["refused", "unanswered"])
 def test_p6_a_failed_read_offset_is_retried_with_backoff(how: str) -> None:
-    """Within the time that the read may wait."""
+    """Within the deadline of the read."""
     reader = Reader(loyal())
     reader.read("a")
     pauses: list[int] = []
@@ -155,7 +155,7 @@ def test_p6_a_failed_read_offset_is_retried_with_backoff(how: str) -> None:
 
 
 def test_p6_reads_are_retried_at_a_new_leader() -> None:
-    """And the last one's answer comes too late."""
+    """The old leader's response comes too late."""
     context = loyal()
     reader = Reader(context, applied=9)
     reader.read("a")
@@ -175,14 +175,14 @@ def test_p6_inconsistent_cluster_id_is_not_retried() -> None:
 
 
 def local(reader: Reader, effects: list[Any]) -> list[Any]:
-    """A question to itself goes to the own core; its answer, once there is one, comes back."""
+    """Pass a request to the own core, and its response back."""
     (send,) = of(Send, effects)
     assert send.peer == reader.context.core.me.id
     return replies(reader.context.step(Request("own", send.body)))
 
 
-def test_p6_a_leader_reads_too_and_proves_first_that_it_leads() -> None:
-    """P5: for itself it does what it does for others."""
+def test_p6_a_leaders_own_read_needs_proof_that_it_leads() -> None:
+    """P5: it needs the same proof for its own reads."""
     context = committed_leader()
     reader = Reader(context, applied=11)
     for peer in context.core.others:
@@ -207,7 +207,7 @@ def test_p6_a_leader_that_loses_its_epoch_reads_at_the_next_one() -> None:
     assert asked(reader.tell(outcome)) == [3]
 
 
-def test_p6_a_sole_voter_reads_without_a_message_to_anybody() -> None:
+def test_p6_a_sole_voter_reads_without_any_message() -> None:
     context = unattached(voters=voters_of(1))
     reader = Reader(context, applied=context.core.log.end)
     (body,) = local(reader, reader.read("a"))

@@ -33,7 +33,7 @@ from tests.raft.single_core import (
 FOUR = voters_of(1, 2, 3, 4)
 
 
-# The leader that leaves ----------------------------------------------------------------------
+# The resigning leader -----------------------------------------------------------------------
 
 
 def test_q17_a_leader_shutting_down_names_the_most_caught_up_first() -> None:
@@ -52,7 +52,7 @@ def test_q17_a_candidate_that_shuts_down_announces_no_leader() -> None:
     assert sends(context.shut_down()) == {peer: End("cluster", -1, 5, ()) for peer in (2, 3)}
 
 
-def test_q17_a_resigned_leader_accepts_nothing_and_fails_what_waits() -> None:
+def test_q17_a_resigned_leader_fails_pending_requests() -> None:
     """C61."""
     context = committed_leader()
     context.ask(context.fetch(9), channel=9)
@@ -108,7 +108,7 @@ def test_q17_a_follower_that_shuts_down_sends_nothing() -> None:
     assert context.role == "follower"
 
 
-# Those that are told -------------------------------------------------------------------------
+# The other voters ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [follower, loyal, unattached, voted])
@@ -192,14 +192,14 @@ def test_q17_an_older_epoch_is_fenced_everywhere(make: Any) -> None:
 
 
 def test_q17_end_quorum_epoch_of_a_newer_epoch_is_adopted() -> None:
-    """Q2: adopted first; here with nobody named."""
+    """Q2: adopted first; here without successors."""
     context = unattached()
     context.ask(end_of(3, 7))
     assert context.state == ("follower", 7, 3, -1)
 
 
 def test_q17_a_candidates_end_quorum_epoch_names_no_leader() -> None:
-    """The receiver's side: nobody is named and nothing changes."""
+    """The receiver's side: without a leader nothing changes."""
     context = unattached()
     assert context.asked(end_of(-1, 5)) == EndResult(0, -1, 5)
     assert context.state == ("unattached", 5, -1, -1)
@@ -216,7 +216,7 @@ def test_q17_a_handover_takes_less_than_any_timeout() -> None:
     assert net.leader() is not old
 
 
-# Odd answers ---------------------------------------------------------------------------------
+# Responses ----------------------------------------------------------------------------------
 
 
 def test_q17_an_unexpected_end_response_changes_nothing() -> None:

@@ -48,7 +48,7 @@ from tests.raft.single_core import (
 
 
 def with_snapshot(*ids: int, voters: tuple[int, ...], cut_off: int = 0) -> CoreNetwork:
-    """A quorum whose leader holds its first records in a snapshot alone."""
+    """A quorum whose leader has its first records only in a snapshot."""
     net = CoreNetwork(*ids, voters=voters)
     if cut_off:
         net.isolate(cut_off)
@@ -105,8 +105,8 @@ def test_q38_a_fetch_that_needs_the_snapshot_gets_its_id(
     assert answer.snapshot == (leader.log.snapshot if needs else None)
 
 
-def parted(offset: int, last_epoch: int) -> Any:
-    """What a fetch gets at a leader whose log starts behind a snapshot at 10, of epoch 1."""
+def response_after_snapshot(offset: int, last_epoch: int) -> Any:
+    """The response of a leader whose log starts at a snapshot with end offset 10 and epoch 1."""
     context = committed_leader()
     context.step(SnapshotTaken(OffsetAndEpoch(10, 1)))
     return context.asked(context.fetch(offset=offset, last_epoch=last_epoch, max_wait_ms=0))
@@ -114,16 +114,16 @@ def parted(offset: int, last_epoch: int) -> Any:
 
 @pytest.mark.parametrize("last_epoch", [0, 2, 3])
 def test_q38_a_diverging_log_of_the_snapshots_length_gets_it(last_epoch: int) -> None:
-    """What precedes is not the leader's: records behind it would join two logs."""
-    assert parted(10, last_epoch).snapshot == OffsetAndEpoch(10, 1)
-    assert parted(10, 1).snapshot is None
+    """Its records are not the leader's: appending would join two different logs."""
+    assert response_after_snapshot(10, last_epoch).snapshot == OffsetAndEpoch(10, 1)
+    assert response_after_snapshot(10, 1).snapshot is None
 
 
 def test_q38_a_log_of_an_older_epoch_than_the_snapshot_gets_it() -> None:
-    """However long it is: it parted before the snapshot's end."""
-    assert parted(11, 0).snapshot == OffsetAndEpoch(10, 1)
-    assert parted(11, 0).diverging is None
-    assert parted(11, 1).diverging == OffsetAndEpoch(10, 1)
+    """At any length: it diverges before the snapshot's end."""
+    assert response_after_snapshot(11, 0).snapshot == OffsetAndEpoch(10, 1)
+    assert response_after_snapshot(11, 0).diverging is None
+    assert response_after_snapshot(11, 1).diverging == OffsetAndEpoch(10, 1)
 
 
 @pytest.mark.parametrize(
@@ -174,13 +174,13 @@ def test_q38_another_leader_abandons_a_download() -> None:
     assert late.log.end == late.log.high_watermark == net.leader().log.end
 
 
-# One follower alone --------------------------------------------------------------------------
+# A single follower ---------------------------------------------------------------------------
 
 BEHIND = OffsetAndEpoch(30, 4)
 
 
 def downloading(**how: Any) -> SingleCore:
-    """A follower whose leader's log starts behind its own end; it has asked for the first chunk."""
+    """A follower whose log ends before the leader's log start; it has requested the first chunk."""
     context = loyal(**how)
     (asked,) = sends(context.answer(2, context.fetched(snapshot=BEHIND))).values()
     assert asked == SnapshotFetch(context.core.cluster_id, key(1), 5, BEHIND, 0, 8 << 20)
@@ -206,7 +206,7 @@ def test_q38_an_interrupted_download_continues_at_its_position() -> None:
 
 
 def test_q9a_a_snapshot_chunk_resets_the_fetch_timeout() -> None:
-    """C66: each one resets the fetch timeout, a refusal does not."""
+    """C66: each chunk resets the fetch timeout, an error does not."""
     context = downloading()
     context.wait(FETCH - 1)
     context.answer(2, chunk(0, b"abcd"))
@@ -225,7 +225,7 @@ def test_q9a_a_snapshot_chunk_resets_the_fetch_timeout() -> None:
         chunk(2, b"abcd"),
         chunk(0, b""),
     ],
-    ids=["missing", "out of range", "another", "another place", "nothing"],
+    ids=["missing", "out of range", "another", "another position", "nothing"],
 )
 def test_q38_a_download_that_does_not_fit_is_abandoned_and_a_fetch_follows(
     answer: SnapshotChunk,
@@ -241,7 +241,7 @@ def test_q38_a_download_that_does_not_fit_is_abandoned_and_a_fetch_follows(
 
 @pytest.mark.parametrize("epoch", [5, 6])
 def test_q38_a_chunk_that_comes_late_is_ignored(epoch: int) -> None:
-    """C101, C68: another leader, or none, is followed by then."""
+    """C101, C68: the leader has changed, or there is none."""
     context = downloading()
     late = context.core.peer(2).in_flight
     if epoch == 5:
@@ -252,7 +252,7 @@ def test_q38_a_chunk_that_comes_late_is_ignored(epoch: int) -> None:
 
 
 def test_q38_a_complete_snapshot_replaces_the_log() -> None:
-    """C102: what it held is gone, and the next fetch begins behind the snapshot."""
+    """C102: the old log is gone, and the next fetch begins at the snapshot's end."""
     context = downloading()
     context.answer(2, chunk(0, b"abcdefghij"))
     effects = context.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))
@@ -266,7 +266,7 @@ def test_q38_a_complete_snapshot_replaces_the_log() -> None:
 def test_q38_a_snapshot_holds_what_is_committed_and_ends_in_its_epoch(
     taken: OffsetAndEpoch,
 ) -> None:
-    """C103: anything else is a mistake of the state machine, and loud."""
+    """C103: anything else is an assertion."""
     context = follower(high_watermark=8)
     with pytest.raises(AssertionError):
         context.step(SnapshotTaken(taken))
@@ -275,7 +275,7 @@ def test_q38_a_snapshot_holds_what_is_committed_and_ends_in_its_epoch(
 
 @pytest.mark.parametrize("make", [follower, observer, resigned])
 def test_q38_a_non_leader_serves_no_snapshot(make: Any) -> None:
-    """C96: and says who does."""
+    """C96: it names the leader."""
     context = make()
     answer = context.asked(SnapshotFetch("cluster", key(3), 5, BEHIND, 0, 100))
     assert answer.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -287,7 +287,7 @@ CHUNK_LIMIT = RaftConfig().max_snapshot_bytes
 
 @pytest.mark.parametrize("max_bytes", [1, 4096, 2**31 - 1])
 def test_q38_a_chunk_is_bounded_by_request_and_config(max_bytes: int) -> None:
-    """C98: the core says from where and how much, its host fills it in."""
+    """C98: the core gives position and length, its host fills in the bytes."""
     net = with_snapshot(1, voters=(1,))
     asked = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(23, 1), 3, max_bytes)
     leading = net.leader()
@@ -296,11 +296,11 @@ def test_q38_a_chunk_is_bounded_by_request_and_config(max_bytes: int) -> None:
     assert (answer.error, answer.position, answer.max_bytes) == (0, 3, min(max_bytes, CHUNK_LIMIT))
 
 
-# Between the whole snapshot and the log that begins behind it -----------------------------------
+# Installing -------------------------------------------------------------------------------------
 
 
 def installing(**how: Any) -> SingleCore:
-    """The snapshot is whole; the host is putting it in place of the log."""
+    """The snapshot is complete; the host is replacing the log with it."""
     context = downloading(**how)
     assert of(InstallSnapshot, context.answer(2, chunk(0, b"abcdefghij"))) == [
         InstallSnapshot(BEHIND)
@@ -319,7 +319,7 @@ def installing_without_a_leader() -> SingleCore:
 
 
 def test_q38_nothing_is_fetched_while_a_snapshot_is_installed() -> None:
-    """C102: what another leader sent meanwhile would stand behind records that are no more."""
+    """C102: fetched records would follow records that are about to be deleted."""
     context = installing()
     assert sends(context.ask(context.begin(3, 6))) == {}
     assert context.role == "follower"
@@ -336,7 +336,7 @@ def test_q38_after_an_install_without_a_leader_nothing_is_fetched() -> None:
 
 
 def test_q38_a_corrupt_snapshot_is_fetched_again_after_a_backoff() -> None:
-    """From its beginning, by way of an ordinary fetch; the log is as it was."""
+    """From its beginning, after a normal fetch; the log is unchanged."""
     context = installing()
     before = context.core.log.end
     assert sends(context.step(SnapshotDamaged(BEHIND))) == {}
@@ -367,8 +367,8 @@ def test_q29_a_snapshot_contains_the_cluster_id() -> None:
     assert sends(effects)[2].cluster_id == "cluster"
 
 
-def test_q38_a_snapshot_that_holds_nothing_new_is_not_fetched() -> None:
-    """An ordinary fetch follows: silence would depose a leader that is well."""
+def test_q38_a_snapshot_without_new_records_is_not_fetched() -> None:
+    """A normal fetch follows: without one the voter would depose a live leader."""
     context = loyal(high_watermark=8)
     effects = context.answer(2, context.fetched(snapshot=OffsetAndEpoch(8, 1)))
     assert sends(effects) == {}
@@ -376,7 +376,7 @@ def test_q38_a_snapshot_that_holds_nothing_new_is_not_fetched() -> None:
 
 
 def test_q12_a_log_without_records_is_in_the_epoch_of_its_snapshot() -> None:
-    """Also when what stood behind the snapshot is cut: else it would vote for an older log."""
+    """Also after a truncation to the snapshot: otherwise it would vote for an older log."""
     context = downloading()
     context.answer(2, chunk(0, b"abcdefghij"))
     context.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))
@@ -390,7 +390,7 @@ def test_q12_a_log_without_records_is_in_the_epoch_of_its_snapshot() -> None:
     assert not answer.granted
 
 
-def test_q12_a_log_recovered_behind_a_snapshot_is_in_its_epoch() -> None:
+def test_q12_a_log_recovered_after_a_snapshot_is_in_its_epoch() -> None:
     log = RaftLog(VoterHistory(voters_of(1)), end=30, snapshot=BEHIND)
     assert (log.start, log.end, log.high_watermark, log.last_epoch) == (30, 30, 30, 4)
     assert log.copy().key() == log.key()

@@ -33,7 +33,7 @@ def test_q8_a_voter_starts_in_the_role_of_its_election_state(
 
 
 def test_q8_a_restarted_leader_is_resigned() -> None:
-    """Q8, Q17: it no longer knows what it told whom, so it leads no more in that epoch. C7."""
+    """Q8, Q17: it no longer knows what it sent, so it does not lead in that epoch. C7."""
     context = SingleCore(ElectionState(5, 1, key(1)))
     assert context.role == "resigned"
     assert context.propose("slot") != 0
@@ -73,7 +73,7 @@ def test_q4_without_quorum_state_it_starts_in_the_logs_epoch_voteless() -> None:
     assert context.persisted == context.core.election
     for candidate in (2, 3):
         assert not context.asked(context.vote(candidate)).granted
-    assert context.asked(context.vote(2, epoch=8)).granted  # a later epoch is another matter
+    assert context.asked(context.vote(2, epoch=8)).granted  # a later epoch has a vote
 
 
 @pytest.mark.parametrize("voted", [2, 3])
@@ -105,13 +105,13 @@ def test_q32_a_voter_without_a_leader_campaigns_after_the_timeout() -> None:
 
 
 def test_q22_the_high_watermark_starts_at_the_recovered_one() -> None:
-    """Q8: never more than was known to be committed."""
+    """Q8: never above the known high watermark."""
     context = follower(high_watermark=6)
     assert context.core.log.high_watermark == 6
     assert context.in_ms("fetch timeout") == FETCH
 
 
-# Before anything is asked --------------------------------------------------------------------
+# Stored state ------------------------------------------------------------------------------
 
 
 def test_a_node_without_an_id_observes() -> None:
@@ -123,7 +123,7 @@ def test_a_node_without_an_id_observes() -> None:
 
 
 def test_q24_a_stored_unreachable_leader_stays_known() -> None:
-    """C6: its address may be unknown; the epoch is its own all the same."""
+    """C6: its address may be unknown, but the epoch has a leader."""
     context = follower(9)
     assert list(sends(context.first)) == [9]
     while context.role == "follower":
@@ -136,7 +136,7 @@ def test_q24_a_stored_unreachable_leader_stays_known() -> None:
 
 
 def test_q17_a_restarted_leader_sends_end_quorum_epoch() -> None:
-    """C8, C7: they need not wait for their timeouts; who holds most it no longer knows."""
+    """C8, C7: they need not wait for their timeouts; it no longer knows the longest log."""
     context = SingleCore(ElectionState(5, 1, key(1)))
     assert sends(context.first) == dict.fromkeys((2, 3), End("cluster", 1, 5, (key(2), key(3))))
     outcome = follower(1, me=key(2))
@@ -150,7 +150,7 @@ def test_q17_a_restarted_leader_sends_end_quorum_epoch() -> None:
 
 
 def test_q2_a_stored_vote_for_itself_is_not_given_to_another() -> None:
-    """C9: it stands again in the epoch after, by way of the pre-vote."""
+    """C9: it campaigns in the next epoch, with a pre-vote."""
     context = SingleCore(ElectionState(5, -1, key(1)))
     assert not context.asked(context.vote(2)).granted
     context.wait_for("election")
@@ -159,7 +159,7 @@ def test_q2_a_stored_vote_for_itself_is_not_given_to_another() -> None:
     assert context.state == ("candidate", 6, -1, 1)
 
 
-def test_q33_the_voters_of_the_log_outrank_those_of_the_configuration() -> None:
+def test_q33_the_voters_in_the_log_override_the_configured_ones() -> None:
     """C12."""
     log = RaftLog(VoterHistory(voters_of(1, 2, 3), ((0, voters_of(4, 5)),)), 0, 1)
     core = RaftCore(key(1), log, ElectionState(), RaftConfig(), Now(0, 0))

@@ -24,14 +24,14 @@ IDS = (1, 2, 3)
 
 
 def elected() -> CoreNetwork:
-    """Voters 1, 2, 3 known by id alone, and one of them leads."""
+    """Voters 1, 2, 3 known by id alone, with a leader."""
     net = CoreNetwork(*IDS)
     net.pass_time(5000)
     return net
 
 
 def recorded() -> CoreNetwork:
-    """Every voter has told the leader its directory."""
+    """Every voter's directory is recorded."""
     net = elected()
     for voter_id in IDS:
         if voter_id != net.leader().me.id:
@@ -53,7 +53,7 @@ def test_r11_the_first_leader_records_its_own_directory() -> None:
 
 
 def test_r11_kraft_version_rises_with_the_last_directory() -> None:
-    """Its record stands before the voters, in the same batch."""
+    """Its record precedes the voters in the same batch."""
     net = recorded()
     leader = net.leader()
     assert known(leader.log.voter_set) == list(IDS)
@@ -71,8 +71,8 @@ def test_r11_a_recorded_directory_is_never_replaced(directory: bytes) -> None:
     assert leader.log.voter_set.voter(2) == Voter(key(2))
 
 
-def test_r11_a_log_that_names_no_cluster_does_after_the_next_change() -> None:
-    """An older log, or one of Kafka's: its voters carry no cluster id."""
+def test_r11_the_next_change_adds_a_missing_cluster_id() -> None:
+    """An older log, or one of Kafka's: its voters have no cluster id."""
     context = committed_leader()
     assert context.core.log.voter_set.cluster_id is None
     moved = Voter(key(1), (Endpoint("C", "h", 1),))

@@ -39,7 +39,7 @@ def test_q24_retries_grow_exponentially_up_to_a_bound(failures: int, bound: int)
 
 @pytest.mark.parametrize("failures", [0, 2, 6, 60])
 def test_q24_retries_are_jittered(failures: int) -> None:
-    """Replicas that lost a peer together do not come back to it together."""
+    """Replicas that lose a peer at the same time retry at different times."""
     assert len(set(backoffs(failures))) >= 8
 
 

@@ -35,7 +35,7 @@ from tests.raft.single_core import (
     voters_of,
 )
 
-STRANGER = 9  # no voter by anybody's log
+NON_VOTER = 9  # not a voter in any log
 
 everywhere = pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
 at_voters = pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
@@ -95,7 +95,7 @@ def test_q28_a_vote_with_impossible_numbers_is_an_invalid_request(
 def test_q12_a_vote_meant_for_another_replica_is_refused(
     receiver: ReplicaKey, pre_vote: bool
 ) -> None:
-    """A wiped disk is another replica: it must not vote in its predecessor's stead. C87."""
+    """A wiped disk is another replica: it must not vote for its predecessor's id. C87."""
     context = unattached()
     answer = context.asked(context.vote(epoch=6, receiver=receiver, pre_vote=pre_vote))
     assert (answer.error, answer.granted) == (ErrorCode.INVALID_VOTER_KEY, False)
@@ -109,7 +109,7 @@ def test_q12_a_vote_may_omit_an_unknown_directory_id(receiver: ReplicaKey) -> No
 
 
 @pytest.mark.parametrize("make", [follower, loyal, leader, resigned])
-def test_q12_a_leader_known_in_the_epoch_leaves_no_vote_in_it(make: Any) -> None:
+def test_q12_no_vote_is_granted_in_an_epoch_with_a_known_leader(make: Any) -> None:
     """C16, C51, C61."""
     context = make()
     before = context.state
@@ -118,7 +118,7 @@ def test_q12_a_leader_known_in_the_epoch_leaves_no_vote_in_it(make: Any) -> None
 
 
 def test_q12_a_vote_is_given_once_and_to_the_same_candidate_again() -> None:
-    """Q2: a vote is never changed; a directory is part of who somebody is. C15."""
+    """Q2: a vote is never changed; the directory is part of a replica's identity. C15."""
     context = unattached()
     assert context.asked(context.vote(2)).granted
     assert context.state == ("voted", 5, -1, 2)
@@ -130,7 +130,7 @@ def test_q12_a_vote_is_given_once_and_to_the_same_candidate_again() -> None:
 
 @at_voters
 def test_q12_a_newer_epoch_is_adopted_before_the_vote_is_decided(make: Any) -> None:
-    """Q2: whatever the role, and also when the vote is not granted. C17, C51, C61."""
+    """Q2: in every role, and also if the vote is refused. C17, C51, C61."""
     context = make()
     assert context.asked(context.vote(2, epoch=6)) == VoteResult(0, -1, 6, granted=True)
     assert context.state == ("voted", 6, -1, 2)
@@ -158,7 +158,7 @@ def test_q12_a_newer_epoch_is_adopted_before_the_vote_is_decided(make: Any) -> N
 def test_q12_the_later_last_epoch_wins_and_then_the_longer_log(
     last_epoch: int, end: int, granted: bool, pre_vote: bool
 ) -> None:
-    """P2 too: of all that a vote is judged by, a pre-vote keeps this. C15."""
+    """P2: a pre-vote is decided by the same comparison. C15."""
     context = unattached(epochs=((1, 0), (3, 6)))
     vote = context.vote(last_epoch=last_epoch, end_offset=end, pre_vote=pre_vote)
     assert context.asked(vote).granted is granted
@@ -190,10 +190,10 @@ def test_q3_a_newer_epoch_is_durable_before_any_message() -> None:
     "make", [unattached, voted, prospective, candidate, resigned, follower, observer]
 )
 def test_p2_without_a_leader_pre_votes_are_granted_repeatedly(make: Any) -> None:
-    """P1: nothing is persisted and no vote is spent; who asked does not matter either. C22, C32."""
+    """P1: nothing is persisted and no vote is spent, whichever the candidate. C22, C32."""
     context = make()
     before = context.state
-    for asker in (2, 3, 2, STRANGER):
+    for asker in (2, 3, 2, NON_VOTER):
         effects = context.ask(context.vote(asker, pre_vote=True))
         (reply,) = effects
         assert reply.body.granted
@@ -206,7 +206,7 @@ def test_p2_a_leader_and_its_followers_refuse_pre_votes(make: Any) -> None:
     context = make()
     answer = context.asked(context.vote(3, pre_vote=True, end_offset=99))
     assert (answer.error, answer.granted) == (0, False)
-    assert answer.leader_id == context.core.election.leader_id  # which the asker adopts
+    assert answer.leader_id == context.core.election.leader_id  # which the candidate adopts
 
 
 def test_p2_a_follower_refuses_within_the_fetch_timeout_of_its_leader() -> None:
@@ -256,7 +256,7 @@ def test_p2_a_pre_vote_of_an_older_epoch_is_fenced() -> None:
     assert answer == VoteResult(ErrorCode.FENCED_LEADER_EPOCH, 2, 5, False)
 
 
-# Strangers -----------------------------------------------------------------------------------
+# Non-voters ---------------------------------------------------------------------------------
 
 
 def loyal_observer() -> SingleCore:
@@ -271,7 +271,7 @@ def test_r8_a_non_voter_disrupts_no_leader_or_follower(make: Any, pre_vote: bool
     """P3: a removed voter can't disrupt. C113."""
     context = make()
     before = context.state
-    answer = context.asked(context.vote(STRANGER, epoch=9, pre_vote=pre_vote, end_offset=99))
+    answer = context.asked(context.vote(NON_VOTER, epoch=9, pre_vote=pre_vote, end_offset=99))
     assert (answer.granted, answer.epoch) == (False, 5)
     assert context.state == before
 
@@ -280,17 +280,17 @@ def test_r8_a_non_voter_disrupts_no_leader_or_follower(make: Any, pre_vote: bool
 def test_r8_other_replicas_treat_a_non_voter_like_a_voter(make: Any) -> None:
     """Its own log may not name the new voters yet."""
     context = make()
-    assert context.asked(context.vote(STRANGER, epoch=9)) == VoteResult(0, -1, 9, granted=True)
-    assert context.core.election == ElectionState(9, -1, key(STRANGER))
+    assert context.asked(context.vote(NON_VOTER, epoch=9)) == VoteResult(0, -1, 9, granted=True)
+    assert context.core.election == ElectionState(9, -1, key(NON_VOTER))
     assert context.asked(context.vote(3, epoch=9)).granted is False
 
 
 def test_r8_a_candidate_counts_only_voters_of_its_own_log() -> None:
     """C35."""
     context = candidate()
-    context.core.send(STRANGER, context.vote())
+    context.core.send(NON_VOTER, context.vote())
     context.step()
-    context.answer(STRANGER, context.voted())
+    context.answer(NON_VOTER, context.voted())
     assert context.role == "candidate"
     context.answer(2, context.voted())
     assert context.role == "leader"
