@@ -1,1 +1,1 @@
-"""Other people's software, which ours must get along with: Kafka's tools and classes, kcat."""
+"""Interoperability with third-party software: Kafka's tools and classes, clients, kcat."""

@@ -1,7 +1,7 @@
-"""What tests need of other people's software, made once in `.cache` for all test processes.
+"""Third-party software for tests, built once in `.cache` for all test processes.
 
-What is made is named by a hash of what it is made from, is made in a folder of its own, and is
-put in place by a rename: it is there whole or not at all.
+An entry is named by a hash of its inputs. It is built in a temporary folder and renamed, so it is
+always complete.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ CACHE = os.path.join(ROOT, ".cache")
 
 
 class UnavailableError(Exception):
-    """Something can't be had here; the message says what, and what to do."""
+    """Something is not available here; the message says what, and what to do."""
 
 
 def run(command: Sequence[str], seconds: int, complaint: str, cwd: str | None = None) -> None:
-    """A command that must succeed; where it doesn't, the thing can't be had."""
+    """Run a command; raise UnavailableError if it fails."""
     try:
         done = subprocess.run(
             command,
@@ -47,7 +47,7 @@ def run(command: Sequence[str], seconds: int, complaint: str, cwd: str | None = 
 
 
 def made_once(name: str, make: Callable[[str], None]) -> str:
-    """`.cache/name`, made by `make(folder)` unless it is there already."""
+    """`.cache/name`, built by `make(folder)` if it does not exist."""
     folder = os.path.join(CACHE, name)
     if os.path.isdir(folder):
         return folder

@@ -1,6 +1,6 @@
-"""Kafka's own code at hand in a test: its tools, its message classes, its record batches.
+"""Kafka's own code for tests: its tools, message classes and record batches.
 
-All of it runs in one JVM (`jvm/Driver.java`), which a test gets as the fixture `jvm`:
+It runs in one JVM (`jvm/Driver.java`), the fixture `jvm`:
 
     jvm.tool("org.apache.kafka.tools.TopicCommand", "--list", "--bootstrap-server", address)
     jvm.decode([("TopicRecord", 0, data), ("request:18", 3, data), ("metadata", 0, data)])
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 JAVA_OPTIONS = (
     "-Xmx1g",
     "-XX:+UseSerialGC",  # two cores: more collector threads would only compete with the tests
-    "-XX:TieredStopAtLevel=1",  # most of the code runs once; what is hot is hot enough
+    "-XX:TieredStopAtLevel=1",  # most of the code runs only once
     "-Djava.awt.headless=true",
     "-Djava.security.manager=allow",  # how a tool's System.exit is held
     "-Dfile.encoding=UTF-8",
@@ -38,19 +38,19 @@ JAVA_OPTIONS = (
     "-Duser.country=US",
     f"-Dlog4j2.configurationFile={os.path.join(SOURCES, 'log4j2.xml')}",
 )
-#: A file of settings for tools that are not patient enough.
+#: A properties file for tools whose timeouts are too short.
 PATIENT = os.path.join(SOURCES, "patient.properties")
-#: What the driver may take beyond a tool's own time limit: it ends the tool's threads.
+#: Extra time for the driver after a tool's time limit, to end the tool's threads.
 GRACE_SECONDS = 60
 
 
 class DriverError(Exception):
-    """The driver refused a request, or is gone."""
+    """The driver refused a request, or has ended."""
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a process would have left behind."""
+    """The exit code and output of a tool."""
 
     exit_code: int
     stdout_bytes: bytes
@@ -67,14 +67,14 @@ class ToolResult:
         return self.stderr_bytes.decode("utf-8", "replace")
 
     def ok(self) -> ToolResult:
-        """Itself; a tool that failed is a failed assertion that shows its words."""
+        """Return itself; fail with the tool's output if the tool failed."""
         assert not self.timed_out, f"timed out\n{self.stdout}\n{self.stderr}"
         assert self.exit_code == 0, f"exit {self.exit_code}\n{self.stdout}\n{self.stderr}"
         return self
 
 
 class RunningTool:
-    """A tool that runs while the test goes on."""
+    """A tool that runs beside the test."""
 
     def __init__(self, driver: Driver, call: int, answer: Future[Any], limit: float) -> None:
         self._driver = driver
@@ -83,12 +83,12 @@ class RunningTool:
         self._limit = limit
 
     def stop(self) -> ToolResult:
-        """End it as Ctrl-C would, and wait until it has ended; its exit code is 130."""
+        """Stop it as Ctrl-C would, and wait for its end; the exit code is 130."""
         self._driver.call("stop", call=self._call)
         return self.wait()
 
     def wait(self) -> ToolResult:
-        """What it left behind, once it has ended."""
+        """Wait for its end; return the result."""
         answer = self._driver.wait(self._answer, self._limit)
         return ToolResult(
             exit_code=answer["exit_code"],
@@ -101,17 +101,17 @@ class RunningTool:
 
 @dataclass(frozen=True)
 class Decoded:
-    """A message as Kafka understood it, or `error` when it refused the bytes."""
+    """A message decoded by Kafka, or its `error`."""
 
     json: Any = None
-    again: bytes = b""  # what Kafka writes for it
-    left: int = 0  # bytes that were not read
+    again: bytes = b""  # the bytes that Kafka encodes it to
+    left: int = 0  # unread bytes
     error: str = ""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A record for `Driver.build`; without an offset it follows the one before it."""
+    """A record for `Driver.build`; the default offset follows the previous record."""
 
     value: bytes | None
     key: bytes | None = None
@@ -122,13 +122,13 @@ class Record:
 
 @dataclass(frozen=True)
 class Batch:
-    """A record batch for `Driver.build`. In a control batch the keys say the control type."""
+    """A record batch for `Driver.build`. In a control batch the keys are control types."""
 
     records: Sequence[Record]
     codec: str = "none"
     base_offset: int = 0
     leader_epoch: int = 0
-    timestamp_type: int = 0  # 1: append_time stands for all
+    timestamp_type: int = 0  # 1: append_time applies to all
     append_time: int = -1
     producer_id: int = -1
     producer_epoch: int = -1
@@ -148,9 +148,9 @@ class Driver:
 
     @classmethod
     def start(cls, log_path: str) -> Driver:
-        """A driver that is ready; what the JVM says about itself goes to `log_path`.
+        """Start a driver; the output of the JVM goes to `log_path`.
 
-        Raises UnavailableError where Java or the jars can't be had.
+        Raises UnavailableError without Java or the jars.
         """
         require_java()
         libs = kafka_libs()
@@ -170,11 +170,11 @@ class Driver:
         return driver
 
     def close(self) -> None:
-        """End the JVM and wait until it is gone."""
+        """Stop the JVM and wait for its end."""
         assert self.process.stdin
         assert self.process.stdout
         try:
-            self.process.stdin.close()  # the end of its input is the end of the driver
+            self.process.stdin.close()  # the driver ends at the end of its input
             self.process.wait(LIMIT_S)
         except (OSError, subprocess.TimeoutExpired):
             self.process.kill()
@@ -191,7 +191,7 @@ class Driver:
     def start_tool(
         self, class_name: str, *args: str, stdin: bytes = b"", seconds: float = LIMIT_S
     ) -> RunningTool:
-        """The same without waiting for its end."""
+        """Start a tool without waiting for its end."""
         call, answer = self._send(
             "tool",
             {
@@ -204,7 +204,7 @@ class Driver:
         return RunningTool(self, call, answer, seconds + GRACE_SECONDS)
 
     def decode(self, items: Iterable[tuple[str, int, bytes]]) -> list[Decoded]:
-        """Messages of (class, version, bytes); thousands a call are fine.
+        """Decode (class, version, bytes); thousands per call are fine.
 
         A class is a name such as TopicRecord or FetchResponse, "request:18", "response:18", or
         "metadata": a record of the metadata log in its frame, whose version is in the frame.
@@ -219,7 +219,7 @@ class Driver:
         ]
 
     def encode(self, items: Iterable[tuple[str, int, Any]]) -> list[bytes]:
-        """Bytes of (class, version, JSON) messages. Kafka reads no record sets from JSON."""
+        """Encode (class, version, JSON). Kafka reads no record sets from JSON."""
         answers = self.call("encode", items=list(items))
         errors = [a["error"] for a in answers if "error" in a]
         if errors:
@@ -232,9 +232,9 @@ class Driver:
         return [b64decode(answer) for answer in answers]
 
     def parse(self, chunks: Iterable[bytes]) -> list[dict[str, Any]]:
-        """The batches in each chunk as Kafka reads and checks them.
+        """Parse and check the batches of each chunk with Kafka's code.
 
-        An answer has "batches" (keys, values and header values are bytes) and "left", the size
+        A result has "batches" (keys, values and header values are bytes) and "left", the size
         of a last, partial batch; or "error".
         """
         answers: list[dict[str, Any]] = self.call(
@@ -249,11 +249,11 @@ class Driver:
         return answers
 
     def call(self, command: str, **arguments: Any) -> Any:
-        """One request, and its answer."""
+        """Send a request; return the response."""
         return self.wait(self._send(command, arguments)[1], LIMIT_S)
 
     def wait(self, answer: Future[Any], seconds: float) -> Any:
-        """What came back; a driver that says nothing is ended, as no later answer would count."""
+        """Read the response; a driver that does not respond is killed."""
         try:
             return answer.result(seconds)
         except TimeoutError:

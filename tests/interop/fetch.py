@@ -1,6 +1,6 @@
-"""Brings everything that tests need of other people's software into `.cache`, before they run.
+"""Downloads and builds all third-party software for tests in `.cache`.
 
-python -m tests.interop.fetch      a line for each thing that can't be had here
+python -m tests.interop.fetch      prints a line for each unavailable item
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def main() -> None:
         "clients for JavaScript": lambda: js_program("kafkajs"),
         "the client for Go": go_program,
     }.items():
-        complaint = tried(bring) and tried(bring)  # networks fail, and are well a moment later
+        complaint = tried(bring) and tried(bring)  # networks fail temporarily
         if complaint:
             print(f"interop: without {name}: {complaint}")
 
 
 def tried(bring: Callable[[], object]) -> str:
-    """What there is to complain of; nothing when all is there."""
+    """Why it is not available, or nothing."""
     try:
         bring()
     except UnavailableError as error:

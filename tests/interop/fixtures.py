@@ -1,4 +1,4 @@
-"""Fixtures for other people's software. What a machine lacks is skipped, in one line a reason."""
+"""Fixtures for third-party software. Tests of missing software are skipped, a line per reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    """Kafka's tools and classes, in one JVM for the whole run."""
+    """Kafka's tools and classes, in one JVM per test run."""
     log = tmp_path_factory.mktemp("jvm") / "stderr.txt"
     try:
         driver = Driver.start(str(log))
@@ -30,13 +30,13 @@ def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
 @pytest.fixture(scope="session")
 def kafka_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Where the broker of `kafka` keeps its files; its directory is `data` in it."""
+    """The folder of the broker of `kafka`; its log directory is `data` in it."""
     return str(tmp_path_factory.mktemp("kafka"))
 
 
 @pytest.fixture(scope="session")
 def kafka(kafka_folder: str) -> Iterator[str]:
-    """The address of a Kafka broker of its own, for the whole run."""
+    """The address of a Kafka broker, one per test run."""
     try:
         require_java()
         kafka_libs()
@@ -57,7 +57,7 @@ def kcat() -> str:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """The path of the browser that pages are tried in."""
+    """The path of a browser, for tests of HTML pages."""
     path = shutil.which("chromium")
     if not path:
         pytest.skip("chromium: not on PATH (apt-get install chromium, or tests/interop/setup.sh)")
@@ -66,7 +66,7 @@ def chromium() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses these fixtures; tests of the JVM stay on one worker, so there is one JVM."""
+    """Mark tests that use these fixtures; tests of the JVM share one worker and one JVM."""
     for item in items:
         used = getattr(item, "fixturenames", ())
         if {"jvm", "kafka", "kcat", "chromium"} & set(used):

@@ -1,4 +1,4 @@
-"""A Kafka broker in a process of its own."""
+"""A Kafka broker in its own process."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 @contextmanager
 def start_kafka(properties: str, folder: str) -> Iterator[None]:
-    """A broker that is ready, on directories that have been formatted; killed in the end."""
+    """Start a broker on formatted directories and wait until it is ready; kill it at the end."""
     logging = f"{folder}/log4j2.properties"
     with open(logging, "w", encoding="utf-8") as file:
         file.write(_LOGGING)
     logging = f"-Dlog4j2.configurationFile={logging}"
     jars = os.path.join(kafka_libs(), "*")
     words = f"{folder}/said.txt"
-    with open(words, "wb") as said:  # a pipe that nobody reads on from would stop it when full
+    with open(words, "wb") as said:  # a full pipe would block it
         broker = subprocess.Popen(
             ["java", *_OPTIONS, logging, "-cp", jars, "kafka.Kafka", properties],
             stdout=said,
@@ -77,7 +77,7 @@ log.initial.task.delay.ms=86400000
 
 @contextmanager
 def standalone_kafka(folder: str) -> Iterator[str]:
-    """A cluster of one broker, formatted by us; its address."""
+    """A cluster of one broker, formatted by kraftlog; yields its address."""
     client, quorum = free_ports(2)
     path = f"{folder}/server.properties"
     with open(path, "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Brings Kafka's jars and our compiled driver into `.cache`, once for all test processes."""
+"""Kafka's jars and the compiled driver in `.cache`, once for all test processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OLDEST_JAVA = 17
 
 
 def kafka_libs() -> str:
-    """The folder with the jars of Kafka and of what it needs."""
+    """The folder with the jars of Kafka and its dependencies."""
     pom = os.path.join(SOURCES, "pom.xml")
     text = read(pom)
     version = re.search(rb"<kafka.version>(.+?)</kafka.version>", text)
@@ -37,7 +37,7 @@ def driver_classes(libs: str) -> str:
 
 
 def require_java() -> None:
-    """Refuse, in words, a machine without a recent JDK."""
+    """Raise UnavailableError without a recent JDK."""
     if not (shutil.which("java") and shutil.which("javac")):
         raise UnavailableError(
             "no java and javac on PATH (install a JDK, e.g. openjdk-17-jdk-headless)"
@@ -49,7 +49,7 @@ def require_java() -> None:
 
 
 def java_version(shown: str) -> int:
-    """The major version in what `java -version` prints; 0 when it is not there."""
+    """The major version in the output of `java -version`; 0 if there is none."""
     match = re.search(r'version "(\d+)', shown)
     return int(match[1]) if match else 0
 

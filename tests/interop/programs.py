@@ -1,4 +1,4 @@
-"""Brings the clients for JavaScript and Go into `.cache`, as programs that do everyday work."""
+"""Programs in `.cache` that do everyday work with the JavaScript and Go clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS = 300
 
 
 def js_program(name: str) -> list[str]:
-    """The command that does the everyday work with the client of this name."""
+    """The command that does everyday work with this client."""
     node, npm = _node()
     packages = [os.path.join(JS, file) for file in ("package.json", "npm-shrinkwrap.json")]
     modules = made_once(
@@ -36,7 +36,7 @@ def js_program(name: str) -> list[str]:
 
 
 def _node() -> tuple[str, str]:
-    """Node.js and its package manager: from a wheel, as what systems have is often too old."""
+    """Node.js and npm from a wheel, because system packages are often too old."""
     uv = os.path.join(os.path.dirname(sys.executable), "uv")
     words = ["pip", "install", "--quiet", "--require-hashes", "--no-deps", "-r", NODE, "--target"]
 
@@ -55,7 +55,7 @@ def _install(node: str, npm: str, packages: list[str], folder: str) -> None:
 
 
 def go_program() -> list[str]:
-    """The command that does the everyday work with franz-go."""
+    """The command that does everyday work with franz-go."""
     go_mod = read(os.path.join(GO, "go.mod"))
     needed = re.search(rb"^go (\S+)", go_mod, re.MULTILINE)
     assert needed, "go.mod names no version of Go"
@@ -64,7 +64,7 @@ def go_program() -> list[str]:
     sources = [os.path.join(GO, file) for file in ("go.mod", "go.sum", "main.go")]
 
     def build(folder: str) -> None:
-        # Never another toolchain than the machine's: that would be a download of its own.
+        # Only the machine's toolchain; another would be downloaded.
         command = [
             "env",
             "GOTOOLCHAIN=local",

@@ -1,4 +1,4 @@
-"""Skipped interop tests: told in one line a reason, and refused where nothing may be missing.
+"""Reports skipped interop tests in one line per reason, and forbids them in CI.
 
 With CI=true a skip of a test marked `interop` is a failure, unless `allowed-skips.txt` names the
 test (a pattern of node ids) and the reason.
@@ -20,7 +20,7 @@ ALLOWED = os.path.join(os.path.dirname(__file__), "allowed-skips.txt")
 
 
 def allowed_skips(text: str) -> list[str]:
-    """The patterns of lines `pattern  # reason`; a line without a reason is an error."""
+    """Parse lines `pattern  # reason`; the reason is required."""
     patterns = []
     for line in text.splitlines():
         pattern, _, reason = line.partition("#")
@@ -32,8 +32,8 @@ def allowed_skips(text: str) -> list[str]:
 
 
 def refusal(node_id: str, reason: str, allowed: list[str]) -> str | None:
-    """Why this skip is a failure; None when it is allowed."""
-    test = node_id.rpartition("@")[0] or node_id  # xdist writes the group behind an @
+    """Why this skip is a failure; None if it is allowed."""
+    test = node_id.rpartition("@")[0] or node_id  # xdist appends @group
     if any(fnmatchcase(test, pattern) for pattern in allowed):
         return None
     return f"{test} must not be skipped here ({reason}); install it, or see allowed-skips.txt"

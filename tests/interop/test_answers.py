@@ -1,4 +1,4 @@
-"""Answers field by field beside those of Apache Kafka: codes, and what is null and what is empty.
+"""Compares responses with those of Apache Kafka field by field: codes, nulls, empty values.
 
 Each request is sent to a broker of Kafka's and to a node, in several versions.
 """
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: There on both sides, empty; and a name that no topic may have.
+#: An empty topic on both sides, and an invalid topic name.
 TOPIC, ABSENT, INVALID = "answers", "absent", "in valid"
 GROUP_KIND, SHA_256, ANY, ANY_NAME = 0, 1, 1, None
 
@@ -91,7 +91,7 @@ def quotas_of(*components: tuple[str, int, str | None]) -> Message:
 
 
 def no_quota() -> Message:
-    """The end of a quota that was never set."""
+    """A request to remove a quota that was never set."""
     entity = quota_changes.EntityData(entity_type="user", entity_name="nobody")
     change = quota_changes.OpData(key="producer_byte_rate", value=0.0, remove=True)
     entry = quota_changes.EntryData(entity=[entity], ops=[change])
@@ -286,7 +286,7 @@ REQUESTS: dict[str, tuple[int, tuple[int, ...], Message]] = {
     "a quota no more": (ApiKey.ALTER_CLIENT_QUOTAS, (0, 1), no_quota()),
 }
 
-#: What is another in every cluster, and in every run.
+#: Fields that differ between clusters and between runs.
 CHANGING = re.compile(
     r"\b(port|cluster_id|topic_id|\w+_timestamp|log_end_offset|high_watermark|leader_epoch"
     r"|replica_directory_id)$"
@@ -295,7 +295,7 @@ CHANGING = re.compile(
 
 @pytest.fixture(scope="module")
 def sides(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The addresses of a broker of Kafka's and of a node, each with the topic and coordinators."""
+    """The addresses of a Kafka broker and of a node, each with the topic and coordinators."""
     folder: Path = tmp_path_factory.mktemp("answers")
     node = NodeProcess(str(folder / "data"), errors=str(folder / "errors.txt"), topics={})
     try:
@@ -318,7 +318,7 @@ def _wait_for_coordinators(address: str) -> None:
 
 
 def ask(address: str, api_key: int, version: int, request: Message) -> Any:
-    """The answer as plain data; items of arrays in the order of what they are about."""
+    """The response as plain data, with sorted arrays."""
     host, _, port = address.rpartition(":")
     api = APIS[api_key]
     with socket.create_connection((host, int(port)), timeout=LIMIT_S) as client:

@@ -1,4 +1,4 @@
-"""Kafka's dump tool reads what our compaction leaves: holes, empty batches, delete horizons."""
+"""Kafka's dump tool reads compacted logs: holes, empty batches, delete horizons."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def test_a_compacted_log_is_read(jvm: Driver, tmp_path: Path) -> None:
     assert "endTxnMarker: ABORT" in output
     assert output.count("isvalid: true") == output.count("baseOffset: ") > 10
     dumped(jvm, "--files", files(str(folder), ".index"))
-    # The tool misses the records of an empty batch, whose time an index has, as Kafka's have it.
+    # The tool complains about index entries of empty batches, in Kafka's logs as well.
     rest = files(str(folder), ".timeindex").split(",")[1:]
     dumped(jvm, "--files", ",".join(rest))

@@ -1,4 +1,4 @@
-"""Kafka reads every record that the controller writes, and would write the very same bytes."""
+"""Kafka reads every record of the controller, and encodes it to the same bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_kafka_reads_what_the_controller_writes(jvm: Driver) -> None:
     ]
     read = jvm.decode([("metadata", 0, value) for value in written])
     assert [each.error for each in read if each.error] == []
-    # What is ours in a tag of its own is passed over, and all else is understood.
+    # kraftlog's tags are skipped, and everything else is decoded.
     removed = [n for n, record in enumerate(cluster.log) if getattr(record, "removed", False)]
     assert removed
     again = [each.again for each in read]

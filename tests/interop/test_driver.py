@@ -1,4 +1,4 @@
-"""The harness itself: Kafka's tools, messages and batches, called from here."""
+"""The driver itself: Kafka's tools, messages and batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 TOOLS = "org.apache.kafka.tools."
-# every tool that other tests rely on, with its exit code and a word of its help
+# every tool that other tests use, with its exit code and a word of its help
 HELP = {
     "kafka.admin.ConfigCommand": (1, "--entity-type"),
     "kafka.tools.StorageTool": (0, "random-uuid"),
@@ -58,7 +58,7 @@ def test_an_unknown_class_fails_like_java_does(jvm: Driver) -> None:
 
 
 def test_a_running_tool_can_be_stopped(jvm: Driver) -> None:
-    # nobody listens on port 1, so the consumer would retry for ever
+    # nothing listens on port 1, so the consumer would retry for ever
     consumer = jvm.start_tool(
         TOOLS + "consumer.ConsoleConsumer", "--topic", "t", "--bootstrap-server", "127.0.0.1:1"
     )
@@ -77,7 +77,7 @@ def test_a_tool_that_hangs_is_killed(jvm: Driver) -> None:
 
 
 def test_stdin_reaches_the_tool(jvm: Driver) -> None:
-    # without a broker the line can't be sent; that it was read shows in the complaint
+    # without a broker the line cannot be sent; the error shows that it was read
     result = jvm.tool(
         TOOLS + "ConsoleProducer",
         *("--topic", "t", "--bootstrap-server", "127.0.0.1:1"),
@@ -169,7 +169,9 @@ def test_a_batch_is_built_and_parsed(jvm: Driver, codec: str) -> None:
     assert (second["key"], second["value"], second["timestamp"]) == (None, None, 7)
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip"])  # what kafka-python reads by itself
+@pytest.mark.parametrize(
+    "codec", ["none", "gzip"]
+)  # codecs that kafka-python supports without packages
 def test_python_reads_a_batch_of_java(jvm: Driver, codec: str) -> None:
     sent = [Record(b"a" * 100, key=b"k", timestamp=5, headers=[("h", b"x")]), Record(None)]
     [data] = jvm.build([Batch(sent, codec, base_offset=10)])

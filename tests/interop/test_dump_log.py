@@ -1,4 +1,4 @@
-"""Kafka's dump tool reads what our storage writes, without a complaint."""
+"""Kafka's dump tool reads kraftlog's files without complaints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver, ToolResult
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
-#: what the tool says of a file that it does not like; it exits with 0 all the same
+#: the tool's output for corrupt files; it exits with 0 nevertheless
 COMPLAINTS = (
     "isvalid: false",
     "mismatch",
@@ -84,7 +84,7 @@ def test_a_wrong_index_is_reported(jvm: Driver, tmp_path: Path) -> None:
 
 
 def test_kafka_dumps_a_repaired_metadata_log(jvm: Driver, tmp_path: Path) -> None:
-    """R1, Q14: new voters in a new epoch, behind what there was, as Kafka's readers expect it."""
+    """R1, Q14: the new voters follow in a new epoch, as Kafka's readers expect."""
     data = str(tmp_path / "data")
     write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))
     survivor = SurvivingDirectory(OsFiles(), data)

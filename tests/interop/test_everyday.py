@@ -1,4 +1,4 @@
-"""Every client does its everyday work against a node and comes back with the same facts."""
+"""Every client does everyday work against a node with the same results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def data(tmp_path: Path) -> str:
 
 @pytest.fixture
 def address(tmp_path: Path, data: str) -> Iterator[str]:
-    """Where a node without topics listens; in the end it stops, without a word."""
+    """The address of a node without topics, which must stop without output."""
     node = NodeProcess(data, errors=str(tmp_path / "errors.txt"), topics={})
     try:
         yield node.address
@@ -57,7 +57,7 @@ def test_kafkas_clients_do_everyday_work(jvm: Driver, address: str, data: str) -
 
 
 def check_what_is_kept(data: str) -> None:
-    """Batches are packed as the client said, and numbered: no feature was silently left out."""
+    """Batches are compressed and numbered as configured: no feature was silently disabled."""
     kept = {name: {b.codec for b in batches(data, f"codec-{name}-0")} for name in work.CODECS}
     assert kept == {name: {code} for code, name in enumerate(work.CODECS)}
     assert all(batch.producer_id >= 0 for batch in batches(data, "numbered-0"))

@@ -1,4 +1,4 @@
-"""Formatting as `kafka-storage` does it: the same files, and each side takes the other's."""
+"""Formatting writes the files of `kafka-storage`, and each side accepts the other's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 TOOL = "kafka.tools.StorageTool"
-#: What Kafka begins with and this version does not keep to.
+#: Initial records of Kafka that kraftlog omits.
 WITHOUT = ("-f", "share.version=0", "-f", "streams.version=0")
 CASES = {
     "standalone": ("", ["--standalone"]),
@@ -62,7 +62,7 @@ def test_format_writes_the_files_of_kafka_storage(jvm: Driver, tmp_path: Path, c
 
 
 def contents(jvm: Driver, folder: Path) -> dict[str, object]:
-    """Every file as Kafka's tool shows it, without times, checksums and the directory's id."""
+    """Every file as Kafka's tool prints it, without times, checksums and directory ids."""
     found: dict[str, object] = {}
     own_id = ""
     for path in sorted(folder.rglob("*"), key=lambda path: path.suffix != ".properties"):
@@ -80,7 +80,7 @@ def contents(jvm: Driver, folder: Path) -> dict[str, object]:
 
 
 def in_order(line: str) -> str:
-    """Kafka writes voters in no order."""
+    """Kafka writes voters unordered."""
     head, word, text = line.partition("KRaftVoters ")
     if not word:
         return line
@@ -120,7 +120,7 @@ def test_feature_dependencies_equal_kafkas(jvm: Driver, capsys: pytest.CaptureFi
 
 @pytest.mark.slow
 def test_kafka_starts_on_a_directory_formatted_here(jvm: Driver, tmp_path: Path) -> None:
-    """And its controller is the voter that we wrote."""
+    """Its controller is the voter in kraftlog's file."""
     client, quorum = free_ports(2)
     path = properties(
         tmp_path,

@@ -1,4 +1,4 @@
-"""kcat, librdkafka's command-line client of some years ago, does its work against a node."""
+"""kcat, librdkafka's command-line client in an old version, against a node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ READ_ALL = ("-C", "-e", "-q", "-t", "lines")
 
 @pytest.fixture
 def typed(kcat: str, tmp_path: Path) -> Iterator[Kcat]:
-    """What kcat says to some words, asked of a node with the topic `lines`."""
+    """Run kcat against a node with the topic `lines`; return its output."""
     node = NodeProcess(
         str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={"lines": 2}
     )

@@ -1,4 +1,4 @@
-"""A quorum of our controllers and one of Kafka: each reads what the other writes of the voters."""
+"""A quorum of kraftlog's controllers and one of Kafka's reads each other's voter records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KAFKAS = CONTROLLERS[2]
 
 
 def test_r11_the_directory_of_kafkas_voter_is_recorded(tmp_path: Path) -> None:
-    """It tells our leader by UpdateRaftVoter at kraft.version 0, and follows it to version 1."""
+    """It sends UpdateRaftVoter to our leader at kraft.version 0, and follows it to version 1."""
     quorum = Quorum(tmp_path)
     try:
         quorum.start(*CONTROLLERS[:2], BROKER)
@@ -39,7 +39,7 @@ def test_r11_the_directory_of_kafkas_voter_is_recorded(tmp_path: Path) -> None:
 
 
 def level(quorum: Quorum) -> int:
-    """The level of kraft.version that the cluster tells."""
+    """The cluster's level of kraft.version."""
     with Client(quorum.address) as client:
         levels = {it.name: it.level for it in client.features().features}
     return levels["kraft.version"]

@@ -1,4 +1,4 @@
-"""What is missing is told once; where nothing may be missing, a skip is a failure."""
+"""Skips are reported once per reason; in CI a skip is a failure."""
 
 from __future__ import annotations
 

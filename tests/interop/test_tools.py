@@ -1,6 +1,6 @@
-"""Kafka's tools, typed by an operator against a node, show what they show of Kafka's own broker.
+"""Kafka's tools print the same about a node as about a Kafka broker.
 
-`facts.txt` is what they show of Apache Kafka; what may differ here is named below, with the reason.
+`facts.txt` is their output for Apache Kafka; permitted differences are listed below with reasons.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 APIS = "kafka-broker-api-versions"
-#: How often a tool is asked that may be too quick for itself.
+#: Attempts of a tool that may read too early.
 ATTEMPTS = 20
-#: APIs that brokers of 4.3 serve and nodes do not: an entry that is served now is an error.
+#: APIs of 4.3 that nodes do not support; an entry that is supported is an error.
 NOT_SERVED = """
     SaslHandshake SaslAuthenticate
     AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit
@@ -39,7 +39,7 @@ NOT_SERVED = """
     DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets
     StreamsGroupHeartbeat StreamsGroupDescribe
 """
-#: Lines that may differ, by a pattern, and why. What differs no more is an error.
+#: Patterns of lines that may differ, with reasons; one that does not differ is an error.
 DIFFERENCES = {
     "kafka-features describe": (
         r"Feature: (group|metadata|share|streams|transaction)\.version ",
@@ -69,7 +69,7 @@ DIFFERENCES = {
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[NodeProcess]:
-    """A node without topics; in the end it stops, without a word."""
+    """A node without topics, which must stop without output."""
     node = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={})
     try:
         yield node
@@ -92,7 +92,7 @@ def test_tools_print_the_same_as_with_kafka(jvm: Driver, node: NodeProcess, tmp_
 
 
 def places(session: list[Done] | Iterator[Done]) -> Iterator[Done]:
-    """Each command with how often it was typed by then, as some are typed again."""
+    """Each command with its count so far, as some are repeated."""
     typed: dict[str, int] = {}
     for done in session:
         typed[done.line] = typed.get(done.line, 0) + 1
@@ -100,7 +100,7 @@ def places(session: list[Done] | Iterator[Done]) -> Iterator[Done]:
 
 
 def changes(line: str, kafkas: str, ours: str) -> list[str]:
-    """Lines that differ and may not; or that nothing differs that may."""
+    """Unexpected differences, and expected ones that are missing."""
     found = [change for change in ndiff(kafkas.split("\n"), ours.split("\n")) if change[0] in "+-"]
     pattern, _ = DIFFERENCES.get(line.rpartition(" (")[0], (None, ""))
     if pattern is None:
@@ -121,7 +121,7 @@ def test_differences_are_found() -> None:
 def test_kafkas_tools_read_the_metadata_log_of_a_running_node(
     jvm: Driver, node: NodeProcess, tmp_path: Path
 ) -> None:
-    """Kafka's dump tool on the log and the snapshot themselves, its shell on a copy."""
+    """Kafka's dump tool reads the log and the snapshot, its shell a copy."""
     create_topics(node.port, {"orders": 3, "audit": 1})
     folder = f"{tmp_path}/data/__cluster_metadata-0"
     [log], [snapshot] = glob.glob(f"{folder}/*.log"), glob.glob(f"{folder}/*.checkpoint")
@@ -133,7 +133,7 @@ def test_kafkas_tools_read_the_metadata_log_of_a_running_node(
     copied = shutil.copy(log, f"{tmp_path}/{os.path.basename(log)}")
 
     def shell(*words: str, wanted: str) -> str:
-        """What Kafka's shell shows; it may look before it has read all, so it looks again."""
+        """The output of Kafka's shell, repeated if it has not read everything yet."""
         shown = ""
         for _ in range(ATTEMPTS):
             tool = "org.apache.kafka.shell.MetadataShell"

@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools, one after the other, as an operator types them.
+"""A session of Kafka's command-line tools, as an operator types them.
 
 `facts.txt` is what is typed, and what Apache Kafka's broker made the tools show, with what differs
 from run to run (ids, times, addresses, directories) put into words. Addresses are not typed there;
@@ -43,14 +43,14 @@ CLASSES = {
     "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
 }
-#: What a tool is told beside what is typed.
+#: Arguments added to those in the file.
 MORE = {
     "kafka-broker-api-versions": ("--command-config", PATIENT),
     "kafka-delegation-tokens": ("--command-config", PATIENT),
 }
 DELETIONS = {"version": 1, "partitions": [{"topic": "lines", "partition": 0, "offset": 2}]}
 
-#: What differs from run to run, and what stands for it.
+#: Patterns that differ between runs, and their replacements.
 WORDS = [
     (r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\]", "[TIME]"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}", "TIME"),
@@ -62,7 +62,7 @@ WORDS = [
     (r"(?m)(?<=^1     \t)\S+ *\t\d+ *\t(\d+ *\t)\d+ *\t\d+", r"ID\tN\t\1TIME\tTIME"),
     (r"(?m)\b[\w-]{22}\b(?=\s|\"|$|,|\))", "ID"),
     (r'"logDir":"[^"]+"', '"logDir":"DIR"'),
-    # Of records that came later than others their times take more bytes.
+    # Timestamp deltas of later records need more bytes.
     (r'"size":\d+', '"size":N'),
     (r"\d+(?:\.\d+)? (ms|records/sec|MB/sec|MB\b)", r"N \1"),
     (r"(?<=TIME, TIME, )[\d., -]+", "FIGURES"),
@@ -70,14 +70,14 @@ WORDS = [
 
 
 class Done(NamedTuple):
-    """A command, and what it left behind."""
+    """A command and its output."""
 
     line: str
     shown: str
 
 
 def session(jvm: Driver, address: str, folder: str) -> Iterator[Done]:
-    """Everything in `facts.txt`, typed again, to another broker."""
+    """Run all commands of `facts.txt` against another broker."""
     deletions = os.path.join(folder, "deletions.json")
     with open(deletions, "w", encoding="utf-8") as file:
         json.dump(DELETIONS, file)
@@ -86,7 +86,7 @@ def session(jvm: Driver, address: str, folder: str) -> Iterator[Done]:
     for line in lines:
         command, _, typed = line.partition(" < ")
         tool, *words = command.replace("DELETIONS", deletions).split()
-        # One tool wants its own word before the address.
+        # One tool has its own flag for the address.
         front = words[:1] if tool == "kafka-cluster" else []
         words = [*front, "--bootstrap-server", address, *words[len(front) :], *MORE.get(tool, ())]
         done = jvm.tool(CLASSES[tool], *words, stdin=typed.replace("/", "\n").encode())
@@ -94,7 +94,7 @@ def session(jvm: Driver, address: str, folder: str) -> Iterator[Done]:
 
 
 def in_words(stdout: str, stderr: str, code: int) -> str:
-    """What a tool showed, without what differs from run to run and without stack traces."""
+    """A tool's output, without stack traces and without differences between runs."""
     lines = [line.rstrip() for line in (stdout + stderr).splitlines()]
     lines = [line for line in lines if line and not re.match(r"\s+at |\t\.\.\. \d+ more", line)]
     text = "\n".join(lines)
@@ -108,7 +108,7 @@ def write(sessions: Iterator[Done]) -> str:
 
 
 def read(text: str) -> list[Done]:
-    """What `write` wrote."""
+    """Read the file of `write`."""
     found = []
     for part in ("\n" + text).split("\n$ ")[1:]:
         line, _, shown = part.partition("\n")

@@ -1,1 +1,1 @@
-"""Real processes under load and faults: what they have acknowledged must be there afterwards."""
+"""Real processes under load and faults; acknowledged operations must survive."""

@@ -3,8 +3,8 @@
     python -m tests.torture --seed 1 --runs 10 --seconds 60
     python -m tests.torture --seed 7 --seconds 60 --alone
 
-A seed decides which faults come in which order, and not what comes of them: a failure may need
-more than one run to be seen again. What a run has left is in its folder, if it failed.
+A seed decides the faults and their order, but not the timing, so a failure may need several runs to
+repeat. The folder of a failed run is kept.
 """
 
 from __future__ import annotations

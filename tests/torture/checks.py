@@ -1,4 +1,4 @@
-"""What a journal says held against what there is in the end; every check yields what is wrong."""
+"""Compares a journal with the final state; every check yields the errors."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def by_place(records: Iterable[Any]) -> Found:
 
 
 def lost_records(sent: Sequence[Sent], found: Mapping[str, Found]) -> Iterable[str]:
-    """Acknowledged records lie where it was said; of those before the first that is there,
-    deleted in order, and of those that a later one of their key has replaced, nobody asks."""
+    """Acknowledged records are at their offsets.
+
+    Exceptions are records before the log start, and those superseded in a compacted topic.
+    """
     begins: dict[Name, int] = {}
     newest: dict[tuple[Name, bytes | None], int] = {}
     for topic, records in found.items():
@@ -50,7 +52,7 @@ def _place(topic: str, partition: int, offset: int) -> str:
 
 
 def strange_records(invoked: set[bytes], found: Mapping[str, Found]) -> Iterable[str]:
-    """Nothing is there that nobody sent; what is numbered is there once, and in its order."""
+    """There are no unsent records; those of idempotent producers are unique and in order."""
     for topic, records in found.items():
         seen: set[bytes] = set()
         last: dict[int, int] = defaultdict(int)
@@ -72,7 +74,7 @@ def strange_records(invoked: set[bytes], found: Mapping[str, Found]) -> Iterable
 def changed_records(
     seen: Mapping[tuple[str, int, int], bytes], found: Mapping[str, Found]
 ) -> Iterable[str]:
-    """What consumers were shown is still there."""
+    """Consumed records are still there."""
     for (topic, partition, offset), value in seen.items():
         there = found[topic].get((partition, offset))
         if there is None or there[1] != value:
@@ -80,7 +82,7 @@ def changed_records(
 
 
 def lost_deletions(journal: Journal, found: Mapping[str, Found]) -> Iterable[str]:
-    """Records that were deleted do not come back, and no others go with them."""
+    """Deleted records do not reappear, and no others are deleted with them."""
     begin = min([offset for _, offset in found["trimmed"]], default=journal.trims_asked)
     if not journal.trimmed_to <= begin <= max(journal.trims_asked, 0):
         yield (
@@ -93,7 +95,7 @@ def lost_deletions(journal: Journal, found: Mapping[str, Found]) -> Iterable[str
 
 
 def lost_commits(journal: Journal, outcome: Mapping[Name, int]) -> Iterable[str]:
-    """What a group has committed is at least what it was told of, and something it asked for."""
+    """A committed offset is at least the last acknowledged one, and was requested."""
     for name, floor in journal.committed.items():
         there = outcome.get(name, 0)
         if there < floor or there not in journal.commits_asked[name]:
@@ -101,7 +103,7 @@ def lost_commits(journal: Journal, outcome: Mapping[Name, int]) -> Iterable[str]
 
 
 def possible_partitions(changes: Sequence[Change]) -> set[int]:
-    """How many a topic may have; 0: it is not there."""
+    """The possible partition counts of a topic; 0: it does not exist."""
     may_be = {0}
     for change in changes:
         if change.is_done:
@@ -112,7 +114,7 @@ def possible_partitions(changes: Sequence[Change]) -> set[int]:
 
 
 def lost_changes(journal: Journal, image: Image) -> Iterable[str]:
-    """Topics are as it was said, under the ids that they were given."""
+    """Topics are as acknowledged, with their topic ids."""
     changes = defaultdict(list)
     for change in journal.changes:
         changes[change.topic].append(change)
@@ -127,7 +129,7 @@ def lost_changes(journal: Journal, image: Image) -> Iterable[str]:
 
 
 def lost_lives(journal: Journal, topic_id: str | None, found: Found) -> Iterable[str]:
-    """A topic that was made anew has the records of its own life."""
+    """A recreated topic has only its own records."""
     mine = journal.lives.get(topic_id or "", {})
     for offset, value in mine.items():
         there = found.get((0, offset))
@@ -140,7 +142,7 @@ def lost_lives(journal: Journal, topic_id: str | None, found: Found) -> Iterable
 
 
 class Registers(Register):
-    """Several, by name."""
+    """Registers by name."""
 
     def key(self, call: Any) -> Hashable:
         name: Hashable = call[0]
@@ -156,7 +158,7 @@ class Registers(Register):
 def impossible_registers(
     operations: Sequence[Operation], final: Mapping[str, str | None], now: int
 ) -> Iterable[str]:
-    """Writes, reads of any time ago, and a read in the end, fit into one order."""
+    """Writes, possibly stale reads and the final read fit into one order."""
     last = [
         Operation("judge", (name, "read"), now, now + 1, value) for name, value in final.items()
     ]

@@ -1,4 +1,4 @@
-"""What is done to the nodes, by lot: a step at a time, each undone before the next."""
+"""Random faults of the nodes, one at a time, each undone before the next."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from tests.torture.journal import Journal
     from tests.torture.processes import Nodes, Process
 
-#: How long a fault lasts: below and beyond what sessions, fetches and elections wait.
+#: Durations of faults, below and above the timeouts of sessions, fetches and elections.
 LASTING_S = (0.0, 0.3, 1.0, 3.0, 7.0)
-#: What a full disk still takes.
+#: Bytes that a full disk still accepts.
 ROOM = (0, 3_000, 50_000)
 
 
@@ -88,7 +88,7 @@ class Faults:
         self._kill(*everyone)
 
     def kill_at_start(self) -> None:
-        """Again while it looks at what the last end has left."""
+        """Kill it again during its recovery."""
         process = self._one()
         for _ in range(self.rng.randrange(1, 4)):
             self._note("kill early", process)
@@ -129,7 +129,7 @@ class Faults:
         self._last()
 
     def fill_disk(self) -> None:
-        """A node for whose metadata there is no room ends, and starts when there is some."""
+        """A node without space for metadata stops, and is restarted once there is space."""
         process = self._one()
         self._note("fill the disk of", process)
         process.let_files_grow(self.rng.choice(ROOM))
@@ -139,7 +139,7 @@ class Faults:
             process.codes.clear()
 
     def lose_a_disk(self) -> None:
-        """Of a minority: the others have all there is, and stay until this one has it again."""
+        """Wipe a minority; the others have all records, and run until this one has caught up."""
         self.nodes.revive()
         if not caught_up(self.nodes):
             return
@@ -152,7 +152,7 @@ class Faults:
 
 
 def caught_up(nodes: Nodes) -> bool:
-    """Whether all that was committed a moment ago is with every node of the quorum by now."""
+    """Whether every node of the quorum has the records committed a moment ago."""
     try:
         with Client(nodes.address, timeout_s=20) as client:
             there = client.describe_quorum().high_watermark

@@ -1,4 +1,4 @@
-"""What clients were told, written down as they are told it; threads share one journal."""
+"""The journal of responses to clients, shared by their threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Sent(Value):
-    """A record that was acknowledged: where it must lie."""
+    """An acknowledged record and its position."""
 
     topic: str
     partition: int
@@ -28,7 +28,7 @@ class Sent(Value):
 
 
 class Change(Value):
-    """What was done to a topic, and what is known of it: "done", or None: nobody knows."""
+    """A change of a topic, and its outcome: "done", or None if unknown."""
 
     topic: str
     #: "create", "grow" or "delete"
@@ -38,7 +38,7 @@ class Change(Value):
 
 
 class Journal:
-    """Facts in the order in which they became known."""
+    """Facts in the order in which clients learned them."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -47,15 +47,15 @@ class Journal:
         self.unknown = 0
         self.changes: list[Change] = []
         self.registers: list[Operation] = []
-        #: The highest offset that a group was told is committed; and every one it asked for.
+        #: The highest acknowledged commit of a group, and every requested one.
         self.committed: dict[Name, int] = {}
         self.commits_asked: dict[Name, set[int]] = defaultdict(set)
-        #: What consumers saw: partition and offset to the value.
+        #: Consumed values by partition and offset.
         self.seen: dict[tuple[str, int, int], bytes] = {}
-        #: Where a log began after records before it were deleted; how far they were asked to go.
+        #: Log start offsets returned by DeleteRecords, and the requested ones.
         self.trimmed_to = 0
         self.trims_asked = 0
-        #: Topics by the id under which they were seen, and what lies in that one.
+        #: Topics by topic id, and their records.
         self.ids: dict[str, str] = {}
         self.lives: dict[str, dict[int, bytes]] = {}
         self.faults: list[str] = []
@@ -63,7 +63,7 @@ class Journal:
         self.began_s = seconds()
 
     def now(self) -> int:
-        """Microseconds since the beginning."""
+        """Microseconds since the start."""
         return int((seconds() - self.began_s) * 1e6)
 
     def problem(self, what: str) -> None:
@@ -85,7 +85,7 @@ class Journal:
             self.committed[name] = max(offset, self.committed.get(name, 0))
 
     def saw(self, name: Name, offset: int, value: bytes) -> None:
-        """Whatever a consumer was shown stays as it was shown."""
+        """A consumed record must never change."""
         with self.lock:
             before = self.seen.setdefault((*name, offset), value)
         if before != value:

@@ -1,4 +1,4 @@
-"""Clients of the nodes under torture; each a thread, all writing into one journal."""
+"""Clients under torture: one thread each, with a shared journal."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 GROUP = "readers"
 REGISTERS = 3
-#: So many records that are not acknowledged yet are enough.
+#: Limit of unacknowledged records.
 UNDER_WAY = 300
 FILLING = b"." * 150
-#: What the loads need; segments are small, so that they are rolled, deleted and compacted often.
+#: Topics of the loads; small segments are rolled, deleted and compacted often.
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     "numbered": (2, {"internal.segment.bytes": "40000"}),
     "flushed": (1, {"flush.messages": "1"}),
@@ -49,8 +49,10 @@ KEYS = 40
 
 
 class Load:
-    """Threads that work until told to stop. `pace_s` is how long each rests between two steps,
-    `members` how many a group has."""
+    """Threads that work until stopped.
+
+    `pace_s` is the pause between two steps, `members` the number of members of the group.
+    """
 
     def __init__(
         self, address: str, journal: Journal, seed: int, pace_s: float = 0.05, members: int = 2
@@ -96,7 +98,7 @@ class Load:
                     self.journal.problem(f"its group: {client.describe_group(GROUP)}")
 
     def join(self) -> None:
-        """Nothing of it is left, whatever has failed; who hangs was told of."""
+        """Stop all threads, whatever has failed; hanging ones have been reported."""
         for thread in self.threads:
             thread.join(LIMIT_S)
 
@@ -109,7 +111,7 @@ class Load:
     # Records -------------------------------------------------------------------------------------
 
     def produce(self, topic: str, is_numbered: bool) -> None:
-        """Records with numbers of their own; what is acknowledged is noted with its place."""
+        """Produce unique records; acknowledged ones are recorded with their offsets."""
         rng = random.Random(f"{self.seed} {topic}")
         settings: dict[str, Any] = {
             "bootstrap.servers": self.address,
@@ -163,7 +165,7 @@ class Load:
     # A group -------------------------------------------------------------------------------------
 
     def consume(self, number: int) -> None:
-        """A member that commits what it has read, leaves now and then, and comes again."""
+        """A member that commits consumed offsets, and leaves and rejoins now and then."""
         rng = random.Random(f"{self.seed} consumer {number}")
         while not self.stopping.is_set():
             consumer = Consumer(
@@ -189,7 +191,7 @@ class Load:
                 consumer.close()
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
-        """Whoever takes over a partition begins no earlier than was committed before it asked."""
+        """A new owner of a partition starts no earlier than the last acknowledged commit."""
         floors = {(p.topic, p.partition): 0 for p in partitions}
         with self.journal.lock:
             floors |= {name: self.journal.committed.get(name, 0) for name in floors}
@@ -231,7 +233,7 @@ class Load:
     # The cluster ---------------------------------------------------------------------------------
 
     def administer(self, number: int) -> None:
-        """Topics of one's own, and registers that are everybody's."""
+        """Changes topics of its own, and shared registers."""
         rng = random.Random(f"{self.seed} admin {number}")
         mine: dict[str, int] = {}
         made = 0
@@ -292,7 +294,7 @@ class Load:
             self.journal.problem(f"{name} was {self.journal.ids[name]}, then {outcome}")
 
     def _use_register(self, client: Client, rng: random.Random, number: int) -> None:
-        """Write a value that nobody else writes. Reads through a broker may be of some time ago."""
+        """Write a unique value. Reads through a broker may be stale."""
         register = f"register-{rng.randrange(REGISTERS)}"
         journal = self.journal
         invoked = journal.now()
@@ -313,7 +315,7 @@ class Load:
         journal.wrote(f"admin-{number}", (register, "read"), 0, journal.now(), outcome)
 
     def trim(self) -> None:
-        """Delete records from the beginning, now and then."""
+        """Delete the oldest records now and then."""
         rng = random.Random(f"{self.seed} trimmer")
         name = ("trimmed", 0)
         with Client(self.address, timeout_s=20) as client:
@@ -330,7 +332,7 @@ class Load:
                 self.journal.trimmed_to = max(self.journal.trimmed_to, start)
 
     def remake(self) -> None:
-        """A topic that is made, written, read, deleted, and made again under its name."""
+        """A topic that is created, written, read, deleted and recreated under its name."""
         name, life = "remade", 0
         with Client(self.address, timeout_s=20) as client:
             while not self.stopping.wait(self.pace_s):
@@ -365,7 +367,7 @@ class Load:
 
 
 def value_of(client: Client, register: str) -> str | None:
-    """What a register holds; None before anybody wrote it."""
+    """The value of a register; None before the first write."""
     for setting in client.describe_configs("topics", register):
         if setting.name == "retention.ms":
             return setting.value if setting.source == "DYNAMIC_TOPIC_CONFIG" else None

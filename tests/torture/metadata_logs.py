@@ -1,4 +1,4 @@
-"""The metadata logs that stopped nodes have left, and the images that they add up to."""
+"""The metadata logs of stopped nodes, and their images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class MetadataLog:
-    """What one node has: its newest snapshot, and batches by their first offset."""
+    """A node's newest snapshot, and its batches by base offset."""
 
     def __init__(self, data: str) -> None:
         folder = f"{data}/__cluster_metadata-0"
@@ -39,7 +39,7 @@ class MetadataLog:
         self.end = max(self.end, self.snapshot_end)
 
     def image(self, until: int) -> Image:
-        """What the records before that offset add up to."""
+        """The image of the records before an offset."""
         image = Image()
         for record in records_in(self.snapshot):
             image.replay(record)
@@ -56,7 +56,7 @@ def _content(path: str) -> bytes:
 
 
 def differences(logs: Mapping[str, MetadataLog]) -> Iterable[str]:
-    """Where the logs, or the images that they add up to at the same offset, are not the same."""
+    """Differences between the logs, or between their images at the same offset."""
     until = min(log.end for log in logs.values())
     (first_name, first), *others = logs.items()
     image = first.image(until)

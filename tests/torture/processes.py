@@ -1,4 +1,4 @@
-"""The nodes under torture: each a process, that may be ended, held and started in any order."""
+"""The nodes under torture: processes that can be killed, paused and started in any order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ controller.listener.names=CONTROLLER
 controller.quorum.voters={node_id}@127.0.0.1:0
 log.dirs={data}
 """
-#: Everything that happens now and then happens often.
+#: Everything periodic happens often.
 OFTEN = """\
 metadata.log.max.record.bytes.between.snapshots=5000
 broker.session.timeout.ms=4000
@@ -46,12 +46,12 @@ UNLIMITED = -1
 
 
 def seconds() -> float:
-    """A clock for limits and for the order of what happened."""
+    """A clock for limits and for the order of events."""
     return time.monotonic_ns() / 1e9
 
 
 def until(what: str, is_so: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
-    """Wait for an event; TimeoutError says which one did not come."""
+    """Wait for an event; the TimeoutError names it."""
     end = seconds() + limit_s
     while not is_so():
         if seconds() > end:
@@ -60,7 +60,7 @@ def until(what: str, is_so: Callable[[], bool], limit_s: float = LIMIT_S) -> Non
 
 
 class Process:
-    """One node: its file, its directory, and the process that runs, if any."""
+    """A node: its file, its directory, and its process if it runs."""
 
     def __init__(self, folder: str, node_id: int) -> None:
         self.id = node_id
@@ -70,7 +70,7 @@ class Process:
         self.errors = f"{folder}/errors-{node_id}.txt"
         self.running: subprocess.Popen[bytes] | None = None
         self.is_held = False
-        #: Lives so far, and the codes with which those ended that were not killed by us.
+        #: Number of starts, and the exit codes of processes that were not killed.
         self.lives = 0
         self.codes: list[int] = []
 
@@ -93,9 +93,9 @@ class Process:
             return "kraftlog ready on " in said.read()
 
     def is_gone(self) -> bool:
-        """Whether it has ended by itself; what it ended with is noted."""
+        """Whether it has ended by itself; the exit code is recorded."""
         if self.running is not None and self.running.poll() is not None:
-            # Who is told to stop before it has begun knows nothing of leaving in order.
+            # A process that gets SIGTERM before it handles signals does not shut down cleanly.
             is_early = self.running.returncode == -signal.SIGTERM and not self.is_ready()
             self.codes.append(0 if is_early else self.running.returncode)
             self.running = None
@@ -110,7 +110,7 @@ class Process:
         self.is_held = False
 
     def terminate(self) -> None:
-        """Ask it to stop; `gone` waits for that."""
+        """Send SIGTERM; `gone` waits for the end."""
         if not self.is_gone():
             assert self.running is not None
             self.running.send_signal(signal.SIGTERM)
@@ -130,19 +130,19 @@ class Process:
         self.is_held = False
 
     def let_files_grow(self, size: int = UNLIMITED) -> None:
-        """Files beyond `size` bytes can't be written any more: to a node, the disk is full."""
+        """Limit files to `size` bytes: to the node, the disk is full."""
         if not self.is_gone():
             assert self.running is not None
             _, hard = resource.prlimit(self.running.pid, resource.RLIMIT_FSIZE)
             resource.prlimit(self.running.pid, resource.RLIMIT_FSIZE, (size, hard))
 
     def lose_disk(self) -> None:
-        """A new, empty disk, formatted like the one before."""
+        """A new, empty directory, formatted like the old one."""
         shutil.rmtree(self.data)
         format_node(self.file)
 
     def complaints(self) -> list[str]:
-        """Lines of standard error that no node may write, each with the next ones."""
+        """Forbidden lines of standard error, with the lines after each."""
         with open(self.errors, errors="replace") as file:
             lines = file.read().splitlines()
         wrong = [
@@ -152,7 +152,7 @@ class Process:
 
 
 class Nodes:
-    """All of them. `controllers` may be a single one that is the broker, too."""
+    """All nodes; `controllers` may be a single node that is also the broker."""
 
     def __init__(self, folder: str, *, is_quorum: bool) -> None:
         self.folder = folder
@@ -181,7 +181,7 @@ class Nodes:
             process.start()
 
     def revive(self) -> None:
-        """Everything runs, is ready and has room, whatever was done to it before."""
+        """Undo all faults: every node runs, is ready and has disk space."""
         for process in self.all.values():
             process.go_on()
             process.let_files_grow()
@@ -195,7 +195,7 @@ class Nodes:
         until("all nodes are ready", is_whole)
 
     def stop(self, processes: Sequence[Process] | None = None) -> None:
-        """Told to stop, broker first as people do it."""
+        """Stop all nodes, the broker first."""
         chosen = processes or [self.broker, *[c for c in self.controllers if c is not self.broker]]
         for process in chosen:
             process.terminate()
@@ -207,7 +207,7 @@ class Nodes:
 
 
 def numbers_of(pid: int) -> tuple[int, int] | None:
-    """Resident bytes and open descriptors of a process; None once it has gone."""
+    """Resident bytes and open descriptors of a process; None if it has ended."""
     try:
         with open(f"/proc/{pid}/statm") as file:
             pages = int(file.read().split()[1])

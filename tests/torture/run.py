@@ -1,4 +1,4 @@
-"""One run: load and faults for a while, then everything heals and is judged."""
+"""A run: load and faults for a while, then all faults are undone and the result is checked."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tests.torture.processes import Nodes, numbers_of, seconds, until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: What no node of this size may come to, however long it runs.
+#: Limits of memory and descriptors of a node, however long it runs.
 MOST_BYTES = 500 << 20
 MOST_DESCRIPTORS = 2000
 
 
 class Outcome(Value):
-    """What was wrong, if anything, and how much was done."""
+    """The errors, and counts of what was done."""
 
     problems: tuple[str, ...]
     summary: str
 
 
 class Run:
-    """A folder for everything that is left of it; a seed for what is done."""
+    """A run in a folder, with a seed for its faults."""
 
     def __init__(
         self, folder: str, seed: int, *, is_quorum: bool, pace_s: float = 0.05, members: int = 2
@@ -43,11 +43,11 @@ class Run:
         self.load = Load(self.nodes.address, self.journal, seed, pace_s, members)
         self.faults = Faults(self.nodes, self.journal, random.Random(seed))
         self.folder = folder
-        #: The most that a node had: resident bytes and descriptors.
+        #: Maximum of each node: resident bytes and descriptors.
         self.most: dict[int, tuple[int, int]] = {}
 
     def torture(self, is_over: Callable[[], bool]) -> Outcome:
-        """Steps of faults until it is over; the nodes have gone afterwards."""
+        """Inject faults until the time is over; then stop the nodes."""
         try:
             self.nodes.start()
             self.nodes.revive()
@@ -101,7 +101,7 @@ class Run:
             problems(found)
 
     def _wrong_in_answers(self) -> list[str]:
-        """Through the broker, as clients see it."""
+        """Check through the broker, as clients see it."""
         journal = self.journal
         wrong: list[str] = []
         with Client(self.nodes.address, timeout_s=LIMIT_S) as client:
@@ -124,7 +124,7 @@ class Run:
         return wrong
 
     def _wrong_in_what_is_left(self) -> list[str]:
-        """In the processes, and in their directories once they have stopped."""
+        """Check the processes, and their directories after they have stopped."""
         wrong = []
         for number, (size, descriptors) in self.most.items():
             if size > MOST_BYTES or descriptors > MOST_DESCRIPTORS:

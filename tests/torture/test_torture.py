@@ -1,4 +1,4 @@
-"""A short torture that comes out the same each time, and checks that see what they are for."""
+"""A short deterministic torture, and tests of the checks."""
 
 from __future__ import annotations
 
