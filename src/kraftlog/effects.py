@@ -224,6 +224,13 @@ class LogStartNotStored(Value):
     topic_id: Uuid
 
 
+class LogPostponed(Value):
+    """A log cannot be opened before there is disk space; LogOpened or LogFailed may follow."""
+
+    log: LogName
+    topic_id: Uuid
+
+
 class LogFailed(Value):
     """A log could not be opened, read or written; `why` is for operators."""
 

@@ -227,6 +227,19 @@ def test_v18_replicas_in_a_failed_directory_lose_leadership() -> None:
     ]
 
 
+def test_v18_a_broker_without_any_directory_is_fenced() -> None:
+    """Its directories stay in the registration: an empty list would mean no change."""
+    cluster = Cluster(brokers=2)
+    topic = cluster.create("t", (1, 2))
+    decision = cluster.heartbeat(1, offline_log_dirs=[directory(1)])
+    assert decision.response.is_fenced
+    assert cluster.committed.partitions[topic, 0].leader == 2
+    assert cluster.committed.brokers[1].directories == (directory(1),)
+    again = cluster.heartbeat(1, offline_log_dirs=[directory(1)])
+    assert again.response.is_fenced
+    assert again.records == []
+
+
 def test_a_broker_may_ask_to_be_fenced() -> None:
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2))

@@ -153,6 +153,9 @@ def decide_broker_heartbeat(
         broker.id, broker.epoch, context.now.monotonic_ms, request.current_metadata_offset
     )
     caught_up = request.current_metadata_offset >= broker.epoch
+    if broker.directories and set(broker.directories) <= set(request.offline_log_dirs):
+        # Without a directory it can host nothing. It stays registered with its directories.
+        request = request.replace(want_fence=True, offline_log_dirs=())
     records, after, shut_down = _next_state(state, broker, request, context, caught_up=caught_up)
     records += _changed_directories(state, after, request)
     if shut_down:

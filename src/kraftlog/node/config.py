@@ -38,6 +38,8 @@ class NodeConfig(Value):
     stopwatch_ns: Callable[[], int]
     #: The advertised controller listeners.
     controller_addresses: tuple[BrokerAddress, ...] = ()
+    #: The broker epoch of the incarnation that shut down cleanly before this one; -1: none.
+    previous_broker_epoch: int = -1
 
     @property
     def node_id(self) -> int:

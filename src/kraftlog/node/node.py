@@ -17,6 +17,7 @@ from kraftlog.effects import (
     LogFlushed,
     LogLine,
     LogOpened,
+    LogPostponed,
     LogRead,
     LogStartMoved,
     LogStartNotStored,
@@ -237,8 +238,12 @@ class Node:
         """Take the outcome of an effect."""
         self.now = now
         self.needs_poll = True
-        if isinstance(message, LogOpened | LogStartMoved | LogStartNotStored | LogFailed):
+        if isinstance(
+            message, LogOpened | LogPostponed | LogStartMoved | LogStartNotStored | LogFailed
+        ):
             self.replica_manager.handle(message)
+            if isinstance(message, LogFailed) and self.broker_lifecycle is not None:
+                self.broker_lifecycle.soon()
         elif isinstance(message, ResponseReceived | RequestFailed | VersionUnsupported) and (
             message.channel == CONTROLLER_CHANNEL
         ):

@@ -110,6 +110,10 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         applied=lambda: node.quorum.applied,
         metadata=node.metadata_loader,
         on_registered=node.replica_manager.open_logs,
+        has_opened_logs=lambda: node.replica_manager.has_opened_logs,
+        # A lone broker goes on serving what it can still read.
+        is_directory_offline=lambda: node.logs.is_offline and len(node.image.brokers) > 1,
+        previous_epoch=config.previous_broker_epoch,
     )
 
 

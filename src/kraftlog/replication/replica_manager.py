@@ -15,7 +15,9 @@ from __future__ import annotations
 from kraftlog.effects import (
     ConfigureLog,
     DeleteLog,
+    LogFailed,
     LogOpened,
+    LogPostponed,
     LogStartMoved,
     LogStartNotStored,
     MarkStrays,
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, Protocol
 
-    from kraftlog.effects import LogFailed
     from kraftlog.metadata.changes import Change
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.loader import MetadataLoader
@@ -97,6 +98,13 @@ class ReplicaManager(MetadataPublisher):
         self.is_registered = False
         #: Topics whose deletion was replayed before this broker's registration.
         self._deleted_before: set[Uuid] = set()
+        #: Partitions with a log that is to be opened.
+        self._unopened: set[tuple[Uuid, int]] = set()
+
+    @property
+    def has_opened_logs(self) -> bool:
+        """Whether every log of this broker is open, has failed or lacks disk space (V5)."""
+        return self.is_registered and not self._unopened
 
     def partition(self, topic: str, topic_id: Uuid, index: int, by_id: bool) -> Partition | int:
         """The partition that a request names by topic name or id; else an error code."""
@@ -198,10 +206,17 @@ class ReplicaManager(MetadataPublisher):
 
     # Reports about logs --------------------------------------------------------------------------
 
-    def handle(self, message: LogOpened | LogStartMoved | LogStartNotStored | LogFailed) -> None:
+    def handle(
+        self, message: LogOpened | LogPostponed | LogStartMoved | LogStartNotStored | LogFailed
+    ) -> None:
         """Apply a report about a log, unless its partition has since been removed."""
-        partition = self.partitions.get((message.topic_id, message.log[1]))
+        key = message.topic_id, message.log[1]
+        partition = self.partitions.get(key)
         if partition is None:
+            return
+        if isinstance(message, LogOpened | LogFailed | LogPostponed):
+            self._unopened.discard(key)
+        if isinstance(message, LogPostponed):
             return
         if isinstance(message, LogOpened):
             partition.opened(message.start, message.end, message.producers)
@@ -307,6 +322,7 @@ class ReplicaManager(MetadataPublisher):
             topic, image.topic_id, image.index, log, settings.append_config, counts
         )
         self.partitions[image.key] = self.by_log[log] = partition
+        self._unopened.add(image.key)
         self._emit(OpenLog(log, image.topic_id, settings.config))
         return partition
 
@@ -321,6 +337,7 @@ class ReplicaManager(MetadataPublisher):
     def forget(self, partition: Partition) -> None:
         """Remove a partition and delete its log."""
         del self.partitions[partition.topic_id, partition.index]
+        self._unopened.discard((partition.topic_id, partition.index))
         del self.by_log[partition.log]
         for listener in self.listeners:
             listener.resigned(partition)

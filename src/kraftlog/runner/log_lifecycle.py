@@ -14,6 +14,7 @@ from kraftlog.effects import (
     DeleteLog,
     LogFailed,
     LogOpened,
+    LogPostponed,
     MarkStrays,
     OpenLog,
 )
@@ -205,6 +206,7 @@ class LogLifecycle:
         """Retry when there may be space; until then the log counts as not open yet."""
         self._wait_for_space(error, now)
         self._postponed.append(effect)
+        self._notify(LogPostponed(effect.log, effect.topic_id), now)
 
     def _wait_for_space(self, error: DiskFullError, now: Now) -> None:
         if self.due_ms is None:

@@ -173,7 +173,8 @@ class Runner:
         """Shut down cleanly: everything is durable, and marked so."""
         self._compactions.close()
         self._log_lifecycle.close()
-        self.directory.close()
+        lifecycle = self.node.broker_lifecycle
+        self.directory.close(-1 if lifecycle is None else lifecycle.last_epoch)
 
     def abandon(self) -> None:
         """Stop after a failure: nothing more is written, and the next start recovers the logs."""

@@ -104,6 +104,7 @@ def serve(
         new_id=new_id,
         rng=_Rng(),
         stopwatch_ns=time.perf_counter_ns,
+        previous_broker_epoch=directory.broker_epoch,
     )
     node = Node(config, runner.logs, metadata, read_clock())
     runner.carry(node)

@@ -210,6 +210,7 @@ class VirtualHost:
             new_id=self._new_id,
             rng=Random(node_id),
             stopwatch_ns=lambda: self.stopwatch_ns,
+            previous_broker_epoch=directory.broker_epoch,
         )
         self.node = Node(config, self.runner.logs, metadata, self.now)
         self.runner.carry(self.node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,7 +10,34 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.node.broker.broker_lifecycle import LONGEST_RETRY_MS, BrokerLifecycle
 from kraftlog.types import Now
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
 from kraftlog.wire.messages.broker_registration import BrokerRegistrationResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Controller:
+    """Registers the broker, and unfences it unless it asks to stay fenced."""
+
+    def __init__(self) -> None:
+        self.requests: list[Any] = []
+        self.is_gone = False
+
+    def ask(self, api_key: int, _: int, request: Any, outcome: Any, now: Now) -> None:
+        self.requests.append(request)
+        if self.is_gone:
+            outcome(None, now)
+            return
+        if api_key == ApiKey.BROKER_REGISTRATION:
+            outcome(BrokerRegistrationResponse(error_code=0, broker_epoch=11), now)
+            return
+        is_fenced = request.want_fence
+        response = BrokerHeartbeatResponse(
+            error_code=0, is_caught_up=True, is_fenced=is_fenced, should_shut_down=False
+        )
+        outcome(response, now)
 
 
 class RefusingChannel:
@@ -28,7 +55,11 @@ class RefusingChannel:
         outcome(response, now)
 
 
-def lifecycle(controller_channel: RefusingChannel) -> BrokerLifecycle:
+def lifecycle(
+    controller_channel: RefusingChannel | Controller,
+    has_opened_logs: Callable[[], bool] = lambda: True,
+    is_directory_offline: Callable[[], bool] = lambda: False,
+) -> BrokerLifecycle:
     return BrokerLifecycle(
         broker_id=4,
         cluster_id=lambda: "cluster",
@@ -41,6 +72,9 @@ def lifecycle(controller_channel: RefusingChannel) -> BrokerLifecycle:
         applied=lambda: 0,
         metadata=MetadataLoader(),
         on_registered=lambda: None,
+        has_opened_logs=has_opened_logs,
+        is_directory_offline=is_directory_offline,
+        previous_epoch=7,
     )
 
 
@@ -74,3 +108,41 @@ def test_what_has_changed_makes_it_ask_at_once() -> None:
     member.poll(Now(10_000, 0))
     assert controller_channel.times[-1] == 10_000
     assert member.deadline() == 10_050
+
+
+def test_v5_a_broker_asks_to_stay_fenced_until_its_logs_are_open() -> None:
+    controller, are_open = Controller(), False
+    member = lifecycle(controller, lambda: are_open)
+    ask_until(member, 10_000)
+    registration, *heartbeats = controller.requests
+    assert registration.previous_broker_epoch == 7
+    assert all(each.want_fence for each in heartbeats)
+    assert len(heartbeats) == 10_000 // 2000, "no oftener than any broker"
+    are_open = True
+    assert member.deadline() == 0, "the broker reports it at once"
+    member.poll(Now(10_000, 0))
+    assert not controller.requests[-1].want_fence
+    are_open = False
+    ask_until(member, 20_000)
+    assert not controller.requests[-1].want_fence, "a log that is added later does not fence it"
+
+
+def test_v18_heartbeats_report_an_offline_directory() -> None:
+    controller, is_offline = Controller(), False
+    member = lifecycle(controller, is_directory_offline=lambda: is_offline)
+    ask_until(member, 3000)
+    assert not controller.requests[-1].offline_log_dirs
+    is_offline = True
+    member.soon()
+    ask_until(member, 6000)
+    assert controller.requests[-1].offline_log_dirs == [b"d" * 16]
+
+
+def test_v5_a_broker_with_open_logs_backs_off_without_a_controller() -> None:
+    controller, are_open = Controller(), False
+    member = lifecycle(controller, lambda: are_open)
+    ask_until(member, 1000)
+    controller.is_gone, before = True, len(controller.requests)
+    are_open = True
+    ask_until(member, 3000)
+    assert len(controller.requests) - before < 10

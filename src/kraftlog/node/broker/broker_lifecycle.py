@@ -60,7 +60,14 @@ class BrokerLifecycle(MetadataPublisher):
         applied: Callable[[], int],
         metadata: MetadataLoader,
         on_registered: Callable[[], None],
+        has_opened_logs: Callable[[], bool],
+        is_directory_offline: Callable[[], bool],
+        previous_epoch: int = UNKNOWN,
     ) -> None:
+        """`previous_epoch` is that of the last incarnation if it has shut down cleanly (KIP-966).
+
+        The broker asks to stay fenced until `has_opened_logs` (V5).
+        """
         self._broker_id = broker_id
         self._cluster_id = cluster_id
         #: The incarnation id of this process.
@@ -73,6 +80,15 @@ class BrokerLifecycle(MetadataPublisher):
         self._applied = applied
         self._metadata = metadata
         self._on_registered = on_registered
+        self._has_opened_logs = has_opened_logs
+        self._is_directory_offline = is_directory_offline
+        self._previous_epoch = previous_epoch
+        #: The last known epoch: an unregistered incarnation appends nothing.
+        self.last_epoch = previous_epoch
+        #: Whether the broker may be unfenced; logs that are added later do not fence it again.
+        self._is_ready = False
+        #: Whether the last heartbeat asked to stay fenced.
+        self._stays_fenced = False
         self.epoch = UNKNOWN
         self.is_fenced = True
         self.wants_to_leave = False
@@ -107,7 +123,12 @@ class BrokerLifecycle(MetadataPublisher):
             self._on_registered()
 
     def deadline(self) -> int | None:
-        return None if self._in_flight or self.has_left else self._due_ms
+        """When the next request is due: at once when logs that the broker waits for are open."""
+        if self._in_flight or self.has_left:
+            return None
+        if self._stays_fenced and self._has_opened_logs():
+            return 0
+        return self._due_ms
 
     def soon(self) -> None:
         """Send the next request at once."""
@@ -129,8 +150,10 @@ class BrokerLifecycle(MetadataPublisher):
         self._due_ms = 0
 
     def poll(self, now: Now) -> None:
-        if self._in_flight or self.has_left or self._due_ms > now.monotonic_ms:
+        due_ms = self.deadline()
+        if due_ms is None or due_ms > now.monotonic_ms:
             return
+        self._stays_fenced = False
         cluster_id = self._cluster_id()
         if cluster_id is None:
             self._back_off(now)  # it comes with the metadata log
@@ -169,6 +192,7 @@ class BrokerLifecycle(MetadataPublisher):
             ],
             rack=self._rack,
             log_dirs=[self._directory_id],
+            previous_broker_epoch=self._previous_epoch,
         )
 
     def _on_registration(self, response: Any, _: Now) -> None:
@@ -177,16 +201,19 @@ class BrokerLifecycle(MetadataPublisher):
         if response.error_code:
             self.refusal = response.error_code
             return
-        self.epoch = response.broker_epoch
+        self.epoch = self.last_epoch = response.broker_epoch
         self.soon()
 
     def _heartbeat(self) -> heartbeats.BrokerHeartbeatRequest:
+        self._is_ready = self._is_ready or self._has_opened_logs()
+        self._stays_fenced = not self._is_ready
         return heartbeats.BrokerHeartbeatRequest(
             broker_id=self._broker_id,
             broker_epoch=self.epoch,
             current_metadata_offset=self._applied() - 1,
-            want_fence=False,
+            want_fence=self._stays_fenced,
             want_shut_down=self.wants_to_leave,
+            offline_log_dirs=[self._directory_id] if self._is_directory_offline() else (),
         )
 
     def _on_heartbeat(self, response: Any, now: Now) -> None:
@@ -200,5 +227,5 @@ class BrokerLifecycle(MetadataPublisher):
         self.is_fenced = response.is_fenced
         if self.wants_to_leave:
             self.has_left = response.should_shut_down
-        elif not response.is_fenced:
+        elif not response.is_fenced or self._stays_fenced or self._is_directory_offline():
             self._due_ms = now.monotonic_ms + self._heartbeat_ms

@@ -1,0 +1,105 @@
+"""V5, KIP-966: a clean shutdown is known to the next start and to the controller."""
+
+from __future__ import annotations
+
+import errno
+import json
+from typing import TYPE_CHECKING
+
+from kraftlog.metadata.values import RECOVERED, RECOVERING
+from kraftlog.runner.log_lifecycle import BYTES_PER_TURN, STEP_COST
+from kraftlog.simulator.files import Fault, MemoryFiles
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.node.frame_client import ask_settled, create_topics
+
+if TYPE_CHECKING:
+    from kraftlog.metadata.values import PartitionImage
+
+STEPS_PER_TURN = BYTES_PER_TURN // STEP_COST
+
+
+def with_elr() -> VirtualHost:
+    host = VirtualHost()
+    update = FeatureUpdateKey(
+        feature="eligible.leader.replicas.version", max_version_level=1, upgrade_type=1
+    )
+    request = UpdateFeaturesRequest(feature_updates=[update])
+    assert ask_settled(host, ApiKey.UPDATE_FEATURES, 1, request).error_code == 0
+    create_topics(host, {"demo": 1})
+    return host
+
+
+def partition_of(host: VirtualHost) -> PartitionImage:
+    (partition,) = host.node.image.partitions.values()
+    return partition
+
+
+def stopped(host: VirtualHost) -> MemoryFiles:
+    host.runner.close()
+    return host.files
+
+
+def marker(files: MemoryFiles) -> int:
+    with_epoch = bytes(files.bytes_of("data/.kafka_cleanshutdown"))
+    epoch: int = json.loads(with_epoch)["brokerEpoch"]
+    return epoch
+
+
+def test_the_clean_shutdown_file_has_the_broker_epoch() -> None:
+    host = with_elr()
+    epoch = host.node.image.brokers[1].epoch
+    assert marker(stopped(host)) == epoch
+
+
+def test_a_process_that_never_registered_keeps_the_epoch_of_the_one_before() -> None:
+    host = with_elr()
+    epoch = host.node.image.brokers[1].epoch
+    unregistered = VirtualHost(stopped(host), settled=False)
+    assert unregistered.node.broker_epoch() == -1
+    assert marker(stopped(unregistered)) == epoch
+
+
+def test_elr_a_clean_restart_keeps_the_isr() -> None:
+    host = with_elr()
+    for _ in range(2):
+        host = VirtualHost(stopped(host))
+        after = partition_of(host)
+        assert (after.isr, after.leader, after.recovery) == ((1,), 1, RECOVERED)
+
+
+def test_elr_a_killed_leader_comes_back_recovering() -> None:
+    host = with_elr()
+    host.files.kill()
+    after = partition_of(VirtualHost(host.files))
+    assert (after.isr, after.leader, after.recovery) == ((1,), 1, RECOVERING)
+
+
+def test_v5_a_broker_is_fenced_until_its_logs_are_open() -> None:
+    host = with_elr()
+    create_topics(host, {"many": 3 * STEPS_PER_TURN})
+    host = VirtualHost(stopped(host), settled=False)
+    manager = host.node.replica_manager
+    unopened = 0
+    while not manager.has_opened_logs:
+        host.deliver()
+        host.one_turn()
+        unopened += manager.is_registered and not manager.has_opened_logs
+        assert not host.node.is_ready
+    assert unopened > 1
+    host.settle()
+    assert host.node.is_ready
+
+
+def test_v5_a_log_that_lacks_disk_space_does_not_keep_the_broker_fenced() -> None:
+    host = VirtualHost()
+    host.files.faults.append(Fault("make_directory", errno.ENOSPC, "demo-0"))
+    create_topics(host, {"demo": 1})
+    host.files.kill()
+    host.files.faults.append(Fault("make_directory", errno.ENOSPC, "demo-0"))
+    again = VirtualHost(host.files)
+    assert not any(fault.times for fault in host.files.faults)
+    (partition,) = again.node.replica_manager.partitions.values()
+    assert not partition.is_open
+    assert again.node.is_ready
