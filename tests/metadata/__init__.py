@@ -1,1 +1,1 @@
-"""Tests of `kraftlog.node`."""
+"""Tests of `kraftlog.metadata`."""

@@ -57,7 +57,7 @@ def voters(host: VirtualHost) -> tuple[int, ...]:
     return host.node.quorum.core.log.voter_set.ids
 
 
-def test_r4_a_node_that_answers_where_it_listens_is_added() -> None:
+def test_r4_a_node_that_responds_at_its_endpoint_is_added() -> None:
     life, leader, removed = without_a_follower()
     assert removed not in voters(leader)
     answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, addition(removed, host_of(removed)))
@@ -66,7 +66,7 @@ def test_r4_a_node_that_answers_where_it_listens_is_added() -> None:
     life.check()
 
 
-def test_r4_a_node_that_does_not_answer_there_is_not_added() -> None:
+def test_r4_a_node_that_does_not_respond_is_not_added() -> None:
     """As a broker alone, which has caught up but has no listener for controllers."""
     life, leader, removed = without_a_follower()
     before = leader.node.quorum.end
@@ -76,7 +76,7 @@ def test_r4_a_node_that_does_not_answer_there_is_not_added() -> None:
 
 
 @pytest.mark.parametrize("offered", [{}, {"kraft.version": (0, 0)}])
-def test_r4_a_node_that_can_not_do_kraft_version_is_not_added(
+def test_r4_a_node_without_the_kraft_version_is_not_added(
     offered: dict[str, tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     life, leader, removed = without_a_follower()

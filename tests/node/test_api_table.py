@@ -13,7 +13,7 @@ from tests.node.frame_client import FrameClient, make_host
 PRODUCE_FOR_SHOW = (0, 1, 2)
 
 
-def test_what_is_advertised_has_a_schema() -> None:
+def test_advertised_versions_have_a_schema() -> None:
     for served in SERVED.values():
         api = APIS[served.key]
         first = served.first + len(PRODUCE_FOR_SHOW) * (served.key == ApiKey.PRODUCE)
@@ -28,7 +28,7 @@ EVERY_API = pytest.mark.parametrize(
 
 
 @EVERY_API
-def test_versions_beyond_those_advertised_are_refused(served: ServedApi) -> None:
+def test_versions_that_are_not_advertised_are_refused(served: ServedApi) -> None:
     api = APIS[served.key]
     listener = BROKER if api.listeners & BROKER else CONTROLLER
     for version in (served.first - 1, served.last + 1):

@@ -22,7 +22,7 @@ PLAIN_CASES = [case for case in cases() if case.topic == "plain"]
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_counts_that_lie_are_refused_and_cost_others_nothing(codec: int) -> None:
+def test_false_record_counts_are_refused(codec: int) -> None:
     """Two of them made the next roll end the node, and its recovery cut acknowledged records."""
     host = make_host()
     writer = Writer(host)
@@ -40,7 +40,7 @@ def test_counts_that_lie_are_refused_and_cost_others_nothing(codec: int) -> None
 
 
 @pytest.mark.parametrize("case", PLAIN_CASES, ids=lambda case: case.name)
-def test_batches_that_are_opened_get_the_answers_of_records(case: Case) -> None:
+def test_validated_batches_get_the_errors_of_their_records(case: Case) -> None:
     """`batch.validation=records`: what is stored, every reader can read."""
     host = configured_host(batch_validation="records")
     host.now = Now(0, NOW_MS)
@@ -51,7 +51,7 @@ def test_batches_that_are_opened_get_the_answers_of_records(case: Case) -> None:
         assert len(writer.values()) == 3 + read_header(case.records).record_count
 
 
-def test_the_greatest_timestamp_of_an_opened_batch_is_that_of_its_records() -> None:
+def test_a_validated_batch_has_the_max_timestamp_of_its_records() -> None:
     """As Kafka's broker does; a header that is only read is believed."""
     raw = put(made(), 35, ">q", NOW_MS - 5)
     found = []
@@ -65,7 +65,7 @@ def test_the_greatest_timestamp_of_an_opened_batch_is_that_of_its_records() -> N
     assert found == [-5, 2]
 
 
-def test_the_form_of_the_broker_counts_until_the_topic_has_its_own() -> None:
+def test_the_brokers_validation_is_the_default_of_topics() -> None:
     host = make_host()
     writer = Writer(host)
     liar = claiming(0, RECORD[:-1] + b"\x01", 1)  # a header that the record does not have

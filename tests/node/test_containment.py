@@ -56,7 +56,9 @@ def still_serves(host: VirtualHost, offset: int) -> None:
 
 
 @pytest.mark.parametrize("key", SERVED, ids=[APIS[key].name for key in SERVED])
-def test_a_handler_that_raises_costs_its_client(key: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handler_that_raises_closes_its_connection(
+    key: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host = make_host(demo=1)
     listener = BROKER if APIS[key].listeners & BROKER else CONTROLLER
     monkeypatch.setitem(api_table._handlers, key, rude)
@@ -103,9 +105,7 @@ def numbered(sequence: int) -> bytes:
 
 
 @pytest.mark.parametrize("repeats", [1, 4], ids=["ordinary", "by its template"])
-def test_a_produce_that_stops_half_way_is_taken_back(
-    repeats: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_produce_that_raises_is_undone(repeats: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The partition ends where it is written, and its producer goes on where it was."""
     host = make_host(demo=1)
     client = FrameClient(host)
@@ -129,7 +129,7 @@ def test_a_produce_that_stops_half_way_is_taken_back(
     still_serves(host, repeats + 1)
 
 
-def test_a_sliced_produce_that_stops_half_way_is_taken_back(
+def test_a_sliced_produce_that_raises_is_undone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its partition ends where it is written, also if it is appended in a later turn."""
@@ -170,7 +170,7 @@ def waiting_fetch(host: VirtualHost) -> DeafConnection:
 
 
 @pytest.mark.parametrize("wakes", ["time", "data"])
-def test_a_wait_that_stops_half_way_costs_its_client(
+def test_a_delayed_request_that_raises_closes_its_connection(
     wakes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = make_host(demo=1)
@@ -238,7 +238,7 @@ def in_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("where", [in_prepare, in_wait])
-def test_a_group_request_that_stops_half_way_leaves_what_the_log_says(
+def test_a_group_request_that_raises_reloads_the_group(
     where: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, member_id = stable_group()
@@ -249,7 +249,7 @@ def test_a_group_request_that_stops_half_way_leaves_what_the_log_says(
     check_group_goes_on(host, member_id)
 
 
-def test_what_is_under_way_counts_after_a_request_that_stops_half_way(
+def test_pending_writes_survive_a_request_that_raises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A commit of the same turn is in the log before that is read again."""
@@ -272,7 +272,7 @@ def test_what_is_under_way_counts_after_a_request_that_stops_half_way(
     check_group_goes_on(host, member_id)
 
 
-def test_a_group_timer_that_stops_half_way_is_contained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_timer_that_raises_is_contained(monkeypatch: pytest.MonkeyPatch) -> None:
     host, _ = stable_group()
     monkeypatch.setattr(rebalance, "remove", rude)
     host.pass_time(11_000)
@@ -285,7 +285,7 @@ def test_a_group_timer_that_stops_half_way_is_contained(monkeypatch: pytest.Monk
     assert answer.error_code == ErrorCode.NONE
 
 
-def test_an_outcome_that_is_heard_half_way_is_contained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_write_callback_that_raises_is_contained(monkeypatch: pytest.MonkeyPatch) -> None:
     host, member_id = stable_group()
     assert host.node.group_coordinators is not None
     [shard] = host.node.group_coordinators.shards()
@@ -299,7 +299,7 @@ def test_an_outcome_that_is_heard_half_way_is_contained(monkeypatch: pytest.Monk
     check_group_goes_on(host, member_id)
 
 
-def test_a_decision_that_is_due_and_raises_is_tried_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_periodic_decision_that_raises_is_retried_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not at once and without end; what is asked for is decided meanwhile."""
     host = make_host(demo=1)
     assert host.node.active_controller is not None
@@ -344,7 +344,7 @@ def busy_for(host: VirtualHost, ms: int) -> None:
 
 
 @pytest.mark.parametrize("where", ["_heartbeat", "_on_heartbeat"])
-def test_a_heartbeat_that_stops_half_way_is_tried_again_later(
+def test_a_heartbeat_that_raises_is_retried_later(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Logged once a minute, tried a few times a second, and all is well when it goes well."""
@@ -368,7 +368,7 @@ def test_a_heartbeat_that_stops_half_way_is_tried_again_later(
     still_serves(host, 0)
 
 
-def test_forgetting_producers_that_stops_half_way_waits_for_its_next_time(
+def test_producer_expiration_that_raises_waits_for_its_next_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = make_host(demo=1)
@@ -383,7 +383,7 @@ def test_forgetting_producers_that_stops_half_way_waits_for_its_next_time(
     still_serves(host, 0)
 
 
-def test_a_look_at_the_voters_that_stops_half_way_is_tried_again_later(
+def test_a_voter_check_that_raises_is_retried_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = make_host(demo=1)
@@ -401,7 +401,7 @@ def test_a_look_at_the_voters_that_stops_half_way_is_tried_again_later(
     still_serves(host, 0)
 
 
-def test_a_routine_that_stops_a_step_of_the_quorum_ends_the_node(
+def test_a_routine_that_interrupts_a_quorum_step_ends_the_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its own mistake is contained; a vote or an acknowledgement might rest on this one."""
@@ -413,7 +413,7 @@ def test_a_routine_that_stops_a_step_of_the_quorum_ends_the_node(
         host.pass_time(5000)
 
 
-def test_what_a_peer_answers_is_heard_half_way_and_asked_again() -> None:
+def test_a_response_callback_that_raises_gets_no_response_next() -> None:
     """A broker alone asks the controllers; its asker hears of a mistake as of no response."""
     heard: list[Any] = []
 

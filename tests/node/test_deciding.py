@@ -47,7 +47,7 @@ def check_turns(host: VirtualHost, api_key: int, version: int, request: Message)
     return turns.answer
 
 
-def test_a_topic_of_many_partitions_comes_and_goes_a_few_a_turn() -> None:
+def test_a_topic_of_many_partitions_is_created_and_deleted_in_slices() -> None:
     host = make_host()
     made = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation({"many": MANY}))
     assert (made.topics[0].error_code, made.topics[0].num_partitions) == (0, MANY)
@@ -58,7 +58,7 @@ def test_a_topic_of_many_partitions_comes_and_goes_a_few_a_turn() -> None:
     assert check_turns(host, ApiKey.DELETE_TOPICS, 5, gone).responses[0].error_code == 0
 
 
-def test_many_topics_come_and_go_a_few_a_turn() -> None:
+def test_many_topics_are_created_and_deleted_in_slices() -> None:
     """Of each topic that is made thirty settings are told."""
     host = make_host()
     names = [f"t{number}" for number in range(500)]
@@ -69,7 +69,7 @@ def test_many_topics_come_and_go_a_few_a_turn() -> None:
     assert len(check_turns(host, ApiKey.DELETE_TOPICS, 5, gone).responses) == 500
 
 
-def test_more_topics_than_may_be_made_at_once_are_refused_a_few_a_turn() -> None:
+def test_too_many_topics_are_refused_in_slices() -> None:
     host = make_host()
     names = [f"t{number}" for number in range(12_000)]
     answer = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(dict.fromkeys(names, 1)))
@@ -77,7 +77,7 @@ def test_more_topics_than_may_be_made_at_once_are_refused_a_few_a_turn() -> None
     assert {topic.error_code for topic in answer.topics} == {ErrorCode.POLICY_VIOLATION}
 
 
-def test_many_resources_are_configured_a_few_a_turn() -> None:
+def test_many_resources_are_configured_in_slices() -> None:
     host = make_host()
     create_topics(host, {f"t{number}": 1 for number in range(500)})
     change = AlterableConfig(name="retention.ms", config_operation=0, value="77")
@@ -92,7 +92,7 @@ def test_many_resources_are_configured_a_few_a_turn() -> None:
     assert settings.config["retention.ms"] == 77
 
 
-def test_settings_of_a_topic_of_many_partitions_reach_them_a_few_a_turn() -> None:
+def test_configs_reach_many_partitions_in_slices() -> None:
     host = make_host(many=5 * MANY // 2)
     change = AlterableConfig(name="retention.ms", config_operation=0, value="77")
     resource = AlterConfigsResource(resource_type=2, resource_name="many", configs=[change])
@@ -100,7 +100,7 @@ def test_settings_of_a_topic_of_many_partitions_reach_them_a_few_a_turn() -> Non
     check_turns(host, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
 
 
-def test_many_leaders_are_elected_a_few_a_turn() -> None:
+def test_many_leaders_are_elected_in_slices() -> None:
     host = make_host(many=MANY)
     topics = [TopicPartitions(topic="many", partitions=range(MANY))]
     request = ElectLeadersRequest(election_type=0, topic_partitions=topics, timeout_ms=1000)
@@ -161,7 +161,7 @@ def stranger(broker_id: int) -> BrokerRegistrationRequest:
     )
 
 
-def test_what_is_asked_for_during_a_decision_is_decided_behind_it() -> None:
+def test_requests_during_a_decision_are_decided_after_it() -> None:
     host, active_controller = slow_host()
     asked = Request(host, active_controller)
     asked.create(many=20)
@@ -175,7 +175,7 @@ def test_what_is_asked_for_during_a_decision_is_decided_behind_it() -> None:
     assert set(host.node.image.topic_ids) == {"demo"}
 
 
-def test_v14_a_leader_that_resigns_takes_back_what_is_half_decided() -> None:
+def test_v14_a_leader_that_resigns_undoes_a_half_made_decision() -> None:
     host, active_controller = slow_host()
     asked = Request(host, active_controller)
     asked.create(many=20)
@@ -198,7 +198,7 @@ def test_v14_a_leader_that_resigns_takes_back_what_is_half_decided() -> None:
     assert asked.outcome[0][1].topics[0].error_code == 0
 
 
-def test_v1_a_kill_in_the_midst_of_a_decision_leaves_nothing_of_it() -> None:
+def test_v1_a_kill_during_a_decision_leaves_nothing_of_it() -> None:
     host, active_controller = slow_host()
     Request(host, active_controller).create(many=20)
     for _ in range(10):
@@ -208,7 +208,7 @@ def test_v1_a_kill_in_the_midst_of_a_decision_leaves_nothing_of_it() -> None:
     assert set(type(host)(host.files).node.image.topic_ids) == {"demo"}
 
 
-def test_a_mistake_in_a_later_slice_costs_that_request_alone(
+def test_an_exception_in_a_later_slice_fails_only_that_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host, active_controller = slow_host()
@@ -232,7 +232,7 @@ def test_a_mistake_in_a_later_slice_costs_that_request_alone(
     assert any("internal error" in line for line in host.said)
 
 
-def test_what_goes_wrong_in_hearing_of_a_decision_holds_up_nobody() -> None:
+def test_a_callback_that_raises_does_not_delay_other_decisions() -> None:
     host, active_controller = slow_host()
 
     def broken(*_: object) -> None:
@@ -246,7 +246,7 @@ def test_what_goes_wrong_in_hearing_of_a_decision_holds_up_nobody() -> None:
     assert asked.finish(1) == ["next"]
 
 
-def test_v5_nobody_is_fenced_whose_heartbeat_waits_for_a_decision() -> None:
+def test_v5_no_broker_is_fenced_while_its_heartbeat_waits() -> None:
     host, active_controller = slow_host()
     asked = Request(host, active_controller)
     asked.create(many=200)
@@ -258,7 +258,7 @@ def test_v5_nobody_is_fenced_whose_heartbeat_waits_for_a_decision() -> None:
     assert not host.node.image.brokers[1].fenced
 
 
-def test_v5_an_epoch_is_its_offset_though_the_log_has_grown_meanwhile() -> None:
+def test_v5_a_broker_epoch_is_its_offset_if_the_log_has_grown() -> None:
     host, active_controller = slow_host()
     host.node.sliced.limit(1)
     asked = Request(host, active_controller)
@@ -272,7 +272,7 @@ def test_v5_an_epoch_is_its_offset_though_the_log_has_grown_meanwhile() -> None:
     assert end - 1 == broker.epoch, "it is the last record"
 
 
-def test_what_is_only_validated_takes_its_turns_and_leaves_no_record() -> None:
+def test_validate_only_is_sliced_and_leaves_no_record() -> None:
     host, active_controller = slow_host()
     asked, end = Request(host, active_controller), host.node.quorum.end
     asked.ask("check", ApiKey.CREATE_TOPICS, creation({"many": 50}).replace(validate_only=True))
@@ -282,7 +282,7 @@ def test_what_is_only_validated_takes_its_turns_and_leaves_no_record() -> None:
     assert host.node.quorum.end == end
 
 
-def test_clients_in_between_are_answered() -> None:
+def test_clients_are_served_during_a_decision() -> None:
     host = make_host()
     client = FrameClient(host)
     client.send(ApiKey.CREATE_TOPICS, 7, creation({"many": MANY}))

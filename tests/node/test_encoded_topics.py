@@ -27,7 +27,7 @@ def outcome(host: VirtualHost, version: int = 12, **fields: Any) -> dict[str, An
     return {topic.name: topic for topic in answer.topics}
 
 
-def test_thousands_of_partitions_are_written_down_once_for_all_who_ask() -> None:
+def test_thousands_of_partitions_are_encoded_once_for_all_requests() -> None:
     """A client that asks beside it waits for that once, however many ask for all topics."""
     host = make_host(many=MANY)
     topic_id = host.node.image.topic_ids["many"]
@@ -40,7 +40,7 @@ def test_thousands_of_partitions_are_written_down_once_for_all_who_ask() -> None
 
 
 @pytest.mark.parametrize("version", [1, 8, 9, 12, 13])
-def test_each_version_and_question_has_bytes_of_its_own(version: int) -> None:
+def test_each_version_and_form_is_encoded_separately(version: int) -> None:
     host = make_host(demo=2)
     fresh = outcome(make_host(demo=2), version)["demo"]
     for other in (1, 8, 10, 12, 13):
@@ -50,7 +50,7 @@ def test_each_version_and_question_has_bytes_of_its_own(version: int) -> None:
     assert found == fresh
 
 
-def test_a_change_is_told_at_once() -> None:
+def test_a_change_invalidates_encoded_topics() -> None:
     host = make_host(demo=2, other=1)
     assert len(outcome(host)["demo"].partitions) == 2
     wanted = CreatePartitionsTopic(name="demo", count=3, assignments=None)
@@ -65,7 +65,7 @@ def test_a_change_is_told_at_once() -> None:
     assert len(outcome(host)["demo"].partitions) == 1
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_the_cache_is_bounded() -> None:
     pieces = EncodedTopics()
     large = bytes(MOST_BYTES // 4 + 1)
     for number in range(40):

@@ -24,7 +24,7 @@ CASES = [
 @pytest.mark.parametrize(
     ("key", "version"), CASES, ids=[f"{APIS[key].name}-{version}" for key, version in CASES]
 )
-def test_a_node_that_does_not_govern_can_say_so(key: int, version: int) -> None:
+def test_every_forwarded_api_has_a_not_controller_response(key: int, version: int) -> None:
     request = Sampler(Random(key)).message(APIS[key].request(), version)
     response = refusal(key, version, request, ErrorCode.NOT_CONTROLLER)
     assert encode(response, version)

@@ -82,7 +82,7 @@ def write(host: VirtualHost, index: int) -> int:
     return len(raw)
 
 
-def test_only_what_changed_is_named_and_told() -> None:
+def test_only_changed_partitions_are_requested_and_returned() -> None:
     host = make_host(demo=3)
     reader = Reader(host)
     session = reader.begin({0: 0, 1: 0, 2: 0})
@@ -94,7 +94,7 @@ def test_only_what_changed_is_named_and_told() -> None:
     assert reader.read(session, 4, {0: 1}) == (0, session, {0: 0}), "another high watermark"
 
 
-def test_a_session_fetch_waits_for_partitions_that_it_does_not_name() -> None:
+def test_a_session_fetch_waits_for_all_its_partitions() -> None:
     host = make_host(demo=2)
     reader = Reader(host)
     session = reader.begin({0: 0, 1: 0})
@@ -106,7 +106,7 @@ def test_a_session_fetch_waits_for_partitions_that_it_does_not_name() -> None:
     assert [part.partition_index for part in response.responses[0].partitions] == [1]
 
 
-def test_what_is_forgotten_is_told_no_more_and_an_empty_session_ends() -> None:
+def test_forgotten_partitions_leave_and_an_empty_session_ends() -> None:
     host = make_host(demo=2)
     reader = Reader(host)
     session = reader.begin({0: 0, 1: 0})
@@ -118,7 +118,7 @@ def test_what_is_forgotten_is_told_no_more_and_an_empty_session_ends() -> None:
     assert gone == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, {})
 
 
-def test_a_request_out_of_turn_is_refused_and_changes_nothing() -> None:
+def test_a_wrong_session_epoch_is_refused_and_changes_nothing() -> None:
     reader = Reader(make_host(demo=2))
     session = reader.begin({0: 0})
     for epoch in (2, 5):
@@ -131,7 +131,7 @@ def test_a_request_out_of_turn_is_refused_and_changes_nothing() -> None:
     assert reader.read(session + 1, 1)[0] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_reader_that_does_not_wait_for_the_answer_starts_anew() -> None:
+def test_a_pipelined_session_fetch_gets_an_epoch_error() -> None:
     host = make_host()
     reader = Reader(host)
     session = reader.begin({0: 0})
@@ -142,7 +142,7 @@ def test_a_reader_that_does_not_wait_for_the_answer_starts_anew() -> None:
     assert codes == [ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.NONE]
 
 
-def test_a_session_ends_when_it_is_asked_to_and_when_it_begins_anew() -> None:
+def test_a_session_ends_on_request_and_on_a_restart() -> None:
     reader = Reader(make_host())
     first = reader.begin({0: 0})
     error, second, _ = reader.read(first, 0, {0: 0})
@@ -153,7 +153,7 @@ def test_a_session_ends_when_it_is_asked_to_and_when_it_begins_anew() -> None:
     assert reader.read(second, 1)[0] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_errors_are_told_every_time_and_what_is_there_when_they_are_over() -> None:
+def test_errors_are_returned_until_the_partition_recovers() -> None:
     host = make_host(demo=1)
     reader = Reader(host)
     session = reader.begin({0: 5})
@@ -164,7 +164,7 @@ def test_errors_are_told_every_time_and_what_is_there_when_they_are_over() -> No
     assert reader.read(session, 4) == (0, session, {})
 
 
-def test_a_session_goes_by_ids_or_by_names() -> None:
+def test_a_session_uses_either_ids_or_names() -> None:
     host = make_host()
     [topic_id] = host.node.image.topics
     reader = Reader(host)
@@ -178,7 +178,7 @@ def test_a_session_goes_by_ids_or_by_names() -> None:
     assert reader.read(session, 3)[0] == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-def test_partitions_take_turns_when_not_all_fit() -> None:
+def test_partitions_rotate_if_not_all_fit() -> None:
     host = make_host(demo=3)
     sizes = {write(host, index) for index in (0, 1, 2)}
     reader = Reader(host)
@@ -188,7 +188,7 @@ def test_partitions_take_turns_when_not_all_fit() -> None:
     assert outcome == [[1], [2], [0]]
 
 
-def test_readers_of_old_have_no_sessions() -> None:
+def test_old_versions_have_no_sessions() -> None:
     host = make_host()
     for version in (4, 6, 7):
         response = FrameClient(host).ask(ApiKey.FETCH, version, request(0, -1, {0: 0}))
@@ -213,7 +213,7 @@ def wide(count: int, *, follower: bool = False) -> FetchRequest:
     ],
     ids=["full", "silent", "not larger", "larger", "follower"],
 )
-def test_who_finds_a_place_where_all_are_taken(
+def test_a_new_session_evicts_by_age_and_size(
     silent_ms: int, lived_ms: int, count: int, follower: bool, finds: bool
 ) -> None:
     """The one session there is has two partitions."""
@@ -228,7 +228,7 @@ def test_who_finds_a_place_where_all_are_taken(
     assert len(sessions) == 1
 
 
-def test_a_follower_does_not_give_way_to_a_reader() -> None:
+def test_a_consumer_session_does_not_evict_a_follower_session() -> None:
     sessions = FetchSessions(1, Random(1))
     there = sessions.open(wide(1, follower=True), 12, Now(0, 0))
     assert there is not None
@@ -237,5 +237,5 @@ def test_a_follower_does_not_give_way_to_a_reader() -> None:
     assert sessions.open(wide(50), 12, now) is None
 
 
-def test_without_places_nobody_has_a_session() -> None:
+def test_there_are_no_sessions_with_a_limit_of_zero() -> None:
     assert FetchSessions(0, Random(1)).open(wide(1), 12, Now(0, 0)) is None

@@ -77,7 +77,7 @@ def _has_arrays(field: Field) -> bool:
 @pytest.mark.parametrize(
     ("key", "version"), CASES, ids=[f"{APIS[key].name}-{version}" for key, version in CASES]
 )
-def test_no_malice_stops_a_node(key: int, version: int) -> None:
+def test_hostile_values_do_not_stop_a_node(key: int, version: int) -> None:
     host = make_host(demo=2)
     known = tuple(host.node.image.topics)
     listener = BROKER if APIS[key].listeners & BROKER else CONTROLLER

@@ -73,7 +73,7 @@ HINT: Hints = (OTHER, EPOCH), [(OTHER, "elsewhere", 9999, "r2")]
 
 
 @pytest.mark.parametrize(("version", "hint"), [(9, SILENCE), (10, HINT), (13, HINT)])
-def test_a_producer_hears_who_leads(version: int, hint: Hints) -> None:
+def test_produce_errors_name_the_leader(version: int, hint: Hints) -> None:
     host = led_elsewhere()
     topic_id = host.node.image.topic_ids["demo"] if version >= 13 else NULL_UUID
     answer = FrameClient(host).ask(ApiKey.PRODUCE, version, produce(batch(b"a"), topic_id=topic_id))
@@ -82,14 +82,14 @@ def test_a_producer_hears_who_leads(version: int, hint: Hints) -> None:
 
 
 @pytest.mark.parametrize(("version", "hint"), [(12, SILENCE), (15, SILENCE), (16, HINT)])
-def test_a_reader_hears_who_leads(version: int, hint: Hints) -> None:
+def test_fetch_errors_name_the_leader(version: int, hint: Hints) -> None:
     host = led_elsewhere()
     answer = FrameClient(host).ask(ApiKey.FETCH, version, fetch_at(host, version))
     assert found_in(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert hints(answer, found_in(answer)) == hint
 
 
-def test_a_reader_of_an_old_epoch_hears_the_new_one() -> None:
+def test_a_fetch_of_an_old_epoch_gets_the_new_one() -> None:
     host = led_elsewhere(leader=1)
     request = fetch_at(host, 16, current_leader_epoch=EPOCH - 1)
     answer = FrameClient(host).ask(ApiKey.FETCH, 16, request)
@@ -97,7 +97,7 @@ def test_a_reader_of_an_old_epoch_hears_the_new_one() -> None:
     assert hints(answer, found_in(answer)) == ((1, EPOCH), [(1, "127.0.0.1", 9092, None)])
 
 
-def test_where_nobody_leads_no_address_is_named() -> None:
+def test_without_leader_no_endpoint_is_returned() -> None:
     host = led_elsewhere(leader=-1)
     topic_id = host.node.image.topic_ids["demo"]
     answer = FrameClient(host).ask(ApiKey.PRODUCE, 13, produce(batch(b"a"), topic_id=topic_id))
@@ -125,7 +125,7 @@ def log_of_two_epochs() -> VirtualHost:
     ("offset", "last_epoch", "diverging"),
     [(2, 0, None), (1, 0, None), (3, 2, None), (3, 0, (0, 2)), (3, 1, (0, 2)), (9, 2, (2, 3))],
 )
-def test_v6_who_tells_its_last_epoch_hears_where_the_logs_part(
+def test_v6_a_last_fetched_epoch_gets_the_diverging_epoch(
     log_of_two_epochs: VirtualHost, offset: int, last_epoch: int, diverging: object
 ) -> None:
     """At once, with neither records nor an error: it has something to take back first."""
@@ -143,7 +143,7 @@ def test_v6_who_tells_its_last_epoch_hears_where_the_logs_part(
     assert values_in(answer) == []
 
 
-def test_an_epoch_of_which_the_leader_knows_nothing_is_out_of_range(
+def test_an_unknown_last_fetched_epoch_is_out_of_range(
     log_of_two_epochs: VirtualHost,
 ) -> None:
     answer = FrameClient(log_of_two_epochs).ask(ApiKey.FETCH, 12, fetch(1, last_fetched_epoch=7))

@@ -71,7 +71,7 @@ def fetched(host: VirtualHost, offset: int) -> Any:
     return FrameClient(host).ask(ApiKey.FETCH, 12, fetch(offset))
 
 
-def test_records_that_are_deleted_are_gone_and_the_others_stay() -> None:
+def test_deleted_records_are_gone_and_the_others_stay() -> None:
     host = written(make_host(), 5)
     assert delete(host, 3) == (0, 3)
     assert end_of(host, -2)[0] == 3
@@ -98,7 +98,7 @@ def test_deleted_records_stay_deleted_after_a_restart(clean: bool) -> None:
     assert values_in(fetched(again, 3)) == [b"3", b"4"]
 
 
-def test_a_deletion_is_answered_once_it_is_durable() -> None:
+def test_delete_records_responds_once_it_is_durable() -> None:
     """What is asked meanwhile waits for the same, and is stored by the next writing."""
     host = written(make_host(), 5)
     client = FrameClient(host)
@@ -112,7 +112,7 @@ def test_a_deletion_is_answered_once_it_is_durable() -> None:
     assert marks == [2, 4]
 
 
-def test_what_the_disk_takes_is_not_held_against_a_client_without_patience() -> None:
+def test_a_timeout_of_0_does_not_limit_the_disk_write() -> None:
     """Its time is for other replicas, of which there are none."""
     host = written(make_host(), 5)
     client = FrameClient(host)
@@ -141,14 +141,16 @@ def test_what_the_disk_takes_is_not_held_against_a_client_without_patience() -> 
         (0, "kept", 0, ErrorCode.POLICY_VIOLATION),
     ],
 )
-def test_deletions_that_are_refused(offset: int, topic: str, index: int, code: int) -> None:
+def test_an_invalid_delete_records_is_refused(
+    offset: int, topic: str, index: int, code: int
+) -> None:
     host = written(make_host(demo=1, __consumer_offsets=1), 5)
     create_topics(host, {"kept": 1}, {"cleanup.policy": "compact"})
     assert delete(host, offset, topic, index) == (code, -1)
     assert end_of(host, -2)[0] == 0
 
 
-def test_a_deletion_that_can_not_be_stored_is_told_as_such() -> None:
+def test_a_deletion_that_cannot_be_stored_is_a_storage_error() -> None:
     host = written(make_host(), 5)
     host.pass_time(1)
     host.files.faults.append(Fault("sync_directory", times=10))
@@ -187,7 +189,7 @@ def test_a_deletion_that_fails_on_disk_is_reported_to_all_waiters(other: str) ->
     assert [(one.error_code, one.low_watermark) for one in outcome] == [expected] * 2
 
 
-def test_who_waits_for_a_deletion_hears_when_the_topic_or_its_leader_goes() -> None:
+def test_a_waiting_deletion_fails_when_topic_or_leader_is_lost() -> None:
     host = written(make_host(), 5)
     client = FrameClient(host)
     for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
@@ -207,7 +209,7 @@ def remove_topic(host: VirtualHost) -> None:
     host.node.replay([RemoveTopicRecord(topic_id=topic_id)], 0)
 
 
-def test_producers_are_known_when_all_their_records_are_deleted() -> None:
+def test_producers_are_kept_when_all_their_records_are_deleted() -> None:
     host = make_host()
     writer = Writer(host)
     for sequence in range(3):
@@ -277,7 +279,7 @@ def test_epochs_end_where_the_next_one_begins() -> None:
     assert epoch_end(host, 5)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_offsets_are_told_with_the_epoch_of_their_record() -> None:
+def test_list_offsets_returns_the_leader_epoch_of_the_record() -> None:
     host = make_host()
     assert end_of(host, -2) == end_of(host, -1) == (0, 0)
     Writer(host).write(batch(b"old", timestamp=1000))
@@ -323,7 +325,7 @@ def test_the_log_directory_is_described() -> None:
     assert sizes(log_dirs(host, {"more": [1, 9], "nobody": [0]})) == {("more", 1): 0}
 
 
-def test_a_directory_that_has_failed_is_told_as_such() -> None:
+def test_a_failed_directory_is_described_as_failed() -> None:
     host = configured_host()
     host.files.faults.append(Fault("pwritev"))
     Writer(host).write(batch(b"lost"))

@@ -16,7 +16,7 @@ LONGEST = 32_767
 
 @pytest.mark.parametrize("version", [1, 3, 4])
 @pytest.mark.parametrize("kind", [2, 4])
-def test_describe_configs_answers_the_longest_name(version: int, kind: int) -> None:
+def test_describe_configs_of_the_longest_name_responds(version: int, kind: int) -> None:
     resource = DescribeConfigsResource(
         resource_type=kind, resource_name="x" * LONGEST, configuration_keys=None
     )
@@ -26,7 +26,7 @@ def test_describe_configs_answers_the_longest_name(version: int, kind: int) -> N
     assert answer.results[0].error_message.endswith("x...")
 
 
-def test_describe_groups_answers_the_longest_name() -> None:
+def test_describe_groups_of_the_longest_name_responds() -> None:
     host = make_host(None, __consumer_offsets=1)
     request = DescribeGroupsRequest(groups=["g" * LONGEST])
     answer = ask_settled(host, ApiKey.DESCRIBE_GROUPS, 6, request)
@@ -35,7 +35,7 @@ def test_describe_groups_answers_the_longest_name() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 12])
-def test_a_name_that_grows_as_it_is_read_costs_its_client(version: int) -> None:
+def test_a_name_that_grows_when_decoded_closes_the_connection(version: int) -> None:
     """Each byte that is no UTF-8 is read as three: that can't be said in an answer."""
     host = make_host()
     client = FrameClient(host)

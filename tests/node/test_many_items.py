@@ -55,7 +55,7 @@ PART = OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epo
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "_schema") else "",
 )
-def test_a_question_about_very_many_things_leaves_room_for_others(
+def test_requests_about_many_items_leave_room_for_others(
     api_key: int, version: int, request_: Message
 ) -> None:
     host = make_host(None, **{TOPIC: 5})
@@ -64,7 +64,7 @@ def test_a_question_about_very_many_things_leaves_room_for_others(
     assert turns.others_answered > 5
 
 
-def test_names_of_states_and_types_are_not_read_by_every_shard() -> None:
+def test_state_and_type_filters_are_reduced_before_the_shards() -> None:
     host = make_host(None, **{TOPIC: 50})
     request = ListGroupsRequest(states_filter=NAMES, types_filter=NAMES)
     answers = []

@@ -75,14 +75,14 @@ def test_each_of_the_last_five_batches_is_a_duplicate_with_its_offset(acks: int)
     ],
     ids=["gap", "overlap", "old epoch", "new", "next", "new at 0", "unknown", "transaction"],
 )
-def test_what_comes_after_three_records_of_epoch_2(raw: bytes, code: int) -> None:
+def test_sequence_checks_after_three_records_of_epoch_2(raw: bytes, code: int) -> None:
     """An unknown producer may begin anywhere: what was known of it may have expired."""
     writer = Writer(make_host())
     assert writer.write(numbered(0, 3, epoch=2)) == (0, 0)
     assert writer.write(raw) == (code, -1 if code else 3)
 
 
-def test_a_batch_that_is_repeated_within_a_turn_is_written_once() -> None:
+def test_a_duplicate_within_a_turn_is_written_once() -> None:
     """Both wait for the same write."""
     host = make_host()
     first, second = Writer(host), Writer(host)
@@ -95,7 +95,7 @@ def test_a_batch_that_is_repeated_within_a_turn_is_written_once() -> None:
     assert len(first.values()) == 2
 
 
-def test_a_write_that_fails_is_not_remembered_either() -> None:
+def test_a_failed_write_restores_the_producer_state() -> None:
     """The state goes back with the offsets, so the same batch is welcome when it comes again."""
     host = make_host()
     writer = Writer(host)
@@ -113,7 +113,7 @@ def test_a_write_that_fails_is_not_remembered_either() -> None:
     assert [entry.producer_id for entry in described(host)] == [7]
 
 
-def test_what_was_taken_on_behind_a_write_that_fails_is_not_written() -> None:
+def test_appends_after_a_failed_write_are_not_written() -> None:
     """Its offsets follow upon some that are not real."""
     host = make_host()
     writer = Writer(host)
@@ -128,7 +128,7 @@ def test_what_was_taken_on_behind_a_write_that_fails_is_not_written() -> None:
     assert writer.write(numbered(0)) == (0, 0)
 
 
-def test_a_repeated_batch_fails_with_the_first_one() -> None:
+def test_a_duplicate_batch_fails_with_the_first_one() -> None:
     host = make_host()
     writer = Writer(host)
     host.files.faults.append(Fault("pwritev"))
@@ -154,7 +154,7 @@ def test_producers_are_known_after_a_restart(clean: bool) -> None:
     assert writer.write(numbered(7)) == (0, 7)
 
 
-def test_a_producer_that_is_silent_for_long_is_forgotten() -> None:
+def test_an_idle_producer_expires() -> None:
     host = make_host()
     set_config(host, BROKER, "", "producer.id.expiration.ms", 3_000_000)
     writer = Writer(host)

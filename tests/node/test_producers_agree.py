@@ -92,7 +92,7 @@ class Model:
 
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
-def test_partition_and_log_know_the_same(
+def test_partition_and_log_have_the_same_producer_state(
     steps: list[tuple[str, list[tuple[int, int, int]], bool]],
 ) -> None:
     model = Model()

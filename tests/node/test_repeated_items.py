@@ -15,7 +15,7 @@ from tests.node.frame_client import ask_settled, make_host
 AGAIN = 50
 
 
-def test_a_topic_is_reported_once_in_metadata() -> None:
+def test_a_duplicate_topic_is_returned_once_in_metadata() -> None:
     """As with Kafka, which asks for a set of them."""
     host = make_host(demo=1, other=1)
     names = [MetadataRequestTopic(name=name) for name in ["demo", "other"] * AGAIN]

@@ -30,7 +30,7 @@ def test_a_bucket_holds_times_that_differ_by_an_eighth_at_most(ms: int) -> None:
     assert bucket_of(most) == bucket_of(ms)
 
 
-def test_buckets_follow_upon_each_other() -> None:
+def test_buckets_are_contiguous() -> None:
     limits = [most_of(bucket) for bucket in range(BUCKETS)]
     assert limits[:EXACT] == list(range(EXACT))
     assert [bucket_of(limit + 1) for limit in limits[:-1]] == list(range(1, BUCKETS))
@@ -47,7 +47,7 @@ def test_buckets_follow_upon_each_other() -> None:
     ],
     ids=["this turn", "a long turn", "has waited", "both"],
 )
-def test_what_is_answered_in_a_turn_that_took_no_time_is_not_noted(
+def test_responses_in_a_quick_turn_are_not_recorded(
     asked_ms: int, took_ms: int, is_quick: bool, noted: int | None
 ) -> None:
     times = RequestLatency()
@@ -60,7 +60,7 @@ def test_what_is_answered_in_a_turn_that_took_no_time_is_not_noted(
     assert found == ([] if noted is None else [bucket_of(noted)])
 
 
-def test_quick_ones_are_those_that_were_counted_and_not_noted() -> None:
+def test_quick_requests_are_counted_in_bucket_0() -> None:
     times = RequestLatency()
     times.add(PRODUCE, 7, 2)
     times.add(FETCH, 500)
@@ -69,7 +69,7 @@ def test_quick_ones_are_those_that_were_counted_and_not_noted() -> None:
     assert quantile(outcome[FETCH], 0.5) == most_of(bucket_of(500))
 
 
-def test_what_was_told_of_before_the_last_span_is_forgotten() -> None:
+def test_requests_before_the_last_span_are_dropped() -> None:
     times = RequestLatency()
     times.add(PRODUCE, 9)
     assert quantile(times.lately({PRODUCE: 1}, SPAN_MS)[PRODUCE], 0.5) == 9

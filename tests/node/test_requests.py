@@ -95,7 +95,7 @@ def values_in(response: Any) -> list[bytes | None]:
     return [r.value for position, _ in walk(raw) for r in read_records(raw, position)]
 
 
-def test_what_is_produced_is_fetched_with_the_offsets_that_were_told() -> None:
+def test_produced_records_are_fetched_at_their_offsets() -> None:
     client = FrameClient(make_host())
     first = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b"))))
     second = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"c"), acks=-1)))
@@ -107,7 +107,7 @@ def test_what_is_produced_is_fetched_with_the_offsets_that_were_told() -> None:
     assert values_in(client.ask(ApiKey.FETCH, 12, fetch(2))) == [b"c"]
 
 
-def test_topics_go_by_id_from_version_13_on() -> None:
+def test_topics_are_named_by_id_from_version_13_on() -> None:
     client = FrameClient(make_host())
     topic_id = client.ask(ApiKey.METADATA, 12, MetadataRequest(topics=None)).topics[0].topic_id
     request = produce(batch(b"a"), topic="", topic_id=topic_id)
@@ -117,7 +117,7 @@ def test_topics_go_by_id_from_version_13_on() -> None:
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_acks_0_is_written_and_not_answered() -> None:
+def test_acks_0_is_written_without_a_response() -> None:
     client = FrameClient(make_host())
     assert client.ask(ApiKey.PRODUCE, 7, produce(batch(b"a"), acks=0)) is None
     assert values_in(client.ask(ApiKey.FETCH, 4, fetch(0))) == [b"a"]
@@ -154,7 +154,7 @@ def test_a_bad_produce_is_refused_and_leaves_nothing(request_: Any, code: int) -
     assert found_in(client.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
 
 
-def test_one_refused_partition_does_not_keep_the_others_from_being_written() -> None:
+def test_a_refused_partition_does_not_affect_the_others() -> None:
     client = FrameClient(make_host(demo=2))
     raw = batch(b"a")
     parts = [PartitionProduceData(index=index, records=raw) for index in (0, 9, 1)]
@@ -180,7 +180,7 @@ def test_requests_after_a_waiting_fetch_are_answered_after_it() -> None:
     assert values_in(answers[0][1]) == [b"late"]
 
 
-def test_a_fetch_waits_for_as_much_as_it_asked_for() -> None:
+def test_a_fetch_waits_for_min_bytes() -> None:
     host = make_host()
     reader, writer = FrameClient(host), FrameClient(host)
     enough = 2 * len(batch(b"0123456789"))
@@ -191,7 +191,7 @@ def test_a_fetch_waits_for_as_much_as_it_asked_for() -> None:
     assert len(values_in(reader.take()[0][1])) == 2
 
 
-def test_a_fetch_that_waited_long_enough_is_answered_with_what_there_is() -> None:
+def test_a_fetch_returns_what_there_is_after_max_wait() -> None:
     host = make_host()
     reader = FrameClient(host)
     assert reader.ask(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500)) is None
@@ -219,7 +219,7 @@ def test_a_fetch_in_another_epoch_is_refused(epoch: int, code: int) -> None:
     assert found_in(answer).error_code == code
 
 
-def test_a_write_that_fails_is_acknowledged_to_nobody() -> None:
+def test_a_failed_write_is_not_acknowledged() -> None:
     host = make_host()
     client, reader = FrameClient(host), FrameClient(host)
     client.ask(ApiKey.PRODUCE, 9, produce(batch(b"kept")))
@@ -252,7 +252,7 @@ def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
     assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"before", b"after"]
 
 
-def test_a_disk_that_can_not_be_read_is_told_to_who_asks_and_said_once() -> None:
+def test_an_unreadable_disk_is_an_error_and_logged_once() -> None:
     first = make_host()
     for value in (b"a", b"b", b"c"):
         FrameClient(first).ask(ApiKey.PRODUCE, 9, produce(batch(value)))
@@ -272,7 +272,7 @@ def test_a_disk_that_can_not_be_read_is_told_to_who_asks_and_said_once() -> None
     assert len([line for line in host.said if "offline until the node is restarted" in line]) == 1
 
 
-def test_waits_that_are_over_are_forgotten_long_before_their_time() -> None:
+def test_completed_waits_are_dropped_before_their_deadline() -> None:
     host = make_host()
     for _ in range(5000):
         reader = FrameClient(host)
@@ -282,7 +282,7 @@ def test_waits_that_are_over_are_forgotten_long_before_their_time() -> None:
     assert host.node.replica_manager.by_log["demo", 0].fetches == {}
 
 
-def test_a_fetch_gets_no_more_than_a_node_gives_at_once() -> None:
+def test_a_fetch_is_limited_by_fetch_max_bytes() -> None:
     host = VirtualHost(settings=SETTINGS + "fetch.max.bytes=1024\n")
     create_topics(host, {"demo": 1})
     client = FrameClient(host)
@@ -291,7 +291,7 @@ def test_a_fetch_gets_no_more_than_a_node_gives_at_once() -> None:
     assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"x" * 300] * 2
 
 
-def test_a_node_that_starts_again_goes_on_where_it_was() -> None:
+def test_a_restarted_node_continues_at_its_log_end() -> None:
     first = make_host()
     FrameClient(first).ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b")))
     first.runner.close()
@@ -300,7 +300,7 @@ def test_a_node_that_starts_again_goes_on_where_it_was() -> None:
     assert told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"c")))).base_offset == 2
 
 
-def test_zstd_is_refused_to_clients_that_are_older_than_it() -> None:
+def test_zstd_is_refused_in_versions_before_it() -> None:
     builder = BatchBuilder(codec=ZSTD)
     builder.append(1000, None, b"a")
     raw = builder.build()
@@ -311,7 +311,7 @@ def test_zstd_is_refused_to_clients_that_are_older_than_it() -> None:
     assert codes == [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.NONE]
 
 
-def test_a_topic_that_was_made_anew_has_nothing_of_the_old_one() -> None:
+def test_a_recreated_topic_has_nothing_of_the_old_one() -> None:
     """The name is the same, the id is not."""
     host = make_host()
     client = FrameClient(host)
@@ -337,7 +337,7 @@ def test_topics_and_their_records_are_there_after_a_restart() -> None:
     assert found_in(FrameClient(again).ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 1
 
 
-def test_a_partition_without_a_leader_is_told_as_such() -> None:
+def test_a_partition_without_leader_is_leader_not_available() -> None:
     host = make_host()
     [key] = host.node.image.partitions
     headless = PartitionRecord(
@@ -374,7 +374,7 @@ def test_metadata_names_broker_and_topic() -> None:
     assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID]
 
 
-def test_a_topic_that_is_asked_for_is_made_unless_the_asker_declines() -> None:
+def test_a_missing_topic_is_created_if_the_client_allows_it() -> None:
     client = FrameClient(make_host(demo=1))
     request = MetadataRequest(topics=[MetadataRequestTopic(name="new")])
     client.send(ApiKey.METADATA, 13, request)
@@ -386,7 +386,7 @@ def test_a_topic_that_is_asked_for_is_made_unless_the_asker_declines() -> None:
     assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_bytes_behind_a_request_are_ignored() -> None:
+def test_bytes_after_a_request_are_ignored() -> None:
     """As librdkafka asks for all topics: the length of an array that has none takes four bytes."""
     client = FrameClient(make_host())
     body = b"\0\0\0\0\1\0\0"
@@ -397,7 +397,7 @@ def test_bytes_behind_a_request_are_ignored() -> None:
     assert [topic.name for topic in answer.topics] == ["demo"]
 
 
-def test_records_that_nobody_can_read_are_told_to_who_looks_for_a_time() -> None:
+def test_corrupt_records_are_an_error_of_a_search_by_time() -> None:
     client = FrameClient(make_host())
     answer = told_of(client.ask(ApiKey.PRODUCE, 9, produce(unreadable_batch())))
     assert answer.error_code == ErrorCode.NONE
@@ -410,7 +410,7 @@ def test_records_that_nobody_can_read_are_told_to_who_looks_for_a_time() -> None
 
 
 @pytest.mark.parametrize("version", [1, 4, 11])
-def test_list_offsets_finds_the_ends_and_moments(version: int) -> None:
+def test_list_offsets_finds_ends_and_timestamps(version: int) -> None:
     client = FrameClient(make_host())
     for timestamp in (1000, 3000, 2000):
         client.ask(ApiKey.PRODUCE, 9, produce(batch(b"x", timestamp=timestamp)))
@@ -431,7 +431,7 @@ def test_list_offsets_finds_the_ends_and_moments(version: int) -> None:
     assert ask(9999) == (-1, -1)
 
 
-def test_api_versions_of_the_future_are_answered_in_version_0() -> None:
+def test_unknown_api_versions_version_gets_a_version_0_response() -> None:
     host = make_host()
     client = FrameClient(host)
     future = struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 99, 77, -1)
@@ -441,7 +441,7 @@ def test_api_versions_of_the_future_are_answered_in_version_0() -> None:
     assert raw == struct.pack(">iihihhh", 16, 77, 35, 1, ApiKey.API_VERSIONS, 0, 4)
 
 
-def test_api_versions_tell_what_is_served() -> None:
+def test_api_versions_returns_the_served_apis() -> None:
     client = FrameClient(make_host())
     for version in range(5):
         request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
@@ -462,7 +462,7 @@ def test_api_versions_tell_what_is_served() -> None:
         (struct.pack(">ihhihi", 14, ApiKey.METADATA, 1, 1, -1, 7), "MetadataRequest v1"),
     ],
 )
-def test_what_is_no_request_costs_the_connection(frame: bytes, what: str) -> None:
+def test_a_malformed_request_closes_the_connection(frame: bytes, what: str) -> None:
     host = make_host()
     with pytest.raises(ProtocolError, match=what):
         host.send(host.connect(), frame)
@@ -483,7 +483,7 @@ def test_clients_do_not_read_the_metadata_log_nor_count_as_its_replicas() -> Non
     assert found_in(answer).error_code == ErrorCode.NONE
 
 
-def test_v7_more_replicas_than_can_be_kept_are_refused() -> None:
+def test_v7_an_unsupported_replication_factor_is_refused() -> None:
     """No replica is in sync by name alone: brokers do not fetch from each other yet."""
     client = FrameClient(make_host(demo=1))
     two = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])
@@ -502,7 +502,7 @@ def test_v7_more_replicas_than_can_be_kept_are_refused() -> None:
         }
 
 
-def test_v5_a_broker_is_ready_once_its_own_image_says_that_it_was_let_in() -> None:
+def test_v5_a_broker_is_ready_once_it_has_replayed_its_unfencing() -> None:
     """The controller's word comes first; what a client is told comes from the image."""
     host = make_host()
     me = host.node.image.brokers[1]
@@ -513,7 +513,7 @@ def test_v5_a_broker_is_ready_once_its_own_image_says_that_it_was_let_in() -> No
     assert seen == [True, False, False]
 
 
-def test_v5_a_broker_that_begins_to_govern_does_not_take_itself_for_gone() -> None:
+def test_v5_a_new_active_controller_does_not_fence_its_own_broker() -> None:
     """Only an earlier life of it is: fencing this one would leave its partitions without leader."""
     for life, is_fenced in ((0, False), (1, True)):
         host = make_host(demo=1)

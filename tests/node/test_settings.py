@@ -54,7 +54,7 @@ def test_leaders_return_to_preferred_replicas_only_if_enabled(enabled: str, lead
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_a_stopping_broker_hands_over_only_if_enabled(enabled: bool) -> None:
+def test_a_controlled_shutdown_moves_leaders_only_if_enabled(enabled: bool) -> None:
     host = host_with(f"controlled.shutdown.enable={str(enabled).lower()}\n")
     assert host.node.broker_lifecycle is not None
     host.node.shut_down(host.now)

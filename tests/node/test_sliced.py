@@ -95,7 +95,7 @@ def new_slot() -> PendingResponse:
     return slot
 
 
-def test_what_fits_into_a_turn_is_done_at_once() -> None:
+def test_small_work_completes_in_its_turn() -> None:
     sliced, done = new_sliced(), list[int]()
     slot = new_slot()
     sliced.run(slot, steps(10, 10, done))
@@ -195,7 +195,7 @@ def test_dropped_request_lets_go_of_what_it_holds_at_once() -> None:
     assert ended == ["let go"]
 
 
-def test_a_mistake_in_a_later_slice_costs_its_client() -> None:
+def test_an_exception_in_a_later_slice_closes_the_connection() -> None:
     def failing() -> Iterator[int]:
         yield A_TURN
         raise ValueError("a mistake")
@@ -207,7 +207,7 @@ def test_a_mistake_in_a_later_slice_costs_its_client() -> None:
         sliced.finish_turn()  # this connection raises what would end it
 
 
-def test_items_are_let_go_of_as_they_are_taken() -> None:
+def test_items_are_freed_as_they_are_taken() -> None:
     class Item:
         alive = 0
 
@@ -228,7 +228,7 @@ def test_a_list_is_emptied_as_its_items_are_taken() -> None:
     assert (next(drained(items)), items) == (1, [3, 2])
 
 
-def test_a_giant_frame_stays_where_it_is() -> None:
+def test_a_giant_frame_is_not_copied() -> None:
     small, giant = bytearray(100), bytearray(GIANT_FRAME + 9)
     body, pos = kept_body(small, 8, 100)
     assert (type(body), len(body), pos) == (bytes, 92, 0)
@@ -238,7 +238,7 @@ def test_a_giant_frame_stays_where_it_is() -> None:
     assert shared is not giant, "what follows is another's"
 
 
-def test_an_answer_of_many_items_is_written_in_pieces_and_let_go_of() -> None:
+def test_a_response_of_many_items_is_encoded_and_freed_in_steps() -> None:
     slot = new_slot()
     slot.version = 12
     topics = [
@@ -255,7 +255,7 @@ def test_an_answer_of_many_items_is_written_in_pieces_and_let_go_of() -> None:
     assert b"".join(slot.pieces)[9:] == outcome
 
 
-def test_items_of_a_response_are_counted_as_far_as_that_matters() -> None:
+def test_items_of_a_response_are_counted_up_to_the_limit() -> None:
     def results(*counts: int) -> ElectLeadersResponse:
         topics = [
             ReplicaElectionResult(
@@ -321,12 +321,12 @@ def told_meanwhile(*changes: Message) -> tuple[int, int]:
     return answer.topics[0].error_code, len(answer.topics[0].partitions)
 
 
-def test_a_topic_that_is_deleted_while_it_is_told_is_not_told_in_part() -> None:
+def test_metadata_of_a_topic_deleted_meanwhile_is_not_partial() -> None:
     told = told_meanwhile(RemoveTopicRecord(topic_id=b""))
     assert told == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
 
 
-def test_a_topic_that_shrinks_while_it_is_told_is_told_as_it_is_then() -> None:
+def test_metadata_of_a_topic_that_shrinks_meanwhile_is_current() -> None:
     gone = [
         PartitionChangeRecord(partition_id=index, topic_id=b"", removed=True)
         for index in range(10, 5_000)
@@ -341,7 +341,7 @@ def list_offsets(timestamp: int, *indexes: int) -> ListOffsetsRequest:
     )
 
 
-def test_a_time_is_looked_for_in_many_partitions_a_few_a_turn() -> None:
+def test_many_partitions_are_searched_by_time_in_slices() -> None:
     host = make_host(many=500)
     client = FrameClient(host)
     batch = batch_of(200)
@@ -354,7 +354,7 @@ def test_a_time_is_looked_for_in_many_partitions_a_few_a_turn() -> None:
     assert turns.longest < CALLS_OF_A_TURN
 
 
-def test_a_topic_may_be_deleted_while_a_time_is_looked_for() -> None:
+def test_a_topic_may_be_deleted_during_a_search_by_time() -> None:
     host = make_host(many=100)
     client = FrameClient(host)
     for index in range(100):
@@ -374,7 +374,7 @@ def test_a_topic_may_be_deleted_while_a_time_is_looked_for() -> None:
     assert host.runner.directory.disk.failure is None
 
 
-def test_records_of_many_partitions_are_deleted_a_few_logs_a_turn() -> None:
+def test_records_of_many_partitions_are_deleted_in_slices() -> None:
     host = make_host(many=300)
     client = FrameClient(host)
     for index in range(300):
@@ -389,7 +389,7 @@ def test_records_of_many_partitions_are_deleted_a_few_logs_a_turn() -> None:
     assert turns.longest < CALLS_OF_A_TURN // 4
 
 
-def test_the_configuration_of_many_topics_is_described_a_few_a_turn() -> None:
+def test_configs_of_many_topics_are_described_in_slices() -> None:
     host = make_host()
     create_topics(host, {f"topic-{number}": 1 for number in range(100)})
     resources = [
@@ -405,7 +405,7 @@ def test_the_configuration_of_many_topics_is_described_a_few_a_turn() -> None:
     assert turns.longest < CALLS_OF_A_TURN
 
 
-def test_the_sizes_of_many_logs_are_told_a_few_a_turn() -> None:
+def test_many_logs_are_described_in_slices() -> None:
     host = make_host(many=3_000)
     turns = Turns(host, ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
     assert len(turns.answer.results[0].topics[0].partitions) == 3_000
@@ -413,7 +413,7 @@ def test_the_sizes_of_many_logs_are_told_a_few_a_turn() -> None:
     assert turns.longest < CALLS_OF_A_TURN
 
 
-def test_a_batch_of_very_many_records_is_checked_a_slice_a_turn() -> None:
+def test_a_batch_of_many_records_is_checked_in_slices() -> None:
     host = make_host(demo=1)
     create_topics(host, {"compacted": 1}, {"cleanup.policy": "compact"})
     for key, code in ((b"key", ErrorCode.NONE), (None, ErrorCode.INVALID_RECORD)):
@@ -429,7 +429,7 @@ def test_a_batch_of_very_many_records_is_checked_a_slice_a_turn() -> None:
     assert host.node.replica_manager.by_log["compacted", 0].end == 50_001
 
 
-def test_batches_of_a_client_keep_their_order_though_one_takes_long() -> None:
+def test_batches_of_a_client_keep_their_order_beside_a_sliced_one() -> None:
     host = make_host(demo=1)
     create_topics(host, {"compacted": 1}, {"cleanup.policy": "compact"})
     client = FrameClient(host)

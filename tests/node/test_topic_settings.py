@@ -20,7 +20,7 @@ from tests.node.test_producers import Writer
 from tests.node.test_requests import batch, fetch, found_in, produce, told_of
 
 
-def test_a_batch_may_be_as_large_as_the_topic_allows() -> None:
+def test_max_message_bytes_of_the_topic_limits_batches() -> None:
     host = configured_host(max_message_bytes=200)
     writer = Writer(host)
     assert writer.write(batch(b"x" * 100)) == (0, 0)
@@ -29,7 +29,7 @@ def test_a_batch_may_be_as_large_as_the_topic_allows() -> None:
     assert writer.write(batch(b"x" * 200)) == (0, 1)
 
 
-def test_what_is_set_for_the_brokers_counts_where_the_topic_says_nothing() -> None:
+def test_broker_settings_are_the_defaults_of_topics() -> None:
     host = make_host(demo=1)
     writer = Writer(host)
     assert writer.write(batch(b"x" * 200)) == (0, 0)
@@ -39,7 +39,7 @@ def test_what_is_set_for_the_brokers_counts_where_the_topic_says_nothing() -> No
     assert writer.write(batch(b"x" * 200)) == (0, 1)
 
 
-def test_settings_count_after_a_restart() -> None:
+def test_topic_settings_survive_a_restart() -> None:
     first = configured_host(max_message_bytes=200)
     first.runner.close()
     writer = Writer(make_host(first.files))
@@ -62,7 +62,7 @@ def test_timestamps_are_within_bounds() -> None:
 
 
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
-def test_the_broker_gives_the_time_where_the_topic_wants_it(codec: int) -> None:
+def test_log_append_time_sets_timestamps(codec: int) -> None:
     host = configured_host(message_timestamp_type="LogAppendTime")
     host.pass_time(5000)
     builder = BatchBuilder(codec=codec)
@@ -78,7 +78,7 @@ def test_the_broker_gives_the_time_where_the_topic_wants_it(codec: int) -> None:
 
 @pytest.mark.parametrize("kept", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
 @pytest.mark.parametrize("sent", [NONE, GZIP, LZ4])
-def test_batches_are_packed_as_the_topic_wants_them(kept: int, sent: int) -> None:
+def test_compression_type_recompresses_batches(kept: int, sent: int) -> None:
     names = {NONE: "uncompressed", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
     writer = Writer(configured_host(compression_type=names[kept]))
     values = [b"again and again " * 20, b"and more"]
@@ -94,7 +94,7 @@ def test_batches_are_packed_as_the_topic_wants_them(kept: int, sent: int) -> Non
     assert [record.value for record in read_records(stored)] == values
 
 
-def test_a_batch_that_can_not_be_unpacked_is_refused() -> None:
+def test_a_batch_that_cannot_be_decompressed_is_refused() -> None:
     raw = bytearray(batch(b"no gzip"))
     raw[CRC_START + 1] |= GZIP
     struct.pack_into(">I", raw, CRC_START - 4, crc32c(memoryview(raw)[CRC_START:]))
@@ -102,14 +102,14 @@ def test_a_batch_that_can_not_be_unpacked_is_refused() -> None:
     assert writer.write(bytes(raw)) == (ErrorCode.INVALID_RECORD, -1)
 
 
-def test_a_batch_that_is_too_large_once_unpacked_is_refused() -> None:
+def test_a_batch_too_large_after_recompression_is_refused() -> None:
     builder = BatchBuilder(codec=GZIP)
     builder.append(1000, None, b"x" * 5000)
     writer = Writer(configured_host(compression_type="uncompressed", max_message_bytes=1000))
     assert writer.write(builder.build()) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
 
 
-def test_a_compacted_topic_wants_keys() -> None:
+def test_a_compacted_topic_refuses_records_without_keys() -> None:
     writer = Writer(configured_host(cleanup_policy="compact"))
     assert writer.write(batch(b"no key")) == (ErrorCode.INVALID_RECORD, -1)
     builder = BatchBuilder()
@@ -136,7 +136,7 @@ def test_the_records_without_keys_are_named() -> None:
     assert (outcome.error_code, list(outcome.record_errors)) == (ErrorCode.INVALID_RECORD, [])
 
 
-def test_acks_of_all_want_enough_replicas_in_sync() -> None:
+def test_acks_all_needs_min_insync_replicas() -> None:
     """Never more than the partition has at all."""
     host = configured_host(min_insync_replicas=2)
     writer = Writer(host)

@@ -82,7 +82,7 @@ def test_a_string_beyond_its_limit_ends_every_start_with_its_offset(
     check_says(*with_bad_record(unread(monkeypatch)))
 
 
-def test_an_exception_in_what_follows_a_record_names_its_offset(
+def test_an_exception_in_a_publisher_names_the_record_offset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is not the record that is wrong, and to go on would be as wrong."""
@@ -142,7 +142,7 @@ def survivor_of(files: MemoryFiles) -> SurvivingDirectory:
     return SurvivingDirectory(files, "data")
 
 
-def test_a_record_is_given_up_with_all_that_follow() -> None:
+def test_repair_drops_a_record_and_all_that_follow() -> None:
     """What was before stays, and the node leads on in a later epoch."""
     files, offset = with_bad_record(UNKNOWN)
     survivor = survivor_of(files)
@@ -164,7 +164,7 @@ def test_a_record_is_given_up_with_all_that_follow() -> None:
 
 
 @pytest.mark.parametrize("offset", [-1, 10**6])
-def test_what_is_not_in_the_log_can_not_be_given_up(offset: int) -> None:
+def test_repair_refuses_offsets_outside_the_log(offset: int) -> None:
     files, _ = with_bad_record(UNKNOWN)
     survivor = survivor_of(files)
     end = survivor.remains.end
@@ -174,7 +174,7 @@ def test_what_is_not_in_the_log_can_not_be_given_up(offset: int) -> None:
     survivor.close()
 
 
-def test_a_crash_between_cut_and_new_voters_is_repaired_again() -> None:
+def test_repair_resumes_after_a_crash_before_the_new_voters() -> None:
     files, offset = with_bad_record(UNKNOWN)
     survivor = survivor_of(files)
     survivor.drop_from(offset)

@@ -114,7 +114,7 @@ UNWRITABLE = {
 
 
 @pytest.mark.parametrize("record", UNWRITABLE.values(), ids=list(UNWRITABLE))
-def test_a_decision_that_can_not_be_written_changes_nothing(
+def test_a_decision_that_cannot_be_encoded_changes_nothing(
     record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = make_host(demo=1)
@@ -135,7 +135,7 @@ def test_a_decision_that_can_not_be_written_changes_nothing(
     assert "good" in restarted(host).node.image.topic_ids
 
 
-def test_records_that_can_not_be_replayed_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_cannot_be_replayed_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do those before them, in whichever batch they are."""
     host = make_host(demo=1)
     controller = controller_of(host)
@@ -182,7 +182,7 @@ def commit_request(group: str, topic: str, retention_ms: int = -1) -> OffsetComm
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
-def test_an_offset_kept_for_ever_has_the_last_timestamp(version: int) -> None:
+def test_an_endless_retention_has_the_last_timestamp(version: int) -> None:
     host = group_host()
     host.pass_time(1000)
     request = commit_request("g", "t", 2**63 - 1)
@@ -232,7 +232,7 @@ def test_an_id_that_leaves_no_room_for_a_member_id_is_refused(version: int, lett
     reloaded(host)
 
 
-def test_the_longest_instance_id_that_leaves_room_is_taken() -> None:
+def test_the_longest_possible_instance_id_is_accepted() -> None:
     host = group_host()
     answer = ask_settled(host, ApiKey.JOIN_GROUP, 5, join("x" * (LONGEST - 40)))
     assert answer.error_code == ErrorCode.NONE

@@ -37,7 +37,7 @@ def waiting_for(min_bytes: int, *indexes: int) -> FetchRequest:
     return FetchRequest(max_wait_ms=9_000, min_bytes=min_bytes, session_epoch=-1, topics=topics)
 
 
-def test_a_write_costs_little_for_each_fetch_that_waits_for_more() -> None:
+def test_a_write_costs_little_per_waiting_fetch() -> None:
     host = make_host(demo=1)
     client = FrameClient(host)
     for _ in range(1_000):
@@ -47,7 +47,7 @@ def test_a_write_costs_little_for_each_fetch_that_waits_for_more() -> None:
 
 
 @pytest.mark.parametrize("indexes", [(0,), (0, 1), (1, 0)])
-def test_it_is_answered_by_the_write_that_makes_it_enough(indexes: tuple[int, ...]) -> None:
+def test_a_fetch_completes_with_the_write_that_reaches_min_bytes(indexes: tuple[int, ...]) -> None:
     host = make_host(demo=2)
     produce(host, 0)
     client = FrameClient(host)
@@ -61,7 +61,7 @@ def test_it_is_answered_by_the_write_that_makes_it_enough(indexes: tuple[int, ..
     assert sum([len(part.records) for part in topic.partitions]) == 4 * SIZE
 
 
-def test_it_is_answered_when_its_partition_goes() -> None:
+def test_a_fetch_completes_when_its_partition_is_deleted() -> None:
     host = make_host(demo=1)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, waiting_for(4 * SIZE, 0))

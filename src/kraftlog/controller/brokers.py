@@ -263,7 +263,7 @@ def decide_fence_stale(state: ControllerState, context: Context) -> list[Message
     return []
 
 
-# Leaving for good, and controllers ---------------------------------------------------------------
+# Unregistration, and controllers -----------------------------------------------------------------
 
 
 def decide_unregister_broker(

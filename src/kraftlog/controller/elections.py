@@ -160,7 +160,7 @@ def _elect(
     return PartitionResult(partition_id=index, error_code=code, error_message=why)
 
 
-# By itself ---------------------------------------------------------------------------------------
+# Periodic elections ------------------------------------------------------------------------------
 
 
 def decide_balance(state: ControllerState, at_most: int) -> list[Message]:

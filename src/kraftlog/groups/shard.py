@@ -4,8 +4,8 @@ Usage: a broker that becomes the leader of a partition creates a shard, feeds it
 records with `replay_batch` up to the high watermark, slice by slice, and calls `loaded`. When it
 loses leadership it calls `unload`, carries out the last effects and drops the shard. In between,
 a handler finds the shard by `partition_of(group_id, count)` and calls the method of its API with
-the decoded request, an opaque slot and the time. The response comes as `Answer(slot, response)`,
-at once or later. Without a shard the host responds NOT_COORDINATOR, during loading
+the decoded request, an opaque slot and the time. The response comes as a `GroupResponse`, at once
+or later. Without a shard the host responds NOT_COORDINATOR, during loading
 COORDINATOR_LOAD_IN_PROGRESS.
 
 After each call the host takes the effects. `WriteRecords` is one batch for the partition, with
@@ -153,8 +153,10 @@ class GroupShard:
     def offset_fetch(
         self, slot: object, asked: OffsetFetchRequestGroup, require_stable: bool
     ) -> None:
-        """One group of a request, in the form of version 8; answered by an
-        OffsetFetchResponseGroup. Topics come with their names, and ids where there are any."""
+        """Fetch the offsets of one group; the response is an OffsetFetchResponseGroup.
+
+        Topics have names, and ids if the request has them.
+        """
         offsets.fetch(self, slot, asked, require_stable)
 
     def offset_delete(self, slot: object, request: OffsetDeleteRequest, now: Now) -> None:
@@ -180,11 +182,11 @@ class GroupShard:
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
         return admin.listed(self, states, types)
 
-    # What came of it, and time -------------------------------------------------------------------
+    # Outcomes and timers -------------------------------------------------------------------------
 
     def handle(self, message: Written | WriteFailed, now: Now) -> None:
         if not self.is_loaded:
-            return  # of a batch from before `unload`, whose requests were answered
+            return  # for a batch from before `unload`, whose requests have their responses
         if isinstance(message, Written):
             self.writes.written(message.token, message.offset, now)
         else:
@@ -202,7 +204,7 @@ class GroupShard:
         self._effects.clear()
         return taken
 
-    # For the rules in the other files ------------------------------------------------------------
+    # For the other modules -----------------------------------------------------------------------
 
     def answer(self, slot: object, response: Any) -> None:
         """Respond to a request; nothing happens without a slot."""

@@ -17,10 +17,9 @@ OFFERED = {
     KRAFT_VERSION: (0, 1),
     ELR_FEATURE: (0, 1),
 }
-#: A cluster may be formatted for these, as Kafka's are; they stay at the level of "not there" until
-#: brokers offer them.
+#: Formatting accepts these features, as in Kafka; their level stays 0 until brokers support them.
 NOT_OFFERED_YET = {"group.version": (0, 1), "transaction.version": (0, 2)}
-#: The levels that records may set; how voters are known is agreed on by the voters themselves.
+#: The features that records set; kraft.version is set by the quorum itself.
 SET_BY_RECORDS = {
     name: levels for name, levels in {**OFFERED, **NOT_OFFERED_YET}.items() if name != KRAFT_VERSION
 }

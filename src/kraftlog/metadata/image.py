@@ -118,7 +118,7 @@ class Image:
         return hidden if hidden is not None and hidden.id == topic_id else self.topics[topic_id]
 
     def partitions_of(self, topic: TopicImage) -> Iterator[PartitionImage]:
-        """In order. While a snapshot is read, a later one may be known before an earlier one."""
+        """The partitions in order; there may be gaps while a snapshot is being loaded."""
         for index in range(topic.partition_count):
             found = self.partitions.get((topic.id, index))
             if found is not None:

@@ -211,7 +211,7 @@ def _or(said: Sequence[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _remove_partition(image: Image, before: PartitionImage) -> Sequence[Change]:
-    """Only the last ones of a topic are removed; its number says nothing of the order (V11)."""
+    """Remove a partition: one of the last of its topic, in any order (V11)."""
     topic = image.topics[before.topic_id]
     image.drop(image.partitions, before.key)
     image.put(image.removed, before.key, before.replace(leader=NO_LEADER))
@@ -236,7 +236,7 @@ def _clear_elr(image: Image, record: records.ClearElrRecord) -> Iterator[Change]
                 yield PartitionChanged(before, after)
 
 
-# All the rest ------------------------------------------------------------------------------------
+# Other records -----------------------------------------------------------------------------------
 
 
 def _feature_level(image: Image, record: records.FeatureLevelRecord) -> Sequence[Change]:

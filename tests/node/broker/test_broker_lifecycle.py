@@ -84,7 +84,7 @@ def ask_until(member: BrokerLifecycle, end_ms: int) -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.DUPLICATE_BROKER_REGISTRATION, None])
-def test_who_is_not_let_in_asks_less_and_less_often(code: int | None) -> None:
+def test_an_unregistered_broker_retries_with_backoff(code: int | None) -> None:
     controller_channel = RefusingChannel(code)
     member = lifecycle(controller_channel)
     ask_until(member, 10_000)
@@ -99,7 +99,7 @@ def test_who_is_not_let_in_asks_less_and_less_often(code: int | None) -> None:
     assert member.refusal == (code or 0)
 
 
-def test_what_has_changed_makes_it_ask_at_once() -> None:
+def test_a_leader_change_resets_the_backoff() -> None:
     """Another leader may know better, and be asked as often as the last one at first."""
     controller_channel = RefusingChannel(None)
     member = lifecycle(controller_channel)

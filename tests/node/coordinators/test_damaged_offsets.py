@@ -96,7 +96,7 @@ def test_an_unreadable_log_takes_one_coordinator_offline() -> None:
     check_only_one_is_lost(VirtualHost(files), "offset 0: ")
 
 
-def test_a_record_that_is_no_group_takes_one_coordinator_offline() -> None:
+def test_an_invalid_group_record_takes_one_coordinator_offline() -> None:
     """Sound as a batch, and written by no coordinator: what it says is in nobody's words."""
     host = make_host(None, **{TOPIC: PARTITIONS, "t": 1})
     builder = BatchBuilder()

@@ -156,7 +156,7 @@ def elsewhere() -> str:
 
 
 @in_every_version(ApiKey.JOIN_GROUP)
-def test_a_member_joins_syncs_beats_and_leaves_in_every_version(version: int) -> None:
+def test_a_member_joins_syncs_and_leaves_in_every_version(version: int) -> None:
     broker = Broker()
     outcome = broker.join(version)
     if version >= 4:
@@ -180,7 +180,7 @@ def test_a_member_joins_syncs_beats_and_leaves_in_every_version(version: int) ->
     assert broker.shard().groups["g"].state == "Empty"
 
 
-def test_a_coordinator_that_reads_the_log_knows_the_members() -> None:
+def test_a_new_coordinator_replays_the_members() -> None:
     broker = Broker()
     member_id = broker.join(3).member_id
     broker.sync(5, member_id)
@@ -192,7 +192,7 @@ def test_a_coordinator_that_reads_the_log_knows_the_members() -> None:
     assert again.fetch(8, "t").groups[0].topics[0].partitions[0].committed_offset == 7
 
 
-def test_members_that_are_silent_are_out() -> None:
+def test_members_with_expired_sessions_are_removed() -> None:
     broker = Broker()
     broker.join(3)
     broker.host.pass_time(10_000)
@@ -201,7 +201,7 @@ def test_members_that_are_silent_are_out() -> None:
     assert (group.group_id, group.group_state, group.group_type) == ("g", "Empty", "classic")
 
 
-def test_the_host_is_never_told_to_wait_longer_than_a_shard_may() -> None:
+def test_the_deadline_is_never_later_than_that_of_a_shard() -> None:
     """Of many groups in many shards, whichever was touched last."""
     broker = Broker()
     for group, timeout in (("late", 30_000), ("soon", 6_000), ("later", 60_000)):
@@ -253,7 +253,7 @@ ONE_GROUP: dict[int, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("api_key", ONE_GROUP)
-def test_where_a_group_is_not_the_client_looks_elsewhere(api_key: int) -> None:
+def test_requests_for_a_remote_group_get_not_coordinator(api_key: int) -> None:
     fields = ONE_GROUP[api_key]
     last = APIS[api_key].last
     broker = Broker()
@@ -267,7 +267,7 @@ def test_where_a_group_is_not_the_client_looks_elsewhere(api_key: int) -> None:
 
 
 @in_every_version(ApiKey.OFFSET_FETCH)
-def test_a_fetch_where_the_group_is_not(version: int) -> None:
+def test_an_offset_fetch_of_a_remote_group_gets_not_coordinator(version: int) -> None:
     broker = Broker()
     broker.is_elsewhere("g")
     outcome = broker.fetch(version, "t")
@@ -280,7 +280,7 @@ def test_a_fetch_where_the_group_is_not(version: int) -> None:
         assert (part.error_code, part.committed_offset) == (NOT_OURS, -1)
 
 
-def test_a_commit_where_the_group_is_not() -> None:
+def test_an_offset_commit_to_a_remote_group_gets_not_coordinator() -> None:
     broker = Broker()
     broker.is_elsewhere("g")
     assert broker.commit(9).topics[0].partitions[0].error_code == NOT_OURS
@@ -303,7 +303,7 @@ def test_an_offset_is_committed_in_every_version(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [9, 10])
-def test_a_commit_for_a_topic_that_there_is_not(version: int) -> None:
+def test_a_commit_for_an_unknown_topic_is_refused(version: int) -> None:
     broker = Broker()
     [topic] = broker.commit(version, topic="gone").topics
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 10 else ErrorCode.UNKNOWN_TOPIC_ID
@@ -379,7 +379,7 @@ def test_one_offset_fetch_covers_local_remote_and_pending_groups() -> None:
     assert (other.group_id, other.error_code) == (elsewhere(), NOT_OURS)
 
 
-def test_offsets_are_deleted_and_topics_that_there_are_not_are_told() -> None:
+def test_offsets_are_deleted_and_unknown_topics_are_refused() -> None:
     broker = Broker()
     broker.commit(9)
     outcome = broker.ask(
@@ -415,7 +415,7 @@ def test_a_topic_that_is_deleted_takes_its_offsets_with_it() -> None:
 
 
 @in_every_version(ApiKey.DELETE_GROUPS)
-def test_groups_are_deleted_wherever_they_are(version: int) -> None:
+def test_groups_of_all_shards_are_deleted(version: int) -> None:
     broker = Broker()
     broker.is_elsewhere(elsewhere())
     broker.commit(9)
@@ -455,7 +455,7 @@ def test_groups_are_listed_in_every_version(version: int) -> None:
 # The log -----------------------------------------------------------------------------------------
 
 
-def test_transactions_in_the_log_count_when_they_are_committed() -> None:
+def test_committed_transactions_in_the_log_take_effect() -> None:
     def offset(base: int, number: int, producer_id: int = -1) -> bytes:
         builder = BatchBuilder(
             base_offset=base, producer_id=producer_id, is_transactional=producer_id >= 0
@@ -493,7 +493,7 @@ def test_transactions_in_the_log_count_when_they_are_committed() -> None:
     assert shard.durable.unstable("g", "t", 0)
 
 
-def test_only_a_coordinator_writes_what_coordinators_read() -> None:
+def test_clients_cannot_produce_to_the_offsets_topic() -> None:
     """As Kafka: else a single record would keep the next start from ever ending."""
     broker = Broker()
     answer = broker.client.ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic=TOPIC))
@@ -501,7 +501,7 @@ def test_only_a_coordinator_writes_what_coordinators_read() -> None:
     assert not broker.host.node.replica_manager.turn
 
 
-def test_a_partition_that_can_not_be_understood_stops_no_other() -> None:
+def test_an_unreadable_offsets_partition_affects_no_other() -> None:
     broker = Broker()
     broker.commit(8)
     mine = partition_of("g", PARTITIONS)

@@ -23,11 +23,11 @@ def _named(kind: int, name: str, keys: list[str] | None) -> list[str]:
 @pytest.mark.parametrize(
     ("kind", "name"), [(TOPIC, "demo"), (BROKER, "1"), (GROUP, "g"), (CLIENT_METRICS, "m")]
 )
-def test_no_keys_and_an_empty_list_of_them_ask_for_all(kind: int, name: str) -> None:
+def test_null_and_an_empty_list_of_keys_mean_all(kind: int, name: str) -> None:
     every = _named(kind, name, None)
     assert len(every) > 1
     assert _named(kind, name, []) == every
 
 
-def test_keys_that_are_named_are_all_that_is_shown() -> None:
+def test_only_the_requested_keys_are_described() -> None:
     assert _named(TOPIC, "demo", ["retention.ms", "no.such.key"]) == ["retention.ms"]

@@ -19,7 +19,7 @@ def described(host: VirtualHost, version: int = 2) -> Any:
     return answer.topics[0].partitions[0]
 
 
-def test_r13_targets_and_for_whom_a_step_waits_are_told_while_reassigning() -> None:
+def test_r13_a_voter_reassignment_is_described_with_its_targets() -> None:
     """R4: voter 4 has not been heard of, so the step that adds it waits for it."""
     host = VirtualHost()
     before = described(host)

@@ -57,7 +57,7 @@ def settled(client: FrameClient) -> Any:
 
 
 @pytest.mark.parametrize("read_at_once", [large_fetch.READ_AT_ONCE, 0])
-def test_a_record_in_each_of_many_partitions_is_read_a_slice_a_turn(
+def test_a_record_in_each_of_many_partitions_is_read_in_slices(
     read_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(large_fetch, "READ_AT_ONCE", read_at_once)
@@ -71,7 +71,7 @@ def test_a_record_in_each_of_many_partitions_is_read_a_slice_a_turn(
     assert handles.open_count <= handles.limit, "nothing is held open any more"
 
 
-def test_it_waits_for_a_record_and_looks_at_that_partition_alone() -> None:
+def test_a_waiting_large_fetch_reads_only_the_changed_partition() -> None:
     host = make_host(many=MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=5000, min_bytes=3 * SIZE))
@@ -84,7 +84,7 @@ def test_it_waits_for_a_record_and_looks_at_that_partition_alone() -> None:
     assert {index for index, size in found.items() if size} == {7, 8, 9}
 
 
-def test_a_record_that_comes_between_slices_is_not_missed() -> None:
+def test_a_record_appended_between_slices_is_not_missed() -> None:
     host = make_host(many=MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=5000))
@@ -93,7 +93,7 @@ def test_a_record_that_comes_between_slices_is_not_missed() -> None:
     assert sizes(settled(client))[0] == SIZE
 
 
-def test_it_is_answered_when_its_time_is_over() -> None:
+def test_a_large_fetch_completes_after_max_wait() -> None:
     host = make_host(many=MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500))
@@ -103,7 +103,7 @@ def test_it_is_answered_when_its_time_is_over() -> None:
 
 
 @pytest.mark.parametrize("turns", [0, 100])
-def test_nothing_is_left_of_it_when_the_client_is_gone(turns: int) -> None:
+def test_a_large_fetch_is_released_when_the_connection_closes(turns: int) -> None:
     host = make_host(many=MANY)
     produce(host, *range(0, MANY, 2))
     client = FrameClient(host)
@@ -118,7 +118,7 @@ def test_nothing_is_left_of_it_when_the_client_is_gone(turns: int) -> None:
     assert handles.open_count <= handles.limit
 
 
-def test_a_topic_may_be_deleted_meanwhile() -> None:
+def test_a_topic_may_be_deleted_during_a_large_fetch() -> None:
     host = make_host(many=MANY)
     produce(host, *range(MANY))
     client = FrameClient(host)
@@ -132,7 +132,7 @@ def test_a_topic_may_be_deleted_meanwhile() -> None:
     assert host.runner.directory.disk.failure is None
 
 
-def test_a_session_of_many_partitions_hears_of_what_changes() -> None:
+def test_a_session_of_many_partitions_returns_changes() -> None:
     host = make_host(many=MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=FIRST))
@@ -158,7 +158,7 @@ def produce_at_once(host: VirtualHost, *indexes: int) -> None:
     )
 
 
-def test_what_it_found_at_the_second_look_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_the_second_read_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records come between the slices of its first look; then the files go under its second."""
     monkeypatch.setattr(large_fetch, "READ_AT_ONCE", 0)
     host = make_host(many=3 * MANY)
@@ -175,7 +175,7 @@ def test_what_it_found_at_the_second_look_stays_open(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("goes", [False, True])
-def test_partitions_that_changed_meanwhile_are_looked_at_in_slices(goes: bool) -> None:
+def test_partitions_that_changed_meanwhile_are_read_in_slices(goes: bool) -> None:
     host = make_host(many=MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=5000, min_bytes=MANY * SIZE))

@@ -88,7 +88,7 @@ def test_acls_are_refused_one_by_one(host: VirtualHost, listener: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "requester"), [(2, ""), (3, "ANONYMOUS")])
-def test_tokens_are_not_given_to_clients_without_a_name(
+def test_delegation_tokens_need_authentication(
     host: VirtualHost, version: int, requester: str
 ) -> None:
     request = create_delegation_token.CreateDelegationTokenRequest(renewers=(), max_lifetime_ms=-1)

@@ -44,7 +44,7 @@ def test_a_refused_batch_counts_as_failed() -> None:
     assert told_by(host, "kafka_server_brokertopicmetrics_messagesin_total")[""] == 0
 
 
-def test_the_active_controller_counts_leaders_that_were_not_in_sync() -> None:
+def test_the_active_controller_counts_unclean_elections() -> None:
     host = make_host()
     [family] = [it for it in controller_metrics.FAMILIES if "unclean" in it.name]
     topic_id = host.node.image.topic_ids["demo"]
@@ -54,7 +54,7 @@ def test_the_active_controller_counts_leaders_that_were_not_in_sync() -> None:
         assert list(family.measure(host.node, host.now)) == [((), count)]
 
 
-def test_every_reason_is_said() -> None:
+def test_every_reason_for_not_ready_is_reported() -> None:
     host = make_host()
     node = host.node
     assert why_not_ready(node, host.now) == []
@@ -78,7 +78,7 @@ def test_every_reason_is_said() -> None:
         assert why_not_ready(node, host.now) == [f"the broker is {state}"]
 
 
-def test_a_directory_that_has_failed_is_a_reason() -> None:
+def test_a_failed_directory_is_a_reason_for_not_ready() -> None:
     host = make_host()
     host.files.faults.append(Fault("pwritev"))
     Writer(host).write(batch(b"lost"))
