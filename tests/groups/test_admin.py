@@ -16,7 +16,7 @@ def results(response: object) -> dict[str, int]:
 # ListGroups ----------------------------------------------------------------------------------
 
 
-def test_groups_are_listed_by_state_and_type_in_any_case_of_letters() -> None:
+def test_groups_are_listed_by_state_and_type_ignoring_case() -> None:
     harness = ShardHarness()
     harness.stable(1, group="stable")
     harness.enter(1, group="new")
@@ -40,7 +40,7 @@ def test_groups_are_listed_by_state_and_type_in_any_case_of_letters() -> None:
 # DescribeGroups ------------------------------------------------------------------------------
 
 
-def test_what_members_offer_is_told_of_a_stable_group_only() -> None:
+def test_member_metadata_is_described_only_for_stable_groups() -> None:
     harness = ShardHarness()
     ids = harness.stable(2)
     outcome = harness.describe()
@@ -81,7 +81,7 @@ def test_a_missing_group_is_an_error_since_version_6_and_dead_before() -> None:
 # DeleteGroups --------------------------------------------------------------------------------
 
 
-def test_empty_groups_go_with_their_offsets() -> None:
+def test_empty_groups_are_deleted_with_their_offsets() -> None:
     harness = ShardHarness()
     [member_id] = harness.stable(1)
     harness.commit_offsets({T0: 1}, member_id, 1)
@@ -100,7 +100,7 @@ def test_empty_groups_go_with_their_offsets() -> None:
     assert harness.reloaded().groups == {}
 
 
-def test_while_its_end_is_written_a_group_is_dead() -> None:
+def test_a_group_is_dead_while_its_tombstones_are_written() -> None:
     harness = ShardHarness()
     [member_id] = harness.stable(1)
     harness.leave(member_id)
@@ -124,7 +124,7 @@ def test_while_its_end_is_written_a_group_is_dead() -> None:
     assert harness.offsets() == {}
 
 
-def test_a_group_whose_end_can_not_be_written_is_as_it_was() -> None:
+def test_a_group_whose_deletion_fails_is_unchanged() -> None:
     harness = ShardHarness()
     harness.commit_offsets({T0: 1})
     since = harness.shard.groups["g"].state_since
@@ -137,7 +137,7 @@ def test_a_group_whose_end_can_not_be_written_is_as_it_was() -> None:
     assert harness.offsets() == {T0: 1}
 
 
-def test_offsets_under_way_go_with_the_group() -> None:
+def test_pending_offsets_are_deleted_with_the_group() -> None:
     harness = ShardHarness(prompt=False)
     harness.commit_offsets({T0: 1})
     harness.delete_groups("g", "g")
@@ -146,7 +146,7 @@ def test_offsets_under_way_go_with_the_group() -> None:
     assert harness.reloaded().durable.offsets.by_group == {}
 
 
-def test_a_name_may_be_used_again() -> None:
+def test_a_deleted_group_id_can_be_used_again() -> None:
     harness = ShardHarness()
     harness.commit_offsets({T0: 1})
     harness.delete_groups("g")

@@ -52,7 +52,7 @@ def test_version_0_has_no_rebalance_timeout_and_takes_that_of_the_session() -> N
     assert harness.shard.groups["g"].rebalance_timeout_ms == SESSION_MS
 
 
-def test_who_starts_together_is_in_one_generation_and_the_first_leads() -> None:
+def test_members_that_start_together_form_one_generation() -> None:
     harness = ShardHarness()
     leader = harness.generation(harness.enter(3))
     assert leader.leader == "c-1"
@@ -72,7 +72,7 @@ def test_who_starts_together_is_in_one_generation_and_the_first_leads() -> None:
         ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_what_is_refused_leaves_no_group(words: dict[str, object], code: int) -> None:
+def test_a_refused_join_leaves_no_group(words: dict[str, object], code: int) -> None:
     harness = ShardHarness()
     outcome = harness.outcome(harness.join(**words))  # type: ignore[arg-type]  # each has the type it needs
     assert outcome.error_code == code
@@ -81,7 +81,7 @@ def test_what_is_refused_leaves_no_group(words: dict[str, object], code: int) ->
     assert harness.log == []
 
 
-def test_others_must_fit_to_those_who_are_there() -> None:
+def test_a_joining_member_needs_a_common_protocol() -> None:
     harness = ShardHarness()
     harness.stable(2)
     for words in ({"protocol_type": "connect"}, {"protocols": (ROUND_ROBIN,)}):
@@ -90,7 +90,7 @@ def test_others_must_fit_to_those_who_are_there() -> None:
     assert harness.state() == GroupState.STABLE
 
 
-def test_a_protocol_is_chosen_that_all_support_and_most_like_best() -> None:
+def test_the_most_preferred_common_protocol_is_chosen() -> None:
     harness = ShardHarness()
     both = (ROUND_ROBIN, *RANGE)
     slots = [harness.join(version=3, protocols=p) for p in ((*RANGE, ROUND_ROBIN), both, both)]
@@ -104,7 +104,7 @@ def test_a_protocol_is_chosen_that_all_support_and_most_like_best() -> None:
     assert {harness.outcome(slot).protocol_name for slot in slots} == {"range"}
 
 
-def test_of_a_protocol_named_twice_the_first_counts() -> None:
+def test_the_first_of_duplicate_protocols_counts() -> None:
     harness = ShardHarness()
     slot = harness.join(version=3, protocols=(*RANGE, ("range", b"again")))
     harness.poll()
@@ -116,7 +116,7 @@ def test_of_a_protocol_named_twice_the_first_counts() -> None:
 # The initial delay ---------------------------------------------------------------------------
 
 
-def test_the_first_members_are_waited_for() -> None:
+def test_the_initial_delay_waits_for_members() -> None:
     harness = ShardHarness(initial_rebalance_delay_ms=3000)
     first = harness.join(version=3)
     harness.advance(2999)
@@ -125,7 +125,7 @@ def test_the_first_members_are_waited_for() -> None:
     assert harness.outcome(first).error_code == OK
 
 
-def test_each_that_comes_extends_the_delay_up_to_the_rebalance_timeout() -> None:
+def test_each_join_extends_the_delay_up_to_the_rebalance_timeout() -> None:
     harness = ShardHarness(initial_rebalance_delay_ms=3000)
     first = harness.join(version=3, rebalance_ms=7000)
     harness.advance(2000)
@@ -143,7 +143,7 @@ def test_each_that_comes_extends_the_delay_up_to_the_rebalance_timeout() -> None
 # Rebalances ----------------------------------------------------------------------------------
 
 
-def test_another_member_makes_all_join_again() -> None:
+def test_a_new_member_makes_all_rejoin() -> None:
     harness = ShardHarness()
     [old] = harness.stable(1)
     [new] = harness.enter(1)
@@ -157,7 +157,7 @@ def test_another_member_makes_all_join_again() -> None:
     assert harness.outcome(late).members == ()
 
 
-def test_who_does_not_join_again_in_time_is_out() -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     harness = ShardHarness()
     old, other = harness.stable(2)
     [new] = harness.enter(1)
@@ -170,7 +170,7 @@ def test_who_does_not_join_again_in_time_is_out() -> None:
     assert harness.heartbeat(old, 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_was_given_an_id_is_waited_for_until_its_session_is_over() -> None:
+def test_a_pending_member_is_awaited_until_its_session_timeout() -> None:
     harness = ShardHarness()
     [old] = harness.stable(1)
     harness.enter(1)
@@ -180,7 +180,7 @@ def test_who_was_given_an_id_is_waited_for_until_its_session_is_over() -> None:
     assert harness.outcome(again).generation_id == 2
 
 
-def test_a_follower_that_has_not_changed_is_told_the_generation_there_is() -> None:
+def test_an_unchanged_follower_rejoins_the_current_generation() -> None:
     harness = ShardHarness()
     _, follower = harness.stable(2)
     outcome = harness.outcome(harness.join(follower))
@@ -196,7 +196,7 @@ def test_changed_followers_and_leaders_cause_a_rebalance() -> None:
         assert harness.state() == GroupState.PREPARING
 
 
-def test_the_leader_is_told_what_members_say_now() -> None:
+def test_the_leader_receives_the_current_member_metadata() -> None:
     harness = ShardHarness()
     leader, follower = harness.stable(2)
     changed = (("range", subscription("u")),)
@@ -208,7 +208,7 @@ def test_the_leader_is_told_what_members_say_now() -> None:
     }
 
 
-def test_while_assignments_are_made_who_asks_again_is_told_again() -> None:
+def test_a_repeated_join_gets_the_same_response_while_completing() -> None:
     harness = ShardHarness()
     ids = harness.enter(2)
     leader = harness.generation(ids)
@@ -218,7 +218,7 @@ def test_while_assignments_are_made_who_asks_again_is_told_again() -> None:
     assert harness.state() == GroupState.PREPARING
 
 
-def test_a_later_request_of_a_member_takes_the_place_of_the_one_that_waits() -> None:
+def test_a_later_join_replaces_the_pending_one() -> None:
     harness = ShardHarness()
     old, _ = harness.stable(2)
     first = harness.join(old)
@@ -227,14 +227,14 @@ def test_a_later_request_of_a_member_takes_the_place_of_the_one_that_waits() -> 
     assert second not in harness.answers
 
 
-def test_a_member_that_is_told_to_be_static_can_not_have_been_given_an_id() -> None:
+def test_a_static_member_with_a_pending_id_is_an_error() -> None:
     harness = ShardHarness()
     [member_id] = harness.enter(1)
     outcome = harness.outcome(harness.join(member_id, instance="i"))
     assert outcome.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_who_joined_and_went_away_is_found_out_at_last() -> None:
+def test_a_new_member_that_disappears_is_removed_at_last() -> None:
     harness = ShardHarness(new_member_join_timeout_ms=15_000)
     [old] = harness.stable(1)
     gone = harness.join(version=3)  # waits for the old one, which does not come
@@ -258,7 +258,7 @@ def test_a_group_left_before_its_first_generation_is_empty() -> None:
     assert harness.shard.groups["g"].generation == 1
 
 
-def test_the_answer_comes_before_what_is_written_for_it() -> None:
+def test_a_join_response_precedes_its_write() -> None:
     harness = ShardHarness()
     [member_id] = harness.enter(1)
     leader = harness.generation([member_id])
@@ -274,7 +274,7 @@ def test_the_answer_comes_before_what_is_written_for_it() -> None:
 # How many ------------------------------------------------------------------------------------
 
 
-def test_a_full_group_takes_nobody_else_but_its_members() -> None:
+def test_a_full_group_admits_only_its_members() -> None:
     harness = ShardHarness(max_size=2)
     old, _ = harness.stable(2)
     outcome = harness.outcome(harness.join())
@@ -284,7 +284,7 @@ def test_a_full_group_takes_nobody_else_but_its_members() -> None:
     assert harness.state() == GroupState.PREPARING
 
 
-def test_the_last_to_join_finds_no_room() -> None:
+def test_the_last_member_to_join_exceeds_the_limit() -> None:
     harness = ShardHarness(max_size=2)
     ids = harness.enter(3)
     slots = [harness.join(each) for each in ids]
@@ -293,7 +293,7 @@ def test_the_last_to_join_finds_no_room() -> None:
     assert {harness.outcome(slot).error_code for slot in slots[:2]} == {OK}
 
 
-def test_a_limit_that_has_become_smaller_is_kept_by_a_rebalance() -> None:
+def test_a_lowered_limit_is_enforced_by_a_rebalance() -> None:
     harness = ShardHarness()
     ids = harness.stable(3)
     harness.config = harness.config.replace(max_size=2)
@@ -307,7 +307,7 @@ def test_a_limit_that_has_become_smaller_is_kept_by_a_rebalance() -> None:
     ]
 
 
-def test_every_step_not_in_the_table_is_refused() -> None:
+def test_illegal_state_transitions_are_refused() -> None:
     harness = ShardHarness()
     harness.enter(1)
     group = harness.shard.groups["g"]

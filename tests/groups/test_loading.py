@@ -31,7 +31,7 @@ def offset(record_offset: int, offset: int, index: int = 0) -> tuple[int, bytes,
 # Groups --------------------------------------------------------------------------------------
 
 
-def test_a_member_notices_nothing_of_another_coordinator() -> None:
+def test_members_survive_a_coordinator_change() -> None:
     harness = ShardHarness()
     ids = harness.stable(2)
     static = harness.join(instance="i")
@@ -48,7 +48,7 @@ def test_a_member_notices_nothing_of_another_coordinator() -> None:
     assert harness.outcome(harness.join(ids[1])).generation_id == 2  # nothing has changed for it
 
 
-def test_members_have_to_be_heard_of_again() -> None:
+def test_sessions_restart_on_a_new_coordinator() -> None:
     harness = ShardHarness()
     _, other = harness.stable(2)
     harness.advance(SESSION_MS - 1)
@@ -59,7 +59,7 @@ def test_members_have_to_be_heard_of_again() -> None:
     assert harness.heartbeat(other, 1) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_rebalance_that_was_not_finished_begins_anew() -> None:
+def test_an_unfinished_rebalance_starts_again() -> None:
     harness = ShardHarness()
     old, _ = harness.stable(2)
     joining = harness.join(old)
@@ -95,7 +95,7 @@ def test_after_loading_no_more_is_replayed() -> None:
         ShardHarness().shard.replay_batch([])
 
 
-def test_records_of_kinds_we_do_not_know_are_passed_over() -> None:
+def test_unknown_record_types_are_skipped() -> None:
     harness = ShardHarness()
     shard = harness.new_shard()
     shard.replay_batch(
@@ -112,7 +112,7 @@ def test_records_of_kinds_we_do_not_know_are_passed_over() -> None:
     }
 
 
-def test_offsets_of_the_oldest_form_count() -> None:
+def test_offsets_of_the_oldest_record_version_are_loaded() -> None:
     harness = ShardHarness()
     key = LegacyOffsetCommitKey(group="g", topic="t", partition=0)
     value = LegacyOffsetCommitValue(offset=4, metadata="m", commit_timestamp=9)
@@ -136,7 +136,7 @@ def in_transaction() -> ShardHarness:
     return harness
 
 
-def test_what_a_transaction_left_counts_once_it_is_committed() -> None:
+def test_transactional_offsets_take_effect_on_commit() -> None:
     harness = in_transaction()
     assert harness.offsets() == {T0: 1}
     harness.shard.end_transaction(5, committed=True, now=harness.now)
@@ -144,7 +144,7 @@ def test_what_a_transaction_left_counts_once_it_is_committed() -> None:
     assert (harness.shard.durable.open, harness.shard.durable.transactional) == ({}, {})
 
 
-def test_what_an_aborted_transaction_left_never_counts() -> None:
+def test_offsets_of_an_aborted_transaction_have_no_effect() -> None:
     harness = in_transaction()
     harness.shard.end_transaction(5, committed=False, now=harness.now)
     harness.shard.end_transaction(6, committed=True, now=harness.now)
@@ -172,7 +172,7 @@ def test_stable_offsets_are_unstable_during_open_transactions() -> None:
     assert harness.offsets(T0) == {T0: 1}
 
 
-def test_a_deletion_takes_what_a_transaction_left() -> None:
+def test_a_deletion_includes_transactional_offsets() -> None:
     harness = in_transaction()
     harness.log += [(each, b"", None) for each in range(3)]
     harness.delete_offsets(T1)
@@ -185,7 +185,7 @@ def test_a_deletion_takes_what_a_transaction_left() -> None:
     assert (harness.offsets(), harness.state()) == ({}, "none")
 
 
-def test_a_transaction_alone_makes_a_group_when_it_is_committed() -> None:
+def test_a_committed_transaction_creates_a_group() -> None:
     harness = ShardHarness()
     harness.shard = harness.new_shard()
     harness.shard.replay_batch([offset(1, 8)], producer_id=5)
@@ -216,7 +216,7 @@ def test_offsets_with_an_open_transaction_do_not_expire() -> None:
         ("é漢", 35673),
     ],
 )
-def test_groups_are_spread_by_the_hash_of_java(group: str, hash_code: int) -> None:
+def test_groups_are_partitioned_by_javas_string_hash(group: str, hash_code: int) -> None:
     assert [partition_of(group, count) for count in (1, 50, 2**31)] == [
         0,
         hash_code % 50,

@@ -15,7 +15,7 @@ REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
 # SyncGroup -----------------------------------------------------------------------------------
 
 
-def test_all_get_their_part_once_what_the_leader_says_is_in_the_log() -> None:
+def test_assignments_are_sent_once_they_are_committed() -> None:
     harness = ShardHarness()
     ids = harness.enter(2)
     leader = harness.generation(ids)
@@ -33,7 +33,7 @@ def test_all_get_their_part_once_what_the_leader_says_is_in_the_log() -> None:
     assert leader.generation_id == 1
 
 
-def test_unmentioned_members_get_nothing_and_late_ones_an_immediate_answer() -> None:
+def test_missing_assignments_are_empty_and_late_syncs_immediate() -> None:
     harness = ShardHarness()
     ids = harness.enter(2)
     harness.generation(ids)
@@ -42,7 +42,7 @@ def test_unmentioned_members_get_nothing_and_late_ones_an_immediate_answer() -> 
     assert harness.outcome(harness.sync(ids[0], 1)).assignment == b"all"
 
 
-def test_what_a_sync_is_refused_for() -> None:
+def test_an_invalid_sync_is_refused() -> None:
     harness = ShardHarness()
     ids = harness.enter(2)
     harness.generation(ids)
@@ -71,7 +71,7 @@ def test_a_rebalance_ends_the_wait_for_an_assignment() -> None:
     assert harness.outcome(waiting).error_code == REBALANCE
 
 
-def test_what_the_leader_said_comes_too_late_for_another_generation() -> None:
+def test_an_assignment_of_an_old_generation_is_ignored() -> None:
     harness = ShardHarness()
     ids = harness.enter(2)
     harness.generation(ids)
@@ -83,7 +83,7 @@ def test_what_the_leader_said_comes_too_late_for_another_generation() -> None:
     assert harness.state() == GroupState.PREPARING
 
 
-def test_an_assignment_that_can_not_be_written_is_made_anew() -> None:
+def test_a_failed_assignment_write_starts_a_rebalance() -> None:
     harness = ShardHarness()
     ids = harness.enter(2)
     harness.generation(ids)
@@ -97,7 +97,7 @@ def test_an_assignment_that_can_not_be_written_is_made_anew() -> None:
     assert harness.heartbeat(ids[0], 1) == REBALANCE
 
 
-def test_who_joins_and_does_not_sync_is_out() -> None:
+def test_a_member_that_does_not_sync_is_removed() -> None:
     harness = ShardHarness()
     ids = harness.enter(2)
     harness.generation(ids)
@@ -109,7 +109,7 @@ def test_who_joins_and_does_not_sync_is_out() -> None:
     assert list(harness.shard.groups["g"].members) == [ids[0]]
 
 
-def test_who_has_not_synced_has_time_again_when_a_rebalance_begins() -> None:
+def test_a_rebalance_restarts_the_sync_timeout() -> None:
     harness = ShardHarness()
     ids = harness.enter(2)
     harness.generation(ids)
@@ -125,7 +125,7 @@ def test_who_has_not_synced_has_time_again_when_a_rebalance_begins() -> None:
     assert harness.outcome(new).generation_id == 2
 
 
-def test_a_leader_that_never_speaks_is_out_and_another_leads() -> None:
+def test_a_silent_leader_is_removed_and_replaced() -> None:
     harness = ShardHarness()
     ids = harness.enter(2)
     harness.generation(ids)
@@ -137,7 +137,7 @@ def test_a_leader_that_never_speaks_is_out_and_another_leads() -> None:
     assert harness.outcome(harness.join(ids[1])).leader == ids[1]
 
 
-def test_a_later_sync_of_a_member_takes_the_place_of_the_one_that_waits() -> None:
+def test_a_later_sync_replaces_the_pending_one() -> None:
     harness = ShardHarness()
     ids = harness.enter(2)
     harness.generation(ids)
@@ -150,7 +150,7 @@ def test_a_later_sync_of_a_member_takes_the_place_of_the_one_that_waits() -> Non
 # Heartbeat -----------------------------------------------------------------------------------
 
 
-def test_what_a_heartbeat_is_told() -> None:
+def test_heartbeat_error_codes() -> None:
     harness = ShardHarness()
     ids = harness.enter(1)
     harness.generation(ids)
@@ -166,7 +166,7 @@ def test_what_a_heartbeat_is_told() -> None:
 
 
 @pytest.mark.parametrize("sign", ["heartbeat", "commit"])
-def test_a_member_that_gives_a_sign_of_life_stays(sign: str) -> None:
+def test_any_request_of_a_member_extends_its_session(sign: str) -> None:
     harness = ShardHarness()
     [member_id] = harness.stable(1)
     for _ in range(5):
@@ -180,7 +180,7 @@ def test_a_member_that_gives_a_sign_of_life_stays(sign: str) -> None:
     assert harness.state() == GroupState.EMPTY
 
 
-def test_one_that_is_silent_makes_the_others_share_what_it_had() -> None:
+def test_an_expired_session_starts_a_rebalance() -> None:
     harness = ShardHarness()
     silent, other = harness.stable(2)
     harness.advance(SESSION_MS - 1)
@@ -192,7 +192,7 @@ def test_one_that_is_silent_makes_the_others_share_what_it_had() -> None:
     assert (outcome.leader, outcome.generation_id, len(outcome.members)) == (other, 2, 1)
 
 
-def test_who_waits_for_us_need_not_give_signs_of_life() -> None:
+def test_a_pending_request_replaces_heartbeats() -> None:
     harness = ShardHarness()
     old, other = harness.stable(2)
     joining = harness.join(old)
@@ -214,7 +214,7 @@ def test_who_waits_for_us_need_not_give_signs_of_life() -> None:
 # LeaveGroup ----------------------------------------------------------------------------------
 
 
-def test_one_leaves_and_the_others_share() -> None:
+def test_a_leaving_member_starts_a_rebalance() -> None:
     harness = ShardHarness()
     leader, other = harness.stable(2)
     outcome = harness.leave(leader, "nobody")
@@ -226,7 +226,7 @@ def test_one_leaves_and_the_others_share() -> None:
     assert harness.outcome(harness.join(other)).leader == other
 
 
-def test_the_last_one_leaves_an_empty_group_of_the_next_generation() -> None:
+def test_the_last_member_leaves_an_empty_next_generation() -> None:
     harness = ShardHarness()
     [member_id] = harness.stable(1)
     harness.leave(member_id)
@@ -241,7 +241,7 @@ def test_the_last_one_leaves_an_empty_group_of_the_next_generation() -> None:
     )
 
 
-def test_old_versions_are_told_of_their_one_member_at_the_top() -> None:
+def test_old_versions_of_leave_have_a_top_level_error() -> None:
     harness = ShardHarness()
     [member_id] = harness.stable(1)
     assert harness.leave("nobody", version=2).error_code == UNKNOWN
@@ -251,7 +251,7 @@ def test_old_versions_are_told_of_their_one_member_at_the_top() -> None:
     assert harness.leave(member_id, group="other").members[0].error_code == UNKNOWN
 
 
-def test_one_that_was_given_an_id_and_thinks_better_of_it() -> None:
+def test_a_pending_member_may_leave() -> None:
     harness = ShardHarness()
     [old] = harness.stable(1)
     [new] = harness.enter(1)
@@ -261,7 +261,7 @@ def test_one_that_was_given_an_id_and_thinks_better_of_it() -> None:
     assert harness.outcome(again).generation_id == 2
 
 
-def test_who_leaves_while_it_waits_is_answered() -> None:
+def test_a_leaving_members_pending_requests_get_a_response() -> None:
     harness = ShardHarness()
     ids = harness.enter(2)
     harness.generation(ids)
@@ -270,7 +270,7 @@ def test_who_leaves_while_it_waits_is_answered() -> None:
     assert harness.outcome(waiting).error_code == UNKNOWN
 
 
-def test_a_name_that_is_given_without_an_id_must_be_an_instance() -> None:
+def test_leave_without_member_id_needs_a_known_instance_id() -> None:
     harness = ShardHarness()
     harness.stable(1)
     assert harness.leave("").members[0].error_code == UNKNOWN

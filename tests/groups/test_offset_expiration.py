@@ -23,7 +23,7 @@ def stay(harness: ShardHarness, member_id: str, ms: int) -> None:
         harness.advance(min(1_000_000, end - harness.ms))
 
 
-def test_of_who_uses_us_for_offsets_only_each_counts_from_its_commit() -> None:
+def test_offsets_without_members_expire_from_their_commit() -> None:
     harness = a_day()
     harness.commit_offsets({T0: 1})
     harness.advance(2 * HOUR_MS)
@@ -38,7 +38,7 @@ def test_of_who_uses_us_for_offsets_only_each_counts_from_its_commit() -> None:
     assert harness.reloaded().groups == {}
 
 
-def test_of_an_empty_group_all_count_from_when_it_became_empty() -> None:
+def test_offsets_of_an_empty_group_expire_from_when_it_is_empty() -> None:
     harness = a_day()
     [member_id] = harness.stable(1, session_ms=1_800_000)
     harness.commit_offsets({T0: 1}, member_id, 1)
@@ -50,7 +50,7 @@ def test_of_an_empty_group_all_count_from_when_it_became_empty() -> None:
     assert (harness.offsets(), harness.state()) == ({}, "none")
 
 
-def test_after_a_restart_it_is_still_empty_since_then() -> None:
+def test_the_time_of_becoming_empty_survives_a_restart() -> None:
     harness = a_day()
     harness.stable(1)
     harness.commit_offsets({T0: 1}, "c-1", 1)
@@ -61,7 +61,7 @@ def test_after_a_restart_it_is_still_empty_since_then() -> None:
     assert harness.state() == "none"
 
 
-def test_of_consumers_at_work_only_what_they_no_longer_read_goes() -> None:
+def test_only_unsubscribed_offsets_of_active_consumers_expire() -> None:
     harness = a_day()
     [member_id] = harness.stable(1, session_ms=1_800_000)
     harness.commit_offsets({T0: 1, U0: 1}, member_id, 1)
@@ -70,7 +70,7 @@ def test_of_consumers_at_work_only_what_they_no_longer_read_goes() -> None:
     assert harness.state() == GroupState.STABLE
 
 
-def test_of_others_at_work_and_in_a_rebalance_nothing_goes() -> None:
+def test_no_offsets_expire_during_a_rebalance_or_if_not_consumers() -> None:
     harness = a_day()
     [member_id] = harness.stable(1, session_ms=1_800_000, protocol_type="connect")
     harness.commit_offsets({U0: 1}, member_id, 1)
@@ -85,14 +85,14 @@ def test_of_others_at_work_and_in_a_rebalance_nothing_goes() -> None:
     assert (harness.offsets(), harness.state()) == ({U0: 1}, GroupState.PREPARING)
 
 
-def test_a_commit_with_a_time_to_live_has_its_own() -> None:
+def test_a_commit_with_retention_time_expires_by_it() -> None:
     harness = a_day()
     harness.commit_offsets({T0: 1}, version=4, retention_ms=HOUR_MS)
     harness.advance(HOUR_MS)
     assert (harness.offsets(), harness.state()) == ({}, "none")
 
 
-def test_what_is_committed_meanwhile_stays() -> None:
+def test_an_offset_committed_meanwhile_does_not_expire() -> None:
     harness = a_day()
     harness.commit_offsets({T0: 1, U0: 1})
     harness.advance(DAY_MS - 1)
@@ -103,7 +103,7 @@ def test_what_is_committed_meanwhile_stays() -> None:
     assert harness.offsets() == {T0: 2}
 
 
-def test_an_empty_group_without_offsets_goes_at_the_next_check() -> None:
+def test_an_empty_group_without_offsets_is_deleted() -> None:
     harness = a_day()
     harness.enter(1)
     harness.advance(SESSION_MS)
@@ -112,7 +112,7 @@ def test_an_empty_group_without_offsets_goes_at_the_next_check() -> None:
     assert harness.state() == "none"
 
 
-def test_what_can_not_be_written_is_tried_again() -> None:
+def test_a_failed_expiration_is_retried() -> None:
     harness = a_day()
     harness.commit_offsets({T0: 1})
     harness.prompt = False
@@ -127,7 +127,7 @@ def test_what_can_not_be_written_is_tried_again() -> None:
     assert harness.state() == "none"
 
 
-def test_many_are_looked_at_in_several_goes() -> None:
+def test_many_offsets_are_checked_in_slices() -> None:
     harness = a_day()
     for number in range(3):
         for start in range(0, 2000, 500):
@@ -145,7 +145,7 @@ def test_many_are_looked_at_in_several_goes() -> None:
     assert harness.shard.groups == {}
 
 
-def test_an_old_record_does_not_say_since_when_a_group_is_empty() -> None:
+def test_old_records_lack_the_time_of_becoming_empty() -> None:
     from kraftlog.groups.records import GroupRecord
     from kraftlog.groups.stored_state import StoredGroups
     from kraftlog.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue

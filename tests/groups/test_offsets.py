@@ -22,7 +22,7 @@ def committed(harness: ShardHarness, *words: object, **more: object) -> int:
 # OffsetCommit --------------------------------------------------------------------------------
 
 
-def test_a_commit_is_seen_once_it_is_in_the_log() -> None:
+def test_a_commit_is_visible_once_it_is_in_the_log() -> None:
     harness = ShardHarness(prompt=False)
     slot = harness.commit_offsets({T0: 7, U0: 9}, epoch=3, metadata="here")
     assert slot not in harness.answers
@@ -38,7 +38,7 @@ def test_a_commit_is_seen_once_it_is_in_the_log() -> None:
     assert harness.offsets() == {T0: 7, U0: 9}
 
 
-def test_commits_under_way_are_told_of_in_their_order() -> None:
+def test_pending_commits_complete_in_order() -> None:
     harness = ShardHarness(prompt=False)
     first, second = harness.commit_offsets({T0: 7}), harness.commit_offsets({T0: 8})
     harness.commit(1)
@@ -48,7 +48,7 @@ def test_commits_under_way_are_told_of_in_their_order() -> None:
     assert harness.offsets(T0) == {T0: 8}
 
 
-def test_who_may_commit() -> None:
+def test_commit_error_codes() -> None:
     harness = ShardHarness()
     assert committed(harness, "c-1", 0) == ErrorCode.GROUP_ID_NOT_FOUND
     assert committed(harness, "c-1", 0, version=8) == ErrorCode.ILLEGAL_GENERATION
@@ -67,7 +67,7 @@ def test_who_may_commit() -> None:
     assert committed(harness, ids[1], 1) == OK  # what it had read before the rebalance
 
 
-def test_transactions_of_old_clients_need_not_say_who_they_are() -> None:
+def test_transactional_commits_of_old_clients_have_no_member_id() -> None:
     harness = ShardHarness()
     harness.stable(1)
     group = harness.shard.groups["g"]
@@ -75,7 +75,7 @@ def test_transactions_of_old_clients_need_not_say_who_they_are() -> None:
     assert commit_refused(group, "x", None, 1, is_transactional=True) != OK
 
 
-def test_metadata_has_a_limit_counted_in_units_of_utf_16() -> None:
+def test_the_metadata_limit_counts_utf_16_units() -> None:
     harness = ShardHarness(offset_metadata_max_bytes=10)
     too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert committed(harness, metadata="x" * 11) == too_large
@@ -85,13 +85,13 @@ def test_metadata_has_a_limit_counted_in_units_of_utf_16() -> None:
     assert committed(harness, metadata="x" * 10) == OK
 
 
-def test_a_commit_of_nothing_is_answered() -> None:
+def test_an_empty_commit_gets_a_response() -> None:
     harness = ShardHarness()
     assert harness.outcome(harness.commit_offsets({})).topics == []
     assert harness.log == []
 
 
-def test_a_time_to_live_of_old_versions_is_kept() -> None:
+def test_retention_time_of_old_versions_is_stored() -> None:
     harness = ShardHarness()
     assert committed(harness, version=4, retention_ms=1000, epoch=3) == OK
     offset = harness.shard.durable.offsets.get("g", *T0)
@@ -102,7 +102,7 @@ def test_a_time_to_live_of_old_versions_is_kept() -> None:
     assert harness.reloaded().durable.offsets.get("g", *T0) == offset
 
 
-def test_the_answer_to_version_10_carries_the_ids_it_came_with() -> None:
+def test_a_version_10_response_has_the_requests_topic_ids() -> None:
     harness = ShardHarness()
     outcome = harness.outcome(harness.commit_offsets({T0: 7}, version=10, topic_id=ID_A))
     assert outcome.topics[0].topic_id == ID_A
@@ -132,7 +132,7 @@ def test_a_commit_that_fails_leaves_nothing(error: int, outcome: int) -> None:
 # OffsetFetch ---------------------------------------------------------------------------------
 
 
-def test_what_nobody_has_committed_is_minus_one() -> None:
+def test_an_uncommitted_offset_is_minus_one() -> None:
     harness = ShardHarness()
     part = harness.outcome(harness.fetch(T0)).topics[0].partitions[0]
     assert (part.committed_offset, part.committed_leader_epoch, part.metadata, part.error_code) == (
@@ -144,7 +144,7 @@ def test_what_nobody_has_committed_is_minus_one() -> None:
     assert harness.outcome(harness.fetch()).topics == []
 
 
-def test_who_asks_for_stable_offsets_waits_for_what_is_under_way() -> None:
+def test_a_fetch_of_stable_offsets_waits_for_pending_commits() -> None:
     harness = ShardHarness(prompt=False)
     harness.commit_offsets({T0: 7})
     now, stable, other = (
@@ -158,7 +158,7 @@ def test_who_asks_for_stable_offsets_waits_for_what_is_under_way() -> None:
     assert harness.outcome(stable).topics[0].partitions[0].committed_offset == 7
 
 
-def test_who_waits_for_what_then_fails_looks_for_the_coordinator_anew() -> None:
+def test_a_fetch_that_waits_for_a_failed_write_is_not_coordinator() -> None:
     harness = ShardHarness(prompt=False)
     harness.commit_offsets({T0: 7})
     stable = harness.fetch(T0, stable=True)
@@ -166,7 +166,7 @@ def test_who_waits_for_what_then_fails_looks_for_the_coordinator_anew() -> None:
     assert harness.outcome(stable).error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_an_offset_of_an_earlier_topic_of_the_same_name_is_none() -> None:
+def test_an_offset_of_a_former_topic_is_not_returned() -> None:
     harness = ShardHarness()
     committed(harness, topic_id=ID_A)
     for asked, seen in ((ID_A, 7), (ID_B, -1), (bytes(16), 7)):
@@ -177,7 +177,7 @@ def test_an_offset_of_an_earlier_topic_of_the_same_name_is_none() -> None:
 # OffsetDelete --------------------------------------------------------------------------------
 
 
-def test_offsets_are_deleted_where_there_are_some() -> None:
+def test_existing_offsets_are_deleted() -> None:
     harness = ShardHarness()
     harness.commit_offsets({T0: 7, T1: 8})
     before = len(harness.log)
@@ -188,7 +188,7 @@ def test_offsets_are_deleted_where_there_are_some() -> None:
     assert len(harness.log) == before + 1
 
 
-def test_one_that_is_under_way_is_deleted_too() -> None:
+def test_a_pending_offset_is_deleted_too() -> None:
     harness = ShardHarness(prompt=False)
     harness.commit_offsets({T0: 7})
     slot = harness.delete_offsets(T0)
@@ -199,7 +199,7 @@ def test_one_that_is_under_way_is_deleted_too() -> None:
     assert codes(harness.outcome(slot)) == [OK]
 
 
-def test_what_a_deletion_of_offsets_is_refused_for() -> None:
+def test_offset_delete_error_codes() -> None:
     harness = ShardHarness()
     assert (
         harness.outcome(harness.delete_offsets(T0, group="")).error_code
@@ -217,7 +217,7 @@ def test_what_a_deletion_of_offsets_is_refused_for() -> None:
 
 
 @pytest.mark.parametrize("metadata", [b"", b"\x00\x00\x00", b"\x00\x00\x7f\xff\xff\xff"])
-def test_of_consumers_that_can_not_be_read_all_topics_are_assumed(metadata: bytes) -> None:
+def test_undecodable_subscriptions_count_as_all_topics(metadata: bytes) -> None:
     harness = ShardHarness()
     harness.stable(1, protocols=(("mine", metadata),))
     harness.commit_offsets({U0: 8}, "c-1", 1)
@@ -240,7 +240,7 @@ def test_a_deletion_that_fails_deletes_nothing() -> None:
 # Topics that go ------------------------------------------------------------------------------
 
 
-def test_offsets_of_a_deleted_topic_go_and_those_of_its_successor_stay() -> None:
+def test_offsets_of_a_recreated_topic_stay() -> None:
     harness = ShardHarness()
     harness.commit_offsets({T0: 1}, group="old", topic_id=ID_A)
     harness.commit_offsets({T0: 2, U0: 3}, group="older")
@@ -263,7 +263,7 @@ def test_a_deleted_topic_leaves_groups_of_other_topics_alone() -> None:
     assert harness.shard.has_offsets_of("u")
 
 
-def test_offsets_of_a_deleted_topic_go_some_at_a_time() -> None:
+def test_offsets_of_a_deleted_topic_are_deleted_in_slices() -> None:
     harness = ShardHarness()
     groups = [f"group-{number}" for number in range(3 * REMOVED_AT_ONCE)]
     for group in groups:

@@ -45,7 +45,7 @@ def test_each_batch_has_its_own_time_limit() -> None:
     assert codes(harness.outcome(second)) == [AWAY]
 
 
-def test_of_a_group_that_could_not_be_written_nothing_is_waited_for() -> None:
+def test_a_group_that_cannot_be_encoded_waits_for_nothing() -> None:
     harness = ShardHarness(prompt=False)
     harness.generation(harness.enter(2))
     harness.fail()
@@ -53,7 +53,7 @@ def test_of_a_group_that_could_not_be_written_nothing_is_waited_for() -> None:
     assert harness.shard.deadline() == harness.config.offsets_retention_check_interval_ms
 
 
-def test_an_assignment_that_takes_too_long_is_made_anew() -> None:
+def test_an_assignment_that_times_out_starts_a_rebalance() -> None:
     harness = ShardHarness()
     [member_id] = harness.enter(1)
     harness.generation([member_id])
@@ -67,7 +67,7 @@ def test_an_assignment_that_takes_too_long_is_made_anew() -> None:
     assert harness.outcome(harness.join(member_id)).generation_id == 2
 
 
-def test_a_deletion_that_takes_long_is_decided_by_what_comes_of_it() -> None:
+def test_a_slow_deletion_is_decided_by_its_outcome() -> None:
     harness = ShardHarness()
     harness.commit_offsets({T0: 1})
     harness.prompt = False
@@ -79,7 +79,7 @@ def test_a_deletion_that_takes_long_is_decided_by_what_comes_of_it() -> None:
     assert harness.state() == "none"
 
 
-def test_a_new_group_that_can_not_be_written_is_none() -> None:
+def test_a_new_group_whose_write_fails_is_dropped() -> None:
     harness = ShardHarness(prompt=False)
     waiting = harness.join(version=3)
     harness.enter(1)
@@ -91,7 +91,7 @@ def test_a_new_group_that_can_not_be_written_is_none() -> None:
     assert harness.under_way == []
 
 
-def test_a_later_write_of_a_group_stands_after_a_failed_earlier_one() -> None:
+def test_a_later_write_survives_an_earlier_failed_one() -> None:
     harness = ShardHarness(prompt=False)
     [member_id] = harness.enter(1)
     slot = harness.commit_offsets({T0: 1})
@@ -116,7 +116,7 @@ def test_a_generation_that_rests_on_such_a_group_comes_back_from_the_log() -> No
     assert harness.describe() == harness.reloaded().describe_groups(RequestContext(6), ["g"])[0]
 
 
-def test_batches_are_told_of_in_order_or_it_is_our_own_error() -> None:
+def test_outcomes_out_of_order_are_an_internal_error() -> None:
     harness = ShardHarness(prompt=False)
     harness.commit_offsets({T0: 1})
     harness.commit_offsets({T0: 2})
@@ -124,7 +124,7 @@ def test_batches_are_told_of_in_order_or_it_is_our_own_error() -> None:
         harness.shard.handle(Written(harness.under_way[1].token, 0), harness.now)
 
 
-def test_whoever_waits_is_sent_away_when_the_partition_goes() -> None:
+def test_pending_requests_get_not_coordinator_on_unload() -> None:
     harness = ShardHarness()
     harness.stable(2, group="joining")
     joining = harness.join("c-1", group="joining")

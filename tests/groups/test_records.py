@@ -54,7 +54,7 @@ def test_kafka_writes_the_same_bytes(jvm: Driver) -> None:
         assert (answer.error, answer.left, answer.again) == ("", 0, data)
 
 
-def test_kafkas_tool_tells_what_we_wrote(jvm: Driver, tmp_path: Path) -> None:
+def test_kafkas_tool_prints_our_records(jvm: Driver, tmp_path: Path) -> None:
     builder = BatchBuilder()
     for _, key, value in a_life().log:
         builder.append(WALL_MS, key, value)

@@ -29,7 +29,7 @@ def two_static(harness: ShardHarness) -> list[str]:
     return [harness.outcome(slot).member_id for slot in slots]
 
 
-def test_it_is_not_asked_to_come_back_with_an_id() -> None:
+def test_a_static_member_needs_no_second_join() -> None:
     harness = ShardHarness()
     assert two_static(harness) == ["a-1", "b-2"]
     members = harness.outcome(1).members
@@ -37,7 +37,7 @@ def test_it_is_not_asked_to_come_back_with_an_id() -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_one_that_comes_back_goes_on_without_a_rebalance(version: int) -> None:
+def test_a_static_member_rejoins_without_a_rebalance(version: int) -> None:
     harness = ShardHarness()
     two_static(harness)
     outcome = harness.outcome(harness.join(instance="b", version=version))
@@ -78,7 +78,7 @@ def test_the_old_id_is_fenced_everywhere() -> None:
     assert harness.heartbeat("b-3", 1, instance="b") == OK
 
 
-def test_whoever_waits_under_the_old_id_is_told_that_it_is_fenced() -> None:
+def test_pending_requests_of_the_old_id_are_fenced() -> None:
     harness = ShardHarness()
     two_static(harness)
     harness.join("a-1", instance="a")  # the leader wants a rebalance
@@ -94,7 +94,7 @@ def test_whoever_waits_under_the_old_id_is_told_that_it_is_fenced() -> None:
     assert harness.state() == GroupState.PREPARING  # the leader may have had the old id in hand
 
 
-def test_other_protocols_make_a_rebalance() -> None:
+def test_a_static_member_with_other_protocols_rebalances() -> None:
     harness = ShardHarness()
     both = (("sticky", subscription("t")), *RANGE)
     slots = [harness.join(instance=each, protocols=both) for each in ("a", "b")]
@@ -107,7 +107,7 @@ def test_other_protocols_make_a_rebalance() -> None:
     assert (outcome.protocol_name, harness.outcome(back).generation_id) == ("range", 2)
 
 
-def test_one_that_is_away_stays_a_member_until_its_session_is_over() -> None:
+def test_a_missing_static_member_stays_until_its_session_timeout() -> None:
     harness = ShardHarness()
     slots = [harness.join(instance=each, session_ms=100_000) for each in ("a", "b")]
     harness.poll()
@@ -124,7 +124,7 @@ def test_one_that_is_away_stays_a_member_until_its_session_is_over() -> None:
     assert harness.state() == GroupState.STABLE
 
 
-def test_a_leader_that_is_away_stays_and_another_leads() -> None:
+def test_a_missing_static_leader_stays_and_another_leads() -> None:
     harness = ShardHarness()
     two_static(harness)
     slot = harness.join("b-2", instance="b", protocols=(("range", subscription("u")),))
@@ -147,7 +147,7 @@ def test_a_member_that_rejoins_before_its_assignment_is_awaited() -> None:
     assert list(harness.shard.groups["g"].members) == ["a-1"]
 
 
-def test_without_anybody_here_the_rebalance_waits_on() -> None:
+def test_a_rebalance_of_missing_static_members_waits() -> None:
     harness = ShardHarness()
     two_static(harness)
     [new] = harness.enter(1)
@@ -183,7 +183,7 @@ def test_while_none_is_here_the_rebalance_waits_for_as_long_again() -> None:
     assert [each.member_id for each in outcome.members] == ["b-2", "c-3"]
 
 
-def test_an_administrator_removes_it_by_its_instance_id() -> None:
+def test_a_static_member_is_removed_by_instance_id() -> None:
     harness = ShardHarness()
     two_static(harness)
     outcome = harness.leave(("", "b"), ("", "nobody"))
@@ -194,7 +194,7 @@ def test_an_administrator_removes_it_by_its_instance_id() -> None:
     assert list(harness.shard.groups["g"].members) == ["a-1"]
 
 
-def test_if_the_new_id_can_not_be_written_the_old_one_is_good_again() -> None:
+def test_a_failed_write_restores_the_old_member_id() -> None:
     harness = ShardHarness()
     two_static(harness)
     before = harness.describe()

@@ -107,7 +107,7 @@ def test_a_batch_counts_as_applied_when_all_of_it_is(is_known: bool) -> None:
     assert (followed.ends, followed.applier.is_applying) == ([3], False)
 
 
-def test_what_is_committed_meanwhile_follows() -> None:
+def test_batches_committed_meanwhile_are_applied_next() -> None:
     followed = Followed()
     followed.append(0, 2)
     followed.commit(2)
@@ -119,7 +119,7 @@ def test_what_is_committed_meanwhile_follows() -> None:
     assert followed.ends == [2, 4]
 
 
-def test_a_small_batch_is_applied_at_once_though_the_turn_is_spent() -> None:
+def test_a_small_batch_is_applied_even_if_the_budget_is_spent() -> None:
     followed = Followed()
     followed.slices.begin(iter([A_TURN, A_TURN]))
     followed.machine.costs = 1
@@ -128,7 +128,7 @@ def test_a_small_batch_is_applied_at_once_though_the_turn_is_spent() -> None:
     assert followed.ends == [2]
 
 
-def test_q38_a_snapshot_takes_the_place_of_what_is_half_applied() -> None:
+def test_q38_a_snapshot_replaces_a_half_applied_batch() -> None:
     followed = Followed()
     followed.append(0, 3)
     followed.commit(3)
@@ -142,7 +142,7 @@ def test_q38_a_snapshot_takes_the_place_of_what_is_half_applied() -> None:
     assert (followed.machine.seen[1:], followed.ends) == ([(10, 0)], [11])
 
 
-def test_who_reads_is_catching_up_until_that_is_applied() -> None:
+def test_a_node_is_catching_up_until_what_it_reads_is_applied() -> None:
     followed = Followed()
     data = followed.append(0, 2)
     followed.tail.clear()
@@ -154,7 +154,7 @@ def test_who_reads_is_catching_up_until_that_is_applied() -> None:
     assert (followed.applier.is_reading, followed.ends) == (False, [2])
 
 
-def test_a_snapshot_in_the_place_of_what_was_read_ends_the_catching_up() -> None:
+def test_a_snapshot_ends_catching_up() -> None:
     followed = Followed()
     data = followed.append(0, 2)
     followed.tail.clear()
@@ -164,7 +164,7 @@ def test_a_snapshot_in_the_place_of_what_was_read_ends_the_catching_up() -> None
     assert not followed.applier.is_reading
 
 
-def test_a_record_that_can_not_be_replayed_is_named_in_a_later_slice() -> None:
+def test_an_unreplayable_record_of_a_later_slice_is_named() -> None:
     followed = Followed()
     followed.machine.breaks_at = 2
     followed.append(5, 4)
@@ -213,13 +213,13 @@ def states_until_answered(
     return states
 
 
-def test_v4_a_topic_is_shown_with_all_its_partitions() -> None:
+def test_v4_a_topic_appears_with_all_its_partitions() -> None:
     host = slow_host(demo=1)
     states = states_until_answered(host, ApiKey.CREATE_TOPICS, 7, creation({"one": 20, "two": 20}))
     assert states == [{"demo": 1}, {"demo": 1, "one": 20}, {"demo": 1, "one": 20, "two": 20}]
 
 
-def test_v11_partitions_that_are_added_are_shown_together() -> None:
+def test_v11_added_partitions_appear_together() -> None:
     host = slow_host(demo=1)
     topic = CreatePartitionsTopic(name="demo", count=20, assignments=None)
     request = CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False)
@@ -229,7 +229,7 @@ def test_v11_partitions_that_are_added_are_shown_together() -> None:
     ]
 
 
-def test_v11_partitions_that_are_removed_disappear_together() -> None:
+def test_v11_removed_partitions_disappear_together() -> None:
     host = slow_host(demo=20)
     topic = RemovePartitionsTopic(name="demo", partitions=range(5, 20))
     states: list[dict[str, int]] = []
@@ -247,7 +247,7 @@ def test_v11_partitions_that_are_removed_disappear_together() -> None:
     assert len(host.node.image.partitions) == 5
 
 
-def test_v4_a_topic_that_is_deleted_disappears_before_its_partitions() -> None:
+def test_v4_a_deleted_topic_disappears_before_its_partitions() -> None:
     host = slow_host(demo=20, other=1)
     request = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
     assert states_until_answered(host, ApiKey.DELETE_TOPICS, 5, request) == [
@@ -259,7 +259,7 @@ def test_v4_a_topic_that_is_deleted_disappears_before_its_partitions() -> None:
     assert len(host.node.image.partitions) == 1
 
 
-def test_v1_a_kill_in_the_midst_of_a_batch_is_one_before_it_was_followed() -> None:
+def test_v1_a_kill_during_a_batch_is_the_same_as_before_it() -> None:
     host = slow_host(demo=1)
     FrameClient(host).send(ApiKey.CREATE_TOPICS, 7, creation({"many": 20}))
     while not host.node.quorum.is_applying:
@@ -271,7 +271,7 @@ def test_v1_a_kill_in_the_midst_of_a_batch_is_one_before_it_was_followed() -> No
     assert shown(again) == {"demo": 1, "many": 20}
 
 
-def test_q38_no_snapshot_is_taken_in_the_midst_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_q38_no_snapshot_is_taken_during_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     host = slow_host(demo=1)
     monkeypatch.setattr(host.node.quorum.snapshotter, "is_due", lambda *_: True)
     taken: list[int] = []

@@ -125,7 +125,7 @@ def test_proposals_made_while_effects_run_follow_those_effects() -> None:
     assert read_header(batches[0]).is_control
 
 
-def test_what_is_proposed_in_a_turn_is_one_batch() -> None:
+def test_proposals_of_a_turn_become_one_batch() -> None:
     """Each proposal is told of; what is too large to be gathered goes behind what was."""
     machine, wanted = driven(1)
     driver = machine.driver
@@ -144,7 +144,7 @@ def test_what_is_proposed_in_a_turn_is_one_batch() -> None:
     assert outcome == [0, 0, 0]
 
 
-def test_a_node_that_does_not_lead_refuses_what_is_proposed() -> None:
+def test_a_node_that_does_not_lead_refuses_proposals() -> None:
     machine, _ = driven(1, 2, election=ElectionState(5, 2))
     assert machine.driver is not None
     refusal = machine.driver.propose(proposal_of([NoOpRecord()]), lambda _, __: None, NOW)
@@ -199,7 +199,7 @@ def fetched(high_watermark: int, records: bytes = b"") -> FetchResponse:
     return FetchResponse(error_code=0, session_id=0, responses=[topic])
 
 
-def test_nobody_who_leaves_waits_for_the_answer_to_a_fetch() -> None:
+def test_a_shutdown_does_not_wait_for_a_fetch_response() -> None:
     machine, wanted = driven(1, 2, election=ElectionState(5, 2))
     (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
     assert ask.api_key == ApiKey.FETCH
@@ -208,7 +208,7 @@ def test_nobody_who_leaves_waits_for_the_answer_to_a_fetch() -> None:
     assert not machine.driver.is_taking_leave
 
 
-def test_an_answer_about_nothing_is_as_good_as_none() -> None:
+def test_a_response_without_partition_counts_as_none() -> None:
     """So that the core asks again: what is asked ends, whatever comes back."""
     machine, wanted = driven(1, 2, election=ElectionState(5, 2))
     (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
@@ -232,7 +232,7 @@ def test_d1_a_waiting_describe_is_answered_by_the_node_that_becomes_leader() -> 
     assert outcome.topics[0].partitions[0].leader_id == 1
 
 
-def test_what_waited_for_a_leader_is_done_as_soon_as_there_is_one() -> None:
+def test_waiting_requests_are_sent_once_there_is_a_leader() -> None:
     """Not when its time comes to ask again; on a controllers' listener it waits for nobody."""
     host = VirtualHost(settled=False)
     waits, refused = FrameClient(host), FrameClient(host, CONTROLLER)
@@ -252,7 +252,7 @@ def test_what_waited_for_a_leader_is_done_as_soon_as_there_is_one() -> None:
     assert [topic.name for topic in outcome.topics] == ["t"]
 
 
-def test_batches_that_nobody_has_asked_to_write_are_work_for_the_host() -> None:
+def test_pending_proposals_are_work_for_the_host() -> None:
     """A coordinator may write when what it had to read is read, at the end of a turn."""
     host = VirtualHost()
     assert not host.node.has_work
@@ -374,7 +374,7 @@ def begin_epoch(host: VirtualHost, epoch: int, port: int) -> None:
     FrameClient(host, CONTROLLER).ask(api_key, 1, request)
 
 
-def test_a_leader_that_says_where_it_is_is_asked_there() -> None:
+def test_a_leader_is_contacted_at_its_reported_endpoint() -> None:
     """C70: its word refreshes what was known, for as long as it leads; a late one does not."""
     letters = SilentPeers()
     host = VirtualHost(settled=False, peers=letters)
@@ -411,7 +411,7 @@ def test_of_the_listeners_of_a_leader_the_one_counts_that_this_node_uses(
 
 @pytest.mark.parametrize("epoch", [5, 6])
 @pytest.mark.parametrize("is_known", [True, False], ids=["after the leader", "before it"])
-def test_where_the_leader_of_another_cluster_is_does_not_matter(epoch: int, is_known: bool) -> None:
+def test_endpoints_of_another_clusters_leader_are_ignored(epoch: int, is_known: bool) -> None:
     """C70: a machine that was cloned has the same ids; its request is refused, and so its word."""
     machine, _ = driven(1, 2, election=ElectionState(5, 2))
     driver, slot, me = machine.driver, PendingResponse(None), ReplicaKey(1)
@@ -424,7 +424,7 @@ def test_where_the_leader_of_another_cluster_is_does_not_matter(epoch: int, is_k
     assert driver.address_of(2) == known
 
 
-def test_where_a_leader_is_reached_nobody_else_says() -> None:
+def test_peers_do_not_replace_a_leaders_working_address() -> None:
     """C70: it would tell others, who look for it, that it is somewhere else."""
     host = VirtualHost()
     driver = host.node.quorum
@@ -445,7 +445,7 @@ def asked_for_a_vote(wanted: list[Any]) -> effects.SendRequest:
     return newest
 
 
-def test_who_leads_says_where_it_is_reached() -> None:
+def test_a_leader_sends_its_endpoints() -> None:
     """C70, the other side."""
     machine, wanted = driven(1, 2, reached_at=(Endpoint("C", "10.0.0.1", 1),))
     driver = machine.driver
@@ -464,7 +464,7 @@ def test_who_leads_says_where_it_is_reached() -> None:
     assert [(it.host, it.port) for it in begin.request.leader_endpoints] == [("10.0.0.1", 1)]
 
 
-def test_a_peer_that_knows_no_pre_vote_is_asked_for_its_vote() -> None:
+def test_a_peer_without_pre_vote_gets_a_vote_request() -> None:
     """C29, C120: by a peer that this question could not even be sent to."""
     machine, wanted = driven(1, 2)
     driver = machine.driver
@@ -477,7 +477,7 @@ def test_a_peer_that_knows_no_pre_vote_is_asked_for_its_vote() -> None:
     assert not asked_for_a_vote(wanted).request.topics[0].partitions[0].pre_vote
 
 
-def test_what_else_a_peer_does_not_know_is_as_good_as_unanswered() -> None:
+def test_other_unsupported_requests_count_as_unanswered() -> None:
     """C120."""
     machine, wanted = driven(1, 2, election=ElectionState(5, 2))
     fetch = only(wanted, effects.SendRequest)
@@ -516,7 +516,7 @@ def create(*names: str) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=topics)
 
 
-def test_what_the_leader_does_not_know_is_refused_at_once() -> None:
+def test_requests_that_the_leader_lacks_are_refused_at_once() -> None:
     """C120: it is older, and would be asked in vain until the client's time is over."""
     host, client, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
     host.node.handle(effects.VersionUnsupported(CHANNEL, 2, only_request(letters)), host.now)
@@ -553,7 +553,7 @@ def test_v5_a_broker_sends_its_heartbeat_before_it_forwards_requests() -> None:
 
 
 @pytest.mark.parametrize("end", ["answered", "timed out", "gone"])
-def test_nobody_who_waits_no_longer_for_a_leader_is_remembered(end: str) -> None:
+def test_completed_waits_for_a_leader_are_dropped(end: str) -> None:
     """The leader may stay for months, and be silent now and then."""
     request = CreateTopicsRequest(topics=(), timeout_ms=2 * RETRY_MS)
     host, client, letters = passed_on(ApiKey.CREATE_TOPICS, 7, request)

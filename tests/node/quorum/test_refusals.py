@@ -91,7 +91,7 @@ def test_r11_a_voter_is_named_by_id_directory_and_endpoint(changes: dict[str, An
     assert host.node.quorum.core.log.voter_set == before
 
 
-def test_r11_who_can_not_do_with_kraft_version_is_no_voter() -> None:
+def test_r11_a_voter_must_support_the_kraft_version() -> None:
     host = VirtualHost()
     *_, (api_key, _, request) = changes_of_voters(CLUSTER_ID, host.node.quorum.epoch)
     can = KRaftVersionFeature(min_supported_version=0, max_supported_version=0)
