@@ -79,11 +79,22 @@ def test_v5_a_broker_without_a_finalized_feature_level_is_refused() -> None:
     assert decision.response.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_v5_an_id_is_in_use_while_its_broker_has_a_session() -> None:
+@pytest.mark.parametrize(
+    "changes", [{"listeners": [listener("h", 9002)]}, {"log_dirs": [directory(2)]}]
+)
+def test_v5_an_id_is_in_use_while_its_broker_has_a_session(changes: dict[str, Any]) -> None:
+    """A copy of its directory has another address, a twin another directory."""
     cluster = Cluster(brokers=1)
-    second = cluster.register(1, life=2)
+    second = cluster.register(1, life=2, **changes)
     assert second.response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     cluster.pass_time(SESSION_MS + 1)
+    assert cluster.register(1, life=2, **changes).response.error_code == 0
+    assert cluster.committed.brokers[1].incarnation_id == numbered_id(1002)
+
+
+def test_v5_a_restarted_broker_registers_before_its_session_is_over() -> None:
+    """It has the directory and the address of its former process, which must be gone."""
+    cluster = Cluster(brokers=1)
     assert cluster.register(1, life=2).response.error_code == 0
     assert cluster.committed.brokers[1].incarnation_id == numbered_id(1002)
 

@@ -89,7 +89,8 @@ def _refuse_registration(
         return Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, why)
     before = state.brokers.get(broker_id)
     another = before is not None and before.incarnation_id != request.incarnation_id
-    if another and context.sessions.valid(broker_id, context.now.monotonic_ms):
+    is_alive = context.sessions.valid(broker_id, context.now.monotonic_ms)
+    if another and is_alive and not _replaces(before, request):
         why = "Another broker is registered with that broker id."
         return Refusal(ErrorCode.DUPLICATE_BROKER_REGISTRATION, why)
     if request.is_migrating_zk_broker:
@@ -110,6 +111,18 @@ def _refuse_registration(
             why = f"Unable to register because the broker does not support {name} {level}."
             return Refusal(ErrorCode.UNSUPPORTED_VERSION, why)
     return None
+
+
+def _replaces(before: BrokerImage | None, request: BrokerRegistrationRequest) -> bool:
+    """Whether the former process of this broker must be gone, although its session is valid.
+
+    A process locks its directories and binds its addresses: the one that has both is the only one.
+    """
+    return (
+        before is not None
+        and set(before.directories) == set(request.log_dirs)
+        and tuple(before.endpoints) == tuple(_endpoints(BrokerEndpoint, request))
+    )
 
 
 def _invalid_listeners(request: BrokerRegistrationRequest) -> str | None:
