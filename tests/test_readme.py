@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.cli import local_cluster
+from kraftlog.cli.start import options_of
 from tests.house_rules import ROOT
 from tests.patience import LIMIT_S
 from tests.ports import free_ports
@@ -181,6 +183,14 @@ def test_three_controllers_and_a_broker(terminal: Terminal, kcat: str) -> None:
         assert [terminal.line() for _ in says] == says
     terminal.type(end)
     assert terminal.ends() == ""
+
+
+def test_the_table_of_a_local_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page shows what the command prints; tests/server/test_cluster_start.py starts it."""
+    monkeypatch.chdir(tmp_path)
+    [(command, shown)] = commands(fences("One command", "console", CLUSTER)[0])
+    nodes = local_cluster.plan(options_of(shlex.split(command)[2:])).nodes
+    assert local_cluster.table(nodes, [4711, 4712, 4713]).splitlines() == shown
 
 
 def test_the_simulator_makes_the_page_that_it_is_asked_for(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""`kraftlog start`: run a node until Ctrl-C or SIGTERM."""
+"""`kraftlog start`: run a node, or the nodes of a local cluster, until Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 from kraftlog.value import TYPE_CHECKING
@@ -28,9 +29,16 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(
         prog="kraftlog start",
-        description="Start a node from server.properties, or a single-node cluster without it.",
+        description="Start a node from server.properties; without it, a cluster of one node or, "
+        "with --nodes, of several.",
     )
     parser.add_argument("file", nargs="?", metavar="server.properties")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        metavar="N",
+        help="start a cluster of N nodes on this machine, with ports and directories in a row",
+    )
     parser.add_argument("--data", metavar="DIR", help="data directory; default: ./data")
     parser.add_argument("--host", help="listen address; default: 127.0.0.1, or the file's")
     parser.add_argument(
@@ -53,6 +61,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="a property that takes precedence over the file; repeatable",
     )
+    parser.add_argument(
+        "--stop-at-eof", action="store_true", help="stop when standard input, a pipe, ends"
+    )
     return parser
 
 
@@ -62,24 +73,58 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
 
 def run(arguments: Sequence[str]) -> int:
     options = options_of(arguments)
+    if options.stop_at_eof:
+        _stop_at_eof()
     from kraftlog.errors import KraftlogError, in_words
-    from kraftlog.server.operator_log import log_line
-    from kraftlog.server.start import serve
 
     try:
-        settings, warnings = read_settings(options)
-        for line in warnings:
-            log_line(f"kraftlog: {line}")
-        serve(
-            settings,
-            ready=lambda text: log_line(text, sys.stdout),
-            may_format=options.file is None,
-            bootstrap=options.bootstrap,
-        )
+        return _run_node(options) if options.nodes is None else _run_cluster(options)
     except (KraftlogError, ValueError, OSError) as error:
         print(f"kraftlog: {in_words(error)}", file=sys.stderr)
         return 1
+
+
+def _run_node(options: argparse.Namespace) -> int:
+    from kraftlog.server.operator_log import log_line
+    from kraftlog.server.start import serve
+
+    settings, warnings = read_settings(options)
+    for line in warnings:
+        log_line(f"kraftlog: {line}")
+    serve(
+        settings,
+        ready=lambda text: log_line(text, sys.stdout),
+        may_format=options.file is None,
+        bootstrap=options.bootstrap,
+    )
     return 0
+
+
+def _run_cluster(options: argparse.Namespace) -> int:
+    from kraftlog.cli import local_cluster
+    from kraftlog.cli.supervisor import Supervisor
+    from kraftlog.server.operator_log import log_line
+
+    plan = local_cluster.plan(options)
+    for note in local_cluster.prepare(plan):
+        log_line(f"kraftlog: {note}")
+    supervisor = Supervisor(
+        plan.nodes, lambda pids: log_line(local_cluster.table(plan.nodes, pids), sys.stdout)
+    )
+    return supervisor.run()
+
+
+def _stop_at_eof() -> None:
+    """Stop as after SIGTERM when standard input ends: the process that holds its other end did."""
+    import signal
+    from threading import Thread
+
+    def wait() -> None:
+        while os.read(0, 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=wait, name="stdin", daemon=True).start()
 
 
 def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]:
@@ -92,6 +137,7 @@ def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]
     if options.http_port is not None:
         overrides["kraftlog.http.port"] = str(options.http_port)
     if options.file is None:
+        _refuse_cluster(options.data or "data")
         text = STANDALONE.format(
             node_id=overrides.get("node.id", "1") if options.node_id is None else options.node_id,
             host=options.host or "127.0.0.1",
@@ -106,6 +152,17 @@ def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]
         config, _ = load_config(options.file, overrides)
         overrides["listeners"] = _moved_listeners(config, options.host, options.port)
     return load_config(options.file, overrides)
+
+
+def _refuse_cluster(data: str) -> None:
+    """A single node would make the data directory of a cluster its own."""
+    if os.path.exists(f"{data}/node-1.properties"):
+        from kraftlog.errors import StorageError
+
+        raise StorageError(
+            f"{data} holds the nodes of a cluster: start it with --nodes, or one of its nodes "
+            f"with its file, such as {data}/node-1.properties"
+        )
 
 
 def _moved_listeners(config: BrokerConfig, host: str | None, port: int | None) -> str:

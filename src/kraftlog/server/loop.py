@@ -120,6 +120,8 @@ class Server:
         #: Connections with something to send; they hold this list, so it is never replaced.
         self.dirty: list[Connection] = []
         self.stopping = False
+        #: Whether a second signal has come: the controlled shutdown is not waited for.
+        self.is_hurried = False
         self._logged_refusal = int(ErrorCode.NONE)
         #: Connections whose socket is ready: those that a turn did not reach are first in the
         #: next one.
@@ -191,7 +193,7 @@ class Server:
         self.epoll.register(reader, EPOLLIN)
 
     def _stop(self, *_: object) -> None:
-        self.stopping = True
+        self.stopping, self.is_hurried = True, self.stopping
 
     def run(self, on_ready: Callable[[], None]) -> None:
         """Run turns until stopped, then close everything.
@@ -246,13 +248,14 @@ class Server:
             )
 
     def _leave(self) -> None:
-        """Hand over leadership within the time limit of a controlled shutdown."""
+        """Hand over leadership within the time limit of a controlled shutdown, or until a second
+        signal comes."""
         now = read_clock()
         until = now.monotonic_ms + LEAVING_MS
         self.node.shut_down(now)
         self.runner.finish_turn(now)
         self.peers.send(now)
-        while not self.node.has_left and read_clock().monotonic_ms < until:
+        while not (self.node.has_left or self.is_hurried) and read_clock().monotonic_ms < until:
             self.turn()
 
     def _set_aside(self) -> None:

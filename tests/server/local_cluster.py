@@ -1,0 +1,125 @@
+"""`kraftlog start --nodes N` as a process, and what it prints."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from kraftlog.client.deadline import Deadline
+from tests.patience import LIMIT_S
+from tests.server.node_process import WITHOUT_RETENTION, read_line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: The column of the table that has the pid.
+PID = -1
+
+
+class LocalCluster:
+    """A cluster that is ready; `end` leaves no process behind."""
+
+    def __init__(self, folder: Path, *arguments: str, nodes: int = 3) -> None:
+        self.data = str(folder / "data")
+        self.errors = str(folder / "errors.txt")
+        #: Nodes that were started again by themselves.
+        self.restarted: list[subprocess.Popen[bytes]] = []
+        command = [sys.executable, "-m", "kraftlog", "start", "--nodes", str(nodes)]
+        command += ["--data", self.data, "--port", "0", "--override", WITHOUT_RETENTION]
+        with open(self.errors, "ab") as file:
+            self.process = subprocess.Popen(
+                [*command, *arguments], bufsize=0, stdout=subprocess.PIPE, stderr=file
+            )
+        #: The rows of the table by node, and the bootstrap servers.
+        self.rows: dict[int, list[str]] = {}
+        self.servers = ""
+        assert self.process.stdout is not None
+        while not self.servers:
+            line = read_line(self.process.stdout)
+            if not line:
+                self.end()
+                raise AssertionError(self.said())
+            cells = line.split()
+            if cells[0].isdecimal():
+                self.rows[int(cells[0])] = cells
+            elif line.startswith("kraftlog ready on "):
+                self.servers = cells[-1]
+
+    def pid(self, node: int) -> int:
+        return int(self.rows[node][PID])
+
+    def file(self, node: int) -> str:
+        return f"{self.data}/node-{node}.properties"
+
+    def restart(self, node: int) -> None:
+        """Start a node that has ended; its pid is the new one."""
+        command = [sys.executable, "-m", "kraftlog", "start", self.file(node)]
+        with open(self.errors, "ab") as file:
+            started = subprocess.Popen(command, bufsize=0, stdout=subprocess.PIPE, stderr=file)
+        self.restarted.append(started)
+        self.rows[node][PID] = str(started.pid)
+        assert started.stdout is not None
+        line = read_line(started.stdout)
+        assert line.startswith("kraftlog ready on "), f"{line}\n{self.said()}"
+
+    def kill(self, node: int) -> None:
+        """Kill it with SIGKILL, and wait until it is gone."""
+        os.kill(self.pid(node), signal.SIGKILL)
+        for started in self.restarted:
+            if started.pid == self.pid(node):
+                started.wait(LIMIT_S)
+                return
+        await_end(self.pid(node))
+
+    def await_line(self, text: str) -> None:
+        """Wait until standard error contains this."""
+        deadline = Deadline(LIMIT_S)
+        while text not in self.said():
+            assert not deadline.is_over, self.said()
+            deadline.pause(0.01)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Stop all; the exit code of the supervisor."""
+        for started in self.restarted:
+            started.terminate()
+        for started in self.restarted:
+            assert started.wait(LIMIT_S) == 0
+        self.process.send_signal(number)
+        return self.gone()
+
+    def gone(self) -> int:
+        code = self.process.wait(LIMIT_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+    def end(self) -> None:
+        """Kill all that still runs; two signals have the supervisor kill its nodes."""
+        for started in self.restarted:
+            started.kill()
+            started.communicate()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self.process.send_signal(number)
+        self.gone()
+
+    def said(self) -> str:
+        with open(self.errors) as file:
+            return file.read()
+
+
+def await_end(pid: int) -> None:
+    """Wait until a process that may be no child of ours has ended."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    try:
+        assert poll.poll(LIMIT_S * 1000), f"process {pid} lives on"
+    finally:
+        os.close(fd)

@@ -1,0 +1,177 @@
+"""`kraftlog start --nodes N`: one command starts and stops a whole cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog import Client
+from kraftlog.client.deadline import Deadline
+from tests.patience import LIMIT_S
+from tests.ports import free_ports
+from tests.server.clients import consume, produce_all
+from tests.server.local_cluster import LocalCluster, await_end
+from tests.server.node_process import NodeProcess, read_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    started = LocalCluster(tmp_path)
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+def registered(servers: str, count: int) -> list[int]:
+    """The ids of the brokers, once there are `count`."""
+    deadline = Deadline(LIMIT_S)
+    with Client(servers, timeout_s=LIMIT_S) as client:
+        while len(brokers := client.describe_cluster().brokers) != count:
+            assert not deadline.is_over, brokers
+    return sorted(broker.id for broker in brokers)
+
+
+def test_one_command_starts_a_cluster_and_finds_it_again(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    assert [cells[1] for cells in cluster.rows.values()] == ["broker,controller"] * 3
+    assert cluster.servers == ",".join([cells[2] for cells in cluster.rows.values()])
+    assert [cells[4] for cells in cluster.rows.values()] == [
+        f"{cluster.data}/node-{number}" for number in (1, 2, 3)
+    ]
+    assert registered(cluster.servers, 3) == [1, 2, 3]
+    with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+        cluster_id = client.describe_cluster().id
+        client.create_topic("demo", 1)
+    produce_all(cluster.servers, [b"one", b"two"])
+    pids = [cluster.pid(node) for node in cluster.rows]
+    assert cluster.stop(signal.SIGINT) == 0
+    for pid in pids:
+        await_end(pid)
+    again = LocalCluster(tmp_path)
+    try:
+        assert again.servers == cluster.servers
+        assert consume(again.servers, 2) == [b"one", b"two"]
+        with Client(again.servers, timeout_s=LIMIT_S) as client:
+            assert client.describe_cluster().id == cluster_id
+        assert again.stop() == 0
+        assert "Traceback" not in again.said()
+    finally:
+        again.end()
+
+
+def test_a_node_that_dies_is_reported_and_can_be_started_again(cluster: LocalCluster) -> None:
+    pid = cluster.pid(2)
+    cluster.kill(2)
+    cluster.await_line(
+        f"kraftlog: node 2 (pid {pid}) was ended by SIGKILL; 2 of 3 nodes go on. "
+        f"To start it again: kraftlog start {cluster.file(2)}\n"
+    )
+    with Client(cluster.rows[3][2], timeout_s=LIMIT_S) as client:
+        client.create_topic("after", 1)
+    cluster.restart(2)
+    assert registered(cluster.servers, 3) == [1, 2, 3]
+    assert cluster.stop() == 1, "a node has died"
+
+
+def test_a_whole_cluster_that_was_killed_starts_at_once(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """V5: no broker waits for the end of the session of its former process."""
+    pids = [cluster.pid(node) for node in cluster.rows]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    assert cluster.gone() == 1
+    again = LocalCluster(tmp_path, "--override", "broker.session.timeout.ms=600000")
+    try:
+        assert registered(again.servers, 3) == [1, 2, 3]
+        assert "DUPLICATE_BROKER_REGISTRATION" not in again.said()
+    finally:
+        again.end()
+
+
+def test_a_second_signal_kills_the_nodes(cluster: LocalCluster) -> None:
+    cluster.process.send_signal(signal.SIGTERM)
+    cluster.process.send_signal(signal.SIGINT)
+    assert cluster.gone() == 130
+    for node in cluster.rows:
+        await_end(cluster.pid(node))
+
+
+def test_nodes_stop_when_their_supervisor_is_killed(cluster: LocalCluster) -> None:
+    cluster.process.kill()
+    for node in cluster.rows:
+        await_end(cluster.pid(node))
+
+
+def test_a_paused_node_does_not_hold_up_the_stop(cluster: LocalCluster) -> None:
+    os.kill(cluster.pid(2), signal.SIGSTOP)
+    assert cluster.stop() == 0
+
+
+def test_a_node_that_cannot_start_stops_the_others(tmp_path: Path) -> None:
+    first, taken, _ = free_ports(3)
+    with socket.create_server(("127.0.0.1", taken)):
+        command = [sys.executable, "-m", "kraftlog", "start", "--nodes", "3"]
+        where = ["--data", str(tmp_path / "data"), "--port", str(first)]
+        done = subprocess.run(
+            [*command, *where], check=False, capture_output=True, text=True, timeout=LIMIT_S
+        )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"PLAINTEXT://127.0.0.1:{taken}: Address already in use" in done.stderr
+    assert "before the cluster was ready: the other nodes are stopped" in done.stderr
+
+
+def test_a_cluster_grows_by_brokers(tmp_path: Path) -> None:
+    small = LocalCluster(tmp_path, nodes=1)
+    try:
+        assert small.stop() == 0
+    finally:
+        small.end()
+    grown = LocalCluster(tmp_path, nodes=3)
+    try:
+        assert [cells[1] for cells in grown.rows.values()] == [
+            "broker,controller",
+            "broker",
+            "broker",
+        ]
+        assert registered(grown.servers, 3) == [1, 2, 3]
+        assert grown.stop() == 0
+    finally:
+        grown.end()
+
+
+def test_a_node_stops_when_its_standard_input_ends(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kraftlog", "start", "--port", "0", "--stop-at-eof"]
+    node = subprocess.Popen(
+        [*command, "--data", str(tmp_path)],
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert node.stdin is not None
+    assert node.stdout is not None
+    try:
+        assert read_line(node.stdout).startswith("kraftlog ready on ")
+        node.stdin.close()
+        assert node.wait(LIMIT_S) == 0
+    finally:
+        node.kill()
+        node.wait()
+        node.stdout.close()
+
+
+def test_a_node_alone_does_not_take_the_directory_of_a_cluster(cluster: LocalCluster) -> None:
+    with pytest.raises(AssertionError, match="holds the nodes of a cluster"):
+        NodeProcess(cluster.data, errors=cluster.errors)
