@@ -80,6 +80,18 @@ class TruncateLog(Value):
     offset: int
 
 
+class TruncatePartition(Value):
+    """Truncate a partition's log to an offset, as its leader's log diverges from there on.
+
+    With `restarts`, delete all records and continue at the offset. Reported by LogTruncated.
+    """
+
+    log: LogName
+    topic_id: Uuid
+    offset: int
+    restarts: bool = False
+
+
 class MoveLogStart(Value):
     """Advance the log start offset; for topics, reported by LogStartMoved."""
 
@@ -206,6 +218,16 @@ class LogOpened(Value):
     start: int
     end: int
     producers: Any = None  # a ProducerState, now owned by the receiver; None: no producers
+    high_watermark: int = 0  # as stored, a lower bound
+
+
+class LogTruncated(Value):
+    """A partition's log was truncated, or restarted."""
+
+    log: LogName
+    topic_id: Uuid
+    start: int
+    end: int
 
 
 class LogStartMoved(Value):

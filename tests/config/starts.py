@@ -8,7 +8,6 @@ from __future__ import annotations
 #: Defaults that differ from Kafka's: ours, and Kafka's.
 OWN_DEFAULTS = {
     "group.initial.rebalance.delay.ms": ("0", "3000"),
-    "offsets.topic.replication.factor": ("1", "3"),
 }
 #: kraftlog's own keys of brokers and topics.
 OWN_NAMES = frozenset({"batch.validation"})

@@ -17,8 +17,6 @@ from kraftlog.wire.messages.list_partition_reassignments import (
 )
 from kraftlog.wire.messages.metadata_records import (
     PartitionChangeRecord,
-    PartitionRecord,
-    TopicRecord,
 )
 from tests.controller.cluster import Cluster, directory, numbered_id
 from tests.controller.test_isr import alter
@@ -242,23 +240,3 @@ def test_v10_ongoing_reassignments_are_listed() -> None:
         assert decision.records == []
         (topic,) = decision.response.topics
         assert (topic.name, topic.partitions) == ("t", [running])
-
-
-def test_v10_an_unsupported_replication_factor_may_shrink() -> None:
-    cluster = Cluster(brokers=3, most_replicas=1)
-    partition = PartitionRecord(
-        topic_id=TOPIC,
-        partition_id=0,
-        replicas=(1, 2),
-        isr=(1, 2),
-        leader=1,
-        leader_epoch=0,
-        partition_epoch=0,
-        adding_replicas=(),
-        removing_replicas=(),
-        directories=(directory(1), directory(2)),
-    )
-    cluster.append(Decision([TopicRecord(name="t", topic_id=TOPIC), partition], None))
-    assert code_of(reassign(cluster, (1, 2, 3))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert code_of(reassign(cluster, (1,))) == ErrorCode.NONE
-    assert cluster.committed.partitions[TOPIC, 0].replicas == (1,)

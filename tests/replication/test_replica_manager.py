@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,11 +18,17 @@ from kraftlog.effects import (
     OpenLog,
 )
 from kraftlog.errors import ErrorCode
+from kraftlog.logstate.epochs import EpochCache
 from kraftlog.metadata.image import ReplayError
 from kraftlog.metadata.loader import MetadataLoader, MetadataPublisher
 from kraftlog.replication.delayed_produce import complete_one
+from kraftlog.replication.fetcher import FetchConfig
 from kraftlog.replication.partition import Partition
-from kraftlog.replication.replica_manager import ReplicaManager
+from kraftlog.replication.replica_manager import (
+    ReplicaManager,
+    ReplicationConfig,
+    ReplicationServices,
+)
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.types import Now
 from kraftlog.wire.messages.metadata_records import (
@@ -37,6 +43,7 @@ ID = b"t" * 16
 LOG = "t", 0
 NOW = Now(0, 0)
 TIMEOUT_MS = 100
+LISTENER, MAX_LAG_MS = "PLAINTEXT", 1000
 
 
 class Slot:
@@ -54,6 +61,23 @@ class Slot:
         self.is_answered = True
 
 
+class Logs:
+    """The epochs of the one log, as a `LogReader` reports them."""
+
+    def __init__(self) -> None:
+        self.epochs = EpochCache()
+        self.end = 0
+
+    def latest_epoch(self, _: Any) -> int:
+        return self.epochs.latest
+
+    def end_of_epoch(self, _: Any, epoch: int) -> tuple[int, int]:
+        return self.epochs.end_offset_for(min(epoch, self.epochs.latest), self.end)
+
+    def producers(self, _: Any) -> None:
+        return None
+
+
 class Replicas:
     """A `ReplicaManager` of broker 1, and all that it wants of others."""
 
@@ -64,13 +88,22 @@ class Replicas:
         self.heard: list[str] = []
         self.loader = MetadataLoader()
         configs = TopicConfigs(self.loader, lambda: ConfigLayers({}))
+        self.asked: list[tuple[Any, ...]] = []
+        self.now = NOW
+        self.logs = Logs()
         self.manager = ReplicaManager(
-            1,
+            ReplicationConfig(LISTENER, lambda: MAX_LAG_MS, FetchConfig(broker_id=1)),
             self.loader,
             configs,
-            self.effects.append,
-            lambda waiter, timeout_ms: self.scheduled.append((waiter, timeout_ms)),
-            lambda slot, error: self.failures.append((slot, error)),
+            ReplicationServices(
+                logs=cast("Any", self.logs),
+                emit=self.effects.append,
+                schedule=lambda waiter, timeout_ms: self.scheduled.append((waiter, timeout_ms)),
+                fail=lambda slot, error: self.failures.append((slot, error)),
+                clock=lambda: self.now,
+                broker_epoch=lambda: 11,
+                ask_controller=lambda *request: self.asked.append(request),
+            ),
         )
         self.loader.publishers += [configs, self.manager]
         self.manager.listeners.append(self)

@@ -1,8 +1,8 @@
 """The broker keys of Kafka 4.3: name, type, default, valid values, update mode.
 
-`keys` explains the columns. A line that ends in a backslash continues in the next one. Two defaults
-differ from Kafka's: `group.initial.rebalance.delay.ms` is 3000 there, and
-`offsets.topic.replication.factor` 3. `batch.validation` is kraftlog's own.
+`keys` explains the columns. A line that ends in a backslash continues in the next one. One default
+differs from Kafka's: `group.initial.rebalance.delay.ms` is 3000 there. `batch.validation` is
+kraftlog's own.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ offsets.retention.check.interval.ms                         long 600000 1..
 offsets.retention.minutes                                   int 10080 1..
 offsets.topic.compression.codec                             int 0
 offsets.topic.num.partitions                                int 50 1..
-offsets.topic.replication.factor                            short 1 1..
+offsets.topic.replication.factor                            short 3 1..
 offsets.topic.segment.bytes                                 int 104857600 1..
 principal.builder.class                                     class \
     org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder - broker

@@ -112,16 +112,25 @@ _BROKER = {
     "min.insync.replicas": "Default for topics that do not set their own.",
     "node.id": "Id of this node, unique in the cluster.",
     "num.partitions": "Number of partitions of topics created without one.",
+    "num.replica.fetchers": "Connections on which a follower fetches from one leader.",
     "offset.metadata.max.bytes": "Largest metadata string of a committed offset.",
     "offsets.commit.timeout.ms": "Time for an offset commit to be written before it fails.",
     "offsets.retention.check.interval.ms": "Interval between checks for expired offsets.",
     "offsets.retention.minutes": "Time that the offsets of a group without members are kept.",
     "offsets.topic.num.partitions": "Number of partitions of __consumer_offsets.",
-    "offsets.topic.replication.factor": "Only validated: __consumer_offsets has one replica.",
+    "offsets.topic.replication.factor": "Replication factor of __consumer_offsets; the default "
+    "is lowered to the number of brokers.",
     "offsets.topic.segment.bytes": "Segment size of __consumer_offsets.",
     "process.roles": "Roles of this node: broker, controller or both.",
     "producer.id.expiration.check.interval.ms": "Interval between checks for expired producer ids.",
     "producer.id.expiration.ms": "Time that a partition remembers an inactive producer id.",
+    "replica.fetch.backoff.ms": "Longest pause before a follower retries a partition or leader.",
+    "replica.fetch.max.bytes": "Bytes of one partition in a follower's fetch.",
+    "replica.fetch.min.bytes": "Bytes for which a follower's fetch waits.",
+    "replica.fetch.response.max.bytes": "Bytes of one response to a follower's fetch.",
+    "replica.fetch.wait.max.ms": "Longest wait of a follower's fetch for new records.",
+    "replica.lag.time.max.ms": "Time after which a follower that has not caught up leaves the ISR.",
+    "replica.socket.timeout.ms": "Time after which a follower's fetch counts as failed.",
     "queued.max.request.bytes": (
         "Memory for requests and unsent responses of all connections; beyond it, connections that "
         "use more than 64 KiB are not read. -1: 128 MiB."

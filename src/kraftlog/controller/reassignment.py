@@ -53,7 +53,7 @@ PARTITION_COST = 20
 def decide_alter_reassignments(
     state: ControllerState,
     request: AlterPartitionReassignmentsRequest,
-    context: Context,
+    context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> Deciding:
     may_change_factor = request.allow_replication_factor_change
     named = yield from counted(
@@ -67,7 +67,7 @@ def decide_alter_reassignments(
             outcome = (
                 Refusal(ErrorCode.INVALID_REQUEST, "The same partition is named twice.")
                 if named[topic.name, asked.partition_index] > 1
-                else _alter(state, topic.name, asked, context, may_change_factor=may_change_factor)
+                else _alter(state, topic.name, asked, may_change_factor=may_change_factor)
             )
             refused = outcome if isinstance(outcome, Refusal) else None
             if outcome is not None and not isinstance(outcome, Refusal):
@@ -104,7 +104,6 @@ def _alter(
     state: ControllerState,
     name: str,
     asked: ReassignablePartition,
-    context: Context,
     *,
     may_change_factor: bool,
 ) -> PartitionChangeRecord | Refusal | None:
@@ -129,11 +128,11 @@ def _alter(
             "which the request does not allow."
         )
         return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, why)
-    return _reassign(state, partition, target, context.config.most_replicas)
+    return _reassign(state, partition, target)
 
 
 def _reassign(
-    state: ControllerState, partition: PartitionImage, target: tuple[int, ...], most: int
+    state: ControllerState, partition: PartitionImage, target: tuple[int, ...]
 ) -> PartitionChangeRecord | Refusal | None:
     """Start a reassignment, or replace one, dropping the replicas that it was adding."""
     settled = without(partition.replicas, partition.adding)
@@ -143,12 +142,6 @@ def _reassign(
         settled, isr = partition.replicas, partition.isr
     removing = tuple(sorted(set(settled) - set(target)))
     adding = tuple(sorted(set(target) - set(settled)))
-    if adding and len(target + removing) > most:
-        why = (
-            f"Brokers of this version keep {most} replica of a partition: new replicas never get "
-            "in sync, so a partition stays where it is."
-        )
-        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
     wanted = PartitionTarget(isr=isr, replicas=target + removing, adding=adding, removing=removing)
     return partition_change(state, partition, wanted)
 

@@ -221,14 +221,9 @@ def _refuse_configs(
 def _placement(
     state: ControllerState, topic: topics_api.CreatableTopic, context: Context
 ) -> Generator[int, None, Placement | Refusal]:
-    """Place the replicas, up to the supported replication factor."""
+    """Place the replicas."""
     place = _assigned if topic.assignments else _placed
-    found = yield from place(state, topic, context)
-    most = context.config.most_replicas
-    if not isinstance(found, Refusal) and any(len(replicas) > most for replicas in found):
-        why = f"Brokers of this version keep {most} replica of a partition, not more."
-        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, why)
-    return found
+    return (yield from place(state, topic, context))
 
 
 def _placed(

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
     from kraftlog.wire.schema import Message
 
-#: Maximum replication factor: brokers do not replicate yet.
-MOST_REPLICAS = 1
-
 
 class NodeConfig(Value):
     """A node's identity and settings; `addresses` are its advertised listeners.

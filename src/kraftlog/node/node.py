@@ -21,6 +21,7 @@ from kraftlog.effects import (
     LogRead,
     LogStartMoved,
     LogStartNotStored,
+    LogTruncated,
     LogUnreadable,
     RequestFailed,
     ResponseReceived,
@@ -44,7 +45,6 @@ from kraftlog.node.quorum.addresses import named_voters
 from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
 from kraftlog.node.quorum.snapshotter import snapshot_policy_of
 from kraftlog.node.sliced import SlicedRequests, kept_body, read_and_serve
-from kraftlog.replication.replica_manager import ReplicaManager
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.steps import result_of
 from kraftlog.value import TYPE_CHECKING
@@ -96,14 +96,7 @@ class Node:
         ).layers
         self.topic_configs = TopicConfigs(self.metadata_loader, self.config_layers)
         self.encoded_topics = EncodedTopics()
-        self.replica_manager = ReplicaManager(
-            config.node_id,
-            self.metadata_loader,
-            self.topic_configs,
-            self.emit,
-            self._wait_for_ms,
-            partial(fail, self),
-        )
+        self.replica_manager = parts.replica_manager(self)
         self.delayed_operations = DelayedOperations(partial(fail, self))
         #: Upper bound of a fetch response, whatever the client asks for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
@@ -239,7 +232,8 @@ class Node:
         self.now = now
         self.needs_poll = True
         if isinstance(
-            message, LogOpened | LogPostponed | LogStartMoved | LogStartNotStored | LogFailed
+            message,
+            LogOpened | LogPostponed | LogStartMoved | LogStartNotStored | LogTruncated | LogFailed,
         ):
             self.replica_manager.handle(message)
             if isinstance(message, LogFailed) and self.broker_lifecycle is not None:
@@ -248,6 +242,10 @@ class Node:
             message.channel == CONTROLLER_CHANNEL
         ):
             self.controller_channel.handle(message, now)
+        elif isinstance(message, ResponseReceived | RequestFailed | VersionUnsupported) and (
+            self.replica_manager.is_own_channel(message.channel)
+        ):
+            self.replica_manager.fetchers.handle(message, now)
         elif isinstance(message, LogRead | LogUnreadable) and message.log != METADATA_LOG:
             if self.group_coordinators is not None:
                 self.group_coordinators.read(message, now)
@@ -290,10 +288,14 @@ class Node:
     @property
     def has_work(self) -> bool:
         """Whether the host has effects to carry out or appends to write."""
-        return bool(self._effects or self.replica_manager.turn or self.quorum.proposal_batch)
+        replicas = self.replica_manager
+        return bool(
+            self._effects or replicas.turn or self.quorum.proposal_batch or replicas.has_work
+        )
 
     def take_effects(self) -> list[Any]:
         self.quorum.append_batched(self.now)
+        self.replica_manager.send_requests(self.now)
         taken = self._effects[:]
         self._effects.clear()
         return taken
@@ -310,6 +312,7 @@ class Node:
             poll("updating the voter record of this node", self.voter_updater, now)
         if self.broker_lifecycle is not None:
             poll(JOINING, self.broker_lifecycle, now)
+            poll("replicating partitions", self.replica_manager, now)
         if self.group_coordinators is not None:
             self.group_coordinators.poll(now)
         if self.producer_expiration is not None:
@@ -332,6 +335,7 @@ class Node:
         due = []
         for part in (
             self.delayed_operations,
+            self.replica_manager,
             self.quorum,
             self.active_controller,
             self.voter_updater,
@@ -344,7 +348,7 @@ class Node:
                 due.append(at)
         return min(due, default=None)
 
-    def _wait_for_ms(self, operation: DelayedOperation, timeout_ms: int) -> None:
+    def wait_for_ms(self, operation: DelayedOperation, timeout_ms: int) -> None:
         self.wait(operation, self.now.monotonic_ms + timeout_ms)
 
     def wait(self, operation: DelayedOperation, deadline_ms: int) -> None:

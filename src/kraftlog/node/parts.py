@@ -5,12 +5,20 @@ Their modules are imported on creation: a broker does not import the controller.
 
 from __future__ import annotations
 
+from functools import partial
+
 from kraftlog.logstate.voters import Endpoint, ReplicaKey
-from kraftlog.node.config import MOST_REPLICAS
+from kraftlog.node.containment import fail
 from kraftlog.node.quorum.addresses import reached_at
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.raft.core import RaftCore
+from kraftlog.replication.fetcher import fetch_config_of
 from kraftlog.replication.producer_expiration import ProducerExpiration
+from kraftlog.replication.replica_manager import (
+    ReplicaManager,
+    ReplicationConfig,
+    ReplicationServices,
+)
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +31,28 @@ if TYPE_CHECKING:
     from kraftlog.node.node import Node
     from kraftlog.node.quorum.voter_updater import VoterUpdater
     from kraftlog.wire.schema import Message
+
+
+def replica_manager(node: Node) -> ReplicaManager:
+    settings = node.config.settings
+    return ReplicaManager(
+        ReplicationConfig(
+            listener=settings.inter_broker_listener_name,
+            max_lag_ms=lambda: settings["replica.lag.time.max.ms"],
+            fetch=fetch_config_of(settings),
+        ),
+        node.metadata_loader,
+        node.topic_configs,
+        ReplicationServices(
+            logs=node.logs,
+            emit=node.emit,
+            schedule=node.wait_for_ms,
+            fail=partial(fail, node),
+            clock=lambda: node.now,
+            broker_epoch=node.broker_epoch,
+            ask_controller=lambda *request: node.controller_channel.ask(*request),  # noqa: PLW0108 - made later
+        ),
+    )
 
 
 def quorum_driver(node: Node, metadata: RecoveredMetadata) -> QuorumDriver:
@@ -54,7 +84,6 @@ def active_controller(node: Node, bootstrap: Sequence[Message]) -> ActiveControl
             cluster_id=config.cluster_id or "",
             default_partitions=settings.num_partitions,
             default_replication_factor=settings.default_replication_factor,
-            most_replicas=MOST_REPLICAS,
             session_timeout_ms=settings.broker_session_timeout_ms,
             delete_topics=settings.delete_topic_enable,
             rebalance_leaders=settings.auto_leader_rebalance_enable,

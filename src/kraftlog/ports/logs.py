@@ -6,7 +6,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from kraftlog.types import LogName
 
@@ -64,6 +64,14 @@ if TYPE_CHECKING:
 
         def epoch_at(self, log: LogName, offset: int) -> int:
             """The leader epoch of a record; -1 if unknown."""
+            ...
+
+        def latest_epoch(self, log: LogName) -> int:
+            """The leader epoch of the last record; -1 if unknown."""
+            ...
+
+        def producers(self, log: LogName) -> Any:
+            """A copy of the `ProducerState` at the end of the log; None if there are none."""
             ...
 
         def size_bytes(self, log: LogName) -> int:

@@ -1,8 +1,9 @@
-"""`Partition`: a partition on its leader.
+"""`Partition`: a partition on one of its replicas.
 
-A batch gets its offsets when it is appended, is in the log once the host has written it (`written`)
-and is visible to consumers below the high watermark. If this replica is the only one in sync, the
-high watermark is the written end.
+On the leader a batch gets its offsets when it is appended, is in the log once the host has written
+it (`written`) and is visible to consumers below the high watermark. If no other replica counts for
+the high watermark, it is the written end. A follower appends what it fetches, with the offsets and
+epochs of its leader, and its high watermark follows the leader's.
 
 Producer state moves with the offsets: an append updates it, a failed write restores it. The log
 has its own copy, which is never ahead of the file.
@@ -17,15 +18,20 @@ from kraftlog.logstate.producers import ProducerState
 from kraftlog.records.header import stamp_whole
 from kraftlog.replication.append_config import DEFAULT_APPEND_CONFIG
 from kraftlog.replication.counts import TopicCounts
+from kraftlog.replication.isr import ProposedIsr
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from kraftlog.logstate.producers import ProducerEntry, RetainedBatch
+    from kraftlog.metadata.values import PartitionImage
     from kraftlog.records.header import BatchHeader
     from kraftlog.replication.append_config import AppendConfig
     from kraftlog.replication.delayed_produce import DelayedProduce
+    from kraftlog.replication.fetched_batches import FetchedRun
+    from kraftlog.replication.followers import Followers
     from kraftlog.types import DelayedResponse, LogName, Uuid
 
     #: Required offset, pending response, partition result, timeout in ms for other replicas.
@@ -46,6 +52,7 @@ class Append:
     __slots__ = (
         "base",
         "buffers",
+        "control",
         "end",
         "epoch",
         "idempotent",
@@ -68,6 +75,8 @@ class Append:
         self.idempotent: list[BatchHeader] = []
         #: The entries of its producers before this append; None: the producer was new.
         self.producers_before: dict[int, ProducerEntry | None] = {}
+        #: The control batches among them, by base offset: only fetched batches have any.
+        self.control: dict[int, memoryview] | None = None
 
 
 class Partition:
@@ -84,18 +93,27 @@ class Partition:
         "deletions",
         "end",
         "fetches",
+        "follower_fetches",
+        "followers",
         "high_watermark",
-        "in_sync",
         "index",
         "is_open",
+        "is_truncating",
+        "isr",
         "just_written",
+        "leader",
         "leader_epoch",
+        "leader_high_watermark",
+        "leader_start",
         "leads",
         "log",
+        "moves_at_once",
         "online",
+        "partition_epoch",
         "pending",
         "producers",
-        "replica_count",
+        "proposed",
+        "replicas",
         "start",
         "stored_start",
         "topic",
@@ -118,9 +136,21 @@ class Partition:
         self.topic_id = topic_id
         self.index = index
         self.log = log
-        self.leader_epoch = -1
+        self.leader = self.leader_epoch = -1
         self.leads = False
+        #: All replicas and those in sync, with the epoch of their last change in the image.
+        self.replicas: tuple[int, ...] = ()
+        self.isr: tuple[int, ...] = ()
+        self.partition_epoch = -1
+        #: The ISR that this leader has proposed to the controller, while that counts.
+        self.proposed: ProposedIsr | None = None
+        #: The followers of this leader; None if there are no other replicas.
+        self.followers: Followers | None = None
+        #: Whether a write alone moves the high watermark: no follower counts for it.
+        self.moves_at_once = False
         self.is_open = False
+        #: Whether the log is being truncated to where it agrees with the leader's.
+        self.is_truncating = False
         #: Whether requests are served: this broker leads, and the log is writable.
         self.online = False
         #: The log start offset, and the one that is durable.
@@ -131,6 +161,8 @@ class Partition:
         #: Bytes written since the log was opened.
         self.written_bytes = 0
         self.high_watermark = 0
+        #: The leader's high watermark and log start, as of the last fetch of this follower.
+        self.leader_high_watermark = self.leader_start = 0
         #: The append of this turn, not yet passed to the host.
         self.pending: Append | None = None
         #: Appends that the host has not reported as written, oldest first.
@@ -138,7 +170,6 @@ class Partition:
         #: Producer state as of `end`; None until the first idempotent batch.
         self.producers: ProducerState | None = None
         self.append_config = append_config
-        self.replica_count = self.in_sync = 1
         #: Shared with the topic's other partitions.
         self.counts = TopicCounts() if counts is None else counts
         #: Produce requests that wait for a write, oldest first.
@@ -148,40 +179,160 @@ class Partition:
         self.awaiting_isr: list[DelayedProduce] = []
         #: DeleteRecords that wait for a durable log start: (offset, slot, partition result).
         self.deletions: list[tuple[int, DelayedResponse, Any]] = []
-        #: Delayed fetches that wait for the high watermark to move.
+        #: Delayed fetches that wait for the high watermark to move; those of followers wait for
+        #: writes.
         self.fetches: dict[Any, None] = {}
+        self.follower_fetches: dict[Any, None] = {}
 
-    def opened(self, start: int, end: int, producers: ProducerState | None = None) -> None:
-        """The log is open, with these offsets and producers."""
+    # Roles ---------------------------------------------------------------------------------------
+
+    def opened(
+        self,
+        start: int,
+        end: int,
+        producers: ProducerState | None = None,
+        high_watermark: int = 0,
+    ) -> None:
+        """The log is open, with these offsets and producers.
+
+        The stored high watermark is a lower bound, never a truncation point (V15).
+        """
         self.start = self.stored_start = start
         self.producers = producers
-        self.end = self.written_end = self.high_watermark = end
-        if producers is not None:
-            producers.high_watermark_moved(end)
+        self.end = self.written_end = end
+        self.high_watermark = min(max(high_watermark, start), end)
         self.is_open = True
-        self.online = self.leads
+        self.serve()
+
+    def assign(self, image: PartitionImage) -> None:
+        """Take the replicas and the ISR from the image; a newer one ends a proposed ISR."""
+        self.replicas, self.isr, self.leader = image.replicas, image.isr, image.leader
+        if image.partition_epoch != self.partition_epoch:
+            self.partition_epoch = image.partition_epoch
+            self.proposed = None
 
     def lead(self, leader_epoch: int) -> None:
-        """Become leader; requests are served once the log is open."""
+        """Become leader; requests are served once the log is open and written."""
         self.leader_epoch = leader_epoch
         self.leads = True
-        self.online = self.is_open
+        self.pending = None  # batches of another epoch are appended apart
+        self.proposed = None
+        self.moves_at_once = len(self.replicas) <= 1
+        self.serve()
+
+    def serve(self) -> None:
+        """Serve requests if this broker leads and the log is as it is to be."""
+        self.online = (
+            self.leads and self.is_open and not (self.is_truncating or self._awaits_writes)
+        )
+        if self.online and self.moves_at_once:
+            self.high_watermark = self.written_end
+        if self.online and self.producers is not None:
+            self.producers.high_watermark_moved(self.high_watermark)
+
+    @property
+    def _awaits_writes(self) -> bool:
+        """Whether fetched batches are still to be written; a leader's own never stop it."""
+        return bool(self.unwritten) and not self.online
 
     def resign(self, leader_epoch: int) -> None:
         """Stop leading: in this epoch another broker leads, or none."""
         self.leader_epoch = leader_epoch
-        self.leads = self.online = False
+        self.leads = self.online = self.moves_at_once = False
+        self.followers = self.proposed = self.producers = None
 
-    def replicas_changed(self, replica_count: int, in_sync: int) -> bool:
-        """Set the replica counts; returns whether the high watermark has moved.
+    def drop_pending(self, turn: list[Append]) -> None:
+        """Discard what this turn has appended: the role has changed before it was written."""
+        mine = self.leave_turn(turn)
+        if mine:
+            self.unwritten = [append for append in self.unwritten if append not in mine]
+            self.end = self.unwritten[-1].end if self.unwritten else self.written_end
 
-        If no other replica is in sync any more, everything written is committed.
-        """
-        self.replica_count, self.in_sync = replica_count, in_sync
-        if in_sync > 1 or self.high_watermark >= self.written_end:
+    def leave_turn(self, turn: list[Append]) -> list[Append]:
+        """Remove this partition's appends from a turn; returns them."""
+        mine = [append for append in turn if append.partition is self] if self.unwritten else []
+        if mine:
+            turn[:] = [append for append in turn if append.partition is not self]
+        self.pending = None
+        return mine
+
+    # In-sync replicas ----------------------------------------------------------------------------
+
+    @property
+    def replica_count(self) -> int:
+        return len(self.replicas)
+
+    @property
+    def in_sync(self) -> int:
+        return len(self.isr)
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """The members of the ISR, committed or proposed: all of them count (V7)."""
+        if self.proposed is None:
+            return self.isr
+        return (*self.isr, *[broker for broker in self.proposed.isr if broker not in self.isr])
+
+    def propose_isr(self, isr: tuple[int, ...]) -> None:
+        self.proposed = ProposedIsr(isr, self.leader_epoch, self.partition_epoch)
+
+    def withdraw_isr(self) -> None:
+        self.proposed = None
+
+    def led_with(self, followers: Followers | None) -> None:
+        """Lead with these followers from now on."""
+        self.followers = followers
+
+    def set_producers(self, producers: ProducerState | None) -> None:
+        """The producer state of the log, from which this replica goes on as leader."""
+        self.producers = producers
+
+    def set_moves_at_once(self, moves_at_once: bool) -> None:
+        self.moves_at_once = moves_at_once
+
+    def raise_high_watermark(self, offset: int) -> bool:
+        """Raise the high watermark; returns whether it has moved."""
+        if offset <= self.high_watermark:
             return False
-        self.high_watermark = self.written_end
+        self.high_watermark = offset
         return True
+
+    # The follower --------------------------------------------------------------------------------
+
+    def append_fetched(self, run: FetchedRun, turn: list[Append]) -> None:
+        """Append batches of one epoch as the leader has them."""
+        append = Append(self)
+        append.base, append.end, append.epoch = run.base, run.end, run.epoch
+        append.buffers.append(run.records)
+        append.size = len(run.records)
+        append.max_timestamp = run.max_timestamp
+        append.max_timestamp_offset = run.max_timestamp_offset
+        append.idempotent = run.idempotent
+        append.control = run.control
+        turn.append(append)
+        self.unwritten.append(append)
+        self.end = run.end
+
+    def fetched_from(self, high_watermark: int, start: int) -> None:
+        """The leader's high watermark and log start, as of a fetch."""
+        self.leader_high_watermark, self.leader_start = high_watermark, start
+
+    def follow_high_watermark(self) -> bool:
+        """Follow the leader's high watermark up to the written end; whether it has moved."""
+        offset = min(self.leader_high_watermark, self.written_end)
+        return self.raise_high_watermark(max(offset, self.start))
+
+    def begin_truncation(self) -> None:
+        self.is_truncating = True
+
+    def truncated(self, start: int, end: int) -> None:
+        """The log was truncated, or restarted at another offset."""
+        self.is_truncating = False
+        self.start = self.stored_start = start
+        self.end = self.written_end = end
+        self.high_watermark = max(min(self.high_watermark, end), start)
+
+    # The leader ----------------------------------------------------------------------------------
 
     def configure(self, append_config: AppendConfig) -> None:
         """Apply changed topic settings."""
@@ -234,7 +385,7 @@ class Partition:
     @property
     def lacks_replicas(self) -> bool:
         """Whether the ISR is smaller than min.insync.replicas, or than all replicas if fewer."""
-        return self.in_sync < min(self.append_config.min_insync_replicas, self.replica_count)
+        return len(self.isr) < min(self.append_config.min_insync_replicas, len(self.replicas))
 
     def is_reached(self, offset: int, timeout_ms: int) -> bool:
         """Whether everything before the offset is written, or committed if there is a timeout."""
@@ -267,22 +418,33 @@ class Partition:
 
     def take_replicated(self) -> list[DelayedProduce]:
         """Take the batches below the high watermark: every in-sync replica has them."""
-        waiting, self.awaiting_isr = self.awaiting_isr, []
-        replicated = []
-        for one in waiting:
-            if one.offset > self.high_watermark:
-                self.awaiting_isr.append(one)
-            else:
-                one.done = True
-                replicated.append(one)
-        return replicated
+        return self._take_awaiting(lambda waiting: waiting.offset <= self.high_watermark)
 
-    def watch(self, fetch: Any) -> None:
-        """Call `try_complete` of a delayed fetch when the high watermark moves."""
-        self.fetches[fetch] = None
+    def take_unreplicated(self) -> list[DelayedProduce]:
+        """Take all batches that wait for the other in-sync replicas."""
+        return self._take_awaiting(lambda _: True)
+
+    def _take_awaiting(self, is_taken: Callable[[DelayedProduce], bool]) -> list[DelayedProduce]:
+        waiting, self.awaiting_isr = self.awaiting_isr, []
+        taken = []
+        for one in waiting:
+            if is_taken(one):
+                one.done = True
+                taken.append(one)
+            else:
+                self.awaiting_isr.append(one)
+        return taken
+
+    def watch(self, fetch: Any, *, by_follower: bool = False) -> None:
+        """Call `try_complete` of a delayed fetch when the high watermark moves.
+
+        That of a follower is called when something is written.
+        """
+        (self.follower_fetches if by_follower else self.fetches)[fetch] = None
 
     def unwatch(self, fetch: Any) -> None:
         self.fetches.pop(fetch, None)
+        self.follower_fetches.pop(fetch, None)
 
     def start_moved(self, start: int) -> None:
         """Advance the log start offset; it is not durable, so a crash may undo it."""
@@ -320,13 +482,15 @@ class Partition:
         if end <= self.written_end:
             return []
         counts = self.counts
-        counts.messages_in += end - self.written_end
+        if self.leads:
+            counts.messages_in += end - self.written_end
         self.written_end = end
-        if self.in_sync <= 1:
+        if self.moves_at_once:
             self.high_watermark = end
         unwritten = self.unwritten
         while unwritten and unwritten[0].end <= end:
-            counts.bytes_in += unwritten[0].size
+            if self.leads:
+                counts.bytes_in += unwritten[0].size
             self.written_bytes += unwritten[0].size
             del unwritten[0]
         return self._released(end)
@@ -358,7 +522,7 @@ class Partition:
         done = []
         while acks and acks[0][0] <= end:
             done.append(acks.popleft())
-        if self.in_sync <= 1:
+        if self.moves_at_once:
             return done
         self.just_written += [ack for ack in done if ack[3] != WRITTEN_IS_ENOUGH]
         return [ack for ack in done if ack[3] == WRITTEN_IS_ENOUGH]

@@ -20,17 +20,20 @@ from kraftlog.effects import (
     LogPostponed,
     LogStartMoved,
     LogStartNotStored,
+    LogTruncated,
     MarkStrays,
     MoveLogStart,
     OpenLog,
 )
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.changes import PartitionChanged, TopicRemoved
+from kraftlog.metadata.changes import BrokerChanged, PartitionChanged, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.replication.counts import BrokerTopicStats
 from kraftlog.replication.delayed_produce import DelayedProduce, complete_one
+from kraftlog.replication.in_sync_replicas import InSyncReplicas
 from kraftlog.replication.partition import Partition
-from kraftlog.value import TYPE_CHECKING
+from kraftlog.replication.replica_fetchers import CHANNEL, ReplicaFetchers
+from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,9 +43,11 @@ if TYPE_CHECKING:
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.metadata.values import PartitionImage
+    from kraftlog.ports.logs import LogReader
+    from kraftlog.replication.fetcher import FetchConfig
     from kraftlog.replication.partition import Append
     from kraftlog.replication.topic_configs import TopicConfigs
-    from kraftlog.types import DelayedResponse, LogName, Uuid
+    from kraftlog.types import DelayedResponse, LogName, Now, Uuid
 
     class PartitionListener(Protocol):
         """Called for every partition on this broker, as Kafka's PartitionListener."""
@@ -64,47 +69,90 @@ if TYPE_CHECKING:
 PARTITION_COST = 3
 
 
-class ReplicaManager(MetadataPublisher):
-    """Finds partitions, and applies to them what the image and the host report.
+class ReplicationConfig(Value):
+    """The settings of replication; `listener` is the inter-broker listener."""
+
+    listener: str
+    max_lag_ms: Callable[[], int]
+    fetch: FetchConfig
+
+
+class ReplicationServices(Value):
+    """What the node gives the replica manager.
 
     `schedule(operation, timeout_ms)` calls `operation.expire` at the timeout; `fail(slot, error)`
-    fails a pending response after an internal error.
+    fails a pending response after an internal error; `ask_controller` is `ControllerChannel.ask`.
     """
+
+    logs: LogReader
+    emit: Callable[[Any], None]
+    schedule: Callable[[Any, int], None]
+    fail: Callable[[Any, Exception], None]
+    clock: Callable[[], Now]
+    broker_epoch: Callable[[], int]
+    ask_controller: Callable[..., None]
+
+
+class ReplicaManager(MetadataPublisher):
+    """Finds partitions, and applies to them what the image and the host report."""
 
     name = "replica manager"
 
     def __init__(
         self,
-        broker_id: int,
+        config: ReplicationConfig,
         metadata: MetadataLoader,
         topic_configs: TopicConfigs,
-        emit: Callable[[Any], None],
-        schedule: Callable[[Any, int], None],
-        fail: Callable[[Any, Exception], None],
+        services: ReplicationServices,
     ) -> None:
-        self._broker_id = broker_id
+        self._broker_id = config.fetch.broker_id
+        self._listener = config.listener
         self._metadata = metadata
         self._topic_configs = topic_configs
-        self._emit = emit
-        self._schedule = schedule
-        self._fail = fail
+        self._services = services
+        self._emit = services.emit
         self.listeners: list[PartitionListener] = []
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
-        #: What the requests of this turn append, a partition at a time.
+        #: The appends of this turn, a partition at a time.
         self.turn: list[Append] = []
         self.topic_stats = BrokerTopicStats()
-        #: Whether this life of the broker was read of in the log: no partition is taken up before.
+        #: Whether the broker has replayed its registration: no log is touched before.
         self.is_registered = False
         #: Topics whose deletion was replayed before this broker's registration.
         self._deleted_before: set[Uuid] = set()
         #: Partitions with a log that is to be opened.
         self._unopened: set[tuple[Uuid, int]] = set()
+        #: The delayed fetches of each follower.
+        self._parked: dict[int, dict[Any, None]] = {}
+        self.in_sync_replicas = InSyncReplicas(
+            self._broker_id,
+            metadata,
+            config.max_lag_ms,
+            services.clock,
+            services.broker_epoch,
+            services.ask_controller,
+            self._high_watermark_moved,
+        )
+        self.fetchers = ReplicaFetchers(
+            config.fetch,
+            services.logs,
+            services.emit,
+            self.turn,
+            self._address_of,
+            services.broker_epoch,
+        )
 
     @property
     def has_opened_logs(self) -> bool:
         """Whether every log of this broker is open, has failed or lacks disk space (V5)."""
         return self.is_registered and not self._unopened
+
+    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
+        """The inter-broker endpoint of a broker that may lead."""
+        broker = self._metadata.image.brokers.get(broker_id)
+        at = None if broker is None else broker.endpoint(self._listener)
+        return None if at is None else (at.host, at.port)
 
     def partition(self, topic: str, topic_id: Uuid, index: int, by_id: bool) -> Partition | int:
         """The partition that a request names by topic name or id; else an error code."""
@@ -127,23 +175,34 @@ class ReplicaManager(MetadataPublisher):
 
     def take_turn(self) -> list[Append]:
         """Take the appends for the host to write; each ends in `written` or `write_failed`."""
-        taken, self.turn = self.turn, []
+        taken = self.turn[:]
+        self.turn.clear()
         for append in taken:
             append.partition.handed_over()
         return taken
 
     def written(self, partition: Partition, end: int) -> None:
+        former_end = partition.written_end
         for _, slot, _, _ in partition.written(end):
             complete_one(slot)
+        if not partition.leads:
+            self.fetchers.follow_leader(partition)
+            return
+        if not partition.online:
+            self._serve(partition)
+        self.in_sync_replicas.written(partition, former_end)
         if partition.just_written:
             self._wait_for_replicas(partition)
-        self._complete_fetches(partition)
+        if partition.follower_fetches:
+            self._complete_fetches(partition, partition.follower_fetches)
+        if partition.moves_at_once:
+            self._complete_fetches(partition, partition.fetches)
 
     def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
         """Fail the requests that wait for a write. After a full disk the partition stays online."""
-        if partition.pending is not None:
-            self.turn.remove(partition.pending)  # its offsets follow offsets that were not written
+        partition.leave_turn(self.turn)  # its offsets follow offsets that were not written
         partition.failed(stays_online=stays_online)
+        self.fetchers.write_failed(partition, self._services.clock())
         self._drop_waiting(partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def take_back(self, partitions: Iterable[Partition]) -> None:
@@ -170,7 +229,9 @@ class ReplicaManager(MetadataPublisher):
         """Start the timeouts of written batches that wait for the other in-sync replicas."""
         for offset, slot, result, timeout_ms in partition.take_just_written():
             waiting = DelayedProduce(partition, offset, slot, result)
-            self._schedule(waiting, timeout_ms)
+            self._services.schedule(waiting, timeout_ms)
+        if partition.lacks_replicas:
+            self._high_watermark_moved(partition)
 
     def delete_records(
         self, partition: Partition, offset: int, slot: DelayedResponse, result: Any
@@ -187,7 +248,8 @@ class ReplicaManager(MetadataPublisher):
             result.base_offset = -1
             complete_one(slot)
         self._drop_deletions(partition, code)
-        self._complete_fetches(partition)
+        self._complete_fetches(partition, partition.follower_fetches)
+        self._complete_fetches(partition, partition.fetches)
 
     def _drop_deletions(self, partition: Partition, code: int) -> None:
         for _, slot, result in partition.take_deletions():
@@ -195,19 +257,76 @@ class ReplicaManager(MetadataPublisher):
             result.low_watermark = -1
             complete_one(slot)
 
-    def _complete_fetches(self, partition: Partition) -> None:
-        """Check the delayed fetches of this partition again."""
-        if partition.fetches:
-            for fetch in list(partition.fetches):
+    def _complete_fetches(self, partition: Partition, fetches: dict[Any, None]) -> None:
+        """Check delayed fetches of this partition again."""
+        for fetch in list(fetches):
+            try:
+                fetch.try_complete(partition)
+            except Exception as error:
+                self._services.fail(fetch.slot, error)
+
+    # Replication ---------------------------------------------------------------------------------
+
+    def parked(self, follower: int, fetch: Any) -> None:
+        """A fetch of a follower waits for data."""
+        self._parked.setdefault(follower, {})[fetch] = None
+
+    def unparked(self, follower: int, fetch: Any) -> None:
+        self._parked.get(follower, {}).pop(fetch, None)
+
+    def max_wait_ms(self, follower: int, max_wait_ms: int) -> int:
+        """How long a fetch of a follower may wait for data."""
+        return self.in_sync_replicas.max_wait_ms(follower, max_wait_ms)
+
+    def _end_waits_of(self, followers: Iterable[int]) -> None:
+        """Respond to the fetches of followers at once: they have another partition to fetch."""
+        for follower in followers:
+            for fetch in self._parked.pop(follower, ()):
                 try:
-                    fetch.try_complete(partition)
+                    fetch.expire(self._services.clock())
                 except Exception as error:
-                    self._fail(fetch.slot, error)
+                    self._services.fail(fetch.slot, error)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether requests to other brokers can leave."""
+        return self.in_sync_replicas.changes.is_due or self.fetchers.has_work(
+            self._services.clock()
+        )
+
+    def send_requests(self, now: Now) -> None:
+        """Send fetches and ISR changes, at the end of a turn: its writes are done."""
+        self.fetchers.send(now)
+        if self.in_sync_replicas.changes.is_due:
+            self.in_sync_replicas.changes.poll(now)
+
+    def poll(self, now: Now) -> None:
+        self.fetchers.poll(now)
+        self.in_sync_replicas.poll(now)
+
+    def postpone(self, now: Now) -> None:
+        """`poll` has raised: try again later."""
+        self.in_sync_replicas.postpone(now)
+
+    def deadline(self) -> int | None:
+        due = (self.fetchers.deadline(), self.in_sync_replicas.deadline())
+        return min([at for at in due if at is not None], default=None)
+
+    @staticmethod
+    def is_own_channel(channel: str) -> bool:
+        """Whether a response on this channel is to a follower's fetch."""
+        return channel.startswith(CHANNEL)
 
     # Reports about logs --------------------------------------------------------------------------
 
     def handle(
-        self, message: LogOpened | LogPostponed | LogStartMoved | LogStartNotStored | LogFailed
+        self,
+        message: LogOpened
+        | LogPostponed
+        | LogStartMoved
+        | LogStartNotStored
+        | LogTruncated
+        | LogFailed,
     ) -> None:
         """Apply a report about a log, unless its partition has since been removed."""
         key = message.topic_id, message.log[1]
@@ -219,19 +338,39 @@ class ReplicaManager(MetadataPublisher):
         if isinstance(message, LogPostponed):
             return
         if isinstance(message, LogOpened):
-            partition.opened(message.start, message.end, message.producers)
-            self._complete_fetches(partition)
-            if partition.online:
-                for listener in self.listeners:
-                    listener.leads(partition)
+            partition.opened(message.start, message.end, message.producers, message.high_watermark)
+            self._log_is_ready(partition)
+        elif isinstance(message, LogTruncated):
+            partition.truncated(message.start, message.end)
+            self.fetchers.truncated(partition)
+            if partition.leads:
+                self._log_is_ready(partition)
         elif isinstance(message, LogStartMoved):
             self._start_moved(partition, message)
         elif isinstance(message, LogStartNotStored):
             self._drop_deletions(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             self.write_failed(partition)
+            self.fetchers.stop(partition)
             for listener in self.listeners:
                 listener.log_failed(partition)
+
+    def _log_is_ready(self, partition: Partition) -> None:
+        if partition.leads:
+            self._serve(partition)
+        elif partition.leader >= 0:
+            self.fetchers.follow(partition, partition.leader)
+
+    def _serve(self, partition: Partition) -> None:
+        """Serve requests for a led partition, unless its log is not ready yet."""
+        partition.serve()
+        if partition.online:
+            self.in_sync_replicas.lead(partition)
+            if self._parked:
+                self._end_waits_of(partition.replicas)
+            self._complete_fetches(partition, partition.fetches)
+            for listener in self.listeners:
+                listener.leads(partition)
 
     @staticmethod
     def _start_moved(partition: Partition, moved: LogStartMoved) -> None:
@@ -258,6 +397,9 @@ class ReplicaManager(MetadataPublisher):
                 self.forget(partition)
         elif isinstance(change, TopicRemoved):
             self._topic_removed(change.topic.id, change.topic.name)
+        elif isinstance(change, BrokerChanged) and change.after is not None:
+            self.fetchers.broker_changed(change.after.id)
+            self.in_sync_replicas.broker_changed(change.after.id)
 
     def reloaded(self, before: Image) -> None:
         """Remove deleted partitions first: a new topic may have the same name."""
@@ -270,6 +412,8 @@ class ReplicaManager(MetadataPublisher):
                 self.forget(partition)
         if self.is_registered:
             self._apply_all()
+        for broker in image.brokers:
+            self.in_sync_replicas.broker_changed(broker)
 
     def open_logs(self) -> None:
         """Open all logs once the broker has replayed its registration; mark the others strays."""
@@ -300,18 +444,41 @@ class ReplicaManager(MetadataPublisher):
         elif not is_here:
             self.forget(partition)
             return
-        if partition.replicas_changed(len(image.replicas), len(image.isr)):
-            self._high_watermark_moved(partition)
+        partition.assign(image)
         if image.leader == self._broker_id:
-            partition.lead(image.leader_epoch)
+            self._lead(partition, image)
+        else:
+            self._follow(partition, image)
+
+    def _lead(self, partition: Partition, image: PartitionImage) -> None:
+        """Become leader: stop fetching first, then accept requests (V6)."""
+        if partition.leads and partition.leader_epoch == image.leader_epoch:
             if partition.online:
-                for listener in self.listeners:
-                    listener.leads(partition)
-        elif partition.leader_epoch != image.leader_epoch:
+                self.in_sync_replicas.assigned(partition)
+            return
+        self.fetchers.stop(partition)
+        if not partition.leads:
+            partition.drop_pending(self.turn)
+            if partition.is_open:
+                partition.set_producers(self._services.logs.producers(partition.log))
+        partition.lead(image.leader_epoch)
+        if partition.is_open:
+            self._serve(partition)
+
+    def _follow(self, partition: Partition, image: PartitionImage) -> None:
+        """Stop leading, if this broker did, and fetch from the new leader if there is one (V6)."""
+        if partition.leader_epoch == image.leader_epoch:
+            return
+        self.fetchers.stop(partition)
+        if partition.leads:
             for listener in self.listeners:
                 listener.resigned(partition)
-            self._drop_waiting(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            partition.resign(image.leader_epoch)
+            self.in_sync_replicas.resign(partition)
+            partition.drop_pending(self.turn)
+        partition.resign(image.leader_epoch)
+        self._drop_waiting(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if partition.is_open and image.leader >= 0:
+            self.fetchers.follow(partition, image.leader)
 
     def _open(self, image: PartitionImage) -> Partition:
         topic = self._metadata.image.topic(image.topic_id).name
@@ -327,22 +494,25 @@ class ReplicaManager(MetadataPublisher):
         return partition
 
     def _high_watermark_moved(self, partition: Partition) -> None:
-        """Complete the batches that are committed, with an error if the ISR is now too small."""
+        """Complete the batches that are committed, and fail the others if the ISR is too small."""
         for one in partition.take_replicated():
-            if partition.lacks_replicas:
-                one.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
             complete_one(one.slot)
-        self._complete_fetches(partition)
+        if partition.lacks_replicas:
+            for one in partition.take_unreplicated():
+                one.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+                complete_one(one.slot)
+        self._complete_fetches(partition, partition.fetches)
 
     def forget(self, partition: Partition) -> None:
         """Remove a partition and delete its log."""
         del self.partitions[partition.topic_id, partition.index]
         self._unopened.discard((partition.topic_id, partition.index))
         del self.by_log[partition.log]
+        self.fetchers.stop(partition)
         for listener in self.listeners:
             listener.resigned(partition)
-        if partition.pending is not None:
-            self.turn.remove(partition.pending)
+        self.in_sync_replicas.resign(partition)
+        partition.drop_pending(self.turn)
         partition.resign(partition.leader_epoch)
         self._drop_waiting(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._emit(DeleteLog(partition.log, partition.topic_id))
@@ -357,6 +527,7 @@ class ReplicaManager(MetadataPublisher):
             settings = self._topic_configs.of(partition.topic)
             if partition.append_config is not settings.append_config:
                 partition.configure(settings.append_config)
+                self.in_sync_replicas.update(partition)
                 self._emit(ConfigureLog(partition.log, settings.config))
             yield PARTITION_COST
 

@@ -15,8 +15,10 @@ from kraftlog.effects import (
     LogFailed,
     LogOpened,
     LogPostponed,
+    LogTruncated,
     MarkStrays,
     OpenLog,
+    TruncatePartition,
 )
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
@@ -81,6 +83,7 @@ class LogLifecycle:
             OpenLog: self._open,
             ConfigureLog: self._configure,
             DeleteLog: self._delete,
+            TruncatePartition: self._truncate,
             MarkStrays: self._set_others_aside,
         }
 
@@ -135,6 +138,22 @@ class LogLifecycle:
         log = self._directory.logs.get(effect.log)
         if log is not None:
             log.config = log_config(effect.config)
+
+    def _truncate(self, effect: TruncatePartition, now: Now) -> None:
+        log = self._directory.logs.get(effect.log)
+        if log is None or log.topic_id != effect.topic_id:
+            return  # deleted in the meantime
+        try:
+            if effect.restarts:
+                log.truncate_fully_and_start_at(effect.offset)
+            else:
+                log.truncate_to(effect.offset)
+        except StorageError as error:
+            self._log_line(str(error))
+            self._notify(LogFailed(effect.log, effect.topic_id, str(error)), now)
+            return
+        start, end = log.start_offset, log.end_offset
+        self._notify(LogTruncated(effect.log, effect.topic_id, start, end), now)
 
     def _delete(self, effect: DeleteLog, _: Now) -> None:
         name = effect.log
@@ -235,7 +254,9 @@ class LogLifecycle:
         log.topic_id = topic_id
         log.config = log_config(self._configs[name])
         producers = None if log.tracker.is_empty else log.producers.copy()
-        self._notify(LogOpened(name, topic_id, log.start_offset, log.end_offset, producers), now)
+        high_watermark = self._directory.high_watermarks.get(name, 0)
+        start, end = log.start_offset, log.end_offset
+        self._notify(LogOpened(name, topic_id, start, end, producers, high_watermark), now)
 
     def _continue_delete(self, step: DeleteLog | _StrayLog, now: Now) -> None:
         """Rename the folder; without disk space, later steps wait: a new log may need its name."""

@@ -272,7 +272,7 @@ class LogMaintenance:
     def _make_checkpoint(self, node: Node) -> Generator[None, None, None]:
         starts = self._starts_to_store()
         for number, (name, partition) in enumerate(list(node.replica_manager.by_log.items()), 1):
-            if partition.online and node.replica_manager.by_log.get(name) is partition:
+            if partition.is_open and node.replica_manager.by_log.get(name) is partition:
                 self._directory.high_watermarks[name] = partition.high_watermark
             if not number % LINES_PER_STEP:
                 yield

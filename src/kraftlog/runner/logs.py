@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.records.header import read_header
 from kraftlog.records.times import finding_time
-from kraftlog.storage.batches import Batches, ProducerBatch
+from kraftlog.storage.batches import Batches, ProducerBatch, read_marker
 from kraftlog.storage.config import LogConfig
 from kraftlog.value import TYPE_CHECKING
 
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from kraftlog.config.topic import TopicConfig
+    from kraftlog.logstate.producers import Marker, ProducerState
     from kraftlog.ports.files import Files
+    from kraftlog.records.header import BatchHeader
     from kraftlog.replication.partition import Append
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.disk import Handle
@@ -49,7 +51,7 @@ def log_config(config: TopicConfig) -> LogConfig:
 
 
 def batches_of(append: Append) -> Batches:
-    """The description of a turn's batches for the log; producers send no markers."""
+    """The description of a turn's batches for the log."""
     return Batches(
         append.base,
         append.end - 1,
@@ -57,8 +59,14 @@ def batches_of(append: Append) -> Batches:
         append.max_timestamp,
         append.max_timestamp_offset,
         append.epoch,
-        tuple([ProducerBatch(header) for header in append.idempotent]),
+        tuple([ProducerBatch(header, _marker(append, header)) for header in append.idempotent]),
     )
+
+
+def _marker(append: Append, header: BatchHeader) -> Marker | None:
+    """The transaction marker of a fetched control batch."""
+    batch = append.control.get(header.base_offset) if append.control else None
+    return None if batch is None else read_marker(batch, 0)
 
 
 class FileSlice:
@@ -150,6 +158,13 @@ class Logs:
 
     def epoch_at(self, log: LogName, offset: int) -> int:
         return self._logs[log].epochs.epoch_at(offset)
+
+    def latest_epoch(self, log: LogName) -> int:
+        return self._logs[log].epochs.latest
+
+    def producers(self, log: LogName) -> ProducerState | None:
+        found = self._logs.get(log)
+        return None if found is None or found.tracker.is_empty else found.producers.copy()
 
     def size_bytes(self, log: LogName) -> int:
         found = self._logs.get(log)

@@ -183,6 +183,8 @@ class Runner:
     # What requests appended ----------------------------------------------------------------------
 
     def _write(self, append: Append, now: Now) -> None:
+        if append not in append.partition.unwritten:
+            return  # it follows an append of this turn that has failed
         try:
             end = self.logs.append(append, now.wall_ms)
         except DiskFullError as error:

@@ -1,4 +1,4 @@
-"""`__consumer_offsets` in a cluster of several brokers, which do not replicate yet."""
+"""`__consumer_offsets` in a cluster of several brokers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ from kraftlog.errors import ErrorCode
 from kraftlog.node.coordinators.group_coordinators import TOPIC
 from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
-from kraftlog.wire.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
 from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
 from kraftlog.wire.messages.metadata_records import (
     BrokerEndpoint,
@@ -58,18 +53,18 @@ def test_three_brokers_have_group_coordinators_out_of_the_box() -> None:
     topic = host.node.image.topic_named(TOPIC)
     assert topic is not None
     replicas = [partition.replicas for partition in host.node.image.partitions_of(topic)]
-    assert {len(each) for each in replicas} == {1}
-    assert set(replicas) == {(1,), (2,), (3,)}
-    assert [line for line in host.said if TOPIC in line] == [
-        f"{TOPIC} is created with 1 replica: brokers of this version do not replicate"
-    ]
+    assert {len(each) for each in replicas} == {3}
+    assert {each[0] for each in replicas} == {1, 2, 3}
 
 
-@pytest.mark.parametrize(("factor", "lines"), [(3, 1), (1, 0)])
-def test_one_replica_is_logged_unless_it_was_asked_for(factor: int, lines: int) -> None:
+@pytest.mark.parametrize("factor", [1, 2])
+def test_a_configured_replication_factor_of_the_offsets_topic_holds(factor: int) -> None:
     host = three_brokers(f"offsets.topic.replication.factor={factor}\n")
     assert find_coordinator(host).error_code == ErrorCode.NONE
-    assert len([line for line in host.said if TOPIC in line]) == lines
+    topic = host.node.image.topic_named(TOPIC)
+    assert topic is not None
+    replicas = [partition.replicas for partition in host.node.image.partitions_of(topic)]
+    assert {len(each) for each in replicas} == {factor}
 
 
 def test_one_broker_has_as_many_replicas_as_it_can_and_no_warning() -> None:
@@ -89,22 +84,3 @@ def test_a_coordinator_that_cannot_be_made_is_logged_once() -> None:
     assert len(lines) == 1
     assert lines[0].startswith(f"{TOPIC} is not created: INVALID_REPLICATION_FACTOR: ")
     assert "fenced" in lines[0]
-
-
-def reassign(host: VirtualHost, *replicas: int) -> Any:
-    asked = ReassignablePartition(partition_index=0, replicas=replicas)
-    topic = ReassignableTopic(name="demo", partitions=[asked])
-    request = AlterPartitionReassignmentsRequest(topics=[topic], timeout_ms=1000)
-    answer = ask_settled(host, ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request)
-    return answer.responses[0].partitions[0]
-
-
-def test_v10_a_reassignment_that_brokers_cannot_complete_is_refused() -> None:
-    host = three_brokers()
-    for replicas in ((1, 2), (2,)):
-        outcome = reassign(host, *replicas)
-        assert outcome.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        assert outcome.error_message.startswith("Brokers of this version keep 1 replica")
-    (partition,) = host.node.image.partitions.values()
-    assert (partition.replicas, partition.reassigning) == ((1,), False)
-    assert reassign(host, 1).error_code == ErrorCode.NONE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, error_name
-from kraftlog.node.config import MOST_REPLICAS
 from kraftlog.node.coordinators.group_coordinators import TOPIC as OFFSETS_TOPIC
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
@@ -52,20 +51,11 @@ def _report_offsets_topic(node: Node, names: Collection[str], response: Any) -> 
         )
         return
     found = [topic for topic in response.topics if topic.name == OFFSETS_TOPIC]
-    settings = node.config.settings
-    wants_one_replica = settings.is_given("offsets.topic.replication.factor") and (
-        settings.offsets_topic_replication_factor <= MOST_REPLICAS
-    )
     for topic in found:
         code = topic.error_code
         if code not in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
             why = f"{error_name(code)}: {topic.error_message}"
             node.group_coordinators.report(f"{OFFSETS_TOPIC} is not created: {why}")
-        elif not code and len(node.image.brokers) > MOST_REPLICAS and not wants_one_replica:
-            node.group_coordinators.report(
-                f"{OFFSETS_TOPIC} is created with {MOST_REPLICAS} replica: brokers of this version "
-                "do not replicate"
-            )
 
 
 def _metadata_error(code: int) -> int:
@@ -78,30 +68,34 @@ def _metadata_error(code: int) -> int:
 
 
 def topic_of(node: Node, name: str) -> CreatableTopic:
+    """The topic to create.
+
+    A replication factor that is only Kafka's default is lowered to the number of brokers: one node
+    alone is to have consumer groups, too. One that is configured holds.
+    """
     settings = node.config.settings
     if name == OFFSETS_TOPIC:
+        replicas = settings.offsets_topic_replication_factor
+        if not settings.is_given("offsets.topic.replication.factor"):
+            replicas = min(replicas, max(len(node.image.brokers), 1))
         return _topic(
             name,
             settings.offsets_topic_num_partitions,
-            min(settings.offsets_topic_replication_factor, MOST_REPLICAS),
+            replicas,
             {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
                 "segment.bytes": str(settings.offsets_topic_segment_bytes),
             },
-            len(node.image.brokers),
         )
-    return _topic(name, BY_DEFAULT, BY_DEFAULT, {}, len(node.image.brokers))
+    return _topic(name, BY_DEFAULT, BY_DEFAULT, {})
 
 
-def _topic(
-    name: str, partitions: int, replicas: int, configs: Mapping[str, str], brokers: int
-) -> CreatableTopic:
-    """A topic to create, with no more replicas than there are brokers."""
+def _topic(name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> CreatableTopic:
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
-        replication_factor=min(replicas, max(brokers, 1)),
+        replication_factor=replicas,
         assignments=(),
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
     )

@@ -1,7 +1,7 @@
 """Fetch 4-18: batches as stored, sent once there are min.bytes of them or max.wait.ms has passed.
 
 Consumers see what is below the high watermark; without transactions the last stable offset is the
-same. Not supported: fetches of followers.
+same. Followers read up to the end of the log; the offset that one names says what it has.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from kraftlog.ports.logs import Slice
     from kraftlog.replication.counts import TopicCounts
     from kraftlog.replication.partition import Partition
-    from kraftlog.types import Now
+    from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
+#: The first version whose responses can name a diverging epoch.
+DIVERGING_SINCE = 12
 BY_ID_SINCE = 13
 #: The first version whose errors name the leader, and the errors that do.
 LEADERS_SINCE = 16
@@ -72,11 +74,14 @@ def handle(
 
         return LargeFetch(slot, request, session).serve(node, now)
     fetch = DelayedFetch(slot, request, session)
+    if fetch.is_by_follower:
+        for _ in fetch.take_positions(node):
+            pass
     fetch.read(node)
     if fetch.is_enough:
         fetch.respond(node, now)
     else:
-        fetch.park(node, now.monotonic_ms + request.max_wait_ms)
+        fetch.park(node, now.monotonic_ms + fetch.max_wait_ms(node))
     return None
 
 
@@ -103,9 +108,11 @@ class DelayedFetch:
         "done",
         "epoch",
         "failed",
+        "follower",
         "found",
         "node",
         "partitions",
+        "refused_positions",
         "request",
         "response",
         "seen_bytes",
@@ -122,6 +129,11 @@ class DelayedFetch:
     ) -> None:
         self.slot = slot
         self.request = request
+        state = request.replica_state
+        #: The broker that fetches as a follower, and its epoch; -1 for a consumer.
+        self.follower = max(request.replica_id, state.replica_id), state.replica_epoch
+        #: By topic id and partition: why the position of the follower does not count.
+        self.refused_positions: dict[tuple[Uuid, int], int] = {}
         #: The session that it continues; a new session is created with the response.
         self.session = session
         self.epoch = LAST if session is None else session.epoch
@@ -145,6 +157,46 @@ class DelayedFetch:
             or request.max_wait_ms <= 0
             or not self.partitions
         )
+
+    @property
+    def is_by_follower(self) -> bool:
+        return self.follower[0] >= 0
+
+    def max_wait_ms(self, node: Node) -> int:
+        if not self.is_by_follower:
+            return self.request.max_wait_ms
+        return node.replica_manager.max_wait_ms(self.follower[0], self.request.max_wait_ms)
+
+    def take_positions(self, node: Node) -> Iterator[int]:
+        """A follower has everything below the offsets that it names; yields the costs.
+
+        Partitions that only its session has prove nothing: they are as they were.
+        """
+        broker_id, broker_epoch = self.follower
+        by_id = self.slot.version >= BY_ID_SINCE
+        for topic in self.request.topics:
+            work = 0
+            for part in topic.partitions:
+                work += CHECK_COST
+                partition = node.replica_manager.partition(
+                    topic.topic, topic.topic_id, part.partition, by_id
+                )
+                if (
+                    isinstance(partition, int)
+                    or partition.refusal(part.current_leader_epoch)
+                    or not partition.start <= part.fetch_offset <= partition.written_end
+                    or self._diverges(node, partition, part) is not None
+                ):
+                    continue  # the read says why
+                code = node.replica_manager.in_sync_replicas.fetched(
+                    partition, broker_id, broker_epoch, part.fetch_offset, part.log_start_offset
+                )
+                if code:
+                    self.refused_positions[partition.topic_id, partition.index] = code
+                if work > SLICE_COST:
+                    yield work
+                    work = 0
+            yield work
 
     def read(self, node: Node) -> None:
         """Read all partitions from scratch."""
@@ -218,18 +270,20 @@ class DelayedFetch:
         if isinstance(partition, int):
             return self._refused(part.partition, code)
         partition.counts.fetches += 1
+        if self.refused_positions:
+            code = code or self.refused_positions.get((partition.topic_id, partition.index), 0)
         if code:
             partition.counts.failed_fetches += 1
             return self._refused(part.partition, code)
-        if part.last_fetched_epoch >= 0 and part.fetch_offset >= partition.start:
+        if part.fetch_offset >= partition.start:
             other = self._diverging_epoch(node, partition, part)
             if other is not None:
                 return other
         if not partition.start <= part.fetch_offset <= partition.end:
-            return self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+            return self._out_of_range(node, partition, part)
         self.partitions.append(partition)
         found = None
-        if part.fetch_offset < partition.high_watermark:
+        if part.fetch_offset < self._limit(partition):
             try:
                 found = self._locate(node, partition, part)
             except StorageError:
@@ -260,11 +314,12 @@ class DelayedFetch:
         self, node: Node, partition: Partition, part: FetchPartition
     ) -> PartitionData | None:
         """The diverging epoch, if the last fetched epoch and offset do not match this log."""
-        epoch, end = end_of_epoch(node.logs, partition, part.last_fetched_epoch)
+        diverges = self._diverges(node, partition, part)
+        if diverges is None:
+            return None
+        epoch, end = diverges
         if end < 0:
             return self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
-        if epoch == part.last_fetched_epoch and part.fetch_offset <= end:
-            return None
         self.failed = True  # respond at once, even without data
         return PartitionData(
             partition_index=part.partition,
@@ -277,6 +332,32 @@ class DelayedFetch:
             records=b"",
         )
 
+    @staticmethod
+    def _diverges(node: Node, partition: Partition, part: FetchPartition) -> tuple[int, int] | None:
+        """The end of the last fetched epoch in this log, if the two logs differ by then."""
+        if part.last_fetched_epoch < 0:
+            return None
+        epoch, end = end_of_epoch(node.logs, partition, part.last_fetched_epoch)
+        if epoch == part.last_fetched_epoch and 0 <= part.fetch_offset <= end:
+            return None
+        return epoch, end
+
+    def _out_of_range(
+        self, node: Node, partition: Partition, part: FetchPartition
+    ) -> PartitionData:
+        """The refusal of an offset; a follower learns from it where the log starts and ends."""
+        refused = self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if self.is_by_follower and self.slot.version >= DIVERGING_SINCE:
+            refused.log_start_offset = partition.start
+            refused.diverging_epoch = EpochEndOffset(
+                epoch=node.logs.latest_epoch(partition.log), end_offset=partition.written_end
+            )
+        return refused
+
+    def _limit(self, partition: Partition) -> int:
+        """The end of what is readable: followers read above the high watermark."""
+        return partition.written_end if self.is_by_follower else partition.high_watermark
+
     def _locate(
         self, node: Node, partition: Partition, part: FetchPartition
     ) -> Slice | bytes | None:
@@ -288,7 +369,7 @@ class DelayedFetch:
         if room <= 0 and self.size:
             return None
         return node.logs.locate(
-            partition.log, part.fetch_offset, partition.high_watermark, room, self.size == 0
+            partition.log, part.fetch_offset, self._limit(partition), room, self.size == 0
         )
 
     def _refused(self, index: int, code: int) -> PartitionData:
@@ -307,13 +388,15 @@ class DelayedFetch:
         node.wait(self, deadline_ms)
         self.slot.waiter = self
         for partition in self.partitions:
-            partition.watch(self)
+            partition.watch(self, by_follower=self.is_by_follower)
+        if self.is_by_follower:
+            node.replica_manager.parked(self.follower[0], self)
         self._note_written()
 
     def _note_written(self) -> None:
         """Note the bytes written so far: the next read finds at most what is written since."""
         watched = self.partitions
-        all_committed = all(one.high_watermark == one.written_end for one in watched)
+        all_committed = all(self._limit(one) == one.written_end for one in watched)
         self.seen_bytes = self._written_bytes() if all_committed else None
 
     def _has_too_few_bytes(self) -> bool:
@@ -386,5 +469,7 @@ class DelayedFetch:
         self._stop_watching(self.partitions)
 
     def _stop_watching(self, partitions: list[Partition]) -> None:
+        if self.is_by_follower:
+            self.node.replica_manager.unparked(self.follower[0], self)
         for partition in partitions:
             partition.unwatch(self)

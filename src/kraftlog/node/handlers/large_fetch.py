@@ -34,7 +34,7 @@ READ_AT_ONCE = 64 << 10
 
 
 class LargeFetch(DelayedFetch):
-    """`sizes`: by partition, its part of the request, the bytes found and the high watermark."""
+    """`sizes`: by partition, its part of the request, the bytes found and the readable end."""
 
     __slots__ = ("held", "sizes")
 
@@ -48,7 +48,9 @@ class LargeFetch(DelayedFetch):
 
     def serve(self, node: Node, now: Now) -> Iterator[int]:
         """Serve the request, in steps."""
-        deadline_ms = now.monotonic_ms + self.request.max_wait_ms
+        if self.is_by_follower:
+            yield from self.take_positions(node)
+        deadline_ms = now.monotonic_ms + self.max_wait_ms(node)
         try:
             yield from self.read_in_steps(node)
             if self.is_enough or node.now.monotonic_ms >= deadline_ms:
@@ -69,7 +71,7 @@ class LargeFetch(DelayedFetch):
         """Check again the partitions that changed between their read and `park`."""
         for partition in self.partitions:
             known = self.sizes.get(partition)
-            if known is None or known[2] < partition.high_watermark or not partition.online:
+            if known is None or known[2] < self._limit(partition) or not partition.online:
                 self.try_complete(partition)
                 if not self.done:
                     yield READ_COST
@@ -86,7 +88,7 @@ class LargeFetch(DelayedFetch):
         data = super()._read_partition(node, topic, part)
         partition = self.partitions[-1] if self.partitions else None
         if partition is not None and partition not in self.sizes:
-            self.sizes[partition] = part, 0, partition.high_watermark
+            self.sizes[partition] = part, 0, self._limit(partition)
         return data
 
     def _locate(
@@ -94,7 +96,7 @@ class LargeFetch(DelayedFetch):
     ) -> Slice | bytes | None:
         found: Any = super()._locate(node, partition, part)
         size = 0 if found is None else len(found)
-        self.sizes[partition] = part, size, partition.high_watermark
+        self.sizes[partition] = part, size, self._limit(partition)
         if found is None:
             return None
         try:
@@ -131,7 +133,7 @@ class LargeFetch(DelayedFetch):
                 found = None
             size = 0 if found is None else len(found)
             self.size += size - before
-            self.sizes[partition] = part, size, partition.high_watermark
+            self.sizes[partition] = part, size, self._limit(partition)
             if self.size < self.request.min_bytes:
                 return
         self._finish()

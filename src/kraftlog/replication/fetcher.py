@@ -1,0 +1,276 @@
+"""`Fetcher`: fetches from one leader for all partitions that this broker follows there.
+
+One request is in flight at a time, in an incremental fetch session: a request names only the
+partitions whose position has changed, and the leader answers when there is something new. The next
+request leaves when everything that the last one brought is written.
+
+A partition that the leader refuses, or that can't be written, is left out for a while, which grows
+from attempt to attempt; the others go on.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kraftlog.config.broker import BrokerConfig
+    from kraftlog.replication.partition import Partition
+    from kraftlog.types import Now, Uuid
+    from kraftlog.wire.messages.fetch import FetchResponse, PartitionData
+
+    Key = tuple[Uuid, int]
+
+NO_SESSION, FIRST_EPOCH, MAX_EPOCH = 0, 0, 0x7FFFFFFF
+#: The first backoff after a refusal or a lost connection; it doubles up to the configured one.
+FIRST_BACKOFF_MS = 10
+
+
+class FetchConfig(Value):
+    """The settings of the fetchers of this broker."""
+
+    broker_id: int
+    backoff_ms: int = 1000
+    max_bytes: int = 10 << 20
+    partition_max_bytes: int = 1 << 20
+    min_bytes: int = 1
+    max_wait_ms: int = 500
+    timeout_ms: int = 30_000
+    fetchers: int = 1
+
+
+def fetch_config_of(settings: BrokerConfig) -> FetchConfig:
+    return FetchConfig(
+        broker_id=settings.node_id,
+        backoff_ms=settings["replica.fetch.backoff.ms"],
+        max_bytes=settings["replica.fetch.response.max.bytes"],
+        partition_max_bytes=settings["replica.fetch.max.bytes"],
+        min_bytes=settings["replica.fetch.min.bytes"],
+        max_wait_ms=settings["replica.fetch.wait.max.ms"],
+        timeout_ms=settings["replica.socket.timeout.ms"],
+        fetchers=settings["num.replica.fetchers"],
+    )
+
+
+class FollowedPartition:
+    """A partition in a fetcher."""
+
+    __slots__ = ("backoff_ms", "key", "named", "partition")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.key = partition.topic_id, partition.index
+        #: The position that the leader knows, as (offset, leader epoch); None: it knows none.
+        self.named: tuple[int, int] | None = None
+        self.backoff_ms = 0
+
+
+class Fetcher:
+    """`last_epoch(partition)` is the leader epoch of the last record in its log."""
+
+    def __init__(
+        self,
+        leader_id: int,
+        config: FetchConfig,
+        broker_epoch: Callable[[], int],
+        last_epoch: Callable[[Partition], int],
+    ) -> None:
+        self.leader_id = leader_id
+        self._config = config
+        self._broker_epoch = broker_epoch
+        self._last_epoch = last_epoch
+        self.followed: dict[Key, FollowedPartition] = {}
+        self._session_id, self._session_epoch = NO_SESSION, FIRST_EPOCH
+        #: What the next request names, and what it removes from the session.
+        self._changed: dict[Key, None] = {}
+        self._forgotten: dict[Key, None] = {}
+        #: The partitions that are left out for a while, and until when.
+        self._delayed: dict[Key, int] = {}
+        #: The partitions that are left out until their logs are truncated.
+        self._truncating: set[Key] = set()
+        #: The partitions with fetched batches that are not written yet.
+        self._unwritten: list[Partition] = []
+        #: The number of the request in flight.
+        self.in_flight: int | None = None
+        #: No request leaves before this.
+        self._due_ms = 0
+        self._backoff_ms = 0
+
+    # Partitions ----------------------------------------------------------------------------------
+
+    def add(self, partition: Partition) -> None:
+        followed = FollowedPartition(partition)
+        self.remove(followed.key)
+        self.followed[followed.key] = followed
+        self._changed[followed.key] = None
+
+    def remove(self, key: Key) -> None:
+        followed = self.followed.pop(key, None)
+        if followed is not None:
+            self._leave_out(followed)
+            self._delayed.pop(key, None)
+            self._truncating.discard(key)
+
+    def _leave_out(self, followed: FollowedPartition) -> None:
+        """Name a partition no longer."""
+        self._changed.pop(followed.key, None)
+        if followed.named is not None:
+            followed.named = None
+            self._forgotten[followed.key] = None
+
+    def delay(self, followed: FollowedPartition, now: Now) -> None:
+        """Leave a partition out for a while."""
+        longest_ms = self._config.backoff_ms
+        followed.backoff_ms = min(max(2 * followed.backoff_ms, FIRST_BACKOFF_MS), longest_ms)
+        self._leave_out(followed)
+        self._truncating.discard(followed.key)
+        self._delayed[followed.key] = now.monotonic_ms + followed.backoff_ms
+
+    def pause(self, followed: FollowedPartition) -> None:
+        """Leave a partition out until its log is truncated."""
+        self._leave_out(followed)
+        self._truncating.add(followed.key)
+
+    def resume(self, key: Key) -> None:
+        """The log of a partition is truncated."""
+        if key in self._truncating:
+            self._truncating.discard(key)
+            self._changed[key] = None
+
+    def name_again(self, followed: FollowedPartition) -> None:
+        """The next request names the position of a partition, even if it has not moved."""
+        self._changed[followed.key] = None
+
+    # Time ----------------------------------------------------------------------------------------
+
+    def deadline(self) -> int | None:
+        """When the fetcher has something to do by itself."""
+        due = list(self._delayed.values())
+        if self.in_flight is None and self._due_ms:
+            due.append(self._due_ms)
+        return min(due, default=None)
+
+    def poll(self, now: Now) -> None:
+        """Take up delayed partitions again."""
+        for key in [key for key, due_ms in self._delayed.items() if due_ms <= now.monotonic_ms]:
+            del self._delayed[key]
+            self._changed[key] = None
+
+    def can_send(self, now: Now) -> bool:
+        """Whether a request may leave: none is in flight, and all that was fetched is written."""
+        if self.in_flight is not None or self._due_ms > now.monotonic_ms:
+            return False
+        if self._unwritten:
+            if any(partition.unwritten for partition in self._unwritten):
+                return False
+            self._unwritten.clear()
+        return len(self.followed) > len(self._delayed) + len(self._truncating)
+
+    # Requests ------------------------------------------------------------------------------------
+
+    def request(self) -> FetchRequest:
+        """The next request."""
+        if self._session_epoch == FIRST_EPOCH:
+            self._begin_session()
+        topics: dict[Uuid, list[FetchPartition]] = {}
+        for key in self._changed:
+            self._forgotten.pop(key, None)
+            topics.setdefault(key[0], []).append(self._position(self.followed[key]))
+        forgotten: dict[Uuid, list[int]] = {}
+        for topic_id, index in self._forgotten:
+            forgotten.setdefault(topic_id, []).append(index)
+        self._changed.clear()
+        self._forgotten.clear()
+        config = self._config
+        return FetchRequest(
+            replica_state=ReplicaState(
+                replica_id=config.broker_id, replica_epoch=self._broker_epoch()
+            ),
+            max_wait_ms=config.max_wait_ms,
+            min_bytes=config.min_bytes,
+            max_bytes=config.max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=[FetchTopic(topic_id=it, partitions=parts) for it, parts in topics.items()],
+            forgotten_topics_data=[
+                ForgottenTopic(topic_id=it, partitions=parts) for it, parts in forgotten.items()
+            ],
+        )
+
+    def _begin_session(self) -> None:
+        """Name all partitions: the leader knows none of them."""
+        for key, followed in self.followed.items():
+            followed.named = None
+            if key not in self._delayed and key not in self._truncating:
+                self._changed[key] = None
+        self._forgotten.clear()
+
+    def _position(self, followed: FollowedPartition) -> FetchPartition:
+        partition = followed.partition
+        followed.named = partition.end, partition.leader_epoch
+        return FetchPartition(
+            partition=partition.index,
+            current_leader_epoch=partition.leader_epoch,
+            fetch_offset=partition.end,
+            last_fetched_epoch=self._last_epoch(partition),
+            log_start_offset=partition.start,
+            partition_max_bytes=self._config.partition_max_bytes,
+        )
+
+    # Responses -----------------------------------------------------------------------------------
+
+    def failed(self, now: Now) -> None:
+        """The request in flight gets no response: begin a new session after a while."""
+        self.in_flight = None
+        self._session_epoch = FIRST_EPOCH
+        self._backoff_ms = min(max(2 * self._backoff_ms, FIRST_BACKOFF_MS), self._config.backoff_ms)
+        self._due_ms = now.monotonic_ms + self._backoff_ms
+
+    def leader_moved(self) -> None:
+        """The leader's broker has another address or process: connect without waiting."""
+        self._due_ms = self._backoff_ms = 0
+
+    def responded(
+        self, response: FetchResponse, now: Now
+    ) -> Iterator[tuple[FollowedPartition, PartitionData]]:
+        """The parts of a response that are about the present position of a partition."""
+        self.in_flight = None
+        if response.error_code:
+            if response.error_code in (
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+            ):
+                self._session_id, self._session_epoch = NO_SESSION, FIRST_EPOCH
+            else:
+                self.failed(now)
+            return
+        self._due_ms = self._backoff_ms = 0
+        self._session_id = response.session_id
+        if response.session_id == NO_SESSION:
+            self._session_epoch = FIRST_EPOCH
+        else:
+            self._session_epoch = self._session_epoch % MAX_EPOCH + 1
+        for topic in response.responses:
+            for data in topic.partitions:
+                followed = self.followed.get((topic.topic_id, data.partition_index))
+                if followed is None:
+                    continue
+                partition = followed.partition
+                if followed.named == (partition.end, partition.leader_epoch):
+                    yield followed, data
+
+    def took(self, followed: FollowedPartition) -> None:
+        """The batches of a response are on their way to the log."""
+        followed.backoff_ms = 0
+        self._unwritten.append(followed.partition)
+        self._changed[followed.key] = None

@@ -1,0 +1,92 @@
+"""The leader's view of a partition's followers: their log ends, and who has caught up (V7, V8)."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+#: An offset or broker epoch before the follower's first fetch in this leader epoch.
+UNKNOWN = -1
+NEVER_MS = -(1 << 62)
+
+
+class Follower:
+    """One follower, as of its last fetch in this leader epoch."""
+
+    __slots__ = (
+        "broker_epoch",
+        "broker_id",
+        "caught_up_ms",
+        "end",
+        "fetched_ms",
+        "leader_end",
+        "start",
+    )
+
+    def __init__(self, broker_id: int, caught_up_ms: int) -> None:
+        self.broker_id = broker_id
+        self.broker_epoch = UNKNOWN
+        self.start = self.end = UNKNOWN
+        #: When it fetched last, and the leader's log end at that time.
+        self.fetched_ms = NEVER_MS
+        self.leader_end = 0
+        #: The last time at which it had everything that the leader had.
+        self.caught_up_ms = caught_up_ms
+
+    def fetched(
+        self, broker_epoch: int, end: int, start: int, leader_end: int, now_ms: int
+    ) -> None:
+        """Take the position of a fetch.
+
+        A follower counts as caught up when it reaches the end as of its previous fetch: under load
+        it never reaches the present one.
+        """
+        if end >= leader_end:
+            self.caught_up_ms = now_ms
+        elif self.end != UNKNOWN and end >= self.leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.broker_epoch, self.end, self.start = broker_epoch, end, start
+        self.fetched_ms, self.leader_end = now_ms, leader_end
+
+    def keeps_up(self, leader_end: int, now_ms: int, max_lag_ms: int) -> bool:
+        return self.end == leader_end or now_ms - self.caught_up_ms <= max_lag_ms
+
+
+class Followers:
+    """All followers of a partition that this broker leads, in one leader epoch."""
+
+    __slots__ = ("by_broker", "epoch_start")
+
+    def __init__(self, epoch_start: int) -> None:
+        #: The log end offset at which this leader epoch began.
+        self.epoch_start = epoch_start
+        self.by_broker: dict[int, Follower] = {}
+
+    def assign(self, brokers: Iterable[int], isr: Collection[int], now_ms: int) -> None:
+        """Keep what is known of assigned followers; members of the ISR get time to catch up."""
+        known, self.by_broker = self.by_broker, {}
+        for broker in brokers:
+            follower = known.get(broker)
+            if follower is None:
+                follower = Follower(broker, now_ms if broker in isr else NEVER_MS)
+            self.by_broker[broker] = follower
+
+    def started_to_lag(self, former_end: int, now_ms: int) -> None:
+        """The leader's end has moved: the followers that were at the former end lag from now on."""
+        for follower in self.by_broker.values():
+            if follower.end == former_end:
+                follower.caught_up_ms = now_ms
+
+    def all_at(self, end: int) -> bool:
+        return all(follower.end == end for follower in self.by_broker.values())
+
+    def lagging(self, isr: Iterable[int], end: int, now_ms: int, max_lag_ms: int) -> list[int]:
+        """The members of the ISR that have not caught up for too long (V8)."""
+        found = []
+        for broker in isr:
+            follower = self.by_broker.get(broker)
+            if follower is not None and not follower.keeps_up(end, now_ms, max_lag_ms):
+                found.append(broker)
+        return found

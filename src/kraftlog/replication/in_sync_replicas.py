@@ -1,0 +1,254 @@
+"""`InSyncReplicas`: followers, ISR and high watermark of the partitions that this broker leads.
+
+The high watermark is the minimum of the ends of the ISR, committed or proposed (V7); it does not
+move while the ISR is smaller than min.insync.replicas. A follower leaves the ISR when it has not
+caught up for `replica.lag.time.max.ms`, and joins when it has reached the high watermark and the
+start of the leader epoch (V8). Only the controller changes the ISR: see `isr`.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.replication.followers import UNKNOWN, Followers
+from kraftlog.replication.isr import IsrChanges
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.metadata.loader import MetadataLoader
+    from kraftlog.replication.followers import Follower
+    from kraftlog.replication.partition import Partition
+    from kraftlog.types import Now
+
+#: After an election, how long a fetch of a follower waits that has not named all of its new
+#: partitions, and for how long after the election this holds.
+SHORT_WAIT_MS, NEW_LEADER_MS = 10, 5_000
+
+
+class InSyncReplicas:
+    """`moved(partition)` is called when the high watermark has moved or the ISR has shrunk."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        metadata: MetadataLoader,
+        max_lag_ms: Callable[[], int],
+        clock: Callable[[], Now],
+        broker_epoch: Callable[[], int],
+        ask: Callable[..., None],
+        moved: Callable[[Partition], None],
+    ) -> None:
+        self._broker_id = broker_id
+        self._metadata = metadata
+        self._max_lag_ms = max_lag_ms
+        self._clock = clock
+        self._moved = moved
+        self.changes = IsrChanges(broker_id, broker_epoch, ask, self.update)
+        #: The partitions with a follower that is not at the leader's end.
+        self._lagging: dict[Partition, None] = {}
+        #: The partitions with a follower outside the ISR.
+        self._shrunk: dict[Partition, None] = {}
+        #: When the partitions of both are checked next.
+        self._check_due_ms = 0
+        #: By follower: how many partitions it has not named since this broker was elected.
+        self._unnamed: dict[int, int] = {}
+        self._elected_ms = -NEW_LEADER_MS
+
+    # Leadership ----------------------------------------------------------------------------------
+
+    def lead(self, partition: Partition) -> None:
+        """This broker has become the partition's leader, and the log is open."""
+        now_ms = self._clock().monotonic_ms
+        self.resign(partition)
+        if len(partition.replicas) > 1:
+            partition.led_with(Followers(partition.end))
+            self._elected_ms = now_ms
+        self.assigned(partition)
+
+    def assigned(self, partition: Partition) -> None:
+        """The replicas or the ISR of a led partition have changed."""
+        now_ms = self._clock().monotonic_ms
+        followers = partition.followers
+        if followers is None and len(partition.replicas) > 1:
+            followers = Followers(partition.end)
+            partition.led_with(followers)
+        if followers is not None:
+            self._count_unnamed(partition, -1)
+            brokers = [broker for broker in partition.replicas if broker != self._broker_id]
+            followers.assign(brokers, partition.isr, now_ms)
+            self._count_unnamed(partition, 1)
+            if not followers.all_at(partition.written_end):
+                self._lagging[partition] = None
+            if len(partition.isr) < len(partition.replicas):
+                self._shrunk[partition] = None
+            else:
+                self._shrunk.pop(partition, None)
+        self.update(partition)
+        self._expand(partition)
+
+    def resign(self, partition: Partition) -> None:
+        """This broker does not lead the partition any more."""
+        self._count_unnamed(partition, -1)
+        self._lagging.pop(partition, None)
+        self._shrunk.pop(partition, None)
+        partition.led_with(None)
+
+    def _count_unnamed(self, partition: Partition, by: int) -> None:
+        if partition.followers is not None:
+            for follower in partition.followers.by_broker.values():
+                if follower.end == UNKNOWN:
+                    count = self._unnamed.get(follower.broker_id, 0) + by
+                    self._unnamed[follower.broker_id] = count
+
+    def max_wait_ms(self, broker_id: int, max_wait_ms: int) -> int:
+        """How long a fetch of a follower may wait.
+
+        It has one request in flight for all its partitions: if that waited here, those that it
+        does not fetch yet would wait for it, and acks=all with them.
+        """
+        is_new = self._clock().monotonic_ms - self._elected_ms < NEW_LEADER_MS
+        if is_new and self._unnamed.get(broker_id, 0) > 0:
+            return min(max_wait_ms, SHORT_WAIT_MS)
+        return max_wait_ms
+
+    # Followers -----------------------------------------------------------------------------------
+
+    def fetched(
+        self, partition: Partition, broker_id: int, broker_epoch: int, end: int, start: int
+    ) -> int:
+        """A follower fetches from `end` on, so it has everything before; returns an error code."""
+        followers = partition.followers
+        follower = None if followers is None else followers.by_broker.get(broker_id)
+        if followers is None or follower is None:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH  # it may know of a newer assignment
+        if self._is_stale(follower, broker_epoch):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if follower.end == UNKNOWN:
+            self._unnamed[broker_id] -= 1
+        now_ms = self._clock().monotonic_ms
+        follower.fetched(broker_epoch, end, start, partition.written_end, now_ms)
+        if end == partition.written_end and followers.all_at(end):
+            self._lagging.pop(partition, None)
+        self.update(partition)
+        if broker_id not in partition.isr:
+            self._expand(partition)
+        return ErrorCode.NONE
+
+    def broker_changed(self, broker_id: int) -> None:
+        """A broker is registered or unfenced: it may join the ISR of what it has caught up with."""
+        for partition in list(self._shrunk):
+            if broker_id not in partition.isr:
+                self._expand(partition)
+
+    def _expand(self, partition: Partition) -> None:
+        """Propose an ISR with all followers that may join it."""
+        followers = partition.followers
+        if followers is None or partition.proposed is not None or not partition.online:
+            return
+        joining = [
+            it.broker_id
+            for it in followers.by_broker.values()
+            if self._may_join(partition, followers, it)
+        ]
+        if joining:
+            self._propose(partition, (*partition.isr, *joining))
+
+    def _is_stale(self, follower: Follower, broker_epoch: int) -> bool:
+        """Whether a fetch comes from an earlier process of the broker."""
+        registered = self._metadata.image.brokers.get(follower.broker_id)
+        known = UNKNOWN if registered is None else registered.epoch
+        return UNKNOWN < broker_epoch < max(known, follower.broker_epoch)
+
+    def _may_join(self, partition: Partition, followers: Followers, follower: Follower) -> bool:
+        return (
+            follower.broker_id not in partition.isr
+            and follower.end >= max(partition.high_watermark, followers.epoch_start)
+            and self._is_eligible(follower)
+        )
+
+    def _is_eligible(self, follower: Follower) -> bool:
+        """Whether the controller would accept a follower: unfenced, and this very process."""
+        broker = self._metadata.image.brokers.get(follower.broker_id)
+        return (
+            broker is not None
+            and broker.active
+            and follower.broker_epoch in (UNKNOWN, broker.epoch)
+        )
+
+    def _propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
+        self.changes.propose(partition, isr)
+        self.update(partition)
+
+    # The high watermark --------------------------------------------------------------------------
+
+    def written(self, partition: Partition, former_end: int) -> None:
+        """The leader has written: followers that were at its former end lag from now on."""
+        followers = partition.followers
+        if followers is not None and partition not in self._lagging:
+            self._lagging[partition] = None
+            followers.started_to_lag(former_end, self._clock().monotonic_ms)
+
+    def update(self, partition: Partition) -> None:
+        """Move the high watermark as far as the followers that count allow."""
+        if not partition.online:
+            return
+        followers = partition.followers
+        if partition.lacks_replicas:
+            partition.set_moves_at_once(False)
+            self._moved(partition)
+            return
+        if followers is None:
+            partition.set_moves_at_once(True)
+            high_watermark = partition.written_end
+        else:
+            maximal_isr = partition.maximal_isr
+            now_ms, max_lag_ms = self._clock().monotonic_ms, self._max_lag_ms()
+
+            def counts(follower: Follower) -> bool:
+                """Whether a follower is in the ISR, or about to join it."""
+                return follower.broker_id in maximal_isr or (
+                    follower.end != UNKNOWN
+                    and follower.keeps_up(partition.written_end, now_ms, max_lag_ms)
+                    and self._is_eligible(follower)
+                )
+
+            ends = [it.end for it in followers.by_broker.values() if counts(it)]
+            partition.set_moves_at_once(not ends)
+            high_watermark = min([partition.written_end, *ends])
+        if partition.raise_high_watermark(high_watermark):
+            self._moved(partition)
+
+    # Time ----------------------------------------------------------------------------------------
+
+    def deadline(self) -> int | None:
+        due = [self._check_due_ms] if self._lagging or self._shrunk else []
+        at = self.changes.deadline()
+        return min([*due, at] if at is not None else due, default=None)
+
+    def postpone(self, now: Now) -> None:
+        self._check_due_ms = now.monotonic_ms + max(self._max_lag_ms() // 2, 1)
+        self.changes.postpone(now)
+
+    def poll(self, now: Now) -> None:
+        if now.monotonic_ms >= self._check_due_ms:
+            self._check_due_ms = now.monotonic_ms + max(self._max_lag_ms() // 2, 1)
+            for partition in list(self._lagging):
+                self._shrink(partition, now.monotonic_ms)
+            for partition in list(self._shrunk):
+                self._expand(partition)
+        self.changes.poll(now)
+
+    def _shrink(self, partition: Partition, now_ms: int) -> None:
+        """Propose an ISR without the members that have not caught up for too long."""
+        followers = partition.followers
+        if followers is None or not partition.online:
+            return
+        if partition.proposed is None:
+            end = partition.written_end
+            slow = followers.lagging(partition.isr, end, now_ms, self._max_lag_ms())
+            if slow:
+                isr = tuple([broker for broker in partition.isr if broker not in slow])
+                self._propose(partition, isr)
+                return
+        self.update(partition)

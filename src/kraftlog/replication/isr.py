@@ -1,0 +1,197 @@
+"""`IsrChanges`: changes of the ISR that this broker proposes to the controller (V1, V8).
+
+One AlterPartition is in flight at a time, with all partitions that wait for it. A proposal counts
+for the high watermark from the moment it is made until replay shows a higher partition epoch or the
+controller refuses it for good. If the outcome is unknown, the same proposal is sent again.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.replication.partition import Partition
+    from kraftlog.types import Now, Uuid
+    from kraftlog.wire.messages.alter_partition import PartitionResult
+
+    Key = tuple[Uuid, int]
+
+#: The most partitions of one request.
+MAX_PARTITIONS = 500
+#: First and longest backoff after a request without an outcome.
+RETRY_MS, LONGEST_RETRY_MS = 20, 500
+#: The broker epoch of a follower that has not fetched in this leader epoch.
+UNKNOWN_BROKER_EPOCH = -1
+
+#: Refusals after which the committed ISR holds, as if nothing had been proposed.
+_REFUSED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)
+#: Refusals that newer metadata explains; replay will bring it.
+_OUTDATED = (
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.INVALID_UPDATE_VERSION,
+    ErrorCode.NEW_LEADER_ELECTED,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+
+class ProposedIsr(Value):
+    """An ISR that the leader has proposed, and the state of the partition that it changes."""
+
+    isr: tuple[int, ...]
+    leader_epoch: int
+    partition_epoch: int
+
+
+class IsrChanges:
+    """Sends proposals through `ask(api_key, version, request, on_done, now)`.
+
+    `refused(partition)` is called when a proposal is over and the committed ISR holds again.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        ask: Callable[..., None],
+        refused: Callable[[Partition], None],
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._ask = ask
+        self._refused = refused
+        #: The partitions whose proposal has no outcome yet.
+        self._waiting: dict[Key, Partition] = {}
+        self._is_in_flight = False
+        self._due_ms = 0
+        self._failures = 0
+
+    def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
+        """Propose an ISR; the partition has no other proposal under way."""
+        partition.propose_isr(isr)
+        self._waiting[partition.topic_id, partition.index] = partition
+
+    def deadline(self) -> int | None:
+        return self._due_ms if self._waiting and not self._is_in_flight else None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a request can leave at once."""
+        return bool(self._waiting) and not self._is_in_flight and not self._failures
+
+    def postpone(self, now: Now) -> None:
+        """A request has no outcome: repeat it later."""
+        self._is_in_flight = False
+        self._due_ms = now.monotonic_ms + min(RETRY_MS << self._failures, LONGEST_RETRY_MS)
+        self._failures = min(self._failures + 1, 10)
+
+    def controller_changed(self) -> None:
+        """A new controller is there to be asked."""
+        self._due_ms = self._failures = 0
+
+    def poll(self, now: Now) -> None:
+        if self._is_in_flight or now.monotonic_ms < self._due_ms:
+            return
+        sent = self._take()
+        if not sent:
+            return
+        self._is_in_flight = True
+
+        def on_done(response: Any, now: Now) -> None:
+            self._is_in_flight = False
+            self._heard(sent, response, now)
+
+        version = APIS[ApiKey.ALTER_PARTITION].last
+        self._ask(ApiKey.ALTER_PARTITION, version, self._request(sent), on_done, now)
+
+    def _take(self) -> dict[Key, tuple[Partition, ProposedIsr]]:
+        """The proposals of the next request; those that replay has overtaken are dropped."""
+        sent: dict[Key, tuple[Partition, ProposedIsr]] = {}
+        for key, partition in list(self._waiting.items()):
+            if partition.proposed is None:
+                del self._waiting[key]
+            elif len(sent) < MAX_PARTITIONS:
+                sent[key] = partition, partition.proposed
+        return sent
+
+    def _request(self, sent: dict[Key, tuple[Partition, ProposedIsr]]) -> AlterPartitionRequest:
+        topics: dict[Uuid, list[PartitionData]] = {}
+        for (topic_id, index), (partition, proposed) in sent.items():
+            topics.setdefault(topic_id, []).append(
+                PartitionData(
+                    partition_index=index,
+                    leader_epoch=proposed.leader_epoch,
+                    new_isr_with_epochs=[
+                        BrokerState(
+                            broker_id=broker, broker_epoch=self._epoch_of(partition, broker)
+                        )
+                        for broker in proposed.isr
+                    ],
+                    leader_recovery_state=0,
+                    partition_epoch=proposed.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(
+            broker_id=self._broker_id,
+            broker_epoch=self._broker_epoch(),
+            topics=[
+                TopicData(topic_id=topic_id, partitions=found) for topic_id, found in topics.items()
+            ],
+        )
+
+    def _epoch_of(self, partition: Partition, broker: int) -> int:
+        """The broker epoch that was seen in the broker's fetches; its own for this broker."""
+        if broker == self._broker_id:
+            return self._broker_epoch()
+        followers = partition.followers
+        follower = None if followers is None else followers.by_broker.get(broker)
+        return UNKNOWN_BROKER_EPOCH if follower is None else follower.broker_epoch
+
+    def _heard(
+        self, sent: dict[Key, tuple[Partition, ProposedIsr]], response: Any, now: Now
+    ) -> None:
+        if response is None or response.error_code:
+            self.postpone(now)
+            return
+        self._failures = self._due_ms = 0
+        retries = False
+        for topic in response.topics:
+            for result in topic.partitions:
+                found = sent.get((topic.topic_id, result.partition_index))
+                if found is not None:
+                    retries |= self._decided(*found, result)
+        if retries:
+            self.postpone(now)
+
+    def _decided(
+        self, partition: Partition, proposed: ProposedIsr, result: PartitionResult
+    ) -> bool:
+        """Take the outcome of one proposal; return whether it is to be sent again.
+
+        An accepted proposal goes on counting until replay shows it: the answer alone never makes
+        the ISR smaller.
+        """
+        if partition.proposed is not proposed:
+            return False
+        code = result.error_code
+        if code == ErrorCode.NONE or code in _OUTDATED:
+            self._waiting.pop((partition.topic_id, partition.index), None)
+            return False
+        if code in _REFUSED:
+            self._waiting.pop((partition.topic_id, partition.index), None)
+            partition.withdraw_isr()
+            self._refused(partition)
+            return False
+        return True

@@ -1,0 +1,269 @@
+"""`ReplicaFetchers`: what this broker fetches as a follower, and what it does with it (V6, V13).
+
+A follower appends what its leader has, in the leader's offsets and epochs. Where the two logs
+diverge the leader's response names the epoch and its end; the follower truncates there, repeatedly
+if needed, and never by the high watermark alone. Each step is a value: records go on the turn's
+appends, truncations are effects whose outcome comes back as `LogTruncated`.
+"""
+
+from __future__ import annotations
+
+from kraftlog.effects import (
+    LogLine,
+    MoveLogStart,
+    ResponseReceived,
+    SendRequest,
+    TruncatePartition,
+)
+from kraftlog.errors import ErrorCode, error_name
+from kraftlog.replication.fetched_batches import check_fetched
+from kraftlog.replication.fetcher import Fetcher
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS, ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.effects import RequestFailed, VersionUnsupported
+    from kraftlog.ports.logs import LogReader
+    from kraftlog.replication.fetcher import FetchConfig, FollowedPartition
+    from kraftlog.replication.partition import Append, Partition
+    from kraftlog.types import Now
+    from kraftlog.wire.messages.fetch import PartitionData
+
+#: The channels to peers on which followers fetch: this and a number.
+CHANNEL = "replication-"
+
+
+class ReplicaFetchers:
+    """A fetcher for each leader, or several (`num.replica.fetchers`).
+
+    `address_of(broker)` is its inter-broker endpoint, or None; `turn` are the appends of this turn.
+    """
+
+    def __init__(
+        self,
+        config: FetchConfig,
+        logs: LogReader,
+        emit: Callable[[Any], None],
+        turn: list[Append],
+        address_of: Callable[[int], tuple[str, int] | None],
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._logs = logs
+        self._emit = emit
+        self._turn = turn
+        self._address_of = address_of
+        self._broker_epoch = broker_epoch
+        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        #: The fetcher of each followed partition.
+        self._by_partition: dict[Partition, Fetcher] = {}
+        self._numbers = 0
+        #: The fetchers with a request in flight, by its number.
+        self._in_flight: dict[int, Fetcher] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_partition)
+
+    # Partitions ----------------------------------------------------------------------------------
+
+    def follow(self, partition: Partition, leader_id: int) -> None:
+        """Fetch a partition from a leader, from the end of its log on."""
+        self.stop(partition)
+        key = leader_id, _spread(partition) % self._config.fetchers
+        fetcher = self._fetchers.get(key)
+        if fetcher is None:
+            fetcher = self._fetchers[key] = Fetcher(
+                leader_id, self._config, self._broker_epoch, self._last_epoch
+            )
+        self._by_partition[partition] = fetcher
+        fetcher.add(partition)
+
+    def stop(self, partition: Partition) -> None:
+        """Fetch a partition no longer: this broker leads it, or it is gone."""
+        fetcher = self._by_partition.pop(partition, None)
+        if fetcher is not None:
+            fetcher.remove((partition.topic_id, partition.index))
+
+    def is_following(self, partition: Partition) -> bool:
+        return partition in self._by_partition
+
+    def _last_epoch(self, partition: Partition) -> int:
+        return self._logs.latest_epoch(partition.log)
+
+    # Requests ------------------------------------------------------------------------------------
+
+    def deadline(self) -> int | None:
+        due = [at for fetcher in self._fetchers.values() if (at := fetcher.deadline()) is not None]
+        return min(due, default=None)
+
+    def poll(self, now: Now) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.poll(now)
+
+    def has_work(self, now: Now) -> bool:
+        """Whether a request can leave."""
+        return any(fetcher.can_send(now) for fetcher in self._fetchers.values())
+
+    def send(self, now: Now) -> None:
+        """Send the requests that can leave, at the end of a turn."""
+        for key, fetcher in list(self._fetchers.items()):
+            if not fetcher.followed:
+                if fetcher.in_flight is None:
+                    del self._fetchers[key]
+            elif fetcher.can_send(now):
+                self._send(key, fetcher, now)
+
+    def _send(self, key: tuple[int, int], fetcher: Fetcher, now: Now) -> None:
+        address = self._address_of(fetcher.leader_id)
+        if address is None:
+            fetcher.failed(now)
+            return
+        request = fetcher.request()
+        self._numbers += 1
+        fetcher.in_flight = self._numbers
+        self._in_flight[self._numbers] = fetcher
+        self._emit(
+            SendRequest(
+                channel=f"{CHANNEL}{key[1]}",
+                peer=fetcher.leader_id,
+                host=address[0],
+                port=address[1],
+                number=self._numbers,
+                api_key=ApiKey.FETCH,
+                version=APIS[ApiKey.FETCH].last,
+                request=request,
+                timeout_ms=self._config.timeout_ms,
+            )
+        )
+
+    def broker_changed(self, broker_id: int) -> None:
+        """A broker has registered again: what waited for it need not wait any longer."""
+        for (leader_id, _), fetcher in self._fetchers.items():
+            if leader_id == broker_id:
+                fetcher.leader_moved()
+
+    # Responses -----------------------------------------------------------------------------------
+
+    def handle(
+        self, report: ResponseReceived | RequestFailed | VersionUnsupported, now: Now
+    ) -> None:
+        fetcher = self._in_flight.pop(report.number, None)
+        if fetcher is None:
+            return
+        if not isinstance(report, ResponseReceived):
+            fetcher.failed(now)
+            return
+        for followed, data in fetcher.responded(report.response, now):
+            if data.error_code:
+                self._refused(fetcher, followed, data, now)
+            elif data.diverging_epoch.end_offset >= 0:
+                self._diverged(fetcher, followed, data)
+            else:
+                self._take(fetcher, followed, data, now)
+
+    def _take(
+        self, fetcher: Fetcher, followed: FollowedPartition, data: PartitionData, now: Now
+    ) -> None:
+        """Append the fetched batches, and follow the leader's high watermark and log start."""
+        partition = followed.partition
+        partition.fetched_from(data.high_watermark, max(data.log_start_offset, 0))
+        if not data.records:
+            self.follow_leader(partition)
+            return
+        runs, error = check_fetched(data.records, partition.end, partition.leader_epoch)
+        for run in runs:
+            partition.append_fetched(run, self._turn)
+        if runs:
+            fetcher.took(followed)
+        elif error is None:  # a single batch that is larger than the response: it will be whole
+            fetcher.name_again(followed)
+        if error is not None:
+            topic, index = partition.log
+            where = f"{topic}-{index}: fetched from broker {fetcher.leader_id}"
+            self._emit(LogLine(f"{where} at offset {partition.end}: {error.what}"))
+            if not runs:
+                fetcher.delay(followed, now)
+
+    def follow_leader(self, partition: Partition) -> None:
+        """Follow the leader's high watermark and log start, as far as this log is written."""
+        partition.follow_high_watermark()
+        start = min(partition.leader_start, partition.written_end)
+        if start > partition.start:
+            partition.start_moved(start)
+            self._emit(MoveLogStart(partition.log, start))
+
+    def _refused(
+        self, fetcher: Fetcher, followed: FollowedPartition, data: PartitionData, now: Now
+    ) -> None:
+        partition = followed.partition
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            leader_end, leader_start = data.diverging_epoch.end_offset, data.log_start_offset
+            if 0 <= leader_end < partition.end:
+                self._truncate(fetcher, followed, leader_end, "the leader's log ends there")
+                return
+            if leader_start > partition.end:
+                self._restart(fetcher, followed, leader_start)
+                return
+            topic, index = partition.log
+            self._emit(
+                LogLine(
+                    f"{topic}-{index}: broker {fetcher.leader_id} refuses offset {partition.end}: "
+                    f"{error_name(data.error_code)}"
+                )
+            )
+        fetcher.delay(followed, now)
+
+    # Truncation ----------------------------------------------------------------------------------
+
+    def _diverged(self, fetcher: Fetcher, followed: FollowedPartition, data: PartitionData) -> None:
+        """Truncate to where the two logs may still agree: the next response says if they do."""
+        epoch, end = data.diverging_epoch.epoch, data.diverging_epoch.end_offset
+        _, own_end = self._logs.end_of_epoch(followed.partition.log, epoch)
+        if own_end >= 0:
+            end = min(end, own_end)
+        why = f"it diverges from the leader's log in epoch {epoch}"
+        self._truncate(fetcher, followed, end, why)
+
+    def _truncate(
+        self, fetcher: Fetcher, followed: FollowedPartition, offset: int, why: str
+    ) -> None:
+        partition = followed.partition
+        offset = min(offset, partition.end)
+        if offset < partition.high_watermark:
+            topic, index = partition.log
+            self._emit(
+                LogLine(
+                    f"{topic}-{index}: truncating to offset {offset}, below the high watermark "
+                    f"{partition.high_watermark}: {why}; committed records are lost"
+                )
+            )
+        fetcher.pause(followed)
+        partition.begin_truncation()
+        self._emit(TruncatePartition(partition.log, partition.topic_id, offset))
+
+    def _restart(self, fetcher: Fetcher, followed: FollowedPartition, offset: int) -> None:
+        """All records of this log were deleted on the leader: continue at its log start."""
+        partition = followed.partition
+        fetcher.pause(followed)
+        partition.begin_truncation()
+        self._emit(TruncatePartition(partition.log, partition.topic_id, offset, restarts=True))
+
+    def truncated(self, partition: Partition) -> None:
+        """A truncation is done: go on from the new end."""
+        fetcher = self._by_partition.get(partition)
+        if fetcher is not None:
+            fetcher.resume((partition.topic_id, partition.index))
+
+    def write_failed(self, partition: Partition, now: Now) -> None:
+        """Fetched batches could not be written: try again later."""
+        fetcher = self._by_partition.get(partition)
+        if fetcher is not None:
+            fetcher.delay(fetcher.followed[partition.topic_id, partition.index], now)
+
+
+def _spread(partition: Partition) -> int:
+    """A number by which partitions are spread over fetchers, the same in every process."""
+    return int.from_bytes(partition.topic_id[-4:], "big") + partition.index
