@@ -264,14 +264,14 @@ class Node:
     def shut_down(self, now: Now) -> None:
         """Begin a controlled shutdown: leadership moves to other nodes if there are any.
 
-        A single combined node shuts down at once. Otherwise the broker tells the controller, or
-        its next incarnation could not register until this one's session has timed out.
+        A single combined node shuts down at once, and so does a broker that is not registered.
         """
-        others = [b for b in self.image.brokers.values() if b.id != self.config.node_id]
-        is_missed = self.active_controller is None or any(not broker.fenced for broker in others)
+        me, lifecycle = self.config.node_id, self.broker_lifecycle
+        others = [b for b in self.image.brokers.values() if b.id != me and not b.fenced]
+        is_alone = not others and self.quorum.core.log.voter_set.ids == (me,)
         is_orderly = self.config.settings.controlled_shutdown_enable
-        if self.broker_lifecycle is not None and is_missed and is_orderly:
-            self.broker_lifecycle.leave()
+        if lifecycle is not None and lifecycle.epoch >= 0 and is_orderly and not is_alone:
+            lifecycle.leave()
         self.quorum.shut_down(now)
 
     @property

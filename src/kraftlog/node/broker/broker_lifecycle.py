@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 #: First and longest backoff after a failed request.
 RETRY_MS, LONGEST_RETRY_MS = 50, 500
 UNKNOWN = -1
+#: An offset that no log reaches.
+NEVER = 1 << 63
 
 
 class BrokerAddress(Value):
@@ -94,6 +96,9 @@ class BrokerLifecycle(MetadataPublisher):
         self.wants_to_leave = False
         #: Whether the controlled shutdown is over.
         self.has_left = False
+        #: A heartbeat is due once more than this is applied: a broker in controlled shutdown waits
+        #: until all others have applied the change of leaders (V3).
+        self._report_beyond = NEVER
         self._due_ms = 0
         self._in_flight = False
         self._failures = 0
@@ -117,6 +122,9 @@ class BrokerLifecycle(MetadataPublisher):
     def changed(self, change: Change) -> None:
         if isinstance(change, BrokerChanged) and self.registration is not None:
             self._on_registered()
+            after = change.after
+            if after is not None and after.in_controlled_shutdown and after.id != self._broker_id:
+                self._report_beyond = self._applied()
 
     def reloaded(self, before: Image) -> None:  # noqa: ARG002 - interface of publishers
         if self.registration is not None:
@@ -127,6 +135,8 @@ class BrokerLifecycle(MetadataPublisher):
         if self._in_flight or self.has_left:
             return None
         if self._stays_fenced and self._has_opened_logs():
+            return 0
+        if self._applied() > self._report_beyond:
             return 0
         return self._due_ms
 
@@ -154,6 +164,7 @@ class BrokerLifecycle(MetadataPublisher):
         if due_ms is None or due_ms > now.monotonic_ms:
             return
         self._stays_fenced = False
+        self._report_beyond = NEVER
         cluster_id = self._cluster_id()
         if cluster_id is None:
             self._back_off(now)  # it comes with the metadata log
