@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup run test coverage check fix explore simulate nodes mutants clauses soak torture bench docs fuzz fuzz-requests lock clean
+.PHONY: help setup run test coverage check fix explore simulate nodes cluster mutants clauses soak torture bench docs fuzz fuzz-requests lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -70,6 +70,13 @@ nodes: $(READY)
 	@half=$$(($(or $(RUNS),500) / 2)); from=$(or $(FROM),20001); \
 	$(BIN)/kraftlog simulate --nodes --scenario any --runs $$half --seed $$from & first=$$!; \
 	$(BIN)/kraftlog simulate --nodes --scenario any --runs $$half --seed $$((from + half)); second=$$?; \
+	wait $$first && exit $$second
+
+## cluster   RUNS=500 random runs of a cluster and its clients, on two cores (FROM=1: the first seed)
+cluster: $(READY)
+	@half=$$(($(or $(RUNS),500) / 2)); from=$(or $(FROM),30001); \
+	$(BIN)/kraftlog simulate --scenario cluster --sights --runs $$half --seed $$from & first=$$!; \
+	$(BIN)/kraftlog simulate --scenario cluster --sights --runs $$half --seed $$((from + half)); second=$$?; \
 	wait $$first && exit $$second
 
 ## mutants   break the quorum's rules one by one, and see what SEEDS=2000 runs find (ARGS=NAME)

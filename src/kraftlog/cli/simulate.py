@@ -25,7 +25,7 @@ def _parser() -> argparse.ArgumentParser:
         "--scenario",
         default="mixture",
         metavar="NAME",
-        help="default: mixture; any: each seed picks one",
+        help="default: mixture; any: each seed picks one; cluster: brokers and their clients",
     )
     parser.add_argument("--list", action="store_true", help="list scenarios and faults")
     parser.add_argument(
@@ -56,22 +56,28 @@ def _parser() -> argparse.ArgumentParser:
 def run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     from kraftlog.simulator.faults.fault_kinds import KINDS
-    from kraftlog.simulator.run import scenarios
+    from kraftlog.simulator.run import CLUSTER, scenarios
 
     if options.list:
         cores, nodes = scenarios(), scenarios(nodes=True)
-        print("scenarios:", *cores, "\nfaults:", *KINDS)
+        print("scenarios:", *cores, CLUSTER, "\nfaults:", *KINDS)
         print("with --nodes, not:", *[name for name in cores if name not in nodes])
         print("with --nodes alone:", *[name for name in nodes if name not in cores])
         return 0
     kinds = options.faults.split(",") if options.faults is not None else None
     unknown = [kind for kind in kinds or () if kind not in KINDS]
-    if options.scenario not in {*scenarios(nodes=options.nodes), "any"} or unknown:
+    if options.scenario not in {*scenarios(nodes=options.nodes), "any", CLUSTER} or unknown:
         what = f"--faults {unknown[0]}" if unknown else f"--scenario {options.scenario}"
         print(f"kraftlog simulate: unknown {what}; see --list", file=sys.stderr)
         return 2
-    if options.nodes and (options.html is not None or options.soak is not None):
-        print("kraftlog simulate: --nodes does not work with --html or --soak", file=sys.stderr)
+    mode = options.scenario if options.scenario == CLUSTER else "--nodes"
+    if mode == CLUSTER and options.nodes:
+        print("kraftlog simulate: the nodes of --scenario cluster are whole", file=sys.stderr)
+        return 2
+    if (options.nodes or mode == CLUSTER) and (
+        options.html is not None or options.soak is not None
+    ):
+        print(f"kraftlog simulate: {mode} does not work with --html or --soak", file=sys.stderr)
         return 2
     if options.html is not None and options.runs != 1:
         print("kraftlog simulate: --html shows a single run; remove --runs", file=sys.stderr)

@@ -24,7 +24,7 @@ CLUSTER = "cluster"
 
 def directory_of(replica_id: int, wipes: int) -> ReplicaKey:
     """The key of a replica; a wiped disk has another directory id."""
-    return ReplicaKey(replica_id, bytes(14) + bytes([wipes, replica_id + 1]))
+    return ReplicaKey(replica_id, b"\x01" + bytes(13) + bytes([wipes, replica_id + 1]))
 
 
 class Replica:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from kraftlog.simulator.setting import Setting
 
 
+#: The scenario with brokers and their clients; any other is about the metadata quorum.
+CLUSTER = "cluster"
+
+
 class Outcome(Value):
     """The result of a run; `violation` is None if it passed, `coverage` counts rare situations."""
 
@@ -81,8 +85,12 @@ def simulate(
 ) -> Outcome:
     """Run a scenario; `kinds` limits the kinds of faults, `keep` selects entries of the plan.
 
-    With `nodes`, every replica is a whole node.
+    With `nodes`, every replica is a whole node; so it is in a cluster.
     """
+    if scenario == CLUSTER:
+        from kraftlog.simulator.cluster.run import simulate_cluster
+
+        return simulate_cluster(seed, kinds=kinds, keep=keep, trace=trace)
     draw_setting, script = scenarios(nodes=nodes)[scenario]
     setting = draw_setting(Rng(seed, f"setting of {scenario}"))
     if nodes:
@@ -96,7 +104,7 @@ def simulate(
         world.plan = tuple([f for f in plan if keep is None or f.number in keep])
     violation = None
     try:
-        with _without_collector():
+        with without_collector():
             world.play(script(world))
     except Violation as found:
         violation = found
@@ -119,7 +127,7 @@ def simulate(
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
+def without_collector() -> Iterator[None]:
     """Disable garbage collection: it finds nothing here, and costs a twentieth of the time."""
     was_on = gc.isenabled()
     gc.disable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.simulator.cluster.faults import CLUSTER_KINDS
 from kraftlog.simulator.faults.fault_kinds import KINDS
 from kraftlog.value import TYPE_CHECKING
 
@@ -67,8 +68,23 @@ OF_ALL = (
     "read at any replica",
     "read given up",
 )
+#: Those that runs of a cluster must reach.
+OF_CLUSTERS = (
+    "answer later than the request timeout",
+    "a running process seemed gone",
+    "clean shutdown",
+    "connection reset",
+    "crash between two actions",
+    "disk full",
+    "leader change",
+    "message lost",
+    "node stopped by its disk",
+    "sync failed",
+    "zombie leader resigned",
+    *[f"fault: {kind}" for kind in CLUSTER_KINDS],
+)
 
 
 def missing(seen: Collection[str], scenario: str = "any") -> list[str]:
-    wanted = {"any": OF_ALL, "mixture": OF_THE_MIXTURE}.get(scenario, ())
+    wanted = {"any": OF_ALL, "mixture": OF_THE_MIXTURE, "cluster": OF_CLUSTERS}.get(scenario, ())
     return [sight for sight in wanted if sight not in seen]

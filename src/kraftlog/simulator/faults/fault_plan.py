@@ -44,9 +44,9 @@ def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> t
     wants_damage = damage.below(2) == 1 or kinds is not None
     wants_lies = lies.below(3) == 0 or kinds is not None
     plan = [
-        *_drawn(Rng(seed, "faults"), USUAL, duration_ms, kinds),
-        *(_drawn(damage, DAMAGES, duration_ms, kinds) if wants_damage else ()),
-        *(_drawn(lies, LIES, duration_ms, kinds) if wants_lies else ()),
+        *drawn(Rng(seed, "faults"), USUAL, duration_ms, kinds),
+        *(drawn(damage, DAMAGES, duration_ms, kinds) if wants_damage else ()),
+        *(drawn(lies, LIES, duration_ms, kinds) if wants_lies else ()),
     ]
     plan.sort()
     return tuple(
@@ -54,9 +54,10 @@ def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> t
     )
 
 
-def _drawn(
+def drawn(
     rng: Rng, among: Iterable[str], duration_ms: int, kinds: Collection[str] | None
 ) -> Iterator[tuple[int, str, int, int]]:
+    """Times, kinds, durations and dice of some of these kinds of faults."""
     names = list(among)
     chosen = rng.some(names, 1 + rng.below(len(names) // 2))
     if kinds is not None:

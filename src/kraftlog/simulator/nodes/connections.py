@@ -13,7 +13,7 @@ from kraftlog.node.quorum.responses import response_from_wire
 from kraftlog.runner.peers import PeerChannel, PeerChannels
 from kraftlog.simulator.host import VirtualConnection
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import APIS, CONTROLLER
+from kraftlog.wire.apis import APIS, BROKER, CONTROLLER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from kraftlog.simulator.nodes.replica import NodeReplica
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
+
+#: The ports of the two listeners of a node; a controller is reached at any but the broker's, as
+#: updates of voters change it.
+CONTROLLER_PORT, BROKER_PORT = 9093, 9092
 
 _CORRELATION = struct.Struct(">i")
 #: Its position in a request, after length, API key and version.
@@ -54,7 +58,7 @@ class VirtualPeers(PeerChannels):
     def ask(self, ask: SendRequest) -> None:
         replica = self._replica
         target = replica.world.replica_at(ask.host)
-        if ask.api_key in VERSIONS and target is not None:
+        if ask.api_key in VERSIONS and ask.port != BROKER_PORT and target is not None:
             body = request_from_wire(ask.api_key, ask.request)
             replica.world.said(replica, target, body)
         super().ask(ask)
@@ -64,7 +68,7 @@ class VirtualPeers(PeerChannels):
     ) -> None:
         assert isinstance(channel, VirtualChannel)
         assert channel.connection is not None
-        if api_key in VERSIONS:
+        if api_key in VERSIONS and channel.address[1] != BROKER_PORT:
             channel.connection.asked[correlation] = request_from_wire(api_key, request)
         super()._put(channel, api_key, version, correlation, request)
 
@@ -102,7 +106,8 @@ class ServerEnd(VirtualConnection):
     """The receiving node's end of a connection."""
 
     def __init__(self, replica: NodeReplica, connection: Connection) -> None:
-        super().__init__(CONTROLLER)
+        is_of_broker = connection.channel.address[1] == BROKER_PORT
+        super().__init__(BROKER if is_of_broker else CONTROLLER)
         self.replica = replica
         self.connection = connection
         #: The requests of this turn, for the invariants.
@@ -121,26 +126,51 @@ class ServerEnd(VirtualConnection):
         pos = 0
         while pos < len(data):
             end = pos + 4 + _CORRELATION.unpack_from(data, pos)[0]
-            number = _CORRELATION.unpack_from(data, pos + _CORRELATION_AT)[0]
-            body = self.connection.asked.pop(number, None)
-            if body is not None:
-                self.heard.append(body)
-            slot = WatchedResponse(self, body)
-            self.slots.append(slot)
-            self.replica.node.frame(slot, data, pos + 4, end, now)
+            self.held.append(data[pos:end])
             pos = end
+        self.go_on(now)
+
+    def go_on(self, now: Now) -> None:
+        """Pass what was held back while the node processed an earlier request."""
+        while self.held and not self.holds:
+            self._serve(self.held.popleft(), now)
+        if self.held:
+            self.replica.holding[self] = None
+
+    def _serve(self, frame: bytes, now: Now) -> None:
+        number = _CORRELATION.unpack_from(frame, _CORRELATION_AT)[0]
+        body = self.connection.asked.pop(number, None)
+        buffer: bytes | bytearray = frame
+        if body is not None:
+            self.heard.append(body)
+        elif self.listener == BROKER:
+            buffer = bytearray(frame)  # batches are stamped in place
+            repeats = self.repeats
+            if repeats is not None and repeats.take(
+                buffer, memoryview(buffer), 4, len(buffer), now
+            ):
+                return
+        slot = WatchedResponse(self, body)
+        self.slots.append(slot)
+        self.replica.node.frame(slot, buffer, 4, len(buffer), now)
 
     def leave(self) -> None:
-        """Send the finished responses."""
+        """Send the finished responses; a request that cannot be answered ends the connection."""
         data = self.take()
         if data:
             self.connection.send_answers(data)
+        if self.failure is not None:
+            self.close()
+            self.connection.server = None
+            self.connection.reset_client()
 
     def close(self) -> None:
         for slot in self.slots:
             if isinstance(slot, PendingResponse):
                 slot.abandon()
         self.slots.clear()
+        self.held.clear()
+        self.repeats = None
 
 
 class ClientEnd(VirtualConnection):

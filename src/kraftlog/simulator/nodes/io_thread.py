@@ -27,6 +27,10 @@ class VirtualIOThread:
         self._life = replica.incarnation
         self._jobs: deque[tuple[Callable[[], Any], Done]] = deque()
 
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._jobs)
+
     def submit(self, job: Callable[[], Any], done: Done) -> None:
         self._jobs.append((job, done))
         if len(self._jobs) == 1:

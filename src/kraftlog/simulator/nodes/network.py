@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: How long until a lost segment is retransmitted.
 RESENT_MS = 200
+#: How long until a machine without power is asked for a connection again.
+CONNECTS_AGAIN_MS = 1000
 #: How long a process falsely refuses new connections.
 FALSELY_REFUSED_MS = 50
 
@@ -154,9 +156,11 @@ class ByteNetwork(Network):
         target = connection.target
         if connection.is_over or connection.source.incarnation != connection.source_life:
             return
-        if target.core is None or not target.is_controller:  # a broker has no listener for peers
+        if target.core is None or not target.listens_on(connection.channel.address[1]):
             if target.machine_up:
                 self.carry(connection, False, 0, self._turned_away, connection)
+            else:
+                self.world.at(self.world.time + CONNECTS_AGAIN_MS, self._connect_to, connection)
             return
         if self._refuses_until.get((connection.source.id, target.id), 0) > self.world.time:
             self.world.saw("a running process seemed gone")
@@ -204,7 +208,8 @@ class ByteNetwork(Network):
             direction = source.id, target.id
             if self.rng.permille(self.loss):
                 world.saw("message lost")
-                if self.rng.below(2):
+                is_begun = connection.channel.connection is connection or connection.is_over
+                if self.rng.below(2) and is_begun:  # else its first segment is sent again
                     connection.reset()
                     return after
                 when += RESENT_MS + self.rng.below(RESENT_MS)

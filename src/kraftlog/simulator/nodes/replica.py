@@ -21,7 +21,13 @@ from kraftlog.runner.runner import Runner
 from kraftlog.simulator.files import MemoryFiles, PowerLost
 from kraftlog.simulator.nodes import disks
 from kraftlog.simulator.nodes.clients import Proposals, change_voters
-from kraftlog.simulator.nodes.connections import ClientEnd, DirectResponse, VirtualPeers
+from kraftlog.simulator.nodes.connections import (
+    BROKER_PORT,
+    CONTROLLER_PORT,
+    ClientEnd,
+    DirectResponse,
+    VirtualPeers,
+)
 from kraftlog.simulator.nodes.io_thread import VirtualIOThread, VirtualWorkerProcess
 from kraftlog.simulator.nodes.log_view import DIRECTORY, LogView
 from kraftlog.simulator.process import CLUSTER, Replica
@@ -44,7 +50,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
-LISTENER, PORT = "CONTROLLER", 9093
+LISTENER, PORT = "CONTROLLER", CONTROLLER_PORT
 #: A snapshot is due as soon as there is any new record.
 AT_ONCE = SnapshotPolicy(after_bytes=0, after_ms=0)
 NEXT_SNAPSHOT_MS = 400
@@ -95,6 +101,8 @@ class NodeReplica(Replica):
         self.told: list[tuple[str, int]] = []
         #: Connections on which a response is ready.
         self.dirty: dict[ServerEnd | ClientEnd | DirectResponse, None] = {}
+        #: Connections with requests that wait for an earlier one.
+        self.holding: dict[ServerEnd, None] = {}
         self.proposals = Proposals(self)
         self._goes_on = False
 
@@ -131,7 +139,7 @@ class NodeReplica(Replica):
             self._format()
         directory = LogDirectory(files, DIRECTORY)
         directory.keep_reserve(world.reserve_bytes)
-        io_thread = VirtualIOThread(self)
+        io_thread = self.io_thread = VirtualIOThread(self)
         self.peers = VirtualPeers(self, self._notify)
         self.runner = Runner(
             files,
@@ -156,7 +164,7 @@ class NodeReplica(Replica):
                 directory_id=self.key.directory_id,
                 settings=config,
                 raft=world.raft_of(self),
-                addresses=(BrokerAddress("PLAINTEXT", host_of(self.id), PORT - 1),),
+                addresses=(BrokerAddress("PLAINTEXT", host_of(self.id), BROKER_PORT),),
                 new_id=self._new_id,
                 rng=Random(seed),
                 stopwatch_ns=_no_time,
@@ -240,6 +248,8 @@ class NodeReplica(Replica):
         world.may_disturb(self)
         try:
             act(*arguments, now)
+            if self.holding:
+                self._go_on_with_requests(now)
             node.poll(now)
             self.peers.expire(now)
             self.runner.finish_turn(now)
@@ -251,13 +261,22 @@ class NodeReplica(Replica):
             self.stopped(error)
             return
         self._look()
-        self._answer()
+        try:
+            self._answer()  # which may read files
+        except PowerLost:
+            self.crash()
+            return
         self.proposals.look()
         core = self.core
         assert core is not None
         self._go_on_soon()
         self._arm()
         world.check(self, core)
+
+    def _go_on_with_requests(self, now: Now) -> None:
+        holding, self.holding = self.holding, {}
+        for connection in holding:
+            connection.go_on(now)
 
     def _look(self) -> None:
         """Show the world what this turn has written, and the state machine's notifications."""
@@ -289,7 +308,9 @@ class NodeReplica(Replica):
                 connection.leave()
 
     def _go_on_soon(self) -> None:
-        if (self.runner.has_work or self.node.has_work) and not self._goes_on:
+        has_work = self.runner.has_work or self.node.has_work
+        has_work = has_work or not all(connection.holds for connection in self.holding)
+        if has_work and not self._goes_on:
             self._goes_on = True
             delay_ms = self.world.slice_ms if self.node.sliced.has_work else 0
             self.world.at(self.world.time + delay_ms, self._go_on, self.incarnation)
@@ -354,6 +375,10 @@ class NodeReplica(Replica):
     @property
     def is_controller(self) -> bool:
         return not self.world.is_broker(self)
+
+    def listens_on(self, port: int) -> bool:
+        """A broker of this quorum has no listener for peers."""
+        return port != BROKER_PORT and self.is_controller
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:

@@ -7,6 +7,7 @@ from kraftlog.logstate.voters import VoterSet
 from kraftlog.node.sliced import A_TURN
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.nodes.clients import NodeWorkload, values_in
+from kraftlog.simulator.nodes.connections import BROKER_PORT
 from kraftlog.simulator.nodes.network import ByteNetwork
 from kraftlog.simulator.nodes.node_invariants import FilesMatchModel, StateMatchesLog
 from kraftlog.simulator.nodes.replica import LISTENER, PORT, NodeReplica, first_voters, host_of
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.raft.config import RaftConfig
     from kraftlog.raft.messages import Batch
+    from kraftlog.simulator.invariants.invariant import Invariant
     from kraftlog.simulator.process import Replica
     from kraftlog.simulator.setting import Setting
     from kraftlog.simulator.snapshot import Snapshot
@@ -55,12 +57,12 @@ def node_setting(setting: Setting, *, changes_voters: bool) -> Setting:
 class NodeWorld(World):
     """Every replica is a real node; its messages and files are bytes."""
 
-    replica_type = NodeReplica
+    replica_type: type[Replica] = NodeReplica
     network_type = ByteNetwork
     workload_type = NodeWorkload
     installs_slowly = False
     reassigns = False
-    more_invariants = (FilesMatchModel, StateMatchesLog)
+    more_invariants: tuple[type[Invariant], ...] = (FilesMatchModel, StateMatchesLog)
     network: ByteNetwork
 
     def __init__(
@@ -109,7 +111,7 @@ class NodeWorld(World):
             quorum = f"controller.quorum.voters={voters}"
         role, listener, port = "controller", LISTENER, PORT
         if self.is_broker(replica):
-            role, listener, port = "broker", "PLAINTEXT", PORT - 1
+            role, listener, port = "broker", "PLAINTEXT", BROKER_PORT
         return "\n".join(
             [
                 f"process.roles={role}",

@@ -1,0 +1,180 @@
+"""Checks what producers and consumers of partitions saw, as Jepsen's Kafka workload does.
+
+Every record has a unique value, so nothing is searched. A violation begins with its rule:
+
+- `lost`: an acknowledged write (of a producer that asked for all replicas) is not in the log
+- `duplicate`: a write that may be there only once is there twice
+- `inconsistent`: two records at one offset
+- `phantom`: a record that nobody wrote to this partition, or whose write was refused for good
+- `nonmonotonic`: a consumer's records, or one producer's writes, are not in order
+- `skipped`: a consumer went past a record that is in the log
+"""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    #: An offset and the value there.
+    Seen = tuple[int, int]
+
+#: The acknowledgement of a write that an earlier attempt made: somewhere.
+UNKNOWN_OFFSET = -1
+
+
+class Write(Value):
+    """`once`: it has no duplicates. `safe`: what is acknowledged is never lost."""
+
+    value: int
+    producer: Hashable
+    partition: Hashable
+    once: bool
+    safe: bool
+
+
+class PartitionHistory:
+    """The history of all partitions of a run; `violations` has what was found so far."""
+
+    def __init__(self) -> None:
+        self.violations: list[str] = []
+        self._writes: dict[int, Write] = {}
+        self._acknowledged: dict[int, int] = {}
+        self._refused: set[int] = set()
+        #: By partition: what consumers saw at each offset, and where each value was.
+        self._read: dict[Hashable, dict[int, int]] = {}
+        self._offsets: dict[int, int] = {}
+        #: By consumer and partition: where it goes on, where it began, and what it saw.
+        self._next: dict[tuple[Hashable, Hashable], int] = {}
+        self._began: dict[tuple[Hashable, Hashable], int] = {}
+        self._saw: dict[tuple[Hashable, Hashable], set[int]] = {}
+
+    # Events --------------------------------------------------------------------------------------
+
+    def sent(self, write: Write) -> None:
+        if write.value in self._writes:
+            raise ValueError(f"value {write.value} is not unique")
+        self._writes[write.value] = write
+
+    def acknowledged(self, value: int, offset: int) -> None:
+        self._acknowledged[value] = offset
+        write = self._writes[value]
+        if write.safe and offset != UNKNOWN_OFFSET:
+            self._is_at(write.partition, offset, value)
+
+    def refused(self, value: int) -> None:
+        """The write never happens, and never will."""
+        self._refused.add(value)
+        if value in self._offsets:
+            self._violated("phantom", f"value {value} was read, and then refused")
+
+    def polled(
+        self,
+        consumer: Hashable,
+        partition: Hashable,
+        position: int,
+        records: Sequence[Seen],
+        following: int,
+    ) -> None:
+        """A consumer asked from `position`, got records, and goes on at `following`."""
+        key = consumer, partition
+        expected = self._next.get(key, position)
+        if position != expected or following < position:
+            raise ValueError(f"{consumer} asked from {position}, not {expected}")
+        self._began.setdefault(key, position)
+        self._next[key] = following
+        saw = self._saw.setdefault(key, set())
+        before = position - 1
+        for offset, value in records:
+            if not before < offset < following:
+                self._violated(
+                    "nonmonotonic", f"{consumer} got {offset} of {partition} after {before}"
+                )
+            before = offset
+            saw.add(offset)
+            self._is_at(partition, offset, value)
+            self._was_written(partition, offset, value)
+
+    def _is_at(self, partition: Hashable, offset: int, value: int) -> None:
+        there = self._read.setdefault(partition, {}).setdefault(offset, value)
+        if there != value:
+            self._violated("inconsistent", f"{partition} had {there} at {offset}, and now {value}")
+        elsewhere = self._offsets.setdefault(value, offset)
+        write = self._writes.get(value)
+        if elsewhere != offset and (write is None or write.once):
+            self._violated(
+                "duplicate", f"value {value} is at {elsewhere} and at {offset} of {partition}"
+            )
+
+    def _was_written(self, partition: Hashable, offset: int, value: int) -> None:
+        write = self._writes.get(value)
+        if write is None or write.partition != partition:
+            self._violated("phantom", f"nobody wrote {value}, at {offset}, to {partition}")
+        elif value in self._refused:
+            self._violated("phantom", f"value {value}, at {offset} of {partition}, was refused")
+
+    # The end -------------------------------------------------------------------------------------
+
+    def finish(self, partition: Hashable, start: int, log: Iterable[Seen]) -> list[str]:
+        """Compare with the final log of a partition, which begins at `start`."""
+        at = dict(log)
+        where: dict[int, list[int]] = {}
+        for offset, value in at.items():
+            where.setdefault(value, []).append(offset)
+            self._was_written(partition, offset, value)
+        for value, offsets in where.items():
+            write = self._writes.get(value)
+            if len(offsets) > 1 and write is not None and write.once:
+                self._violated("duplicate", f"value {value} is at {offsets} of {partition}")
+        self._compare_writes(partition, start, at, where)
+        self._compare_reads(partition, start, at)
+        return self.violations
+
+    def _compare_writes(
+        self, partition: Hashable, start: int, at: dict[int, int], where: dict[int, list[int]]
+    ) -> None:
+        last: dict[Hashable, Seen] = {}
+        for write in self._writes.values():
+            if write.partition != partition:
+                continue
+            offset = self._acknowledged.get(write.value)
+            found = where.get(write.value, [])
+            if offset is not None and write.safe and not start > offset > UNKNOWN_OFFSET:
+                is_there = write.value in where if offset < 0 else at.get(offset) == write.value
+                if not is_there:
+                    place = "somewhere" if offset < 0 else f"at {offset}"
+                    self._violated(
+                        "lost",
+                        f"value {write.value} was acknowledged {place} of {partition}, "
+                        f"which has it at {found}",
+                    )
+            if write.once and found:
+                previous = last.get(write.producer, (-1, -1))
+                if found[0] < previous[0]:
+                    self._violated(
+                        "nonmonotonic",
+                        f"value {write.value}, at {found[0]} of {partition}, was written after "
+                        f"{previous[1]}, at {previous[0]}",
+                    )
+                last[write.producer] = found[0], write.value
+
+    def _compare_reads(self, partition: Hashable, start: int, at: dict[int, int]) -> None:
+        for offset, value in self._read.get(partition, {}).items():
+            if offset >= start and at.get(offset) != value:
+                self._violated(
+                    "lost",
+                    f"value {value} was seen at {offset} of {partition}: now {at.get(offset)}",
+                )
+        for (consumer, which), following in self._next.items():
+            if which != partition:
+                continue
+            began, saw = self._began[consumer, which], self._saw[consumer, which]
+            missed = [it for it in at if max(began, start) <= it < following and it not in saw]
+            if missed:
+                self._violated(
+                    "skipped", f"{consumer} went on at {following} of {partition} without {missed}"
+                )
+
+    def _violated(self, rule: str, what: str) -> None:
+        self.violations.append(f"{rule}: {what}")

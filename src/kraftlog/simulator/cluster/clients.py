@@ -1,0 +1,155 @@
+"""A client process: its connections to brokers, and what it knows of the leaders."""
+
+from __future__ import annotations
+
+from kraftlog.effects import RequestFailed, ResponseReceived, SendRequest, VersionUnsupported
+from kraftlog.simulator.nodes.connections import BROKER_PORT, VirtualPeers
+from kraftlog.simulator.nodes.replica import host_of
+from kraftlog.simulator.rng import Rng
+from kraftlog.types import Now
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.messages.metadata import MetadataRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.metadata.values import PartitionKey
+    from kraftlog.simulator.cluster.world import ClusterWorld
+    from kraftlog.wire.schema import Message
+
+    #: Called with the response, or None if there is none.
+    Answered = Callable[[Any, Now], None]
+
+#: The ids of clients in the network, beside those of nodes.
+FIRST_CLIENT = 100
+RETRY_MS = 50
+REFRESH_MS = 1000
+#: How much longer than the broker a client waits.
+PATIENCE_MS = 500
+CHANNEL = "client"
+
+
+class Client:
+    """The network calls `turn` for what arrives; `work` sends what is due after each turn."""
+
+    def __init__(self, world: ClusterWorld, number: int) -> None:
+        self.world = world
+        self.id = FIRST_CLIENT + number
+        self.name = f"{type(self).__name__.lower()} {number}"
+        self.rng = Rng(world.seed, self.name)
+        self.incarnation = 0
+        self.paused = False
+        self.waiting: list[Any] = []
+        self.peers = VirtualPeers(self, self._told)  # type: ignore[arg-type]  # what it needs of a replica
+        self._asked: dict[int, Answered] = {}
+        self._numbers = 0
+        #: The leader of each partition and its epoch.
+        self.leaders: dict[PartitionKey, tuple[int, int]] = {}
+        self._refresh_ms = 0
+        self._is_refreshing = False
+        self._wake_at = -1
+
+    def __repr__(self) -> str:
+        return self.name
+
+    # Turns ---------------------------------------------------------------------------------------
+
+    def read_clock(self) -> Now:
+        return Now(self.world.time, 1_700_000_000_000 + self.world.time)
+
+    def turn(self, what: str, act: Callable[..., None], *arguments: Any) -> None:  # noqa: ARG002 - called like a replica's
+        now = self.read_clock()
+        act(*arguments, now)
+        self.peers.expire(now)
+        if self._refresh_ms <= now.monotonic_ms and not self._is_refreshing:
+            self._refresh(now)
+        self.work(now)
+        self.peers.send(now)
+        self._arm()
+
+    def look_around(self) -> None:
+        self.turn("looks around", lambda _: None)
+
+    def work(self, now: Now) -> None:
+        """Send what is due."""
+        raise NotImplementedError
+
+    def deadline(self) -> int | None:
+        """When `work` has something to do."""
+        return None
+
+    def _arm(self) -> None:
+        wishes = [self.peers.deadline(), self.deadline()]
+        if not self._is_refreshing:
+            wishes.append(self._refresh_ms)
+        when = max(min([at for at in wishes if at is not None]), self.world.time + 1)
+        if self._wake_at <= self.world.time or when < self._wake_at:
+            self._wake_at = when
+            self.world.at(when, self._wake, when)
+
+    def _wake(self, when: int) -> None:
+        if when == self._wake_at:
+            self.look_around()
+
+    # Requests ------------------------------------------------------------------------------------
+
+    def ask(
+        self, node: int, api_key: int, request: Message, wait_ms: int, answered: Answered
+    ) -> None:
+        self._numbers += 1
+        self._asked[self._numbers] = answered
+        self.peers.ask(
+            SendRequest(
+                channel=CHANNEL,
+                peer=node,
+                host=host_of(node),
+                port=BROKER_PORT,
+                number=self._numbers,
+                api_key=api_key,
+                version=APIS[api_key].last,
+                request=request,
+                timeout_ms=wait_ms + PATIENCE_MS,
+            )
+        )
+
+    def _told(self, report: Any, now: Now) -> None:
+        if isinstance(report, ResponseReceived):
+            self._asked.pop(report.number)(report.response, now)
+        elif isinstance(report, RequestFailed | VersionUnsupported):
+            assert isinstance(report, RequestFailed), "all brokers support the same versions"
+            self._asked.pop(report.number)(None, now)
+
+    def some_broker(self) -> int:
+        return self.rng.pick(self.world.setting.brokers)
+
+    # Leaders -------------------------------------------------------------------------------------
+
+    def refresh_soon(self, now: Now) -> None:
+        """A leader is unknown, or was asked in vain."""
+        self._refresh_ms = min(self._refresh_ms, now.monotonic_ms + RETRY_MS)
+
+    def _refresh(self, now: Now) -> None:  # noqa: ARG002 - as the others
+        self._is_refreshing = True
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        self.ask(self.some_broker(), ApiKey.METADATA, request, 500, self._refreshed)
+
+    def _refreshed(self, response: Any, now: Now) -> None:
+        self._is_refreshing = False
+        self._refresh_ms = now.monotonic_ms + (RETRY_MS if response is None else REFRESH_MS)
+        for topic in response.topics if response is not None else ():
+            for partition in topic.partitions if not topic.error_code else ():
+                key = topic.topic_id, partition.partition_index
+                self.learn(key, partition.leader_id, partition.leader_epoch)
+
+    def learn(self, key: PartitionKey, leader: int, epoch: int) -> None:
+        """A broker named a leader; older information does not replace newer."""
+        if epoch >= self.leaders.get(key, (-1, -1))[1]:
+            self.leaders[key] = leader, epoch
+
+    def leader_of(self, key: PartitionKey, now: Now) -> int:
+        leader = self.leaders.get(key, (-1, -1))[0]
+        if leader < 0:
+            self.refresh_soon(now)
+        return leader

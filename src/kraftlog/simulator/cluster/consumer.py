@@ -1,0 +1,119 @@
+"""A consumer of all partitions, from their beginning, one fetch in flight to each leader."""
+
+from __future__ import annotations
+
+from kraftlog.errors import RETRIABLE
+from kraftlog.records.reader import read_records
+from kraftlog.records.walk import walk
+from kraftlog.simulator.cluster.clients import RETRY_MS, Client
+from kraftlog.simulator.violation import Violation
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.metadata.values import PartitionKey
+    from kraftlog.simulator.cluster.world import ClusterWorld
+    from kraftlog.types import Now
+
+WAIT_MS = 500
+MAX_BYTES = 1 << 20
+CONTROL = 1 << 5
+
+
+class Consumer(Client):
+    """`positions` has the next offset of each partition."""
+
+    def __init__(self, world: ClusterWorld, number: int) -> None:
+        super().__init__(world, number)
+        self.positions: dict[PartitionKey, int] = {}
+        self._in_flight: set[int] = set()
+        self._retry_ms: dict[PartitionKey, int] = {}
+        #: Some fetch few batches at once, so that more depends on offsets in between.
+        self._max_bytes = self.rng.pick([MAX_BYTES, 150])
+        self._wait_ms = self.rng.pick([WAIT_MS, 100])
+
+    def deadline(self) -> int | None:
+        now_ms = self.world.time
+        return min([at for at in self._retry_ms.values() if at > now_ms], default=None)
+
+    def work(self, now: Now) -> None:
+        wanted: dict[int, list[PartitionKey]] = {}
+        for key in self.world.keys:
+            if self._retry_ms.get(key, 0) > now.monotonic_ms:
+                continue
+            leader = self.leader_of(key, now)
+            if leader >= 0 and leader not in self._in_flight:
+                wanted.setdefault(leader, []).append(key)
+        for leader, keys in wanted.items():
+            self._fetch(leader, keys)
+
+    def _fetch(self, leader: int, keys: list[PartitionKey]) -> None:
+        topics: dict[bytes, list[FetchPartition]] = {}
+        asked: dict[PartitionKey, int] = {}
+        for key in keys:
+            topic_id, index = key
+            asked[key] = self.positions.setdefault(key, 0)
+            topics.setdefault(topic_id, []).append(
+                FetchPartition(
+                    partition=index,
+                    current_leader_epoch=self.leaders[key][1],
+                    fetch_offset=asked[key],
+                    partition_max_bytes=self._max_bytes,
+                )
+            )
+        request = FetchRequest(
+            max_wait_ms=self._wait_ms,
+            min_bytes=1,
+            max_bytes=MAX_BYTES,
+            topics=[FetchTopic(topic_id=it, partitions=parts) for it, parts in topics.items()],
+        )
+        self._in_flight.add(leader)
+        self.ask(
+            leader,
+            ApiKey.FETCH,
+            request,
+            self._wait_ms,
+            lambda response, now: self._answered(leader, asked, response, now),
+        )
+
+    def _answered(
+        self, leader: int, asked: dict[PartitionKey, int], response: Any, now: Now
+    ) -> None:
+        self._in_flight.discard(leader)
+        if response is None or response.error_code:
+            for key in asked:
+                self._retry_ms[key] = now.monotonic_ms + RETRY_MS
+            self.refresh_soon(now)
+            return
+        for topic in response.responses:
+            for partition in topic.partitions:
+                key = topic.topic_id, partition.partition_index
+                self._got(key, asked[key], partition, now)
+
+    def _got(self, key: PartitionKey, position: int, partition: Any, now: Now) -> None:
+        code = partition.error_code
+        self.world.answered("fetch", code)
+        if code:
+            if code not in RETRIABLE:
+                raise Violation("consumer", f"{self} got error {code} at {position} of {key}")
+            self._retry_ms[key] = now.monotonic_ms + RETRY_MS
+            named = partition.current_leader
+            self.learn(key, named.leader_id, named.leader_epoch)
+            self.refresh_soon(now)
+            return
+        records = bytes(partition.records or b"")
+        found: list[tuple[int, int]] = []
+        following = position
+        for place, fields in walk(records, may_end_in_batch=True):
+            following = max(following, fields[0] + fields[6] + 1)
+            if not fields[5] & CONTROL:
+                found += [
+                    (it.offset, int(it.value or b""))
+                    for it in read_records(records, place)
+                    if it.offset >= position
+                ]
+        self.positions[key] = following
+        self.world.polled(self, key, position, found, following, partition.high_watermark)

@@ -1,0 +1,273 @@
+"""The invariants of replication, S1 to S10, each checked after every step that may break it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kraftlog.simulator.cluster.producer import ALL
+from kraftlog.simulator.violation import Violation
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from kraftlog.metadata.image import Image
+    from kraftlog.metadata.values import BrokerImage, PartitionImage, PartitionKey
+    from kraftlog.replication.partition import Partition
+    from kraftlog.simulator.cluster.consumer import Consumer
+    from kraftlog.simulator.cluster.node import ClusterNode, Seen
+    from kraftlog.simulator.cluster.producer import Producer
+    from kraftlog.simulator.cluster.world import ClusterWorld
+
+
+class ReplicaChange(NamedTuple):
+    """A replica whose role or offsets have changed, and what they were."""
+
+    node: ClusterNode
+    key: PartitionKey
+    partition: Partition
+    before: Seen | None
+
+
+class ClusterInvariant:
+    """One property. It overrides the hooks that it needs; the others cost nothing."""
+
+    name = ""
+
+    def __init__(self, world: ClusterWorld) -> None:
+        self.world = world
+
+    @classmethod
+    def implements(cls, hook: str) -> bool:
+        return getattr(cls, hook) is not getattr(ClusterInvariant, hook)
+
+    def fails(self, detail: str) -> NoReturn:
+        raise Violation(self.name, detail)
+
+    def on_image(self, image: Image) -> None:
+        """A node has applied more of the metadata log than any before."""
+
+    def on_replica(self, change: ReplicaChange) -> None:
+        """A replica's role or one of its offsets has changed."""
+
+    def on_truncated(self, node: ClusterNode, key: PartitionKey) -> None:
+        """A replica lacks what it had before: it was truncated, or restarted."""
+
+    def on_acknowledged(
+        self, producer: Producer, key: PartitionKey, value: int, offset: int
+    ) -> None:
+        """A producer was told that a value is written; offset -1: somewhere."""
+
+    def on_polled(
+        self, consumer: Consumer, key: PartitionKey, following: int, high_watermark: int
+    ) -> None:
+        """A consumer got all records before an offset."""
+
+
+CLUSTER_HOOKS = tuple([name for name in vars(ClusterInvariant) if name.startswith("on_")])
+
+
+class CommittedIsKept(ClusterInvariant):
+    """S4, S5, S7: what is below the high watermark of a leader stays, and every leader has it.
+
+    It is the first of all, as it finds out what is committed.
+    """
+
+    name = "committed is kept"
+
+    def on_replica(self, change: ReplicaChange) -> None:
+        node, key, partition, before = change
+        if not partition.online or key not in node.logs:
+            return
+        log, truth = node.logs[key], self.world.truth(key)
+        is_new = before is None or not before[2] or before[0] != partition.leader_epoch
+        lacks = truth.missing_in(log, 0 if is_new else partition.high_watermark)
+        if lacks is not None and (is_new or lacks.end <= partition.high_watermark):
+            self.fails(
+                f"{node} leads {_name(key)} in epoch {partition.leader_epoch} without the "
+                f"committed batch {lacks.base} to {lacks.end} of epoch {lacks.epoch}"
+            )
+        if partition.high_watermark > truth.mark:
+            if log.end < partition.high_watermark:
+                self.fails(f"{node}: {_name(key)} ends at {log.end}, before its high watermark")
+            truth.extend(log, partition.high_watermark)
+
+    def on_acknowledged(
+        self, producer: Producer, key: PartitionKey, value: int, offset: int
+    ) -> None:
+        truth = self.world.truth(key)
+        if producer.acks == ALL and offset >= 0 and truth.values.get(offset) != value:
+            self.fails(
+                f"{producer}: {value} is acknowledged at {offset} of {_name(key)}, where "
+                f"{truth.values.get(offset)} is committed, up to {truth.mark}"
+            )
+
+    def on_polled(
+        self, consumer: Consumer, key: PartitionKey, following: int, high_watermark: int
+    ) -> None:
+        mark = self.world.truth(key).mark
+        if max(following, high_watermark) > mark:
+            self.fails(
+                f"{consumer} read {_name(key)} up to {following}, high watermark "
+                f"{high_watermark}, but {mark} is committed"
+            )
+
+
+class StrongIsr(ClusterInvariant):
+    """S1: what is below the high watermark of a leader is on every member of the ISR, and of the
+    ELR (S4)."""
+
+    name = "every ISR member has what is committed"
+
+    def __init__(self, world: ClusterWorld) -> None:
+        super().__init__(world)
+        self._checked: dict[PartitionKey, int] = {}
+        self._members: dict[PartitionKey, tuple[int, ...]] = {}
+
+    def on_replica(self, change: ReplicaChange) -> None:
+        key = change.key
+        truth, checked = self.world.truth(key), self._checked.get(key, 0)
+        if truth.mark > checked:
+            self._checked[key] = truth.mark
+            for member in self._members.get(key, ()):
+                self._look(member, key, checked)
+
+    def on_image(self, image: Image) -> None:
+        for key, partition in image.partitions.items():
+            members = (*partition.isr, *partition.elr)
+            if self._members.get(key) != members:
+                self._members[key] = members
+                for member in members:
+                    self._look(member, key)
+
+    def on_truncated(self, node: ClusterNode, key: PartitionKey) -> None:
+        if node.id in self._members.get(key, ()):
+            self._look(node.id, key)
+
+    def _look(self, member: int, key: PartitionKey, start: int = 0) -> None:
+        node = self.world.replicas[member]
+        log = node.logs.get(key)
+        if log is None or not log.is_known or member in self.world.lossy:
+            return
+        lacks = self.world.truth(key).missing_in(log, start)
+        if lacks is not None:
+            self.fails(
+                f"{node} is in the ISR or ELR of {_name(key)} without the committed batch "
+                f"{lacks.base} to {lacks.end} of epoch {lacks.epoch}; it ends at {log.end}"
+            )
+
+
+class SoundIsr(ClusterInvariant):
+    """S2: the leader is in the ISR, the ISR among the replicas, and no member is fenced."""
+
+    name = "sound ISR"
+
+    def __init__(self, world: ClusterWorld) -> None:
+        super().__init__(world)
+        self._partitions: dict[PartitionKey, PartitionImage] = {}
+        self._brokers: dict[int, BrokerImage] = {}
+
+    def on_image(self, image: Image) -> None:
+        is_all = False
+        for broker in image.brokers.values():
+            if self._brokers.get(broker.id) is not broker:
+                self._brokers[broker.id] = broker
+                is_all = True
+        for key, partition in image.partitions.items():
+            if is_all or self._partitions.get(key) is not partition:
+                self._partitions[key] = partition
+                self._check(image, key, partition)
+
+    def _check(self, image: Image, key: PartitionKey, it: PartitionImage) -> None:
+        what = f"{_name(key)}: leader {it.leader}, ISR {it.isr}, ELR {it.elr}"
+        if it.leader >= 0 and it.leader not in it.isr:
+            self.fails(f"{what}: the leader is not in the ISR")
+        if {*it.isr, *it.elr} - {*it.replicas} or {*it.isr} & {*it.elr}:
+            self.fails(f"{what}: the replicas are {it.replicas}")
+        fenced = [one for one in it.isr if image.brokers[one].fenced]
+        if fenced and (it.leader >= 0 or it.isr != (fenced[0],)):
+            self.fails(f"{what}: {fenced} are fenced")
+        if not it.isr and (it.leader >= 0 or not (it.elr or it.last_known_elr)):
+            self.fails(f"{what}: the ISR is empty")
+
+
+class EpochsGrow(ClusterInvariant):
+    """S8: leader, partition and broker epochs only grow, and one replica leads in an epoch."""
+
+    name = "replication epochs grow"
+
+    def __init__(self, world: ClusterWorld) -> None:
+        super().__init__(world)
+        self._partitions: dict[PartitionKey, PartitionImage] = {}
+        self._brokers: dict[int, int] = {}
+
+    def on_image(self, image: Image) -> None:
+        for broker in image.brokers.values():
+            if broker.epoch < self._brokers.get(broker.id, -1):
+                self.fails(f"broker {broker.id} had a higher epoch than {broker.epoch}")
+            self._brokers[broker.id] = broker.epoch
+        for key, after in image.partitions.items():
+            before = self._partitions.get(key)
+            if before is after:
+                continue
+            self._partitions[key] = after
+            if before is not None and before != after:
+                self._compare(key, before, after)
+
+    def _compare(self, key: PartitionKey, before: PartitionImage, after: PartitionImage) -> None:
+        what = f"{_name(key)}: {before} became {after}"
+        if after.partition_epoch <= before.partition_epoch:
+            self.fails(f"{what}: the partition epoch does not grow")
+        if after.leader_epoch < before.leader_epoch:
+            self.fails(f"{what}: the leader epoch falls")
+        if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
+            self.fails(f"{what}: another leader in the same epoch")
+
+    def on_replica(self, change: ReplicaChange) -> None:
+        node, key, partition, before = change
+        if before is not None and partition.leader_epoch < before[0]:
+            self.fails(f"{node}: {_name(key)} went back from epoch {before[0]}")
+        if partition.leads:
+            me = node.id, node.incarnation
+            first = self.world.truth(key).leaders.setdefault(partition.leader_epoch, me)
+            if first != me:
+                self.fails(
+                    f"{node} leads {_name(key)} in epoch {partition.leader_epoch}, in which "
+                    f"node {first[0]} did"
+                )
+
+
+class HighWatermarkGrows(ClusterInvariant):
+    """S7: the high watermark of a leader never falls in its epoch, nor passes its own end."""
+
+    name = "partition high watermark grows"
+
+    def on_replica(self, change: ReplicaChange) -> None:
+        node, key, partition, before = change
+        mark = partition.high_watermark
+        if partition.is_open and mark > partition.written_end:
+            self.fails(f"{node}: {_name(key)} is committed to {mark} of {partition.written_end}")
+        if before is None or not (before[1] and partition.leads):
+            return
+        if before[0] == partition.leader_epoch and before[2] and mark < before[3]:
+            self.fails(
+                f"{node}: the high watermark of {_name(key)} fell from {before[3]} to {mark}"
+            )
+
+
+CLUSTER_INVARIANTS: tuple[type[ClusterInvariant], ...] = (
+    CommittedIsKept,
+    StrongIsr,
+    SoundIsr,
+    EpochsGrow,
+    HighWatermarkGrows,
+)
+
+
+def make_cluster_invariants(world: ClusterWorld) -> tuple[ClusterInvariant, ...]:
+    return tuple([invariant(world) for invariant in CLUSTER_INVARIANTS])
+
+
+def _name(key: PartitionKey) -> str:
+    topic_id, index = key
+    return f"{topic_id.hex()[-6:]}-{index}"

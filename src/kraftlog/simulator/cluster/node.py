@@ -1,0 +1,127 @@
+"""A node of the cluster: broker, controller or both; its partitions are shown to the invariants."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.cluster.replica_logs import ReplicaLog
+from kraftlog.simulator.files import PowerLost
+from kraftlog.simulator.nodes.connections import BROKER_PORT
+from kraftlog.simulator.nodes.replica import NodeReplica
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.metadata.values import PartitionKey
+    from kraftlog.replication.partition import Partition
+    from kraftlog.simulator.cluster.world import ClusterWorld
+    from kraftlog.simulator.rng import Rng
+
+    #: What the invariants see of a replica: its leader epoch, whether it leads, and its offsets.
+    Seen = tuple[int, bool, bool, int, int, int]
+
+
+#: How long a node is down after a clean shutdown, at most: a fault may restart it sooner.
+RESTART_MS = 300
+
+
+class ClusterNode(NodeReplica):
+    """`logs` are those of its replicas, as its files have them, whether it runs or not."""
+
+    world: ClusterWorld
+
+    def __init__(self, world: ClusterWorld, replica_id: int) -> None:
+        self.logs: dict[PartitionKey, ReplicaLog] = {}
+        super().__init__(world, replica_id)
+
+    def _forget_process(self) -> None:
+        super()._forget_process()
+        #: Whether clients have been let in; they are from then on.
+        self.was_ready = False
+        self.is_leaving = False
+        self.seen: dict[PartitionKey, Seen] = {}
+
+    @property
+    def is_broker(self) -> bool:
+        return self.id in self.world.setting.brokers
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the cluster knows that this process is the broker, and not an earlier one."""
+        known = self.world.image.brokers.get(self.id)
+        lifecycle = self.node.broker_lifecycle if self._node is not None else None
+        return (
+            known is not None
+            and lifecycle is not None
+            and known.incarnation_id == lifecycle.incarnation
+        )
+
+    def listens_on(self, port: int) -> bool:
+        return self.was_ready if port == BROKER_PORT else super().listens_on(port)
+
+    def lose_unsynced(self, rng: Rng) -> int:
+        for log in self.logs.values():
+            log.forget()
+        return super().lose_unsynced(rng)
+
+    # Leaving -------------------------------------------------------------------------------------
+
+    def shut_down(self) -> None:
+        self.is_leaving = True
+        super().shut_down()
+
+    def close(self, incarnation: int) -> None:
+        """The controlled shutdown is over: the process ends in good order."""
+        if incarnation != self.incarnation or self._node is None:
+            return
+        if self.io_thread.is_busy:
+            self.world.at(self.world.time + 1, self.close, incarnation)
+            return
+        try:
+            self.runner.close()
+        except PowerLost:
+            self.crash()
+            return
+        world = self.world
+        world.saw("clean shutdown")
+        self.disk.look_at_disk()
+        world.kill(self)
+        world.at(world.time + RESTART_MS, world.start, self)
+
+    # Turns ---------------------------------------------------------------------------------------
+
+    def turn(self, what: str, act: Any, *arguments: Any) -> None:
+        super().turn(what, act, *arguments)
+        if self.is_leaving and self._node is not None and self.node.has_left:
+            self.is_leaving = False
+            self.world.at(self.world.time, self.close, self.incarnation)
+
+    def _look(self) -> None:
+        super()._look()
+        node, seen = self.node, self.seen
+        if not self.was_ready and self.is_broker and node.is_ready:
+            self.was_ready = True
+            self.world.progress += 1
+        for key, partition in node.replica_manager.partitions.items():
+            state = (
+                partition.leader_epoch,
+                partition.leads,
+                partition.online,
+                partition.high_watermark,
+                partition.written_end,
+                partition.start,
+            )
+            if seen.get(key) != state:
+                self._look_at(key, partition, state)
+        self.world.look_at_image(self)
+
+    def _look_at(self, key: PartitionKey, partition: Partition, state: Seen) -> None:
+        before = self.seen.get(key)
+        self.seen[key] = state
+        log = self.runner.directory.logs.get(partition.log)
+        if log is not None and log.topic_id == partition.topic_id:
+            view = self.logs.get(key)
+            if view is None:
+                view = self.logs[key] = ReplicaLog()
+            if view.look(self.files, log):
+                self.world.truncated(self, key)
+        self.world.replica_changed(self, key, partition, before)

@@ -1,0 +1,238 @@
+"""A producer: one batch in flight per partition, retried until its outcome is known or its time
+is over."""
+
+from __future__ import annotations
+
+from kraftlog.errors import RETRIABLE, ErrorCode
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.simulator.checkers.partition_history import UNKNOWN_OFFSET, Write
+from kraftlog.simulator.cluster.clients import RETRY_MS, Client
+from kraftlog.simulator.violation import Violation
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.init_producer_id import InitProducerIdRequest
+from kraftlog.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.metadata.values import PartitionKey
+    from kraftlog.simulator.cluster.world import ClusterWorld
+    from kraftlog.types import Now
+
+ALL, LEADER = -1, 1
+NO_PRODUCER = -1
+#: After these the batch is not in the log; after any other error it may be.
+_NOT_APPENDED = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+    )
+)
+REQUEST_MS = 1000
+DELIVERY_MS = 6000
+
+
+class Batch:
+    """Some values for a partition, and what is known of their fate."""
+
+    def __init__(self, key: PartitionKey, values: list[int], now: Now) -> None:
+        self.key = key
+        self.values = values
+        self.deadline_ms = now.monotonic_ms + DELIVERY_MS
+        #: The producer id and sequence number of the first attempt.
+        self.producer_id = self.sequence = NO_PRODUCER
+        self.data = b""
+        self.is_in_flight = False
+        #: Whether an attempt had no definite outcome.
+        self.is_uncertain = False
+        self.retry_ms = 0
+
+
+class Producer(Client):
+    """Idempotent or not, waiting for all replicas or only for the leader."""
+
+    def __init__(self, world: ClusterWorld, number: int) -> None:
+        super().__init__(world, number)
+        self.acks, self.is_idempotent = self.rng.pick(
+            [(ALL, True), (ALL, True), (ALL, True), (ALL, False), (LEADER, False)]
+        )
+        self.is_running = False
+        self._batches: dict[PartitionKey, list[Batch]] = {}
+        self._producer_id = NO_PRODUCER
+        self._sequences: dict[PartitionKey, int] = {}
+        self._is_asking_id = False
+        self._retry_id_ms = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._batches
+
+    # The load ------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        self.is_running = True
+        self._next_batch()
+
+    def _next_batch(self) -> None:
+        if not self.is_running:
+            return
+        world = self.world
+        gap_ms = self.rng.between(*world.setting.batch_gap_ms)
+        world.at(world.time + gap_ms, self._next_batch)
+        keys = world.keys
+        if keys:
+            key = self.rng.pick(keys)
+            values = [world.next_value() for _ in range(1 + self.rng.below(3))]
+            self._batches.setdefault(key, []).append(Batch(key, values, self.read_clock()))
+        self.look_around()
+
+    # Sending -------------------------------------------------------------------------------------
+
+    def deadline(self) -> int | None:
+        due = [it[0].retry_ms for it in self._batches.values() if not it[0].is_in_flight]
+        return min(due, default=None)
+
+    def work(self, now: Now) -> None:
+        if self._batches and self.is_idempotent and self._producer_id == NO_PRODUCER:
+            self._ask_id(now)
+        for batches in list(self._batches.values()):
+            batch = batches[0]
+            if batch.is_in_flight:
+                continue
+            if batch.deadline_ms <= now.monotonic_ms:
+                self._give_up(batch)
+            elif batch.retry_ms <= now.monotonic_ms:
+                batch.retry_ms = now.monotonic_ms + RETRY_MS
+                self._send(batch, now)
+
+    def _ask_id(self, now: Now) -> None:
+        if self._is_asking_id or self._retry_id_ms > now.monotonic_ms:
+            return
+        self._is_asking_id = True
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        broker = self.some_broker()
+        self.ask(broker, ApiKey.INIT_PRODUCER_ID, request, REQUEST_MS, self._got_id)
+
+    def _got_id(self, response: Any, now: Now) -> None:
+        self._is_asking_id = False
+        self._retry_id_ms = now.monotonic_ms + RETRY_MS
+        if response is not None and not response.error_code:
+            self._producer_id = response.producer_id
+            self._sequences.clear()
+
+    def _send(self, batch: Batch, now: Now) -> None:
+        leader = self.leader_of(batch.key, now)
+        if leader < 0 or (self.is_idempotent and not batch.data and not self._has_id()):
+            return
+        if not batch.data:
+            self._first_attempt(batch, now)
+        topic_id, index = batch.key
+        request = ProduceRequest(
+            acks=self.acks,
+            timeout_ms=REQUEST_MS,
+            topic_data=[
+                TopicProduceData(
+                    topic_id=topic_id,
+                    partition_data=[PartitionProduceData(index=index, records=batch.data)],
+                )
+            ],
+        )
+        batch.is_in_flight = True
+        self.ask(
+            leader,
+            ApiKey.PRODUCE,
+            request,
+            REQUEST_MS,
+            lambda response, now: self._answered(batch, leader, response, now),
+        )
+
+    def _has_id(self) -> bool:
+        return self._producer_id != NO_PRODUCER
+
+    def _first_attempt(self, batch: Batch, now: Now) -> None:
+        numbers: dict[str, int] = {}
+        if self.is_idempotent:
+            batch.producer_id = self._producer_id
+            batch.sequence = self._sequences.get(batch.key, 0)
+            self._sequences[batch.key] = batch.sequence + len(batch.values)
+            numbers = {
+                "producer_id": batch.producer_id,
+                "producer_epoch": 0,
+                "base_sequence": batch.sequence,
+            }
+        builder = BatchBuilder(**numbers)  # type: ignore[arg-type]  # all are numbers
+        for value in batch.values:
+            builder.append(now.wall_ms, None, str(value).encode())
+            self.world.history.sent(
+                Write(
+                    value,
+                    (self.name, batch.producer_id),
+                    batch.key,
+                    self.is_idempotent,
+                    self.acks == ALL,
+                )
+            )
+        batch.data = builder.build()
+
+    # Outcomes ------------------------------------------------------------------------------------
+
+    def _answered(self, batch: Batch, leader: int, response: Any, now: Now) -> None:
+        batch.is_in_flight = False
+        batch.retry_ms = now.monotonic_ms + RETRY_MS
+        if response is None:
+            batch.is_uncertain = True
+            self.refresh_soon(now)
+            self._may_not_retry(batch)
+            return
+        partition = response.responses[0].partition_responses[0]
+        code = partition.error_code
+        self.world.answered("produce", code)
+        if not code:
+            self._acknowledged(batch, partition.base_offset, now)
+        elif code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._acknowledged(batch, UNKNOWN_OFFSET, now)
+        elif code in RETRIABLE:
+            batch.is_uncertain |= code not in _NOT_APPENDED
+            named = partition.current_leader
+            self.learn(batch.key, named.leader_id, named.leader_epoch)
+            self.refresh_soon(now)
+            self._may_not_retry(batch)
+        else:
+            raise Violation(
+                "producer", f"{self} got error {code} from node {leader} for {batch.key}"
+            )
+
+    def _acknowledged(self, batch: Batch, base_offset: int, now: Now) -> None:
+        world = self.world
+        for number, value in enumerate(batch.values):
+            offset = UNKNOWN_OFFSET if base_offset < 0 else base_offset + number
+            world.acknowledged(self, batch.key, value, offset)
+        self._is_over(batch)
+        self.work(now)
+
+    def _may_not_retry(self, batch: Batch) -> None:
+        """A producer without sequence numbers that must not write twice gives up."""
+        if batch.is_uncertain and not self.is_idempotent and self.rng.below(2):
+            self._give_up(batch)
+
+    def _give_up(self, batch: Batch) -> None:
+        if batch.data and not batch.is_uncertain:
+            for value in batch.values:
+                self.world.refused(value)
+        if batch.data and self._producer_id == batch.producer_id:
+            self._producer_id = NO_PRODUCER  # the next batch would not follow this one
+        self._is_over(batch)
+
+    def _is_over(self, batch: Batch) -> None:
+        batches = self._batches[batch.key]
+        assert batches.pop(0) is batch, "batches of a partition are sent one after the other"
+        if not batches:
+            del self._batches[batch.key]
+        self.world.progress += 1
+        self.world.operations += 1

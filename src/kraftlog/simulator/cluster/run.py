@@ -1,0 +1,142 @@
+"""One run of a cluster: its script, and its outcome."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.cluster import faults
+from kraftlog.simulator.cluster.setting import any_cluster
+from kraftlog.simulator.cluster.world import ClusterWorld
+from kraftlog.simulator.rng import Rng
+from kraftlog.simulator.run import CLUSTER, Outcome, without_collector
+from kraftlog.simulator.scenarios.goals import leader_agreed
+from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.world import Goal, passing
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from kraftlog.simulator.cluster.producer import Producer
+
+FAULTS_MS = 8_000
+HEALING_MS = 20_000
+
+
+def begin(world: ClusterWorld) -> Iterator[Goal]:
+    """All nodes start, the topics are made, and the clients begin."""
+    for replica in world.replicas.values():
+        world.start(replica)
+    yield leader_agreed(world)
+    yield Goal("all brokers are unfenced", lambda: all_unfenced(world), HEALING_MS)
+    world.topics.begin()
+    yield Goal("the topics exist", lambda: not world.topics.wanted, HEALING_MS)
+    for client in (*world.producers, *world.consumers):
+        client.look_around()
+    for producer in world.producers:
+        producer.begin()
+
+
+def mixture(world: ClusterWorld) -> Iterator[Goal]:
+    yield from begin(world)
+    faults.schedule(world, world.plan)
+    yield passing(FAULTS_MS)
+    yield from heal(world)
+
+
+def heal(world: ClusterWorld) -> Iterator[Goal]:
+    """Without faults every partition has its leader and all replicas again, and serves."""
+    faults.heal(world)
+    yield leader_agreed(world).replace(within_ms=HEALING_MS)
+    yield Goal("all brokers are unfenced", lambda: all_unfenced(world), HEALING_MS)
+    yield Goal("every partition has a leader", lambda: all_led(world), HEALING_MS)
+    yield Goal("every ISR is complete", lambda: all_in_sync(world), HEALING_MS)
+    for producer in world.producers:
+        producer.is_running = False
+    yield Goal("no produce request is left", lambda: all(map(is_idle, world.producers)), HEALING_MS)
+    yield Goal("all logs are the same", lambda: all_equal(world), HEALING_MS)
+    yield Goal("all is read", lambda: all_read(world), HEALING_MS)
+    judge(world)
+
+
+def is_idle(producer: Producer) -> bool:
+    return producer.is_idle
+
+
+def all_unfenced(world: ClusterWorld) -> bool:
+    known = world.image.brokers
+    return all(it in known and not known[it].fenced for it in world.setting.brokers) and all(
+        world.replicas[it].was_ready for it in world.setting.brokers
+    )
+
+
+def all_led(world: ClusterWorld) -> bool:
+    return all(it.leader >= 0 for it in world.image.partitions.values())
+
+
+def all_in_sync(world: ClusterWorld) -> bool:
+    return all({*it.isr} == {*it.replicas} for it in world.image.partitions.values())
+
+
+def all_equal(world: ClusterWorld) -> bool:
+    """Every replica has the same batches, and knows that all of them are committed."""
+    for key, it in world.image.partitions.items():
+        logs = list(world.logs_of(key))
+        if len(logs) < len(it.replicas):
+            return False
+        for node, log in logs:
+            partition = node.node.replica_manager.partitions.get(key)
+            if partition is None or partition.high_watermark != log.end:
+                return False
+            if log.batches != logs[0][1].batches:
+                return False
+    return True
+
+
+def all_read(world: ClusterWorld) -> bool:
+    return all(
+        consumer.positions.get(key, 0) >= world.truth(key).mark
+        for consumer in world.consumers
+        for key in world.keys
+    )
+
+
+def judge(world: ClusterWorld) -> None:
+    for key in world.keys:
+        _, log = next(iter(world.logs_of(key)))
+        values = [seen for batch in log.batches for seen in batch.values]
+        violations = world.history.finish(key, log.start, values)
+        if violations:
+            raise Violation("client history", violations[0])
+
+
+def simulate_cluster(
+    seed: int,
+    *,
+    kinds: Collection[str] | None = None,
+    keep: Collection[int] | None = None,
+    trace: Callable[[str], None] | None = None,
+) -> Outcome:
+    """Run a random cluster; `kinds` limits the faults, `keep` selects entries of the plan."""
+    world = ClusterWorld(seed, any_cluster(Rng(seed, "setting of cluster")), trace)
+    plan = faults.draw(seed, FAULTS_MS, kinds)
+    world.plan = tuple([fault for fault in plan if keep is None or fault.number in keep])
+    violation = None
+    try:
+        with without_collector():
+            world.play(mixture(world))
+    except Violation as found:
+        violation = found
+        world.note(None, "violation", str(found))
+    options = f" --faults {','.join(kinds)}" if kinds is not None else ""
+    if keep is not None:
+        options += f" --keep {','.join(map(str, sorted(keep)))}"
+    return Outcome(
+        CLUSTER,
+        seed,
+        violation,
+        world.steps,
+        world.handled,
+        world.time,
+        world.coverage,
+        world.plan,
+        options,
+    )

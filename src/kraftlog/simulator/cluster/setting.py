@@ -1,0 +1,68 @@
+"""The setting of a cluster: its nodes, its topics, their replication, and its clients."""
+
+from __future__ import annotations
+
+from kraftlog.node.config import MOST_REPLICAS
+from kraftlog.raft.config import RaftConfig
+from kraftlog.simulator.setting import Setting
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.rng import Rng
+
+
+class ClusterSetting(Setting):
+    """With `separate`, voters are controllers only, and the other nodes brokers only."""
+
+    separate: bool = False
+    #: The number of partitions of each topic.
+    partitions: tuple[int, ...] = (1,)
+    replication: int = 1
+    min_insync: int = 1
+    #: Whether topics are flushed before they are acknowledged (flush.messages=1).
+    flushes: bool = False
+    heartbeat_ms: int = 300
+    session_ms: int = 1500
+    lag_ms: int = 1500
+    fetch_wait_ms: int = 300
+    producers: int = 2
+    consumers: int = 1
+    #: Pause between two batches of a producer: minimum and maximum.
+    batch_gap_ms: tuple[int, int] = (50, 400)
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        everybody = range(self.voters + self.observers)
+        return tuple(everybody[self.voters :] if self.separate else everybody)
+
+
+def any_cluster(rng: Rng) -> ClusterSetting:
+    """Three to five nodes, combined or separate, with up to six partitions."""
+    separate = rng.below(3) == 0
+    voters, observers = (3, 2 + rng.below(2)) if separate else (rng.pick([3, 3, 3, 4, 5]), 0)
+    brokers = observers if separate else voters
+    replication = min(rng.pick([3, 3, 3, 2]), brokers, MOST_REPLICAS)
+    session_ms = rng.pick([1000, 1500, 3000])
+    return ClusterSetting(
+        voters=voters,
+        observers=observers,
+        separate=separate,
+        raft=RaftConfig(),
+        network_ms=rng.pick([(1, 6), (0, 2), (1, 20)]),
+        disk_ms=rng.pick([(0, 0), (0, 2), (1, 10)]),
+        append_gap_ms=(0, 0),
+        read_gap_ms=(0, 0),
+        request_timeout_ms=rng.pick([1000, 2000]),
+        dynamic=rng.below(2) == 1,
+        partitions=rng.pick([(1,), (2,), (3,), (1, 2), (3, 3)]),
+        replication=replication,
+        min_insync=min(rng.pick([1, 2, 2]), replication),
+        flushes=rng.below(3) == 0,
+        heartbeat_ms=session_ms // 5,
+        session_ms=session_ms,
+        lag_ms=rng.pick([500, 1500, 3000]),
+        fetch_wait_ms=rng.pick([100, 300, 500]),
+        producers=rng.pick([1, 2, 3]),
+        consumers=rng.pick([1, 1, 2]),
+        batch_gap_ms=rng.pick([(20, 100), (50, 400), (100, 1000)]),
+    )

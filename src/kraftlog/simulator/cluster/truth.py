@@ -1,0 +1,40 @@
+"""What is committed in a partition, by the high watermarks of all that led it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.cluster.replica_logs import ReplicaLog, StoredBatch
+
+
+class PartitionTruth:
+    """`mark` is the highest high watermark that any leader had; `batches` are those before it."""
+
+    __slots__ = ("bases", "batches", "leaders", "mark", "values")
+
+    def __init__(self) -> None:
+        self.mark = 0
+        self.batches: list[StoredBatch] = []
+        self.bases: list[int] = []
+        self.values: dict[int, int] = {}
+        #: Who led in each leader epoch: node and incarnation.
+        self.leaders: dict[int, tuple[int, int]] = {}
+
+    def extend(self, log: ReplicaLog, mark: int) -> None:
+        """A leader's high watermark has passed the known one."""
+        for batch in log.between(self.mark, mark):
+            self.batches.append(batch)
+            self.bases.append(batch.base)
+            self.values.update(batch.values)
+        self.mark = mark
+
+    def missing_in(self, log: ReplicaLog, start: int = 0) -> StoredBatch | None:
+        """The first committed batch, from an offset on, that a log lacks or has differently."""
+        first = bisect_left(self.bases, max(start, log.start))
+        for batch in self.batches[first:] if first else self.batches:
+            if batch.base >= log.start and log.batch_at(batch.base) != batch:
+                return batch
+        return None

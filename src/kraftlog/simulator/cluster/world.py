@@ -1,0 +1,225 @@
+"""The simulated world of a cluster: whole nodes, topics, producers and consumers."""
+
+from __future__ import annotations
+
+from kraftlog.metadata.image import Image
+from kraftlog.simulator.checkers.partition_history import PartitionHistory
+from kraftlog.simulator.cluster.administrator import TopicAdministrator
+from kraftlog.simulator.cluster.consumer import Consumer
+from kraftlog.simulator.cluster.invariants import (
+    CLUSTER_HOOKS,
+    ReplicaChange,
+    make_cluster_invariants,
+)
+from kraftlog.simulator.cluster.node import ClusterNode
+from kraftlog.simulator.cluster.producer import Producer
+from kraftlog.simulator.cluster.truth import PartitionTruth
+from kraftlog.simulator.nodes.connections import BROKER_PORT, CONTROLLER_PORT
+from kraftlog.simulator.nodes.node_invariants import FilesMatchModel
+from kraftlog.simulator.nodes.replica import LISTENER, host_of
+from kraftlog.simulator.nodes.world import NodeWorld
+from kraftlog.simulator.violation import Violation
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from kraftlog.metadata.values import PartitionKey
+    from kraftlog.raft.config import RaftConfig
+    from kraftlog.replication.partition import Partition
+    from kraftlog.simulator.cluster.node import Seen
+    from kraftlog.simulator.cluster.setting import ClusterSetting
+    from kraftlog.simulator.nodes.replica import NodeReplica
+    from kraftlog.simulator.process import Replica
+
+
+class ClusterWorld(NodeWorld):
+    """`image` is the newest that any node has applied."""
+
+    replica_type = ClusterNode
+    more_invariants = (FilesMatchModel,)
+    setting: ClusterSetting
+    replicas: dict[int, ClusterNode]  # type: ignore[assignment]  # all are nodes of the cluster
+
+    def __init__(
+        self, seed: int, setting: ClusterSetting, trace: Callable[[str], None] | None = None
+    ) -> None:
+        self.image = Image()
+        self._newest = 0
+        #: By partition: what is committed.
+        self.truths: dict[PartitionKey, PartitionTruth] = {}
+        #: The partitions that clients use.
+        self.keys: list[PartitionKey] = []
+        self.history = PartitionHistory()
+        self.operations = 0
+        self._values = 0
+        #: Brokers that lost power, until they are back in every ISR.
+        self.lossy: set[int] = set()
+        super().__init__(seed, setting, trace)
+        self.producers = [Producer(self, number) for number in range(setting.producers)]
+        self.consumers = [Consumer(self, 50 + number) for number in range(setting.consumers)]
+        self.topics = TopicAdministrator(self, 90)
+        self.cluster_invariants = make_cluster_invariants(self)
+        self._on_cluster = {
+            hook: tuple(
+                [getattr(it, hook) for it in self.cluster_invariants if it.implements(hook)]
+            )
+            for hook in CLUSTER_HOOKS
+        }
+
+    # Nodes ---------------------------------------------------------------------------------------
+
+    def is_broker(self, replica: Replica) -> bool:
+        """Whether it is a broker only."""
+        return replica.id >= self.setting.voters
+
+    def raft_of(self, replica: NodeReplica) -> RaftConfig:
+        raft = super().raft_of(replica)
+        config: RaftConfig = raft.replace(
+            awaits_commits=replica.id in self.setting.brokers,
+            bootstrap_ids=tuple(range(-2, -2 - self.setting.voters, -1))
+            if self.setting.dynamic
+            else (),
+        )
+        return config
+
+    def _text_of(self, replica: NodeReplica) -> str:
+        setting = self.setting
+        voters = range(setting.voters)
+        if setting.dynamic:
+            servers = ",".join([f"{host_of(i)}:{CONTROLLER_PORT}" for i in voters])
+            quorum = f"controller.quorum.bootstrap.servers={servers}"
+        else:
+            named = ",".join([f"{i}@{host_of(i)}:{CONTROLLER_PORT}" for i in voters])
+            quorum = f"controller.quorum.voters={named}"
+        roles, listeners, host = [], [], host_of(replica.id)
+        if replica.id in setting.brokers:
+            roles.append("broker")
+            listeners.append(f"PLAINTEXT://{host}:{BROKER_PORT}")
+        if replica.id < setting.voters:
+            roles.append("controller")
+            listeners.append(f"{LISTENER}://{host}:{CONTROLLER_PORT}")
+        return "\n".join(
+            [
+                f"process.roles={','.join(roles)}",
+                f"node.id={replica.id}",
+                f"listeners={','.join(listeners)}",
+                f"controller.listener.names={LISTENER}",
+                quorum,
+                f"controller.quorum.request.timeout.ms={setting.request_timeout_ms}",
+                "log.dirs=data",
+                f"broker.heartbeat.interval.ms={setting.heartbeat_ms}",
+                f"broker.session.timeout.ms={setting.session_ms}",
+                f"replica.lag.time.max.ms={setting.lag_ms}",
+                f"replica.fetch.wait.max.ms={setting.fetch_wait_ms}",
+                "replica.fetch.backoff.ms=200",
+            ]
+        )
+
+    # What nodes show -----------------------------------------------------------------------------
+
+    def _tell(self, hook: str, *arguments: Any) -> None:
+        for look in self._on_cluster[hook]:
+            look(*arguments)
+
+    def truth(self, key: PartitionKey) -> PartitionTruth:
+        found = self.truths.get(key)
+        if found is None:
+            found = self.truths[key] = PartitionTruth()
+        return found
+
+    def look_at_image(self, node: ClusterNode) -> None:
+        quorum = node.node.quorum
+        if quorum.applied > self._newest and not quorum.is_applying:
+            self._newest, self.image = quorum.applied, node.node.image
+            self.progress += 1
+            self._tell("on_image", self.image)
+            if self.lossy:
+                self._forgive()
+
+    def replica_changed(
+        self, node: ClusterNode, key: PartitionKey, partition: Partition, before: Seen | None
+    ) -> None:
+        self.progress += 1
+        self._tell("on_replica", ReplicaChange(node, key, partition, before))
+
+    def truncated(self, node: ClusterNode, key: PartitionKey) -> None:
+        """Batches that a replica had are gone."""
+        self.saw("partition truncated")
+        self._tell("on_truncated", node, key)
+
+    # What clients see ----------------------------------------------------------------------------
+
+    def next_value(self) -> int:
+        self._values += 1
+        return self._values
+
+    def answered(self, what: str, code: int) -> None:
+        self.saw(f"{what} error {code}" if code else f"{what} served")
+
+    def acknowledged(self, producer: Producer, key: PartitionKey, value: int, offset: int) -> None:
+        self.history.acknowledged(value, offset)
+        self._tell("on_acknowledged", producer, key, value, offset)
+        self._judge()
+
+    def refused(self, value: int) -> None:
+        self.history.refused(value)
+        self._judge()
+
+    def polled(
+        self,
+        consumer: Consumer,
+        key: PartitionKey,
+        position: int,
+        records: Sequence[tuple[int, int]],
+        following: int,
+        high_watermark: int,
+    ) -> None:
+        if following > position:
+            self.progress += 1
+        self.history.polled(consumer.name, key, position, records, following)
+        self._tell("on_polled", consumer, key, following, high_watermark)
+        self._judge()
+
+    def _judge(self) -> None:
+        if self.history.violations:
+            raise Violation("client history", self.history.violations[0])
+
+    # Power ---------------------------------------------------------------------------------------
+
+    def lose_power(self, replica: Replica) -> None:
+        """Lose what is not synced, where replication can survive it; else end the process."""
+        if replica.core is None:
+            return
+        if not self.setting.flushes:
+            if not self._may_lose(replica.id):
+                self.kill(replica)
+                return
+            self.lossy.add(replica.id)
+            self.saw("replicas lost unsynced data")
+        super().lose_power(replica)
+
+    def _may_lose(self, broker: int) -> bool:
+        """Whether fewer brokers than the minimum ISR lose data, and others have all of it (S5)."""
+        lossy = self.lossy | {broker}
+        return len(lossy) < self.setting.min_insync and all(
+            {*it.isr, *it.elr} - lossy for it in self.image.partitions.values()
+        )
+
+    def _forgive(self) -> None:
+        """A broker that is back in the ISR of all its partitions has all data again."""
+        for broker in list(self.lossy):
+            partitions = self.image.partitions.values()
+            if self.replicas[broker].is_registered and all(
+                broker in it.isr for it in partitions if broker in it.replicas
+            ):
+                self.lossy.discard(broker)
+
+    # For scripts ---------------------------------------------------------------------------------
+
+    def logs_of(self, key: PartitionKey) -> Iterable[tuple[ClusterNode, Any]]:
+        for broker in self.image.partitions[key].replicas:
+            node = self.replicas[broker]
+            if key in node.logs:
+                yield node, node.logs[key]

@@ -1,0 +1,182 @@
+"""Each invariant of replication complains of a state that breaks it: a cluster goes well, then is
+tampered with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.simulator.cluster.invariants import CLUSTER_INVARIANTS, ReplicaChange
+from kraftlog.simulator.cluster.run import begin
+from kraftlog.simulator.cluster.setting import ClusterSetting
+from kraftlog.simulator.cluster.world import ClusterWorld
+from kraftlog.simulator.setting import KAFKA_TIMES
+from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.world import Goal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kraftlog.metadata.values import PartitionImage
+
+
+class Scene:
+    """Three brokers, and a partition with some records."""
+
+    def __init__(self) -> None:
+        self.world = world = ClusterWorld(5, ClusterSetting(voters=3, raft=KAFKA_TIMES))
+        world.play(self.script())
+        self.key = world.keys[0]
+        self.leader = world.replicas[self.image.leader]
+        self.log = self.leader.logs[self.key]
+        self.truth = world.truth(self.key)
+        self.partition: Any = self.leader.node.replica_manager.partitions[self.key]
+
+    def script(self) -> Iterator[Goal]:
+        yield from begin(self.world)
+        key = self.world.keys[0]
+        yield Goal("some records", lambda: len(self.world.truth(key).batches) > 5, 10_000)
+
+    @property
+    def image(self) -> PartitionImage:
+        return self.world.image.partitions[self.world.keys[0]]
+
+    def becomes(self, **changes: Any) -> None:
+        """The newest image has another state of the partition."""
+        changed = self.image.replace(partition_epoch=self.image.partition_epoch + 1, **changes)
+        self.world.image.partitions[self.key] = changed
+        self.shown_image()
+
+    def shown_image(self) -> None:
+        for invariant in self.world.cluster_invariants:
+            invariant.on_image(self.world.image)
+
+    def shown(self, before: Any = None) -> None:
+        """The leader's replica has changed."""
+        change = ReplicaChange(self.leader, self.key, self.partition, before)
+        for invariant in self.world.cluster_invariants:
+            invariant.on_replica(change)
+
+    def lose_batch(self) -> None:
+        del self.log.batches[2], self.log.bases[2]
+
+
+def a_new_leader_lacks_a_batch(scene: Scene) -> None:
+    scene.lose_batch()
+    scene.shown()
+
+
+def acknowledged_before_committed(scene: Scene) -> None:
+    producer = scene.world.producers[0]
+    producer.acks = -1
+    for invariant in scene.world.cluster_invariants:
+        invariant.on_acknowledged(producer, scene.key, 1, scene.truth.mark)
+
+
+def read_before_committed(scene: Scene) -> None:
+    for invariant in scene.world.cluster_invariants:
+        invariant.on_polled(scene.world.consumers[0], scene.key, 0, scene.truth.mark + 1)
+
+
+def a_member_lost_a_batch(scene: Scene) -> None:
+    scene.lose_batch()
+    scene.world.truncated(scene.leader, scene.key)
+
+
+def a_member_joins_without_a_batch(scene: Scene) -> None:
+    scene.becomes(isr=(), leader=-1, last_known_elr=(0,), leader_epoch=9)
+    scene.lose_batch()
+    scene.becomes(isr=(scene.leader.id,))
+
+
+def the_leader_is_not_in_the_isr(scene: Scene) -> None:
+    scene.becomes(isr=(), leader_epoch=9)
+
+
+def a_stranger_is_in_the_isr(scene: Scene) -> None:
+    scene.becomes(isr=(0, 1, 2))
+
+
+def a_fenced_broker_is_in_the_isr(scene: Scene) -> None:
+    brokers = scene.world.image.brokers
+    brokers[scene.leader.id] = brokers[scene.leader.id].replace(fenced=True)
+    scene.shown_image()
+
+
+def nobody_may_lead(scene: Scene) -> None:
+    scene.becomes(isr=(), leader=-1, leader_epoch=9)
+
+
+def the_leader_epoch_falls(scene: Scene) -> None:
+    scene.becomes(leader_epoch=scene.image.leader_epoch - 1)
+
+
+def a_leader_change_in_the_same_epoch(scene: Scene) -> None:
+    scene.becomes(leader=-1)
+
+
+def the_partition_epoch_stays(scene: Scene) -> None:
+    epoch = scene.image.partition_epoch
+    scene.becomes(recovery=1)
+    scene.world.image.partitions[scene.key] = scene.image.replace(partition_epoch=epoch, recovery=0)
+    scene.shown_image()
+
+
+def a_broker_epoch_falls(scene: Scene) -> None:
+    brokers = scene.world.image.brokers
+    brokers[0] = brokers[0].replace(epoch=0)
+    scene.shown_image()
+
+
+def a_replica_goes_back_to_an_older_epoch(scene: Scene) -> None:
+    scene.shown((scene.partition.leader_epoch + 1, False, False, 0, 0, 0))
+
+
+def two_lead_in_an_epoch(scene: Scene) -> None:
+    scene.truth.leaders[scene.partition.leader_epoch] = 7, 1
+    scene.shown()
+
+
+def the_high_watermark_falls(scene: Scene) -> None:
+    was = scene.partition.high_watermark
+    scene.shown((scene.partition.leader_epoch, True, True, was + 1, was, 0))
+
+
+def the_high_watermark_is_beyond_the_end(scene: Scene) -> None:
+    scene.partition.high_watermark = scene.partition.written_end + 1
+    scene.truth.mark = scene.partition.high_watermark
+    scene.shown((scene.partition.leader_epoch, True, True, 0, 0, 0))
+
+
+TAMPERINGS: dict[Callable[[Scene], None], str] = {
+    a_new_leader_lacks_a_batch: "committed is kept",
+    acknowledged_before_committed: "committed is kept",
+    read_before_committed: "committed is kept",
+    a_member_lost_a_batch: "every ISR member has what is committed",
+    a_member_joins_without_a_batch: "every ISR member has what is committed",
+    the_leader_is_not_in_the_isr: "sound ISR",
+    a_stranger_is_in_the_isr: "sound ISR",
+    a_fenced_broker_is_in_the_isr: "sound ISR",
+    nobody_may_lead: "sound ISR",
+    the_leader_epoch_falls: "replication epochs grow",
+    a_leader_change_in_the_same_epoch: "replication epochs grow",
+    the_partition_epoch_stays: "replication epochs grow",
+    a_broker_epoch_falls: "replication epochs grow",
+    a_replica_goes_back_to_an_older_epoch: "replication epochs grow",
+    two_lead_in_an_epoch: "replication epochs grow",
+    the_high_watermark_falls: "partition high watermark grows",
+    the_high_watermark_is_beyond_the_end: "partition high watermark grows",
+}
+
+
+@pytest.mark.parametrize("tamper", TAMPERINGS, ids=lambda it: it.__name__)
+def test_s1_to_s8_an_invariant_notices(tamper: Callable[[Scene], None]) -> None:
+    scene = Scene()
+    with pytest.raises(Violation) as found:
+        tamper(scene)
+    assert found.value.invariant == TAMPERINGS[tamper]
+
+
+def test_s1_to_s8_every_invariant_is_broken_by_something() -> None:
+    assert {it.name for it in CLUSTER_INVARIANTS} == set(TAMPERINGS.values())
