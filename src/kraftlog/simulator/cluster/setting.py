@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from kraftlog.node.config import MOST_REPLICAS
 from kraftlog.raft.config import RaftConfig
 from kraftlog.simulator.setting import Setting
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.simulator.rng import Rng
+#: The replicas of a partition, at most.
+MOST_REPLICAS = 1
 
 
 class ClusterSetting(Setting):
