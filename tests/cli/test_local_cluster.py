@@ -48,6 +48,19 @@ def test_every_node_has_its_ports_and_its_directory_in_a_row(tmp_path: Path) -> 
         assert config.bootstrap_servers == [("127.0.0.1", 20092 + n) for n in range(3)]
 
 
+@pytest.mark.parametrize(
+    ("nodes", "replicas", "in_sync"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (5, 3, 2)]
+)
+def test_replication_defaults_let_one_node_be_down(
+    tmp_path: Path, nodes: int, replicas: int, in_sync: int
+) -> None:
+    for text in planned(tmp_path, nodes).texts:
+        config, _ = read_config(text, {})
+        assert config["default.replication.factor"] == replicas
+        assert config["min.insync.replicas"] == in_sync
+        assert config.offsets_topic_replication_factor == replicas
+
+
 def test_an_override_takes_precedence_on_every_node(tmp_path: Path) -> None:
     """Also over what --nodes sets by default, and whatever characters it has."""
     words = ["min.insync.replicas=7", "broker.rack=a\\b", "controller.quorum.election.timeout.ms=5"]

@@ -69,11 +69,16 @@ class LocalCluster:
     def kill(self, node: int) -> None:
         """Kill it with SIGKILL, and wait until it is gone."""
         os.kill(self.pid(node), signal.SIGKILL)
-        for started in self.restarted:
-            if started.pid == self.pid(node):
-                started.wait(LIMIT_S)
-                return
         await_end(self.pid(node))
+        for started in [it for it in self.restarted if it.pid == self.pid(node)]:
+            started.communicate()
+            self.restarted.remove(started)
+
+    def pause(self, node: int) -> None:
+        os.kill(self.pid(node), signal.SIGSTOP)
+
+    def go_on(self, node: int) -> None:
+        os.kill(self.pid(node), signal.SIGCONT)
 
     def await_line(self, text: str) -> None:
         """Wait until standard error contains this."""
@@ -86,8 +91,7 @@ class LocalCluster:
         """Stop all; the exit code of the supervisor."""
         for started in self.restarted:
             started.terminate()
-        for started in self.restarted:
-            assert started.wait(LIMIT_S) == 0
+            assert started.wait(LIMIT_S) == 0, self.said()
         self.process.send_signal(number)
         return self.gone()
 

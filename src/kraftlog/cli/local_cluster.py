@@ -29,8 +29,8 @@ LAST_PORT = 65_535
 #: Where rows of free ports are looked for: below those that the system gives to clients.
 FREE_FROM, FREE_TO = 12_000, 30_000
 FREE_ATTEMPTS = 100
-#: The replication factor of new topics, where there are as many nodes.
-REPLICAS = 1
+#: The default replication factor, where there are as many nodes.
+REPLICAS = 3
 #: Election timeout of node 1, so that it campaigns while the others wait: else a start would take
 #: one to two seconds longer. Pre-votes keep it from disturbing a leader.
 FIRST_ELECTION_MS = 100
