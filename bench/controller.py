@@ -9,7 +9,7 @@ from time import perf_counter
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.context import ControllerConfig
 from kraftlog.controller.controller import Controller
-from kraftlog.controller.placement import placing
+from kraftlog.controller.placement import place_in_steps
 from kraftlog.metadata.image import Image
 from kraftlog.metadata.values import PartitionImage
 from kraftlog.metadata.versions import record_version
@@ -57,15 +57,15 @@ class Cluster:
         return decision
 
     def decide(self, api: int, request: Message) -> Any:
-        return result_of(self.controller.deciding(api, request, NOW, self.offset))
+        return result_of(self.controller.decide_in_steps(api, request, NOW, self.offset))
 
     def propose(self, records: Any) -> None:
-        result_of(self.controller.proposing([records], lambda: self.offset))
+        result_of(self.controller.propose_in_steps([records], lambda: self.offset))
 
     def append(self, records: Any) -> None:
         self.propose(records)
         self.offset += len(records)
-        result_of(self.controller.replaying(records, self.offset - 1))
+        result_of(self.controller.replay_in_steps(records, self.offset - 1))
         for record in records:
             self.committed.replay(record)
 
@@ -130,7 +130,7 @@ def cases() -> Iterator[tuple[str, float, str]]:
     took = best(lambda: cluster.decide(ApiKey.BROKER_HEARTBEAT, beat))
     yield f"decide a heartbeat that changes nothing, {what}", 1e6 * took, "µs"
     brokers = list(state.brokers.values())
-    took = best(lambda: result_of(placing(brokers, IN_TOPIC, FACTOR, Random(0))))
+    took = best(lambda: result_of(place_in_steps(brokers, IN_TOPIC, FACTOR, Random(0))))
     yield f"place {IN_TOPIC:,} partitions", 1e3 * took, "ms"
     yield from _fencing(cluster)
     yield from _snapshots(cluster)

@@ -39,15 +39,15 @@ def drained(items: Iterable[T]) -> Iterator[T]:
         yield remaining.pop()
 
 
-def letting_go_of(message: Any) -> Iterator[int]:
+def free_message_in_steps(message: Any) -> Iterator[int]:
     """Empty the lists of a message, which must not be shared."""
     for name in message._fields:
         items = getattr(message, name)
         if isinstance(items, list):
-            yield from letting_go(items)
+            yield from free_in_steps(items)
 
 
-def letting_go(items: MutableSequence[Any]) -> Iterator[int]:
+def free_in_steps(items: MutableSequence[Any]) -> Iterator[int]:
     """Empty a list in steps, as freeing many objects takes long; it must not be shared."""
     while items:
         count = min(len(items), ITEMS_FREED_PER_STEP)

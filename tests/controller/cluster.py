@@ -76,11 +76,11 @@ class Cluster:
         return Now(self.now_ms, self.now_ms)
 
     def decide(self, api: int, request: Message) -> Decision:
-        return result_of(self.controller.deciding(api, request, self.now, len(self.log)))
+        return result_of(self.controller.decide_in_steps(api, request, self.now, len(self.log)))
 
     def propose(self, *parts: Sequence[Message]) -> None:
         """Batches that go to the end of the log."""
-        result_of(self.controller.proposing(parts, lambda: len(self.log)))
+        result_of(self.controller.propose_in_steps(parts, lambda: len(self.log)))
 
     def append(self, decision: Decision, *, commit: bool = True) -> Decision:
         if decision.records:
@@ -98,7 +98,7 @@ class Cluster:
         end = len(self.log) if upto is None else upto
         for record in self.log[self.commits : end]:
             self.committed.replay(record)
-        result_of(self.controller.replaying(self.log[self.commits : end], end - 1))
+        result_of(self.controller.replay_in_steps(self.log[self.commits : end], end - 1))
         self.commits = max(self.commits, end)
 
     def pass_time(self, ms: int) -> list[Message]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftlog.controller.decision import Refusal
-from kraftlog.controller.placement import below, placing, shuffle
+from kraftlog.controller.placement import below, place_in_steps, shuffle
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.values import BrokerImage
 from kraftlog.steps import result_of
@@ -23,13 +23,13 @@ def broker(number: int, rack: str | None = None, **state: Any) -> BrokerImage:
 def placed(
     brokers: list[BrokerImage], partitions: int, replicas: int, seed: int = 0
 ) -> list[tuple[int, ...]]:
-    found = result_of(placing(brokers, partitions, replicas, Random(seed)))
+    found = result_of(place_in_steps(brokers, partitions, replicas, Random(seed)))
     assert not isinstance(found, Refusal)
     return found
 
 
 def refused(brokers: list[BrokerImage], replicas: int) -> Refusal:
-    found = result_of(placing(brokers, 1, replicas, Random(0)))
+    found = result_of(place_in_steps(brokers, 1, replicas, Random(0)))
     assert isinstance(found, Refusal)
     assert found.code == ErrorCode.INVALID_REPLICATION_FACTOR
     return found

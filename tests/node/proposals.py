@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 
 
 def proposal_of(records: Iterable[Message]) -> Proposal:
-    return result_of(Proposal.making(records, timestamp_ms=0))
+    return result_of(Proposal.make_in_steps(records, timestamp_ms=0))

@@ -72,7 +72,7 @@ def decided(host: VirtualHost) -> Any:
     return answer
 
 
-def deciding(decision: Decision, *_: object) -> Generator[int, None, Decision]:
+def decide_in_steps(decision: Decision, *_: object) -> Generator[int, None, Decision]:
     """In the place of a controller's: it is what is decided, whatever was asked for."""
     yield 1
     return decision
@@ -125,7 +125,7 @@ def test_a_decision_that_cannot_be_encoded_changes_nothing(
     before = {name: dict(held) for name, held in controller.state.maps().items()}
     end = host.node.quorum.end
     decision = Decision([good, record], None)
-    monkeypatch.setattr(controller, "deciding", partial(deciding, decision))
+    monkeypatch.setattr(controller, "decide_in_steps", partial(decide_in_steps, decision))
     assert decided(host).error_code == ErrorCode.INVALID_REQUEST
     assert controller.state.maps() == before
     assert not controller.state._undoings
@@ -145,7 +145,7 @@ def test_records_that_cannot_be_replayed_change_nothing(monkeypatch: pytest.Monk
     end = host.node.quorum.end
     for records in ([*names[:3], stray], [*names, stray]):
         decision = Decision(records, None)
-        monkeypatch.setattr(controller, "deciding", partial(deciding, decision))
+        monkeypatch.setattr(controller, "decide_in_steps", partial(decide_in_steps, decision))
         assert decided(host).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert controller.state.maps() == before
         assert not controller.state._undoings

@@ -12,7 +12,7 @@ from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kraftlog.records.header import HEADER_SIZE, stamp_append_time
 from kraftlog.records.reader import read_records
-from kraftlog.records.times import finding_time
+from kraftlog.records.times import find_time_in_steps
 from kraftlog.records.varint import encode_varint
 
 all_codecs = pytest.mark.parametrize("codec", range(len(CODEC_NAMES)), ids=CODEC_NAMES)
@@ -25,7 +25,7 @@ def find(batch: bytes, timestamp: int, first: int = 0) -> tuple[int, int] | None
 
 def drive(batch: bytes, timestamp: int, first: int = 0) -> tuple[Any, list[int]]:
     """Run the search; return its result and the costs of its steps."""
-    steps, costs = finding_time(batch, timestamp, first), list[int]()
+    steps, costs = find_time_in_steps(batch, timestamp, first), list[int]()
     while True:
         try:
             costs.append(next(steps))

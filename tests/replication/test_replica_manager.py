@@ -118,7 +118,7 @@ class Replicas:
         self.heard.append("log failed")
 
     def replay(self, *records: Any) -> None:
-        for _ in self.loader.replaying(records):
+        for _ in self.loader.replay_in_steps(records):
             pass
 
     def change(self, **fields: Any) -> None:

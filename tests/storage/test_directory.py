@@ -200,7 +200,7 @@ def test_v15_checkpoints_hold_points_starts_and_high_watermarks() -> None:
     log.move_start(3)
     fill(log, 1)
     logs.high_watermarks["t", 0] = 17
-    job = result_of(logs.checkpoint_job_steps())
+    job = result_of(logs.checkpoint_job_in_steps())
     job.run(files)
     assert logs.checkpointed(job)
     assert files.bytes_of("/d/recovery-point-offset-checkpoint") == b"0\n1\nt 0 19\n"
@@ -222,7 +222,7 @@ def test_a_truncation_lowers_the_stored_recovery_point_first() -> None:
     logs.close()
     logs = directory(files)
     log, _ = run(logs.open_log(("t", 0), SMALL))
-    job = result_of(logs.checkpoint_job_steps())
+    job = result_of(logs.checkpoint_job_in_steps())
     job.run(files)
     log.truncate_to(8)
     stored = files.bytes_of("/d/recovery-point-offset-checkpoint")
@@ -239,7 +239,7 @@ def test_many_logs_are_lowered_by_one_write() -> None:
     for number in range(5):
         fill(logs.create(("t", number), TOPIC_ID, SMALL), 10)
         logs.logs["t", number].flush()
-    job = result_of(logs.checkpoint_job_steps())
+    job = result_of(logs.checkpoint_job_in_steps())
     job.run(files)
     logs.checkpointed(job)
     files.journal = []
@@ -293,7 +293,7 @@ def test_a_recreated_log_ignores_the_old_recovery_point() -> None:
     log = logs.create(("t", 0), TOPIC_ID, SMALL)
     fill(log, 10)
     log.flush()
-    job = result_of(logs.checkpoint_job_steps())
+    job = result_of(logs.checkpoint_job_in_steps())
     job.run(files)
     logs.checkpointed(job)
     logs.delete(("t", 0))
@@ -335,7 +335,7 @@ def test_a_corrupt_log_does_not_prevent_others_from_opening() -> None:
     for number in range(2):
         fill(logs.create(("t", number), TOPIC_ID, SMALL), 3)
         logs.logs["t", number].flush()
-    job = result_of(logs.checkpoint_job_steps())
+    job = result_of(logs.checkpoint_job_in_steps())
     job.run(files)
     logs.checkpointed(job)
     files.corrupt(f"/d/t-0/{0:020d}.log", 70, b"\xff\xff")
@@ -364,7 +364,7 @@ def test_a_crash_at_any_operation_leaves_a_valid_directory() -> None:
             fill(log, 12)
             log.flush()
             progress.durable["t", number] = log.end_offset
-        job = result_of(logs.checkpoint_job_steps())
+        job = result_of(logs.checkpoint_job_in_steps())
         job.run(files)
         logs.checkpointed(job)
         truncated = logs.logs["t", 0]

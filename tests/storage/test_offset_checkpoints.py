@@ -64,7 +64,7 @@ def test_v15_lines_of_a_log_deleted_before_a_restart_are_cleared() -> None:
 
 def test_v15_a_job_in_progress_does_not_restore_cleared_lines() -> None:
     files, checkpoints = with_lines()
-    job = result_of(checkpoints.job_steps())
+    job = result_of(checkpoints.job_in_steps())
     job.run(files)
     checkpoints.forget(OLD)
     checkpoints.clear(OLD)
@@ -80,7 +80,7 @@ def test_v15_a_job_in_steps_does_not_restore_a_cleared_line() -> None:
     names = [("t", number) for number in range(10 * LINES_PER_STEP)]
     checkpoints.recovery_points.update(dict.fromkeys(names[1:], 7))
     checkpoints.log_starts.update(dict.fromkeys(names, 7))
-    making = checkpoints.job_steps()
+    making = checkpoints.job_in_steps()
     next(making)
     checkpoints.forget(OLD)
     checkpoints.clear(OLD)
@@ -92,7 +92,7 @@ def test_v15_lines_only_in_a_job_in_progress_are_cleared() -> None:
     files.make_directory("d")
     checkpoints = opened(files)
     checkpoints.log_starts[OLD] = 7
-    job = result_of(checkpoints.job_steps())
+    job = result_of(checkpoints.job_in_steps())
     job.run(files)
     checkpoints.forget(OLD)
     checkpoints.clear(OLD)
@@ -104,7 +104,7 @@ def test_v15_lines_that_a_power_loss_may_restore_are_cleared(is_synced: bool) ->
     """The old content of a file can reappear until the directory is synced."""
     files, checkpoints = with_lines()
     checkpoints.forget(OLD)
-    job = result_of(checkpoints.job_steps())
+    job = result_of(checkpoints.job_in_steps())
     job.run(files)
     assert checkpoints.install(job)
     if is_synced:
@@ -149,7 +149,7 @@ def test_v15_a_job_in_progress_stores_no_point_above_a_truncation() -> None:
     """Otherwise recovery would report corruption, even if the stored point was below it."""
     files, checkpoints = with_lines()
     checkpoints.recovery_points[OLD] = 100
-    job = result_of(checkpoints.job_steps())
+    job = result_of(checkpoints.job_in_steps())
     job.run(files)
     checkpoints.lower({OLD: 50})
     assert not checkpoints.install(job)
@@ -162,7 +162,7 @@ def test_v15_a_job_in_steps_stores_no_point_above_a_truncation() -> None:
     files, checkpoints = with_lines()
     checkpoints.recovery_points[OLD] = 100
     checkpoints.lower({OLD: 50})
-    job = result_of(checkpoints.job_steps())
+    job = result_of(checkpoints.job_in_steps())
     job.run(files)
     assert checkpoints.install(job)
     assert job.offsets[RECOVERY_POINTS][OLD] == 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.errors import ProtocolError
-from kraftlog.wire.codec import decode, decoding_request
+from kraftlog.wire.codec import decode, decode_request_in_steps
 from kraftlog.wire.explain import read_slowly
 from kraftlog.wire.versioned_schema import has_batches
 from tests.wire.samples import all_messages, plain, versions_of
@@ -33,7 +33,7 @@ def attempt(
 
 def attempt_stepwise(cls: type[Message], version: int, raw: bytes) -> Any:
     """Like `attempt`, in steps, as large requests are read: trailing bytes are ignored."""
-    steps = decoding_request(cls, version, raw)
+    steps = decode_request_in_steps(cls, version, raw)
     try:
         while True:
             next(steps)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.errors import ProtocolError
-from kraftlog.wire.codec import decode, decoding_request, encode, encoding
+from kraftlog.wire.codec import decode, decode_request_in_steps, encode, encode_in_steps
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kraftlog.wire.reader_generator import GIANT_ARRAY
 from kraftlog.wire.source import ITEMS_IN_A_STEP
@@ -37,12 +37,12 @@ def test_stepwise_readers_and_writers_agree_with_plain_ones(cls: type[Message]) 
         message = Sampler(Random(f"{cls.__name__}{version}"), ours=True).message(cls, version)
         raw = encode(message, version)
         pieces: list[bytes] = []
-        for _ in encoding(message, version, pieces.append):
+        for _ in encode_in_steps(message, version, pieces.append):
             pass
         assert b"".join(pieces) == raw
         if not has_batches(cls):
             for buffer, pos in ((raw + b"\xfe", 0), (bytearray(b"head" + raw), 4)):
-                read, _ = drive(decoding_request(cls, version, buffer, pos))
+                read, _ = drive(decode_request_in_steps(cls, version, buffer, pos))
                 assert plain(read) == plain(decode(cls, version, raw))
 
 
@@ -50,7 +50,7 @@ def test_decoded_values_do_not_reference_the_buffer() -> None:
     """Ids are dict keys, so they must be hashable."""
     topic = MetadataRequestTopic(topic_id=b"i" * 16, name=None)
     buffer = bytearray(encode(MetadataRequest(topics=[topic]), 12))
-    read, _ = drive(decoding_request(MetadataRequest, 12, buffer))
+    read, _ = drive(decode_request_in_steps(MetadataRequest, 12, buffer))
     assert hash(read.topics[0].topic_id) == hash(b"i" * 16)
 
 
@@ -58,7 +58,7 @@ def test_a_giant_array_stays_a_list() -> None:
     for count, kind in ((GIANT_ARRAY, tuple), (GIANT_ARRAY + 1, list)):
         topics = [MetadataRequestTopic(name="t")] * count
         raw = encode(MetadataRequest(topics=topics), 12)
-        read, _ = drive(decoding_request(MetadataRequest, 12, raw))
+        read, _ = drive(decode_request_in_steps(MetadataRequest, 12, raw))
         assert (type(read.topics), len(read.topics)) == (kind, count)
 
 
@@ -66,22 +66,22 @@ def test_a_step_has_a_bounded_number_of_items() -> None:
     topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(1050)]
     request = MetadataRequest(topics=topics)
     pieces: list[bytes] = []
-    written = list(encoding(request, 12, pieces.append))
+    written = list(encode_in_steps(request, 12, pieces.append))
     raw = b"".join(pieces)
-    _, read = drive(decoding_request(MetadataRequest, 12, raw))
+    _, read = drive(decode_request_in_steps(MetadataRequest, 12, raw))
     assert written == read == [ITEMS_IN_A_STEP] * 10 + [50]
 
 
 def test_stepwise_readers_accept_invalid_utf8() -> None:
     topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(500)]
     raw = encode(MetadataRequest(topics=topics), 12).replace(b"topic-499", b"topic-\xff99")
-    read, _ = drive(decoding_request(MetadataRequest, 12, raw))
+    read, _ = drive(decode_request_in_steps(MetadataRequest, 12, raw))
     assert [topic.name for topic in read.topics[-2:]] == ["topic-498", "topic-\ufffd99"]
 
 
 def test_malformed_data_is_refused_in_the_step_that_reads_it() -> None:
     topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(500)]
     raw = encode(MetadataRequest(topics=topics), 12)
-    steps = decoding_request(MetadataRequest, 12, raw[:-20])
+    steps = decode_request_in_steps(MetadataRequest, 12, raw[:-20])
     with pytest.raises(ProtocolError, match="MetadataRequest v12"):
         drive(steps)

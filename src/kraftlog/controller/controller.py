@@ -2,15 +2,15 @@
 
 For each request, the host of the active controller does:
 
-    decision = yield from controller.deciding(api_key, request, now, next_offset)
-    if decision.records: encode them, then controller.proposing(batches, first_offset), append them
+    decision = yield from controller.decide_in_steps(api_key, request, now, next_offset)
+    if decision.records: encode them, controller.propose_in_steps(batches, first_offset), append them
                          to the log, and send the response once the last one is committed
     otherwise:           send the response once all that were proposed before are committed
 
 A decision may take many turns. Decisions are made one at a time, so their basis does not change.
 
-For each committed batch, every controller calls `replaying`. A new leader calls `activate` once its
-log is committed and applied; a former leader calls `resign`.
+For each committed batch, every controller calls `replay_in_steps`. A new leader calls `activate`
+once its log is committed and applied; a former leader calls `resign`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Controller:
 
     # The log -------------------------------------------------------------------------------------
 
-    def proposing(
+    def propose_in_steps(
         self, parts: Sequence[Sequence[Message]], first_offset: Callable[[], int]
     ) -> Generator[int, None, None]:
         """Replay proposed batches speculatively, before they are appended.
@@ -101,13 +101,15 @@ class Controller:
         changes nothing either. The caller appends the batches from the offset that `first_offset`
         returned at the end, before anything else happens.
         """
-        self._proposed_to = yield from self.state.proposing(parts, first_offset)
+        self._proposed_to = yield from self.state.propose_in_steps(parts, first_offset)
 
-    def replaying(self, records: Sequence[Message], last_offset: int) -> Generator[int, None, None]:
+    def replay_in_steps(
+        self, records: Sequence[Message], last_offset: int
+    ) -> Generator[int, None, None]:
         """Replay committed records up to this offset, unless they were proposed here."""
         self.state.committed(last_offset)
         if last_offset > self._proposed_to:
-            yield from self.state.replaying(records)
+            yield from self.state.replay_in_steps(records)
 
     def installed(self, records: Iterable[Message]) -> None:
         """Replace the image after a snapshot was installed; this node is not the leader."""
@@ -144,7 +146,9 @@ class Controller:
 
     # Deciding ------------------------------------------------------------------------------------
 
-    def deciding(self, api_key: int, request: Message, now: Now, next_offset: int) -> Deciding:
+    def decide_in_steps(
+        self, api_key: int, request: Message, now: Now, next_offset: int
+    ) -> Deciding:
         """Decide on a request; `next_offset` is the expected offset of its first record."""
         self._context.begin(now, next_offset)
         made = self._decision(api_key)(self.state, request, self._context)

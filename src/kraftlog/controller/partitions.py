@@ -9,7 +9,7 @@ from kraftlog.controller.decision import (
     Refusal,
     counted,
 )
-from kraftlog.controller.placement import placing
+from kraftlog.controller.placement import place_in_steps
 from kraftlog.controller.topics import UNKNOWN_TOPIC, new_partitions, refuse_assignment
 from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING
@@ -86,7 +86,7 @@ def _more_placed(
     more = asked.count - topic.partition_count
     replicas = len(state.partitions[topic.id, 0].replicas)
     if asked.assignments is None:
-        return (yield from placing(state.brokers.values(), more, replicas, context.rng))
+        return (yield from place_in_steps(state.brokers.values(), more, replicas, context.rng))
     if len(asked.assignments) != more:
         why = (
             f"Attempted to add {more} additional partition(s), but only "

@@ -127,7 +127,7 @@ class _Racks:
             shuffle(self._racks[name].unfenced.brokers, self._rng)
 
 
-def placing(
+def place_in_steps(
     brokers: Iterable[BrokerImage], partitions: int, replicas: int, rng: Rng
 ) -> Generator[int, None, list[tuple[int, ...]] | Refusal]:
     """Place replicas of new partitions on the usable brokers, step by step."""

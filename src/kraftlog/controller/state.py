@@ -36,7 +36,7 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 class ControllerState(Image):
-    """The speculative image; only the controller calls `proposing`, `committed` and `unwind`."""
+    """The speculative image; only the controller changes it."""
 
     def __init__(self, static: Mapping[str, str]) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class ControllerState(Image):
 
     # Proposing -----------------------------------------------------------------------------------
 
-    def proposing(
+    def propose_in_steps(
         self, parts: Sequence[Sequence[Message]], first_offset: Callable[[], int]
     ) -> Generator[int, None, int]:
         """Replay proposed batches speculatively; return the last offset.
@@ -64,7 +64,7 @@ class ControllerState(Image):
             for records in parts:
                 self._journal = []
                 journals.append(self._journal)
-                yield from self.replaying(records)
+                yield from self.replay_in_steps(records)
             end = first_offset()
         except BaseException:
             self.unpublished = self._journal = None
@@ -77,7 +77,7 @@ class ControllerState(Image):
             self._undoings.append((end - 1, journal))
         return end - 1
 
-    def replaying(self, records: Iterable[Message]) -> Generator[int, None, None]:
+    def replay_in_steps(self, records: Iterable[Message]) -> Generator[int, None, None]:
         """Replay the records of a batch, step by step."""
         for record in records:
             for _ in self.changes_of(record):

@@ -13,7 +13,7 @@ from kraftlog.controller.decision import (
     counted,
 )
 from kraftlog.controller.partition_change import default_directory
-from kraftlog.controller.placement import placing
+from kraftlog.controller.placement import place_in_steps
 from kraftlog.controller.state import collision_name
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.replay import TOPIC
@@ -240,7 +240,7 @@ def _placed(
         partitions = context.config.default_partitions
     if replicas == DEFAULT:
         replicas = context.config.default_replication_factor
-    placed = yield from placing(state.brokers.values(), partitions, replicas, context.rng)
+    placed = yield from place_in_steps(state.brokers.values(), partitions, replicas, context.rng)
     if isinstance(placed, Refusal):
         why = f"Unable to replicate the partition {replicas} time(s): {placed.message}"
         return Refusal(placed.code, why)

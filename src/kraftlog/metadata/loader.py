@@ -45,7 +45,7 @@ class MetadataLoader:
         #: In calling order.
         self.publishers: list[MetadataPublisher] = []
 
-    def replaying(self, records: Iterable[Message]) -> Iterator[int]:
+    def replay_in_steps(self, records: Iterable[Message]) -> Iterator[int]:
         """Replay committed records in steps.
 
         Any exception becomes a ReplayError with the record; the image must not be used after it.

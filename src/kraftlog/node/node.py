@@ -174,14 +174,16 @@ class Node:
 
     def replay(self, records: Iterable[Message], last_offset: int) -> None:
         """Replay committed records in one go."""
-        result_of(self.replaying(list(records), last_offset))
+        result_of(self.replay_in_steps(list(records), last_offset))
 
-    def replaying(self, records: Sequence[Message], last_offset: int) -> Generator[int, None, None]:
+    def replay_in_steps(
+        self, records: Sequence[Message], last_offset: int
+    ) -> Generator[int, None, None]:
         """Replay committed records in steps: the image changes, and its publishers act on it."""
         began_ns = self.config.stopwatch_ns()
         if self.active_controller is not None:
-            yield from self.active_controller.replaying(records, last_offset)
-        yield from self.metadata_loader.replaying(records)
+            yield from self.active_controller.replay_in_steps(records, last_offset)
+        yield from self.metadata_loader.replay_in_steps(records)
         took_ms = (self.config.stopwatch_ns() - began_ns) / 1e6
         self.quorum.times.applying.add(took_ms, self.now.monotonic_ms)
 

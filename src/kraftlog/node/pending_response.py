@@ -7,9 +7,9 @@ while one waits, the requests after it are served.
 from __future__ import annotations
 
 from kraftlog.errors import InternalError
-from kraftlog.steps import letting_go_of
+from kraftlog.steps import free_message_in_steps
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.codec import encoding
+from kraftlog.wire.codec import encode_in_steps
 from kraftlog.wire.frames import framed, joined, response_frame
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class PendingResponse:
         written: list[Any] = []
         unjoined = 0
         try:
-            for count in encoding(response, self.version, pieces.append):
+            for count in encode_in_steps(response, self.version, pieces.append):
                 unjoined += count
                 if unjoined >= JOINED_AT_ONCE:
                     written += joined(pieces)
@@ -129,7 +129,7 @@ class PendingResponse:
             return
         self.pieces = pieces
         self.connection.ready(self)
-        yield from letting_go_of(response)
+        yield from free_message_in_steps(response)
 
     def _cannot_answer(self, error: Exception) -> None:
         assert self.api is not None

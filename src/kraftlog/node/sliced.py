@@ -21,7 +21,7 @@ from kraftlog.errors import ProtocolError
 from kraftlog.node.api_table import handler
 from kraftlog.node.containment import contain
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.codec import decoding_request
+from kraftlog.wire.codec import decode_request_in_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -212,7 +212,7 @@ def read_and_serve(node: Node, slot: PendingResponse, body: Buffer, pos: int) ->
     """Decode a large request in steps, then serve it."""
     api = slot.api
     assert api is not None, "the API of a served request is known"
-    request = yield from decoding_request(api.request(), slot.version, body, pos)
+    request = yield from decode_request_in_steps(api.request(), slot.version, body, pos)
     del body
     steps = handler(api.key)(node, slot, request, node.now)
     del request  # handlers free the parts that they have processed

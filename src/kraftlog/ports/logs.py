@@ -41,7 +41,7 @@ if TYPE_CHECKING:
             """
             ...
 
-        def finding_timestamp(
+        def find_timestamp_in_steps(
             self, log: LogName, timestamp: int, limit: int
         ) -> Generator[int, None, tuple[int, int] | None]:
             """Offset and timestamp of the first record below `limit` that is not older.

@@ -28,7 +28,7 @@ RECORDS_IN_A_STEP = 500
 A_STEP_COSTS = 600
 
 
-def finding_time(batch: bytes, timestamp: int, first: int) -> Found:
+def find_time_in_steps(batch: bytes, timestamp: int, first: int) -> Found:
     """Find the first record at or after `timestamp`, from offset `first` on, in a whole batch.
 
     Yields the cost of each step in microseconds. If the header suffices, the records are not read.

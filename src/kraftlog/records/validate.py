@@ -127,7 +127,7 @@ def check_records(
 
     The header's max timestamp should be that one.
     """
-    checking = checking_records(records, header, rules, now_ms, max_size=max_size)
+    checking = check_records_in_steps(records, header, rules, now_ms, max_size=max_size)
     while True:
         try:
             next(checking)
@@ -136,7 +136,7 @@ def check_records(
             return greatest
 
 
-def checking_records(
+def check_records_in_steps(
     records: Buffer,
     header: BatchHeader,
     rules: ProduceRules,

@@ -13,7 +13,7 @@ from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.storage.checkpoints import LINES_PER_STEP
 from kraftlog.storage.directory import unlink_garbage
-from kraftlog.storage.producer_snapshots import encode_entries_steps
+from kraftlog.storage.producer_snapshots import encode_entries_in_steps
 from kraftlog.storage.reserve import is_full
 from kraftlog.value import TYPE_CHECKING
 
@@ -251,7 +251,7 @@ class LogMaintenance:
             self._encoding = None
             return
         if self._encoding is None:
-            self._encoding = encode_entries_steps(late.entries)
+            self._encoding = encode_entries_in_steps(late.entries)
         try:
             for _ in range(STEPS_PER_TURN):
                 next(self._encoding)
@@ -276,7 +276,7 @@ class LogMaintenance:
                 self._directory.high_watermarks[name] = partition.high_watermark
             if not number % LINES_PER_STEP:
                 yield
-        job = yield from self._directory.checkpoint_job_steps()
+        job = yield from self._directory.checkpoint_job_in_steps()
 
         def written(_: Any, error: BaseException | None, now: Now) -> None:
             self._checkpointed(job, starts, error, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.records.header import read_header
-from kraftlog.records.times import finding_time
+from kraftlog.records.times import find_time_in_steps
 from kraftlog.storage.batches import Batches, ProducerBatch, read_marker
 from kraftlog.storage.config import LogConfig
 from kraftlog.value import TYPE_CHECKING
@@ -132,7 +132,7 @@ class Logs:
             return None
         return FileSlice(self._files, place.handle, place.position, place.length)
 
-    def finding_timestamp(
+    def find_timestamp_in_steps(
         self, log: LogName, timestamp: int, limit: int
     ) -> Generator[int, None, tuple[int, int] | None]:
         found = self._logs[log]
@@ -143,7 +143,7 @@ class Logs:
             if batch is None:
                 return None
             yield LOOKUP_COST
-            record = yield from finding_time(batch, timestamp, start)
+            record = yield from find_time_in_steps(batch, timestamp, start)
             if record is not None:
                 return record if record[0] < limit else None
             start = read_header(batch).next_offset

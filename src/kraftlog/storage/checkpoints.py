@@ -32,10 +32,10 @@ LINES_PER_STEP = 500
 
 
 def encode_offsets(offsets: Mapping[Name, int]) -> bytes:
-    return result_of(encode_offsets_steps(offsets))
+    return result_of(encode_offsets_in_steps(offsets))
 
 
-def encode_offsets_steps(offsets: Mapping[Name, int]) -> Generator[None, None, bytes]:
+def encode_offsets_in_steps(offsets: Mapping[Name, int]) -> Generator[None, None, bytes]:
     """The same in steps, as thousands of lines take milliseconds."""
     lines = []
     for topic, number in sorted(offsets):

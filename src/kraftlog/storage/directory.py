@@ -2,7 +2,7 @@
 
 The lock ensures that only one process opens it. Logs are opened one by one and in slices:
 `open_log` is a generator. Operations that block run in an I/O thread: flushes, checkpoint files
-(`checkpoint_job_steps`) and deletion (`take_garbage`, `unlink_garbage`).
+(`checkpoint_job_in_steps`) and deletion (`take_garbage`, `unlink_garbage`).
 """
 
 from __future__ import annotations
@@ -307,13 +307,13 @@ class LogDirectory:
 
     # -- checkpoints ------------------------------------------------------------------------------
 
-    def checkpoint_job_steps(self) -> Generator[None, None, CheckpointJob]:
+    def checkpoint_job_in_steps(self) -> Generator[None, None, CheckpointJob]:
         """Make a job that writes the checkpoint files, in steps; one job at a time.
 
         Its content is as of the last step that reads the logs.
         """
         yield from self._collect_offsets()
-        return (yield from self._checkpoints.job_steps())
+        return (yield from self._checkpoints.job_in_steps())
 
     def checkpointed(self, job: CheckpointJob) -> bool:
         """Rename the files of a job; False if a truncation or a new log has made them obsolete.

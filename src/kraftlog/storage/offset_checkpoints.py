@@ -18,7 +18,7 @@ from kraftlog.storage.checkpoints import (
     RECOVERY_POINTS,
     decode_offsets,
     encode_offsets,
-    encode_offsets_steps,
+    encode_offsets_in_steps,
 )
 from kraftlog.storage.disk import read_whole, write_atomically, write_whole
 
@@ -94,7 +94,7 @@ class OffsetCheckpoints:
 
     # -- all files, in an I/O thread --------------------------------------------------------------
 
-    def job_steps(self) -> Generator[None, None, CheckpointJob]:
+    def job_in_steps(self) -> Generator[None, None, CheckpointJob]:
         """Make a job, in steps; the files are as of the first step.
 
         One job at a time: `run` in a thread, `install`, `installed`.
@@ -103,7 +103,7 @@ class OffsetCheckpoints:
         for file, offsets in job.offsets.items():
             self._named[file].update(offsets)  # all names before the first step ends: see `clear`
         for file, offsets in job.offsets.items():
-            job.contents.append((self._file(file), (yield from encode_offsets_steps(offsets))))
+            job.contents.append((self._file(file), (yield from encode_offsets_in_steps(offsets))))
         return job
 
     def _to_write(self) -> list[tuple[str, dict[Name, int]]]:

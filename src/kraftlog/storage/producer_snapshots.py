@@ -38,10 +38,10 @@ def encode_snapshot(state: ProducerState) -> bytes:
 
 
 def encode_entries(entries: list[ProducerEntry]) -> bytes:
-    return result_of(encode_entries_steps(entries))
+    return result_of(encode_entries_in_steps(entries))
 
 
-def encode_entries_steps(entries: list[ProducerEntry]) -> Generator[None, None, bytes]:
+def encode_entries_in_steps(entries: list[ProducerEntry]) -> Generator[None, None, bytes]:
     """The same in steps, as hundreds of thousands of producers take long."""
     body = [_COUNT.pack(len(entries))]
     for entry in entries:

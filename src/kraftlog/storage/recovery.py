@@ -226,7 +226,7 @@ class _Opener:
         for number, segment in enumerate(trusted):
             following = [*trusted[number + 1 : number + 2], *rest[:1]]
             if segment.size and not self._index_is_good(segment):
-                yield from segment.rebuilding(self.log.config.index_interval_bytes)
+                yield from segment.rebuild_in_steps(self.log.config.index_interval_bytes)
                 self.report.rebuilt += (segment.log.path.rpartition("/")[2],)
             newest = segment.times.last() if segment.size else None
             if newest is not None and segment.max_timestamp < 0:

@@ -303,10 +303,10 @@ class Segment:
 
     def rebuild(self) -> None:
         """Rebuild the indexes at once, after a lookup has found them wrong."""
-        for _ in self.rebuilding(DEFAULT_CONFIG.index_interval_bytes):
+        for _ in self.rebuild_in_steps(DEFAULT_CONFIG.index_interval_bytes):
             pass
 
-    def rebuilding(self, interval_bytes: int) -> Iterator[int]:
+    def rebuild_in_steps(self, interval_bytes: int) -> Iterator[int]:
         """Rebuild the indexes from the batches, chunk by chunk."""
         scan = Scan(self.base_offset, interval_bytes, with_crc=False)
         size = self.size

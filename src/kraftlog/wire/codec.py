@@ -69,7 +69,7 @@ def decode_request(
     return _decode(cls, version, buffer, pos, end, reader(cls, version), False, whole=False)
 
 
-def decoding_request(
+def decode_request_in_steps(
     cls: type[M], version: int, raw: Buffer, pos: int = 0
 ) -> Generator[int, None, M]:
     """Like `decode_request`, in steps, for a large message without batches, from any buffer.
@@ -99,12 +99,12 @@ def stepwise_reader(cls: type[Message], version: int, *, lenient: bool = False) 
     return found
 
 
-def encoding(message: Message, version: int, put: Callable[[Any], None]) -> Iterator[int]:
+def encode_in_steps(message: Message, version: int, put: Callable[[Any], None]) -> Iterator[int]:
     """Pass a message to `put` in steps; each yields the number of items that it has written."""
     return _stepwise_writer(type(message), version, None)(message, put)
 
 
-def encoding_piece(cls: type[Message], version: int, part: M) -> Generator[int, None, M]:
+def encode_piece_in_steps(cls: type[Message], version: int, part: M) -> Generator[int, None, M]:
     """Like `encode_piece`, in steps."""
     pieces: list[Any] = []
     yield from _stepwise_writer(cls, version, type(part))(part, pieces.append)

@@ -39,7 +39,7 @@ class Slow:
         self.breaks_at: int | None = None
         self.costs = A_TURN
 
-    def replaying(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
+    def replay_in_steps(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
         for number, record in enumerate(records):
             if number == self.breaks_at:
                 raise ReplayError("broken", record)

@@ -72,7 +72,7 @@ class Machine:
         self.proposals = 0
         self.fed: list[tuple[str, int, int]] = []
 
-    def replaying(self, records: Iterable[Any], last_offset: int) -> Iterator[int]:
+    def replay_in_steps(self, records: Iterable[Any], last_offset: int) -> Iterator[int]:
         for _ in records:
             yield 1
         self.fed.append(("replay", len(list(records)), last_offset))

@@ -16,7 +16,7 @@ from kraftlog.metadata.features import NOT_OFFERED_YET, SET_BY_RECORDS
 from kraftlog.metadata.releases import chosen_levels
 from kraftlog.node.error_responses import refusal
 from kraftlog.node.quorum.proposal import Proposal
-from kraftlog.steps import letting_go, result_of
+from kraftlog.steps import free_in_steps, result_of
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
@@ -88,8 +88,8 @@ class ActiveController:
     def is_active(self) -> bool:
         return self.controller.active and self._quorum.is_leader
 
-    def replaying(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
-        return self.controller.replaying(records, last_offset)
+    def replay_in_steps(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
+        return self.controller.replay_in_steps(records, last_offset)
 
     def begin(self, epoch: int, now: Now, *, is_gone: bool) -> None:
         """This node leads and has replayed the log of its predecessors.
@@ -167,7 +167,7 @@ class ActiveController:
         try:
             while True:
                 offset: int | None = self._quorum.end
-                decision = yield from self.controller.deciding(
+                decision = yield from self.controller.decide_in_steps(
                     queued.api_key, queued.request, self._now(queued.since), self._quorum.end
                 )
                 if not self.controller.rests_on_offset:
@@ -187,7 +187,7 @@ class ActiveController:
         else:
             self._waiting.popleft()
             self._append(decision, parts, queued.on_done, queued.since)
-            yield from letting_go(decision.records)
+            yield from free_in_steps(decision.records)
 
     def _carry_out(self, decision: Decision, since: Now) -> Iterator[int]:
         """Carry out a periodic decision, then the requests that arrived meanwhile."""
@@ -198,7 +198,7 @@ class ActiveController:
             self._failed(PERIODIC_WORK, error, self._now(since))
         else:
             self._append(decision, parts, _do_nothing, since)
-            yield from letting_go(decision.records)
+            yield from free_in_steps(decision.records)
         yield from self._decide_waiting()
 
     def _prepare(
@@ -213,7 +213,7 @@ class ActiveController:
             return ()
         parts = []
         for part in batches(decision.records, "a large request"):
-            proposal = yield from Proposal.making(part, now.wall_ms)
+            proposal = yield from Proposal.make_in_steps(part, now.wall_ms)
             parts.append(proposal)
         self._check(parts)
 
@@ -224,7 +224,7 @@ class ActiveController:
                 raise _MovedError
             return end
 
-        yield from self.controller.proposing([part.records for part in parts], place)
+        yield from self.controller.propose_in_steps([part.records for part in parts], place)
         return parts
 
     def _check(self, parts: Sequence[Proposal]) -> None:

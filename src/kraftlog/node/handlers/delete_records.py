@@ -53,7 +53,7 @@ class DelayedDeleteRecords:
     def respond(self, response: DeleteRecordsResponse) -> None:
         self._node.sliced.run(self._slot, self._slot.respond_in_steps(response, self._size))
 
-    def deciding(self, request: DeleteRecordsRequest) -> Iterator[int]:
+    def decide_in_steps(self, request: DeleteRecordsRequest) -> Iterator[int]:
         topics = []
         for topic in drained(request.topics):
             result = []
@@ -92,7 +92,7 @@ def handle(
     request: DeleteRecordsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
-    return DelayedDeleteRecords(node, slot).deciding(request)
+    return DelayedDeleteRecords(node, slot).decide_in_steps(request)
 
 
 def _refusal(node: Node, partition: Partition, offset: int) -> int:

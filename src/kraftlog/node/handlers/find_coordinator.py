@@ -34,17 +34,19 @@ def handle(
 ) -> Iterator[int] | None:
     assert node.group_coordinators is not None
     if request.key_type != GROUP or node.group_coordinators.partition_count:
-        return _answering(node, slot, request)
+        return _respond_in_steps(node, slot, request)
     from kraftlog.node.broker.auto_topic_creation import create_topics
 
     def made(_: object, __: object) -> None:
-        node.sliced.run(slot, _answering(node, slot, request))
+        node.sliced.run(slot, _respond_in_steps(node, slot, request))
 
     create_topics(node, [TOPIC], made, now)
     return None
 
 
-def _answering(node: Node, slot: PendingResponse, request: FindCoordinatorRequest) -> Iterator[int]:
+def _respond_in_steps(
+    node: Node, slot: PendingResponse, request: FindCoordinatorRequest
+) -> Iterator[int]:
     several = slot.version >= SEVERAL_SINCE
     keys = request.coordinator_keys if several else [request.key]
     found = []

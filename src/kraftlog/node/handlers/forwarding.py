@@ -13,7 +13,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.node.api_table import handler
 from kraftlog.node.error_responses import refusal
 from kraftlog.node.pending_response import FEW_ITEMS, items_of
-from kraftlog.steps import letting_go_of
+from kraftlog.steps import free_message_in_steps
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import CONTROLLER
 
@@ -99,7 +99,7 @@ class Forwarded:
 
     def _respond_in_steps(self, response: Any, items: int) -> Iterator[int]:
         yield from self.slot.respond_in_steps(response, items)
-        yield from letting_go_of(self.request)
+        yield from free_message_in_steps(self.request)
 
     def _refuse(self, code: int) -> None:
         self._finish()

@@ -37,7 +37,7 @@ def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> Iterato
     coordinators = node.group_coordinators
     assert coordinators is not None
     if slot.api.key == ApiKey.DESCRIBE_GROUPS:
-        return _describing(node, coordinators, slot, request)
+        return _describe_in_steps(node, coordinators, slot, request)
     if slot.api.key == ApiKey.LIST_GROUPS:
         slot.respond(_listed(coordinators, request))
     else:
@@ -67,7 +67,7 @@ def _known(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
     return tuple([name for name in known if name.lower() in named]) or ("",)
 
 
-def _describing(
+def _describe_in_steps(
     node: Node, coordinators: GroupCoordinators, slot: PendingResponse, request: Any
 ) -> Iterator[int]:
     """One result for each requested group: some clients crash without it."""

@@ -13,7 +13,7 @@ from kraftlog.metadata.values import TopicImage
 from kraftlog.steps import drained
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.codec import encode_piece, encoding_piece
+from kraftlog.wire.codec import encode_piece, encode_piece_in_steps
 from kraftlog.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -217,7 +217,7 @@ def _written_down(
     if len(result.partitions) <= PARTITIONS_PER_SLICE:
         piece = encode_piece(MetadataResponse, form[0], result)
     else:
-        piece = yield from encoding_piece(MetadataResponse, form[0], result)
+        piece = yield from encode_piece_in_steps(MetadataResponse, form[0], result)
     yield TOPIC_COST
     if pieces.changes == changes:
         pieces.keep(topic.id, form, piece)

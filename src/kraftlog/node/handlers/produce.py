@@ -24,7 +24,7 @@ from kraftlog.records.header import (
     stamp_max_timestamp,
 )
 from kraftlog.records.repack import repack
-from kraftlog.records.validate import check_produced, check_records, checking_records
+from kraftlog.records.validate import check_produced, check_records, check_records_in_steps
 from kraftlog.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE, WRITTEN_IS_ENOUGH
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
@@ -118,7 +118,7 @@ def _check_and_append(node: Node, slot: PendingResponse, request: ProduceRequest
             now_ms = node.now.wall_ms
             try:
                 header = check_produced(part.records, rules, now_ms)
-                checking = checking_records(part.records, header, rules, now_ms)
+                checking = check_records_in_steps(part.records, header, rules, now_ms)
                 checked[id(part)] = yield from checking
             except CorruptBatchError as error:
                 checked[id(part)] = error

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kraftlog.effects import ReadLog
 from kraftlog.node.quorum.batches import METADATA_LOG, end_of, records_in, unreplayable
 from kraftlog.raft.roles.leader import Leader
-from kraftlog.steps import letting_go
+from kraftlog.steps import free_in_steps
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     class StateMachine(Protocol):
         """The state machine of the quorum: it gets every committed record once, in order."""
 
-        def replaying(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
+        def replay_in_steps(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
             """Apply records in steps; yields their costs."""
             ...
 
@@ -111,7 +111,7 @@ class CommitApplier:
 
     def _steps(self, read: Sequence[Piece]) -> Iterator[int]:
         if read:
-            yield from self._replaying(read, end_of(read[0][0]))
+            yield from self._replay_in_steps(read, end_of(read[0][0]))
             self.is_reading = False
         core, tail = self._core, self._tail
         while self.end < core.log.high_watermark:
@@ -123,10 +123,10 @@ class CommitApplier:
             pieces, end = tail.take(self.end, core.log.high_watermark, max_pieces)
             if not pieces:
                 break
-            yield from self._replaying(pieces, end)
+            yield from self._replay_in_steps(pieces, end)
         self.is_applying = False
 
-    def _replaying(self, pieces: Sequence[Piece], end: int) -> Iterator[int]:
+    def _replay_in_steps(self, pieces: Sequence[Piece], end: int) -> Iterator[int]:
         """Apply all pieces as one: later records mostly replace the effects of earlier ones."""
         records: list[Message] = []
         try:
@@ -138,13 +138,13 @@ class CommitApplier:
                 for record in records_in(data):
                     records.append(record)
                     yield DECODE_COST
-            yield from self._machine.replaying(records, end - 1)
+            yield from self._machine.replay_in_steps(records, end - 1)
         except Exception as error:
             raise unreplayable([data for data, _ in pieces], records, error) from error
         self._snapshotter.applied(end - self.end, sum([len(data) for data, _ in pieces]))
         self.end = end
         self._has_applied()
-        yield from letting_go(records)
+        yield from free_in_steps(records)
 
     def _read_log(self) -> None:
         if self._read_pending:

@@ -35,7 +35,7 @@ class Proposal:
         self.batch: BatchBuilder | None = None
 
     @classmethod
-    def making(
+    def make_in_steps(
         cls, records: Iterable[Message], timestamp_ms: int
     ) -> Generator[int, None, Proposal]:
         """Encode records and read them back, in steps; UnwritableError if one does not fit."""

@@ -65,8 +65,10 @@ class WatchedNode(Node):
 
     watcher: NodeReplica | None = None
 
-    def replaying(self, records: Sequence[Message], last_offset: int) -> Generator[int, None, None]:
-        yield from super().replaying(records, last_offset)
+    def replay_in_steps(
+        self, records: Sequence[Message], last_offset: int
+    ) -> Generator[int, None, None]:
+        yield from super().replay_in_steps(records, last_offset)
         if self.watcher is not None:
             self.watcher.told.append(("applied", last_offset + 1))
 
