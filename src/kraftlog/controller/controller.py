@@ -3,8 +3,8 @@
 For each request, the host of the active controller does:
 
     decision = yield from controller.decide_in_steps(api_key, request, now, next_offset)
-    if decision.records: encode them, controller.propose_in_steps(batches, first_offset), append them
-                         to the log, and send the response once the last one is committed
+    if decision.records: encode them; controller.propose_in_steps(batches, first_offset); append
+                         them to the log, and send the response once the last one is committed
     otherwise:           send the response once all that were proposed before are committed
 
 A decision may take many turns. Decisions are made one at a time, so their basis does not change.
