@@ -102,6 +102,7 @@ class Replicas:
                 fail=lambda slot, error: self.failures.append((slot, error)),
                 clock=lambda: self.now,
                 broker_epoch=lambda: 11,
+                is_registered=lambda: True,
                 ask_controller=lambda *request: self.asked.append(request),
             ),
         )

@@ -49,6 +49,9 @@ def replica_manager(node: Node) -> ReplicaManager:
             schedule=node.wait_for_ms,
             fail=partial(fail, node),
             clock=lambda: node.now,
+            is_registered=lambda: (
+                node.broker_lifecycle is not None and node.broker_lifecycle.registration is not None
+            ),
             broker_epoch=node.broker_epoch,
             ask_controller=lambda *request: node.controller_channel.ask(*request),  # noqa: PLW0108 - made later
         ),

@@ -387,6 +387,14 @@ class Partition:
         """Whether the ISR is smaller than min.insync.replicas, or than all replicas if fewer."""
         return len(self.isr) < min(self.append_config.min_insync_replicas, len(self.replicas))
 
+    @property
+    def knows_its_end(self) -> bool:
+        """Whether the high watermark has reached the start of this leader's epoch (KIP-207).
+
+        Until then a new leader may not know of records that its predecessor has committed.
+        """
+        return self.followers is None or self.high_watermark >= self.followers.epoch_start
+
     def is_reached(self, offset: int, timeout_ms: int) -> bool:
         """Whether everything before the offset is written, or committed if there is a timeout."""
         if timeout_ms == WRITTEN_IS_ENOUGH:

@@ -65,6 +65,8 @@ if TYPE_CHECKING:
             ...
 
 
+#: The leader epoch of a partition without a role.
+NO_EPOCH = -1
 #: Cost of configuring a partition and its log, in microseconds.
 PARTITION_COST = 3
 
@@ -91,6 +93,8 @@ class ReplicationServices(Value):
     clock: Callable[[], Now]
     broker_epoch: Callable[[], int]
     ask_controller: Callable[..., None]
+    #: Whether the image has this process under the broker's id.
+    is_registered: Callable[[], bool]
 
 
 class ReplicaManager(MetadataPublisher):
@@ -123,6 +127,10 @@ class ReplicaManager(MetadataPublisher):
         self._deleted_before: set[Uuid] = set()
         #: Partitions with a log that is to be opened.
         self._unopened: set[tuple[Uuid, int]] = set()
+        #: Whether partitions lead and follow: the image has this process under the broker's id.
+        self._holds_roles = False
+        #: Whether a replicated partition's high watermark has moved since `take_moved`.
+        self._have_moved = False
         #: The delayed fetches of each follower.
         self._parked: dict[int, dict[Any, None]] = {}
         self.in_sync_replicas = InSyncReplicas(
@@ -186,6 +194,7 @@ class ReplicaManager(MetadataPublisher):
         for _, slot, _, _ in partition.written(end):
             complete_one(slot)
         if not partition.leads:
+            self._have_moved = True
             self.fetchers.follow_leader(partition)
             return
         if not partition.online:
@@ -266,6 +275,11 @@ class ReplicaManager(MetadataPublisher):
                 self._services.fail(fetch.slot, error)
 
     # Replication ---------------------------------------------------------------------------------
+
+    def take_moved(self) -> bool:
+        """Whether high watermarks are to be stored since the last call (V15)."""
+        have_moved, self._have_moved = self._have_moved, False
+        return have_moved
 
     def parked(self, follower: int, fetch: Any) -> None:
         """A fetch of a follower waits for data."""
@@ -400,6 +414,7 @@ class ReplicaManager(MetadataPublisher):
         elif isinstance(change, BrokerChanged) and change.after is not None:
             self.fetchers.broker_changed(change.after.id)
             self.in_sync_replicas.broker_changed(change.after.id)
+            self._check_registration()
 
     def reloaded(self, before: Image) -> None:
         """Remove deleted partitions first: a new topic may have the same name."""
@@ -414,12 +429,27 @@ class ReplicaManager(MetadataPublisher):
             self._apply_all()
         for broker in image.brokers:
             self.in_sync_replicas.broker_changed(broker)
+        self._check_registration()
+
+    def _check_registration(self) -> None:
+        """Hold roles only while the image has this process under the broker's id.
+
+        Otherwise two processes with one id would both lead.
+        """
+        if not self.is_registered or self._services.is_registered() == self._holds_roles:
+            return
+        self._holds_roles = not self._holds_roles
+        if self._holds_roles:
+            self._apply_all()
+            return
+        for partition in self.partitions.values():
+            self._resign(partition, NO_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def open_logs(self) -> None:
         """Open all logs once the broker has replayed its registration; mark the others strays."""
         if self.is_registered:
             return
-        self.is_registered = True
+        self.is_registered = self._holds_roles = True
         self._apply_all()
         self._emit(MarkStrays(frozenset(self.by_log), frozenset(self._deleted_before)))
         self._deleted_before.clear()
@@ -445,6 +475,8 @@ class ReplicaManager(MetadataPublisher):
             self.forget(partition)
             return
         partition.assign(image)
+        if not self._holds_roles:
+            return
         if image.leader == self._broker_id:
             self._lead(partition, image)
         else:
@@ -469,16 +501,20 @@ class ReplicaManager(MetadataPublisher):
         """Stop leading, if this broker did, and fetch from the new leader if there is one (V6)."""
         if partition.leader_epoch == image.leader_epoch:
             return
-        self.fetchers.stop(partition)
-        if partition.leads:
-            for listener in self.listeners:
-                listener.resigned(partition)
-            self.in_sync_replicas.resign(partition)
-            partition.drop_pending(self.turn)
-        partition.resign(image.leader_epoch)
-        self._drop_waiting(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._resign(partition, image.leader_epoch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if partition.is_open and image.leader >= 0:
             self.fetchers.follow(partition, image.leader)
+
+    def _resign(self, partition: Partition, leader_epoch: int, code: int) -> None:
+        """Neither lead nor follow a partition any more; fail the requests that wait for it."""
+        self.fetchers.stop(partition)
+        for listener in self.listeners:
+            listener.resigned(partition)
+        self.in_sync_replicas.resign(partition)
+        if partition.leads:
+            partition.drop_pending(self.turn)
+        partition.resign(leader_epoch)
+        self._drop_waiting(partition, code)
 
     def _open(self, image: PartitionImage) -> Partition:
         topic = self._metadata.image.topic(image.topic_id).name
@@ -495,6 +531,7 @@ class ReplicaManager(MetadataPublisher):
 
     def _high_watermark_moved(self, partition: Partition) -> None:
         """Complete the batches that are committed, and fail the others if the ISR is too small."""
+        self._have_moved = True
         for one in partition.take_replicated():
             complete_one(one.slot)
         if partition.lacks_replicas:
@@ -508,13 +545,8 @@ class ReplicaManager(MetadataPublisher):
         del self.partitions[partition.topic_id, partition.index]
         self._unopened.discard((partition.topic_id, partition.index))
         del self.by_log[partition.log]
-        self.fetchers.stop(partition)
-        for listener in self.listeners:
-            listener.resigned(partition)
-        self.in_sync_replicas.resign(partition)
         partition.drop_pending(self.turn)
-        partition.resign(partition.leader_epoch)
-        self._drop_waiting(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._resign(partition, partition.leader_epoch, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._emit(DeleteLog(partition.log, partition.topic_id))
 
     # Settings of topics --------------------------------------------------------------------------

@@ -144,6 +144,7 @@ class LogLifecycle:
         if log is None or log.topic_id != effect.topic_id:
             return  # deleted in the meantime
         try:
+            self._directory.lower_high_watermark(effect.log, effect.offset)
             if effect.restarts:
                 log.truncate_fully_and_start_at(effect.offset)
             else:

@@ -69,6 +69,8 @@ class LogMaintenance:
         self._log_line = log_line
         self._notify = notify
         self._checkpoint_due_ms = 0
+        #: When high watermarks that have moved are stored.
+        self._high_watermarks_due_ms = 0
         #: When to check retention; None until the first turn sets it.
         self._retention_due_ms: int | None = None
         self._to_check: list[LogName] = []
@@ -90,9 +92,10 @@ class LogMaintenance:
 
     @property
     def due_ms(self) -> int:
-        if self._retention_due_ms is None:
-            return self._checkpoint_due_ms
-        return min(self._checkpoint_due_ms, self._retention_due_ms)
+        due = [self._checkpoint_due_ms, self._high_watermarks_due_ms]
+        if self._retention_due_ms is not None:
+            due.append(self._retention_due_ms)
+        return min(due)
 
     @property
     def has_work(self) -> bool:
@@ -128,6 +131,11 @@ class LogMaintenance:
 
     def _take(self, node: Node, now: Now) -> None:
         is_online = self._directory.disk.failure is None
+        if now.monotonic_ms >= self._high_watermarks_due_ms:
+            interval_ms = node.config.settings["replica.high.watermark.checkpoint.interval.ms"]
+            self._high_watermarks_due_ms = now.monotonic_ms + max(interval_ms, 1)
+            if is_online and node.replica_manager.take_moved():
+                self._checkpoint(node)
         if now.monotonic_ms >= self._checkpoint_due_ms:
             self._checkpoint_due_ms = now.monotonic_ms + INTERVAL_MS
             if is_online:
@@ -268,6 +276,12 @@ class LogMaintenance:
             self._log_line(str(failure))
         else:
             log.is_new(path)
+
+    def note_high_watermarks(self, node: Node) -> None:
+        """Note all high watermarks, for the checkpoint of a clean stop."""
+        for name, partition in node.replica_manager.by_log.items():
+            if partition.is_open:
+                self._directory.high_watermarks[name] = partition.high_watermark
 
     def _make_checkpoint(self, node: Node) -> Generator[None, None, None]:
         starts = self._starts_to_store()

@@ -172,6 +172,7 @@ class Runner:
     def close(self) -> None:
         """Shut down cleanly: everything is durable, and marked so."""
         self._compactions.close()
+        self._maintenance.note_high_watermarks(self.node)
         self._log_lifecycle.close()
         lifecycle = self.node.broker_lifecycle
         self.directory.close(-1 if lifecycle is None else lifecycle.last_epoch)

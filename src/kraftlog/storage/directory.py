@@ -351,6 +351,13 @@ class LogDirectory:
         """Lower many stored recovery points durably, by one write, before logs are truncated."""
         self._checkpoints.lower(offsets)
 
+    def lower_high_watermark(self, name: Name, offset: int) -> None:
+        """Lower a stored high watermark durably, before a log is truncated below it."""
+        try:
+            self._checkpoints.lower_high_watermark(name, offset)
+        except OSError as error:
+            raise self.disk.failed(f"{self.path}: writing checkpoints", error) from error
+
     def _lower(self, name: Name, offset: int) -> None:
         self.lower_recovery_points({name: offset})
 

@@ -169,6 +169,16 @@ class OffsetCheckpoints:
             self.cleaned.update(lowered)
             self._write(CLEANED_OFFSETS, self.cleaned)
 
+    def lower_high_watermark(self, name: Name, offset: int) -> None:
+        """Lower a stored high watermark durably, before committed records are truncated.
+
+        Other records will take their offsets, and those are not committed yet.
+        """
+        if self.high_watermarks.get(name, 0) > offset:
+            self._generation += 1
+            self.high_watermarks[name] = offset
+            self._write(HIGH_WATERMARKS, self.high_watermarks)
+
     def _write(self, file: str, offsets: dict[Name, int]) -> None:
         write_atomically(self._files, self._file(file), encode_offsets(offsets))
         self._named[file] = set(offsets)

@@ -51,14 +51,33 @@ class CoordinatorWrite:
 class ShardContext:
     """A shard with its partition and the offset up to which it is loaded."""
 
-    __slots__ = ("is_offline", "loaded_to", "partition", "shard")
+    __slots__ = ("is_offline", "load_end", "loaded_to", "partition", "shard")
 
     def __init__(self, partition: Partition, shard: GroupShard) -> None:
         self.partition = partition
         self.shard = shard
         self.loaded_to = partition.start
+        #: The end of the log when this broker was elected: a former leader may have committed all
+        #: of it.
+        self.load_end = partition.written_end
         #: Whether its groups have no coordinator, because its log can't be replayed or written.
         self.is_offline = False
+
+
+class CommitWait:
+    """Calls `done` when the high watermark has reached an offset, or the partition is removed."""
+
+    slot = None
+
+    def __init__(self, partition: Partition, offset: int, done: Callable[[], None]) -> None:
+        self._offset = offset
+        self._done = done
+        partition.watch(self)
+
+    def try_complete(self, partition: Partition) -> None:
+        if partition.high_watermark >= self._offset or not partition.online:
+            partition.unwatch(self)
+            self._done()
 
 
 class GroupCoordinators(MetadataPublisher):
@@ -203,13 +222,22 @@ class GroupCoordinators(MetadataPublisher):
     # Loading -------------------------------------------------------------------------------------
 
     def _load_on(self, context: ShardContext, now: Now) -> None:
-        """Load the next part of the log, or finish."""
+        """Load the next part of the log, or finish once all of it is committed."""
         partition = context.partition
-        if context.loaded_to < partition.high_watermark:
-            self._node.emit(ReadLog(partition.log, context.loaded_to, partition.high_watermark))
+        if context.loaded_to < context.load_end:
+            self._node.emit(ReadLog(partition.log, context.loaded_to, context.load_end))
+        elif partition.high_watermark < context.load_end:
+            CommitWait(partition, context.load_end, lambda: self._committed(context))
         else:
             context.shard.loaded(now)
             self._carry_out(context, now)
+
+    def _committed(self, context: ShardContext) -> None:
+        """Finish loading, unless the shard has since been unloaded."""
+        if self._shards.get(context.partition.index) is context and not context.is_offline:
+            self._node.needs_poll = True
+            now = self._node.now
+            self._attempt(context, "loading groups", self._load_on, context, now)
 
     def read(self, report: LogRead | LogUnreadable, now: Now) -> None:
         """Replay a part of the log of one partition.
@@ -228,7 +256,7 @@ class GroupCoordinators(MetadataPublisher):
         try:
             next_offset = replay(context.shard, memoryview(report.data), now)
             # Without batches, the rest of the log is a gap left by compaction.
-            context.loaded_to = next_offset or context.partition.high_watermark
+            context.loaded_to = next_offset or context.load_end
             self._load_on(context, now)
         except (CorruptBatchError, ProtocolError) as error:
             self._take_offline(context, f"from offset {report.offset} on: {error}", now)
@@ -272,6 +300,7 @@ class GroupCoordinators(MetadataPublisher):
         def load(_: int, __: int) -> None:
             self._node.needs_poll = True
             if self._shards.get(partition.index) is again and not again.is_offline:
+                again.load_end = partition.written_end
                 self._load_on(again, self._node.now)
 
         if partition.high_watermark >= partition.end:

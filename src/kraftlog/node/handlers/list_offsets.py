@@ -33,6 +33,8 @@ LOCAL_START = -4
 #: The first version with each of them; -5 and -6 are for tiered storage.
 SINCE = {END: 1, START: 1, NEWEST: 7, LOCAL_START: 8, -5: 9, -6: 11}
 NEVER = 1 << 15
+#: The first version with OFFSET_NOT_AVAILABLE, from a new leader (KIP-207).
+NOT_AVAILABLE_SINCE = 5
 
 #: Partitions per slice, and the cost of one in microseconds without the search.
 PARTITIONS_PER_SLICE = 50
@@ -82,6 +84,10 @@ def _one(
     if code:  # the partition may have moved or be deleted during the search
         return _refused(asked.partition_index, code)
     found = offset >= 0
+    if not partition.knows_its_end and (asked.timestamp == END or not found):
+        retry = version >= NOT_AVAILABLE_SINCE
+        code = ErrorCode.OFFSET_NOT_AVAILABLE if retry else ErrorCode.LEADER_NOT_AVAILABLE
+        return _refused(asked.partition_index, code)
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
         error_code=ErrorCode.NONE,
