@@ -64,7 +64,7 @@ class ShardContext:
         self.is_offline = False
 
 
-class CommitWait:
+class DelayedLoad:
     """Calls `done` when the high watermark has reached an offset, or the partition is removed."""
 
     slot = None
@@ -227,7 +227,7 @@ class GroupCoordinators(MetadataPublisher):
         if context.loaded_to < context.load_end:
             self._node.emit(ReadLog(partition.log, context.loaded_to, context.load_end))
         elif partition.high_watermark < context.load_end:
-            CommitWait(partition, context.load_end, lambda: self._committed(context))
+            DelayedLoad(partition, context.load_end, lambda: self._committed(context))
         else:
             context.shard.loaded(now)
             self._carry_out(context, now)
