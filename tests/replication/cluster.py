@@ -1,0 +1,591 @@
+"""Several brokers' replica managers with logs in memory, and the requests between them.
+
+The product's Fetch handler serves the followers. The controller is scripted: it keeps the
+AlterPartition requests until `accept` or `answer`. Nothing happens by itself: `settle` runs
+everything that can happen without time passing, `pass_ms` lets time pass.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any, cast
+
+from kraftlog.config.layers import ConfigLayers
+from kraftlog.effects import (
+    DeleteLog,
+    LogOpened,
+    LogStartMoved,
+    LogTruncated,
+    MoveLogStart,
+    OpenLog,
+    RequestFailed,
+    ResponseReceived,
+    SendRequest,
+    TruncatePartition,
+)
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.loader import MetadataLoader
+from kraftlog.node.fetch_sessions import FetchSessions
+from kraftlog.node.handlers import fetch
+from kraftlog.records.header import read_header
+from kraftlog.replication.fetcher import FetchConfig
+from kraftlog.replication.replica_manager import (
+    ReplicaManager,
+    ReplicationConfig,
+    ReplicationServices,
+)
+from kraftlog.replication.topic_configs import TopicConfigs
+from kraftlog.types import Now
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import metadata_records as records
+from kraftlog.wire.messages.alter_partition import (
+    AlterPartitionResponse,
+    PartitionResult,
+    TopicResult,
+)
+from tests.replication.memory_log import MemoryLog, MemoryLogs, make_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kraftlog.replication.partition import Append, Partition
+
+TOPIC_ID = b"t" * 16
+LOG = "t", 0
+LISTENER = "PLAINTEXT"
+MAX_LAG_MS, MAX_WAIT_MS, TIMEOUT_MS = 10_000, 500, 30_000
+TOPIC_RESOURCE = 2
+
+
+class Produced:
+    """A pending response to Produce or DeleteRecords."""
+
+    def __init__(self) -> None:
+        self.waits = 0
+        self.response = self
+        self.is_answered = False
+        self.error_code = 0
+        self.base_offset = self.low_watermark = 0
+
+    def respond(self, _: Any) -> None:
+        assert not self.is_answered, "a request is answered once"
+        self.is_answered = True
+
+    @property
+    def outcome(self) -> int | None:
+        """The error code of the response; None while it is pending."""
+        return self.error_code if self.is_answered else None
+
+
+class Fetched:
+    """A Fetch request at the leader, as its connection and its pending response."""
+
+    listener = 0
+    listener_name = LISTENER
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.connection = self
+        self.response: Any = None
+        self.waiter: Any = None
+
+    def respond(self, response: Any) -> None:
+        assert self.response is None, "a request is answered once"
+        self.response = response
+
+
+class Flight:
+    """A request from a follower to its leader, and its response once there is one."""
+
+    def __init__(self, follower: Broker, effect: SendRequest) -> None:
+        self.follower, self.effect = follower, effect
+        self.slot: Fetched | None = None
+
+    @property
+    def request(self) -> Any:
+        return self.effect.request
+
+    @property
+    def response(self) -> Any:
+        return None if self.slot is None else self.slot.response
+
+
+class Broker:
+    """A broker's replica manager, and the host that it needs."""
+
+    def __init__(self, cluster: Cluster, broker_id: int, epoch: int, logs: MemoryLogs) -> None:
+        self.cluster = cluster
+        self.id = broker_id
+        self.epoch = epoch
+        self.logs = logs
+        self.effects: list[Any] = []
+        self.delayed: list[tuple[int, Any]] = []
+        self.isr_requests: list[tuple[Any, Any]] = []
+        self.lines: list[str] = []
+        #: How many records of the metadata log are replayed.
+        self.replayed = 0
+        self.holds_writes = self.is_full = self.holds_truncations = False
+        self.unwritten: list[Append] = []
+        self.untruncated: list[TruncatePartition] = []
+        #: The offsets that the log was truncated to.
+        self.truncations: list[int] = []
+        self.loader = MetadataLoader()
+        configs = TopicConfigs(self.loader, lambda: ConfigLayers({}))
+        self.replica_manager = ReplicaManager(
+            ReplicationConfig(LISTENER, lambda: MAX_LAG_MS, FetchConfig(broker_id=broker_id)),
+            self.loader,
+            configs,
+            ReplicationServices(
+                logs=cast("Any", logs),
+                emit=self.effects.append,
+                schedule=lambda it, ms: self.delayed.append((self.now.monotonic_ms + ms, it)),
+                fail=_raise,
+                clock=lambda: self.now,
+                broker_epoch=lambda: self.epoch,
+                ask_controller=self._ask_controller,
+                is_registered=lambda: self.is_registered,
+            ),
+        )
+        self.loader.publishers += [configs, self.replica_manager]
+        # What the Fetch handler needs of a node.
+        self.fetch_sessions = FetchSessions(10, Random(broker_id))
+        self.max_fetch_bytes = 1 << 30
+        self.needs_poll = False
+
+    def _ask_controller(self, api_key: int, _: int, request: Any, on_done: Any, __: Now) -> None:
+        assert api_key == ApiKey.ALTER_PARTITION
+        self.isr_requests.append((request, on_done))
+
+    # The node, for the Fetch handler -------------------------------------------------------------
+
+    @property
+    def now(self) -> Now:
+        return self.cluster.now
+
+    @property
+    def image(self) -> Any:
+        return self.loader.image
+
+    def wait(self, operation: Any, deadline_ms: int) -> None:
+        self.delayed.append((deadline_ms, operation))
+
+    # What tests look at --------------------------------------------------------------------------
+
+    @property
+    def log(self) -> MemoryLog:
+        return self.logs.by_name[LOG]
+
+    @property
+    def partition(self) -> Partition:
+        return self.replica_manager.by_log[LOG]
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the image has this process, and no other one of the broker."""
+        broker = self.loader.image.brokers.get(self.id)
+        return broker is not None and broker.epoch == self.epoch
+
+    @property
+    def high_watermark(self) -> int:
+        return self.partition.high_watermark
+
+    @property
+    def proposed(self) -> list[tuple[int, ...]]:
+        """The ISRs in the requests to the controller that are not answered."""
+        return [
+            tuple([state.broker_id for state in part.new_isr_with_epochs])
+            for request, _ in self.isr_requests
+            for topic in request.topics
+            for part in topic.partitions
+        ]
+
+    # Metadata ------------------------------------------------------------------------------------
+
+    def replay(self) -> None:
+        """Replay the metadata log to its end."""
+        metadata = self.cluster.metadata
+        for _ in self.loader.replay_in_steps(metadata[self.replayed :]):
+            pass
+        self.replayed = len(metadata)
+
+    # Clients -------------------------------------------------------------------------------------
+
+    def produce(
+        self,
+        letters: str,
+        producer: tuple[int, int, int] | None = None,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> Produced:
+        """Append a batch for each letter, as Produce with acks=all does."""
+        slot = Produced()
+        partition = self.partition
+        code = partition.refusal(-1)
+        if not code and partition.lacks_replicas:
+            code = ErrorCode.NOT_ENOUGH_REPLICAS
+        if code:
+            slot.error_code, slot.is_answered = code, True
+            return slot
+        slot.base_offset = partition.end
+        for letter in letters:
+            batch = make_batch(letter, producer=producer)
+            partition.append(read_header(batch), memoryview(batch), self.replica_manager.turn)
+            producer = None if producer is None else (*producer[:2], producer[2] + 1)
+        self.replica_manager.wait_for(partition, partition.end, slot, slot, timeout_ms)
+        return slot
+
+    def delete_records(self, offset: int) -> Produced:
+        slot = Produced()
+        self.replica_manager.delete_records(self.partition, offset, slot, slot)
+        return slot
+
+    # The host ------------------------------------------------------------------------------------
+
+    def turn(self) -> bool:
+        """Write appends and carry out effects; return whether there was anything to do."""
+        manager = self.replica_manager
+        had_work = False
+        while True:
+            appends = manager.take_turn()
+            for append in appends:
+                self._write(append)
+            manager.send_requests(self.now)
+            effects, self.effects[:] = self.effects[:], []
+            if not (appends or effects):
+                return had_work
+            had_work = True
+            for effect in effects:
+                self._carry_out(effect)
+
+    def _write(self, append: Append) -> None:
+        if self.holds_writes:
+            self.unwritten.append(append)
+            return
+        partition = append.partition
+        if append not in partition.unwritten:
+            return  # it follows an append that has failed
+        if self.is_full:
+            is_alone = partition.unwritten[0] is append
+            self.replica_manager.write_failed(partition, stays_online=is_alone)
+            return
+        self.replica_manager.written(partition, self.logs.by_name[partition.log].append(append))
+
+    def write(self) -> None:
+        """Write what was held back."""
+        self.holds_writes = False
+        held, self.unwritten = self.unwritten, []
+        for append in held:
+            self._write(append)
+
+    def truncate(self) -> None:
+        """Carry out the truncations that were held back."""
+        self.holds_truncations = False
+        held, self.untruncated = self.untruncated, []
+        for effect in held:
+            self._truncate(effect)
+
+    def _truncate(self, effect: TruncatePartition) -> None:
+        if self.holds_truncations:
+            self.untruncated.append(effect)
+            return
+        log = self.logs.by_name.get(effect.log)
+        if log is None or self.logs.topic_ids[effect.log] != effect.topic_id:
+            return
+        self.truncations.append(effect.offset)
+        if effect.restarts:
+            log.restart(effect.offset)
+        else:
+            log.truncate(effect.offset)
+        self.replica_manager.handle(LogTruncated(effect.log, effect.topic_id, log.start, log.end))
+
+    def _carry_out(self, effect: Any) -> None:
+        if isinstance(effect, OpenLog):
+            self._open(effect)
+        elif isinstance(effect, TruncatePartition):
+            self._truncate(effect)
+        elif isinstance(effect, SendRequest):
+            self.cluster.flights.append(Flight(self, effect))
+        elif isinstance(effect, MoveLogStart):
+            self.logs.by_name[effect.log].move_start(effect.offset)
+            moved = LogStartMoved(effect.log, self.logs.topic_ids[effect.log], effect.offset, True)
+            self.replica_manager.handle(moved)
+        elif isinstance(effect, DeleteLog):
+            if self.logs.topic_ids.get(effect.log) == effect.topic_id:
+                del self.logs.by_name[effect.log], self.logs.topic_ids[effect.log]
+        elif line := getattr(effect, "line", ""):
+            self.lines.append(line)
+
+    def _open(self, effect: OpenLog) -> None:
+        if self.logs.topic_ids.get(effect.log, effect.topic_id) != effect.topic_id:
+            del self.logs.by_name[effect.log]  # the log of a deleted topic of this name
+        log = self.logs.by_name.setdefault(effect.log, MemoryLog())
+        self.logs.topic_ids[effect.log] = effect.topic_id
+        stored = self.logs.high_watermarks.get(effect.log, 0)
+        self.replica_manager.handle(
+            LogOpened(effect.log, effect.topic_id, log.start, log.end, log.producers, stored)
+        )
+
+    def expire(self) -> None:
+        """Run what is due by now."""
+        now_ms = self.now.monotonic_ms
+        due = [it for at, it in self.delayed if at <= now_ms]
+        self.delayed = [it for it in self.delayed if it[0] > now_ms]
+        for operation in due:
+            operation.expire(self.now)
+        self.replica_manager.poll(self.now)
+
+    def receive(self, report: Any) -> None:
+        """Receive the outcome of a request of this follower."""
+        self.replica_manager.fetchers.handle(report, self.now)
+
+
+def _raise(_: Any, error: Exception) -> None:
+    raise error
+
+
+class Cluster:
+    """Brokers 1 to n with one partition; `logs` are their logs by broker id."""
+
+    def __init__(
+        self,
+        logs: dict[int, str],
+        *,
+        leader: int = 1,
+        epoch: int = 1,
+        isr: tuple[int, ...] | None = None,
+        min_isr: int = 1,
+        high_watermarks: dict[int, int] | None = None,
+        starts: dict[int, int] | None = None,
+    ) -> None:
+        self.now = Now(1_000_000, 1_000_000)
+        self.metadata: list[Any] = []
+        self.flights: list[Flight] = []
+        self.cut: set[frozenset[int]] = set()
+        self.brokers: dict[int, Broker] = {}
+        self.disks: dict[int, MemoryLogs] = {}
+        for broker_id, text in logs.items():
+            disk = self.disks[broker_id] = MemoryLogs()
+            disk.by_name[LOG] = MemoryLog(text, (starts or {}).get(broker_id, 0))
+            disk.topic_ids[LOG] = TOPIC_ID
+            disk.high_watermarks[LOG] = (high_watermarks or {}).get(broker_id, 0)
+            self.metadata.append(self._registration(broker_id))
+        self.metadata += topic_records(TOPIC_ID, tuple(logs), isr or tuple(logs), leader, epoch)
+        self.metadata.append(
+            records.ConfigRecord(
+                resource_type=TOPIC_RESOURCE,
+                resource_name="t",
+                name="min.insync.replicas",
+                value=str(min_isr),
+            )
+        )
+        for broker_id in logs:
+            self._start(broker_id)
+
+    def __getitem__(self, broker_id: int) -> Broker:
+        return self.brokers[broker_id]
+
+    # Metadata ------------------------------------------------------------------------------------
+
+    def _registration(self, broker_id: int) -> Any:
+        return records.RegisterBrokerRecord(
+            broker_id=broker_id,
+            incarnation_id=len(self.metadata).to_bytes(16, "big"),
+            broker_epoch=100 + len(self.metadata),
+            end_points=[
+                records.BrokerEndpoint(
+                    name=LISTENER, host=f"host-{broker_id}", port=9092, security_protocol=0
+                )
+            ],
+            features=(),
+            fenced=False,
+            rack=None,
+        )
+
+    def commit(self, *changes: Any, unseen_by: Iterable[int] = ()) -> None:
+        """Append records to the metadata log; all running brokers replay it but `unseen_by`."""
+        self.metadata += changes
+        for broker in self.brokers.values():
+            if broker.id not in unseen_by:
+                broker.replay()
+
+    def elect(self, leader: int, isr: tuple[int, ...], unseen_by: Iterable[int] = ()) -> None:
+        change = records.PartitionChangeRecord(
+            partition_id=0, topic_id=TOPIC_ID, leader=leader, isr=isr
+        )
+        self.commit(change, unseen_by=unseen_by)
+
+    def set_isr(self, isr: tuple[int, ...], unseen_by: Iterable[int] = ()) -> None:
+        change = records.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=isr)
+        self.commit(change, unseen_by=unseen_by)
+
+    def delete_topic(self, topic_id: bytes, unseen_by: Iterable[int] = ()) -> None:
+        self.commit(records.RemoveTopicRecord(topic_id=topic_id), unseen_by=unseen_by)
+        self.turns()
+
+    def fence(self, broker_id: int) -> None:
+        self.commit(records.FenceBrokerRecord(id=broker_id, epoch=self._epoch_of(broker_id)))
+
+    def unfence(self, broker_id: int) -> None:
+        self.commit(records.UnfenceBrokerRecord(id=broker_id, epoch=self._epoch_of(broker_id)))
+
+    def _epoch_of(self, broker_id: int) -> int:
+        found = [
+            it.broker_epoch
+            for it in self.metadata
+            if isinstance(it, records.RegisterBrokerRecord) and it.broker_id == broker_id
+        ]
+        return int(found[-1])
+
+    # The controller ------------------------------------------------------------------------------
+
+    def answer(self, broker_id: int, error_code: int = 0, top_level: int = 0) -> None:
+        """Answer the oldest AlterPartition of a broker, without any change of the metadata."""
+        request, done = self[broker_id].isr_requests.pop(0)
+        results = [
+            TopicResult(
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionResult(
+                        partition_index=part.partition_index,
+                        error_code=error_code,
+                        leader_id=broker_id,
+                        leader_epoch=part.leader_epoch,
+                        isr=[state.broker_id for state in part.new_isr_with_epochs],
+                        partition_epoch=part.partition_epoch + 1,
+                    )
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        done(AlterPartitionResponse(error_code=top_level, topics=results), self.now)
+
+    def lose_answer(self, broker_id: int) -> None:
+        """The oldest AlterPartition of a broker gets no answer."""
+        _, done = self[broker_id].isr_requests.pop(0)
+        done(None, self.now)
+
+    def accept(self, broker_id: int, unseen_by: Iterable[int] = ()) -> None:
+        """Commit the oldest ISR proposal of a broker, and answer it."""
+        isr = self[broker_id].proposed[0]
+        self.set_isr(isr, unseen_by)
+        self.answer(broker_id)
+
+    # Processes and time --------------------------------------------------------------------------
+
+    def _start(self, broker_id: int) -> None:
+        epoch = self._epoch_of(broker_id)
+        broker = self.brokers[broker_id] = Broker(self, broker_id, epoch, self.disks[broker_id])
+        broker.replay()
+        broker.replica_manager.open_logs()
+        broker.turn()
+
+    def crash(self, broker_id: int, keeps: int | None = None) -> None:
+        """Kill a process; its log keeps the records below `keeps`, or all."""
+        broker = self.brokers.pop(broker_id)
+        if keeps is not None:
+            broker.log.truncate(keeps)
+        for flight in self.flights[:]:
+            if broker_id in (flight.follower.id, flight.effect.peer):
+                self.lose(flight)
+
+    def restart(self, broker_id: int) -> None:
+        self.commit(self._registration(broker_id))
+        self._start(broker_id)
+
+    def pass_ms(self, ms: int) -> None:
+        """Let time pass, and settle."""
+        self.now = Now(self.now.monotonic_ms + ms, self.now.wall_ms + ms)
+        for broker in self.brokers.values():
+            broker.expire()
+        self.settle()
+
+    # The network ---------------------------------------------------------------------------------
+
+    def isolate(self, broker_id: int) -> None:
+        """Cut a broker off from the others; what is under way between them is lost."""
+        for other in self.disks:
+            if other != broker_id:
+                self.cut.add(frozenset((broker_id, other)))
+        for flight in self.flights[:]:
+            if broker_id in (flight.follower.id, flight.effect.peer):
+                self.lose(flight)
+
+    def heal(self) -> None:
+        self.cut.clear()
+
+    def flight(self, follower: int) -> Flight:
+        """The request of a follower that is under way."""
+        [found] = [it for it in self.flights if it.follower.id == follower]
+        return found
+
+    def serve(self, flight: Flight) -> None:
+        """The request arrives at the leader."""
+        leader = self.brokers.get(flight.effect.peer)
+        if leader is None or frozenset((leader.id, flight.follower.id)) in self.cut:
+            self.lose(flight)
+            return
+        slot = flight.slot = Fetched(flight.effect.version)
+        assert flight.effect.api_key == ApiKey.FETCH
+        fetch.handle(cast("Any", leader), cast("Any", slot), flight.request, self.now)
+
+    def complete(self, flight: Flight) -> None:
+        """The response arrives at the follower."""
+        self.flights.remove(flight)
+        it = flight.effect
+        response = ResponseReceived(it.channel, it.peer, it.number, flight.response)
+        flight.follower.receive(response)
+
+    def lose(self, flight: Flight) -> None:
+        """The connection breaks."""
+        self.flights.remove(flight)
+        if flight.slot is not None and flight.slot.waiter is not None:
+            flight.slot.waiter.cancel()
+        if self.brokers.get(flight.follower.id) is flight.follower:
+            it = flight.effect
+            flight.follower.receive(RequestFailed(it.channel, it.peer, it.number))
+
+    def turns(self) -> bool:
+        had_work = False
+        for broker in list(self.brokers.values()):
+            had_work |= broker.turn()
+        return had_work
+
+    def settle(self) -> None:
+        """Run all that can happen without time passing."""
+        for _ in range(1000):
+            had_work = self.turns()
+            for flight in self.flights[:]:
+                if flight.slot is None:
+                    self.serve(flight)
+                    had_work = True
+                elif flight.response is not None:
+                    self.complete(flight)
+                    had_work = True
+            if not had_work:
+                return
+        raise AssertionError("the brokers never become idle")
+
+    def logs(self) -> list[str]:
+        """The logs of all brokers as text, in the order of their ids."""
+        return [str(self.disks[broker_id].by_name[LOG]) for broker_id in sorted(self.disks)]
+
+
+def topic_records(
+    topic_id: bytes, replicas: tuple[int, ...], isr: tuple[int, ...], leader: int, epoch: int
+) -> list[Any]:
+    """The records of a topic `t` with one partition."""
+    return [
+        records.TopicRecord(name="t", topic_id=topic_id),
+        records.PartitionRecord(
+            partition_id=0,
+            topic_id=topic_id,
+            replicas=replicas,
+            isr=isr,
+            removing_replicas=(),
+            adding_replicas=(),
+            leader=leader,
+            leader_epoch=epoch,
+            partition_epoch=0,
+            directories=(b"d" * 16,) * len(replicas),
+        ),
+    ]
