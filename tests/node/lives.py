@@ -169,10 +169,10 @@ class Peers:
     """Other nodes: they answer whatever they like, or not at all."""
 
     def __init__(self) -> None:
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
 
-    def ask(self, ask: Any) -> None:
-        self.asked.append(ask)
+    def send(self, effect: Any) -> None:
+        self.requests.append(effect)
 
 
 class Life:
@@ -275,17 +275,17 @@ class Life:
 
     def hear_peers(self) -> None:
         """Each of the node's own requests gets its one report."""
-        asked, self.peers.asked = self.peers.asked, []
-        for ask in asked:
-            report: Any = RequestFailed(ask.channel, ask.peer, ask.number)
+        requests, self.peers.requests = self.peers.requests, []
+        for effect in requests:
+            report: Any = RequestFailed(effect.channel, effect.peer, effect.number)
             rng = self.random.random()
             if rng < 0.1:
-                report = VersionUnsupported(ask.channel, ask.peer, ask.number)
+                report = VersionUnsupported(effect.channel, effect.peer, effect.number)
             elif rng < 0.5:
                 sampler = InformedSampler(self.random, self)
-                answer = sampler.message(APIS[ask.api_key].response(), ask.version)
-                self.done.append(f"peer {ask.peer} answers {answer!r:.3000}")
-                report = ResponseReceived(ask.channel, ask.peer, ask.number, answer)
+                answer = sampler.message(APIS[effect.api_key].response(), effect.version)
+                self.done.append(f"peer {effect.peer} answers {answer!r:.3000}")
+                report = ResponseReceived(effect.channel, effect.peer, effect.number, answer)
             self.host.node.handle(report, self.host.now)
             self.host.turn()
 
@@ -299,7 +299,7 @@ class Life:
     def restart(self) -> None:
         self.done.append("killed, and started again")
         self.files.kill()
-        self.peers.asked.clear()
+        self.peers.requests.clear()
         self.check_said()
         self.host = self.start(self.files, self.peers)
         self.settle(3000)

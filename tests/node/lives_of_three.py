@@ -1,7 +1,7 @@
 """The life of three nodes, each broker and controller, under plausible requests (see `lives`).
 
 Requests come to any of them, on either listener; between them a node is killed, loses its power, or
-leaves in order, so that others lead. What they ask of each other crosses as bytes, or is lost. At
+leaves in order, so that others lead. Their requests to each other cross as bytes, or are lost. At
 the end all of them have replayed the same.
 
 Nobody lies in a voter's name here: a quorum rests on what its voters say.
@@ -52,52 +52,53 @@ def settings_of(node_id: int, snapshot_bytes: int) -> str:
 
 
 class Network:
-    """Carries what nodes ask each other, each on a connection of its own."""
+    """Carries the requests between nodes, each on a connection of its own."""
 
     def __init__(self, life: LifeOfThree) -> None:
         self.life = life
         #: Asked and not sent yet; sent and not answered yet, until when.
-        self.asked: list[tuple[int, SendRequest]] = []
+        self.requests: list[tuple[int, SendRequest]] = []
         self.sent: list[tuple[int, int, SendRequest, FrameClient, int]] = []
 
     def carry(self) -> bool:
         """Whether there was anything."""
-        asked, self.asked = self.asked, []
-        for source, ask in asked:
-            self._send(source, ask)
+        requests, self.requests = self.requests, []
+        for source, effect in requests:
+            self._send(source, effect)
         sent, self.sent = self.sent, []
-        came = bool(asked)
+        came = bool(requests)
         for entry in sent:
-            source, target, ask, client, until_ms = entry
+            source, target, effect, client, until_ms = entry
             host = self.life.hosts.get(source)
             answers = client.take()
             if answers:
                 came = True
                 self._report(
-                    source, ResponseReceived(ask.channel, ask.peer, ask.number, answers[0][1])
+                    source,
+                    ResponseReceived(effect.channel, effect.peer, effect.number, answers[0][1]),
                 )
             elif host is not None and host.now.monotonic_ms >= until_ms:
                 came = True
                 self._abandon(client)
-                self._report(source, RequestFailed(ask.channel, ask.peer, ask.number))
+                self._report(source, RequestFailed(effect.channel, effect.peer, effect.number))
             elif host is not None and self.life.hosts.get(target) is client.host:
                 self.sent.append(entry)
         return came
 
-    def _send(self, source: int, ask: SendRequest) -> None:
+    def _send(self, source: int, effect: SendRequest) -> None:
         life = self.life
-        target = int(ask.host.rpartition(".")[2]) if ask.host.startswith("127.0.0.") else 0
+        target = int(effect.host.rpartition(".")[2]) if effect.host.startswith("127.0.0.") else 0
         host = life.hosts.get(target)
         if source not in life.hosts:
             return
         if host is None or life.random.random() < life.loss:
-            self._report(source, RequestFailed(ask.channel, ask.peer, ask.number))
+            self._report(source, RequestFailed(effect.channel, effect.peer, effect.number))
             return
         client = FrameClient(host, CONTROLLER, "CONTROLLER")
-        version = min(ask.version, SERVED[ask.api_key].last)
-        host.send(client.connection, client.frame(ask.api_key, version, ask.request))
-        until_ms = life.hosts[source].now.monotonic_ms + ask.timeout_ms
-        self.sent.append((source, target, ask, client, until_ms))
+        version = min(effect.version, SERVED[effect.api_key].last)
+        host.send(client.connection, client.frame(effect.api_key, version, effect.request))
+        until_ms = life.hosts[source].now.monotonic_ms + effect.timeout_ms
+        self.sent.append((source, target, effect, client, until_ms))
 
     def _report(self, source: int, report: Any) -> None:
         host = self.life.hosts.get(source)
@@ -105,14 +106,14 @@ class Network:
             host.node.handle(report, host.now)
 
     def gone(self, node_id: int) -> None:
-        """A node has ended: who had asked it hears so."""
+        """A node has ended: requests to it fail."""
         sent, self.sent = self.sent, []
         for entry in sent:
-            source, target, ask, client, _ = entry
+            source, target, effect, client, _ = entry
             if source == node_id:
                 self._abandon(client)
             elif target == node_id:
-                self._report(source, RequestFailed(ask.channel, ask.peer, ask.number))
+                self._report(source, RequestFailed(effect.channel, effect.peer, effect.number))
             else:
                 self.sent.append(entry)
 
@@ -129,8 +130,8 @@ class Asker:
         self.network = network
         self.node_id = node_id
 
-    def ask(self, ask: Any) -> None:
-        self.network.asked.append((self.node_id, ask))
+    def send(self, effect: Any) -> None:
+        self.network.requests.append((self.node_id, effect))
 
 
 class LifeOfThree(Life):

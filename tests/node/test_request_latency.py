@@ -38,7 +38,7 @@ def test_buckets_are_contiguous() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked_ms", "took_ms", "is_quick", "noted"),
+    ("received_ms", "took_ms", "is_quick", "noted"),
     [
         (1000, 0, True, None),
         (1000, 3, False, 3),
@@ -48,13 +48,13 @@ def test_buckets_are_contiguous() -> None:
     ids=["this turn", "a long turn", "has waited", "both"],
 )
 def test_responses_in_a_quick_turn_are_not_recorded(
-    asked_ms: int, took_ms: int, is_quick: bool, noted: int | None
+    received_ms: int, took_ms: int, is_quick: bool, noted: int | None
 ) -> None:
     times = RequestLatency()
     times.turn_ends(1000, took_ms)
-    assert (asked_ms == times.quick_ms) == is_quick
+    assert (received_ms == times.quick_ms) == is_quick
     slot = PendingResponse(None)
-    slot.api, slot.asked_ms = APIS[FETCH], asked_ms
+    slot.api, slot.received_ms = APIS[FETCH], received_ms
     times.answered(slot)
     found = [bucket for bucket, count in enumerate(times.slow.get(FETCH, [])) if count]
     assert found == ([] if noted is None else [bucket_of(noted)])

@@ -201,7 +201,7 @@ def test_a_closed_connection_is_garbage_collected() -> None:
             connection.receive(Arena(), host.node, host.now)
             host.turn()
             connection.send()
-        assert connection.repeats is not None
+        assert connection.request_templates is not None
         connection.close()
     gone = weakref.ref(connection)
     gc.disable()

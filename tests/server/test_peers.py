@@ -74,10 +74,10 @@ class Wire:
     def ask(self, port: int = 0, request: VoteRequest = PLAIN, host: str = "127.0.0.1") -> None:
         self.numbers += 1
         where = port or self.listener.getsockname()[1]
-        self.peers.ask(
+        self.peers.send(
             SendRequest("quorum", 2, host, where, self.numbers, ApiKey.VOTE, 2, request, 1000)
         )
-        self.peers.send(NOW)
+        self.peers.flush(NOW)
 
     def events(self) -> None:
         """Handle the next events of epoll."""
@@ -196,8 +196,8 @@ def test_only_overdue_requests_close_the_channel(wire: Wire) -> None:
     with wire.accept_asked() as other:
         where = wire.listener.getsockname()[1]
         later = SendRequest("quorum", 2, "127.0.0.1", where, 2, ApiKey.VOTE, 2, PLAIN, 5000)
-        wire.peers.ask(later)
-        wire.peers.send(NOW)
+        wire.peers.send(later)
+        wire.peers.flush(NOW)
         other.sendall(vote_answer(1))
         assert isinstance(wire.until_told(), ResponseReceived)
         wire.peers.expire(Now(1000, 0))

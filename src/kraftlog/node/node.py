@@ -281,7 +281,7 @@ class Node:
         """Whether the shutdown is complete: nothing waits for a response any more."""
         lifecycle = self.broker_lifecycle
         left = lifecycle is None or lifecycle.has_left or not lifecycle.wants_to_leave
-        return left and not self.quorum.is_taking_leave
+        return left and not self.quorum.is_resigning
 
     def emit(self, effect: Any) -> None:
         self.needs_poll = True
@@ -368,7 +368,7 @@ class Node:
         head = read_request_head(buffer, pos, end)
         slot.correlation_id = head.correlation_id
         slot.client_id = head.client_id
-        slot.asked_ms = now.monotonic_ms
+        slot.received_ms = now.monotonic_ms
         slot.version = head.version
         served = SERVED.get(head.api_key)
         if served is None or not APIS[head.api_key].listeners & slot.connection.listener:

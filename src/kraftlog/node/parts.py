@@ -53,7 +53,7 @@ def replica_manager(node: Node) -> ReplicaManager:
                 node.broker_lifecycle is not None and node.broker_lifecycle.registration is not None
             ),
             broker_epoch=node.broker_epoch,
-            ask_controller=lambda *request: node.controller_channel.ask(*request),  # noqa: PLW0108 - made later
+            ask_controller=lambda *request: node.controller_channel.send(*request),  # noqa: PLW0108 - made later
         ),
     )
 

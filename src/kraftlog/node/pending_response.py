@@ -60,11 +60,11 @@ class PendingResponse:
 
     __slots__ = (
         "api",
-        "asked_ms",
         "client_id",
         "connection",
         "correlation_id",
         "pieces",
+        "received_ms",
         "response",
         "size",
         "version",
@@ -80,7 +80,7 @@ class PendingResponse:
         self.connection = connection
         self.api: Api | None = None
         #: When the turn that read the request began.
-        self.asked_ms = 0
+        self.received_ms = 0
         self.version = 0
         self.correlation_id = 0
         self.client_id: str | None = None

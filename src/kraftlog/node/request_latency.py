@@ -58,9 +58,9 @@ class RequestLatency:
         self.quick_ms = -1 if took_ms else began_ms
 
     def answered(self, slot: Any) -> None:
-        """Count a response by its `asked_ms`."""
+        """Count a response by its `received_ms`."""
         if slot.api is not None:
-            self.add(slot.api.key, self._ends_ms - slot.asked_ms, slot.count)
+            self.add(slot.api.key, self._ends_ms - slot.received_ms, slot.count)
 
     def add(self, key: int, ms: int, count: int = 1) -> None:
         bucket = bucket_of(ms)

@@ -8,6 +8,6 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Peers(Protocol):
-        def ask(self, ask: Any, /) -> None:
+        def send(self, effect: Any, /) -> None:
             """Send the request of a SendRequest; exactly one report follows in a later turn."""
             ...

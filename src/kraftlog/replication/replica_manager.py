@@ -83,7 +83,7 @@ class ReplicationServices(Value):
     """What the node gives the replica manager.
 
     `schedule(operation, timeout_ms)` calls `operation.expire` at the timeout; `fail(slot, error)`
-    fails a pending response after an internal error; `ask_controller` is `ControllerChannel.ask`.
+    fails a pending response after an internal error; `ask_controller` is `ControllerChannel.send`.
     """
 
     logs: LogReader

@@ -54,13 +54,13 @@ class PeerChannel:
         self.out = bytearray()
         self.received = bytearray()
         #: The requests without a response, by correlation id, and their deadlines.
-        self.asked: dict[int, tuple[SendRequest, int]] = {}
+        self.in_flight: dict[int, tuple[SendRequest, int]] = {}
         #: No request times out before this.
         self.due_ms = 0
         #: The versions that the peer supports of each API, (first, last); None before its response.
-        self.known: dict[int, tuple[int, int]] | None = None
-        #: The version of each sent request; the others wait for `known`.
-        self.said: dict[int, int] = {}
+        self.supported_versions: dict[int, tuple[int, int]] | None = None
+        #: The version of each sent request; the others wait for `supported_versions`.
+        self.sent_versions: dict[int, int] = {}
 
     @property
     def is_open(self) -> bool:
@@ -101,24 +101,25 @@ class PeerChannels:
 
     # Turns ---------------------------------------------------------------------------------------
 
-    def ask(self, ask: SendRequest) -> None:
-        self._new.append(ask)
+    def send(self, effect: SendRequest) -> None:
+        self._new.append(effect)
 
     def deadline(self) -> int | None:
         """The earliest time at which a request may time out."""
         return min(
-            [channel.due_ms for channel in self._channels.values() if channel.asked], default=None
+            [channel.due_ms for channel in self._channels.values() if channel.in_flight],
+            default=None,
         )
 
-    def send(self, now: Now) -> None:
+    def flush(self, now: Now) -> None:
         """Send the requests of a turn, at its end."""
         requests, self._new = self._new, []
         channels: dict[PeerChannel, None] = {}
-        for ask in requests:
-            channel = self._channel(ask, now)
-            if ask.fresh and channel.asked:
+        for effect in requests:
+            channel = self._channel(effect, now)
+            if effect.fresh and channel.in_flight:
                 self.lost(channel, now, probe=False)
-            self._enqueue(channel, ask, now)
+            self._enqueue(channel, effect, now)
             channels[channel] = None
         for channel in channels:
             if channel.is_open:
@@ -129,48 +130,50 @@ class PeerChannels:
     def expire(self, now: Now) -> None:
         """Close the connections with timed out requests."""
         for channel in self._channels.values():
-            if channel.asked and channel.due_ms <= now.monotonic_ms:
-                channel.due_ms = min([at for _, at in channel.asked.values()])
+            if channel.in_flight and channel.due_ms <= now.monotonic_ms:
+                channel.due_ms = min([at for _, at in channel.in_flight.values()])
                 if channel.due_ms <= now.monotonic_ms:
                     channel.forget_address()
                     self.lost(channel, now, probe=False)
 
     # Requests ------------------------------------------------------------------------------------
 
-    def _channel(self, ask: SendRequest, now: Now) -> PeerChannel:
-        key = ask.channel, ask.peer
+    def _channel(self, effect: SendRequest, now: Now) -> PeerChannel:
+        key = effect.channel, effect.peer
         channel = self._channels.get(key)
-        address = ask.host, ask.port
+        address = effect.host, effect.port
         if channel is None:
-            channel = self._channels[key] = self.channel_type(ask.channel, ask.peer, address)
+            channel = self._channels[key] = self.channel_type(effect.channel, effect.peer, address)
         elif channel.address != address:
             self.lost(channel, now, probe=False)
             channel.address, channel.has_ended = address, False
             channel.forget_address()
         return channel
 
-    def _enqueue(self, channel: PeerChannel, ask: SendRequest, now: Now) -> None:
+    def _enqueue(self, channel: PeerChannel, effect: SendRequest, now: Now) -> None:
         self._correlation = (self._correlation & 0x3FFFFFFF) + 1
-        due_ms = now.monotonic_ms + ask.timeout_ms
-        channel.due_ms = min(channel.due_ms, due_ms) if channel.asked else due_ms
-        channel.asked[self._correlation] = ask, due_ms
-        if channel.known is not None:
-            self._log_line(channel, self._correlation, ask, now)
+        due_ms = now.monotonic_ms + effect.timeout_ms
+        channel.due_ms = min(channel.due_ms, due_ms) if channel.in_flight else due_ms
+        channel.in_flight[self._correlation] = effect, due_ms
+        if channel.supported_versions is not None:
+            self._send_in_known_version(channel, self._correlation, effect, now)
 
-    def _log_line(self, channel: PeerChannel, correlation: int, ask: SendRequest, now: Now) -> None:
+    def _send_in_known_version(
+        self, channel: PeerChannel, correlation: int, effect: SendRequest, now: Now
+    ) -> None:
         """Send in the newest version that both sides support, or report VersionUnsupported."""
-        assert channel.known is not None
-        first, last = channel.known.get(ask.api_key, (0, -1))
-        version = min(ask.version, last)
+        assert channel.supported_versions is not None
+        first, last = channel.supported_versions.get(effect.api_key, (0, -1))
+        version = min(effect.version, last)
         try:
-            if version < max(first, APIS[ask.api_key].first):
-                raise UnsupportedVersionError(f"{APIS[ask.api_key].name} {version}")
-            self._put(channel, ask.api_key, version, correlation, ask.request)
+            if version < max(first, APIS[effect.api_key].first):
+                raise UnsupportedVersionError(f"{APIS[effect.api_key].name} {version}")
+            self._put(channel, effect.api_key, version, correlation, effect.request)
         except UnsupportedVersionError:
-            del channel.asked[correlation]
-            self._notify(VersionUnsupported(channel.name, channel.peer, ask.number), now)
+            del channel.in_flight[correlation]
+            self._notify(VersionUnsupported(channel.name, channel.peer, effect.number), now)
             return
-        channel.said[correlation] = version
+        channel.sent_versions[correlation] = version
 
     def _put(
         self, channel: PeerChannel, api_key: int, version: int, correlation: int, request: Message
@@ -185,8 +188,8 @@ class PeerChannels:
 
     def connected(self, channel: PeerChannel, now: Now) -> None:
         channel.is_connected, channel.has_ended = True, False
-        question: Any = APIS[ApiKey.API_VERSIONS].request()
-        self._put(channel, ApiKey.API_VERSIONS, FIRST_VERSION, FIRST_CORRELATION, question())
+        request: Any = APIS[ApiKey.API_VERSIONS].request()
+        self._put(channel, ApiKey.API_VERSIONS, FIRST_VERSION, FIRST_CORRELATION, request())
         self._flush(channel, now)
 
     def receive(self, channel: PeerChannel, data: Buffer, now: Now) -> None:
@@ -206,8 +209,10 @@ class PeerChannels:
                 break
             frame = bytes(received[pos + 8 : pos + 4 + size])
             pos += 4 + size
-            is_first = channel.known is None
-            if not (self._learn if is_first else self._answered)(channel, correlation, frame, now):
+            is_first = channel.supported_versions is None
+            if not (self._receive_versions if is_first else self._receive_response)(
+                channel, correlation, frame, now
+            ):
                 self.lost(channel, now, probe=False)
                 return
             self.responses += 1
@@ -215,7 +220,9 @@ class PeerChannels:
                 return  # the channel was reset
         del received[:pos]
 
-    def _learn(self, channel: PeerChannel, correlation: int, frame: bytes, now: Now) -> bool:
+    def _receive_versions(
+        self, channel: PeerChannel, correlation: int, frame: bytes, now: Now
+    ) -> bool:
         """Handle the response to ApiVersions, if it is one, and send what waited for it."""
         if correlation != FIRST_CORRELATION:
             return False
@@ -226,13 +233,17 @@ class PeerChannels:
         if response.error_code or not response.api_keys:
             return False
         channel.probes = 0
-        channel.known = {it.api_key: (it.min_version, it.max_version) for it in response.api_keys}
-        for number, (ask, _) in list(channel.asked.items()):
-            self._log_line(channel, number, ask, now)
+        channel.supported_versions = {
+            it.api_key: (it.min_version, it.max_version) for it in response.api_keys
+        }
+        for number, (effect, _) in list(channel.in_flight.items()):
+            self._send_in_known_version(channel, number, effect, now)
         self._flush(channel, now)
         return True
 
-    def _answered(self, channel: PeerChannel, correlation: int, frame: bytes, now: Now) -> bool:
+    def _receive_response(
+        self, channel: PeerChannel, correlation: int, frame: bytes, now: Now
+    ) -> bool:
         answered = self._read(channel, correlation, frame)
         if answered is not None:
             self._notify(answered, now)
@@ -241,11 +252,11 @@ class PeerChannels:
     @staticmethod
     def _read(channel: PeerChannel, correlation: int, frame: bytes) -> ResponseReceived | None:
         """Decode a response; None if no request matches it, or it is malformed."""
-        version = channel.said.get(correlation)
+        version = channel.sent_versions.get(correlation)
         if version is None:
             return None
-        ask, _ = channel.asked[correlation]
-        api = APIS[ask.api_key]
+        effect, _ = channel.in_flight[correlation]
+        api = APIS[effect.api_key]
         try:
             start = 0
             if api.response_header_version(version) == 1:
@@ -253,8 +264,8 @@ class PeerChannels:
             response = decode(api.response(), version, frame, start)
         except (ProtocolError, IndexError, Malformed):
             return None
-        del channel.asked[correlation], channel.said[correlation]
-        return ResponseReceived(channel.name, channel.peer, ask.number, response)
+        del channel.in_flight[correlation], channel.sent_versions[correlation]
+        return ResponseReceived(channel.name, channel.peer, effect.number, response)
 
     # Connections that end ------------------------------------------------------------------------
 
@@ -279,18 +290,18 @@ class PeerChannels:
         """The connection is over; its requests get no response."""
         was_connected = channel.is_connected
         self._disconnect(channel)
-        asked, channel.asked = channel.asked, {}
+        failed, channel.in_flight = channel.in_flight, {}
         channel.has_ended |= was_connected
         if was_connected and probe and channel.probes < MAX_PROBES:
             channel.probes += 1
             self._connect(channel, now)
-        for ask, _ in asked.values():
-            self._notify(RequestFailed(channel.name, channel.peer, ask.number), now)
+        for effect, _ in failed.values():
+            self._notify(RequestFailed(channel.name, channel.peer, effect.number), now)
 
     def _disconnect(self, channel: PeerChannel) -> None:
         self._close(channel)
         channel.is_connected = False
         channel.out.clear()
         channel.received = bytearray()
-        channel.said.clear()
-        channel.known = None
+        channel.sent_versions.clear()
+        channel.supported_versions = None

@@ -185,7 +185,7 @@ class QuorumIO:
             effects.StoreSnapshot: self._store_snapshot,
             effects.WriteSnapshotPart: self._write_part,
             effects.InstallSnapshot: self._install,
-            effects.SendRequest: lambda effect, _: peers.ask(effect),
+            effects.SendRequest: lambda effect, _: peers.send(effect),
             effects.UnreachablePeer: self._unreachable,
             effects.Stop: self._stop,
         }

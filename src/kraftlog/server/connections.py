@@ -172,7 +172,7 @@ class Connection:
         self.dirty: list[Connection] | None = None
         self.events = 0
         #: The request templates of this connection, owned by the node.
-        self.repeats: RequestTemplates | None = None
+        self.request_templates: RequestTemplates | None = None
 
     def ready(self, slot: PendingResponse | PendingResponses | ReadyResponse) -> None:
         """Accept a response of the node.
@@ -287,8 +287,8 @@ class Connection:
             after = pos + 4 + size
             if after > end:
                 break
-            repeats = self.repeats
-            if repeats is not None and repeats.take(buffer, view, pos + 4, after, now):
+            templates = self.request_templates
+            if templates is not None and templates.take(buffer, view, pos + 4, after, now):
                 pos = after
                 repeats_left -= 1
                 if repeats_left:
@@ -367,8 +367,8 @@ class Connection:
             behind, self.large = self.large_filled - size, None
             arena.give_back(buffer)
             self.memory.served(self)
-            repeats = self.repeats
-            if repeats is None or not repeats.take(buffer, memoryview(buffer), 0, size, now):
+            templates = self.request_templates
+            if templates is None or not templates.take(buffer, memoryview(buffer), 0, size, now):
                 slot = PendingResponse(self)
                 slot.size = size
                 self.unanswered += size
@@ -389,7 +389,7 @@ class Connection:
             slot = slots.popleft()
             out.extend(slot.pieces or ())
             self.unanswered -= slot.size
-            if slot.asked_ms != quick_ms:
+            if slot.received_ms != quick_ms:
                 self.times.answered(slot)
         before = self.unsent
         while out:
@@ -526,7 +526,7 @@ class Connection:
         if self.memory.exempt is self:
             self.memory.end_exemption()
         self.rest, self.large, self.holds_frames = bytearray(), None, False
-        self.repeats = None  # breaks a reference cycle
+        self.request_templates = None  # breaks a reference cycle
         self.sock.close()
 
 

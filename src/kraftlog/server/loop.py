@@ -254,7 +254,7 @@ class Server:
         until = now.monotonic_ms + LEAVING_MS
         self.node.shut_down(now)
         self.runner.finish_turn(now)
-        self.peers.send(now)
+        self.peers.flush(now)
         while not (self.node.has_left or self.is_hurried) and read_clock().monotonic_ms < until:
             self.turn()
 
@@ -307,7 +307,7 @@ class Server:
                 turns.step("http")
         self.runner.finish_turn(now)
         self.arena.clear()
-        self.peers.send(now)
+        self.peers.flush(now)
         at_ns = turns.step("append")
         if self.dirty:
             took_ms = (at_ns - began_ns + 500_000) // 1_000_000

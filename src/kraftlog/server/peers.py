@@ -100,7 +100,7 @@ class Peers(PeerChannels):
                 channel.is_searching = False
                 if channel.address == address and channel.sock is None:
                     self._found(channel, places, now)
-                elif channel.asked and channel.sock is None:
+                elif channel.in_flight and channel.sock is None:
                     self._connect(channel, now)
 
             self._names.find(*address, found)
@@ -109,7 +109,7 @@ class Peers(PeerChannels):
         """Connect to the addresses found; an unknown name does not prove that a peer is down."""
         if not places:
             self.lost(channel, now, probe=False)
-        elif channel.asked:
+        elif channel.in_flight:
             channel.has_ended = False  # the name may resolve to another host now
             channel.places = places[1:]
             self._try(channel, places[0], now)

@@ -44,7 +44,7 @@ class VirtualConnection:
         self.listener = listener
         self.listener_name = name
         self.host = "127.0.0.1"
-        self.repeats: RequestTemplates | None = None
+        self.request_templates: RequestTemplates | None = None
         self.failure: UnansweredError | None = None
         #: How many requests the node still processes, and the frames that arrived meanwhile.
         self.holds = 0
@@ -151,9 +151,9 @@ def voters_named(*node_ids: int) -> VoterSet:
 class NoPeers:
     """A network for a cluster of one node: other brokers in its image never respond."""
 
-    def ask(self, ask: Any) -> None:
-        if not ask.channel.startswith(CHANNEL):
-            raise AssertionError(f"a cluster of one node has no peers: {ask}")
+    def send(self, effect: Any) -> None:
+        if not effect.channel.startswith(CHANNEL):
+            raise AssertionError(f"a cluster of one node has no peers: {effect}")
 
 
 class VirtualHost:
@@ -245,8 +245,8 @@ class VirtualHost:
                 self._held.append(connection)
             return
         buffer = bytearray(frame)
-        repeats = connection.repeats
-        if repeats is not None and repeats.take(
+        templates = connection.request_templates
+        if templates is not None and templates.take(
             buffer, memoryview(buffer), 4, len(buffer), self.now
         ):
             return

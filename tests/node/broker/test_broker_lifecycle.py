@@ -25,7 +25,7 @@ class Controller:
         self.requests: list[Any] = []
         self.is_gone = False
 
-    def ask(self, api_key: int, _: int, request: Any, outcome: Any, now: Now) -> None:
+    def send(self, api_key: int, _: int, request: Any, outcome: Any, now: Now) -> None:
         self.requests.append(request)
         if self.is_gone:
             outcome(None, now)
@@ -47,7 +47,7 @@ class RefusingChannel:
         self.code = code
         self.times: list[int] = []
 
-    def ask(self, _: int, __: int, ___: Any, outcome: Any, now: Now) -> None:
+    def send(self, _: int, __: int, ___: Any, outcome: Any, now: Now) -> None:
         self.times.append(now.monotonic_ms)
         response = None
         if self.code is not None:

@@ -165,5 +165,5 @@ def test_v3_a_node_that_never_registered_stops_at_once() -> None:
 class Nobody:
     """No other node runs."""
 
-    def ask(self, ask: Any) -> None:
+    def send(self, effect: Any) -> None:
         """Nothing is heard of it."""

@@ -140,7 +140,7 @@ def ask_controller(
     life: LifeOfThree, host: VirtualHost, api_key: int, version: int, request: Any
 ) -> Any:
     outcome: list[Any] = []
-    host.node.controller_channel.ask(
+    host.node.controller_channel.send(
         api_key, version, request, lambda response, _: outcome.append(response), host.now
     )
     life.settle(100)

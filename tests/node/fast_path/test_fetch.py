@@ -283,9 +283,9 @@ def test_nothing_is_learnt_from_who_asks_in_another_epoch(epoch: int, learnt: in
     write(side, 5)
     for number in range(3):
         side.send(1, fetch_frame(side.host, 12, [(0, 1)], leader_epoch=epoch, number=number))
-    repeats = side.connections[1].repeats
-    assert repeats is not None
-    assert (len(repeats._templates), repeats._learnt) == (learnt, learnt)
+    templates = side.connections[1].request_templates
+    assert templates is not None
+    assert (len(templates._templates), templates._learnt) == (learnt, learnt)
 
 
 def test_readers_without_a_session_are_recognised_in_each_partition(

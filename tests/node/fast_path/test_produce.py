@@ -48,11 +48,11 @@ class ForgetfulConnection(VirtualConnection):
     """Nothing is remembered of what it asks for."""
 
     @property
-    def repeats(self) -> RequestTemplates | None:
+    def request_templates(self) -> RequestTemplates | None:
         return None
 
-    @repeats.setter
-    def repeats(self, _: RequestTemplates | None) -> None:
+    @request_templates.setter
+    def request_templates(self, _: RequestTemplates | None) -> None:
         """Forgotten at once."""
 
 
@@ -399,32 +399,32 @@ def test_answers_are_joined_only_if_they_wait_for_the_same_write(is_late: bool) 
 def test_what_serves_no_more_is_forgotten_and_the_rest_is_not() -> None:
     """A setting of one topic changes, more often than a connection is learnt from in vain."""
     side = Side(VirtualConnection)
-    repeats = learnt_by(side, frame(PLAIN), frame(PLAIN, topic="other"))
-    rest = set(repeats._templates)
+    templates = learnt_by(side, frame(PLAIN), frame(PLAIN, topic="other"))
+    rest = set(templates._templates)
     for change in range(MAX_LEARNT + 1):
         partition = side.host.node.replica_manager.by_log["demo", 0]
         partition.append_config = partition.append_config.replace(min_insync_replicas=change)
         side.send(0, frame(PLAIN))
-        assert set(repeats._templates) == rest
+        assert set(templates._templates) == rest
 
 
 def learnt_by(side: Side, *frames: bytes) -> RequestTemplates:
     for raw in frames:
         side.send(0, raw)
-    repeats = side.connections[0].repeats
-    assert repeats is not None
-    return repeats
+    templates = side.connections[0].request_templates
+    assert templates is not None
+    return templates
 
 
 def test_who_lives_long_has_room_for_what_is_new() -> None:
     """What serves no more gives way, though nobody has asked for it since."""
-    repeats = RequestTemplates()
+    templates = RequestTemplates()
     for number in range(3 * MAX_LEARNT):
         stub = NamedTemplate(number)
-        repeats.learn(stub)
-        assert repeats._templates[stub.head, stub.prefix] is stub
+        templates.learn(stub)
+        assert templates._templates[stub.head, stub.prefix] is stub
         stub.is_stale = number % MAX_TEMPLATES > 0
-    assert len(repeats._templates) <= MAX_TEMPLATES
+    assert len(templates._templates) <= MAX_TEMPLATES
 
 
 def test_who_is_learnt_from_in_vain_is_left_alone() -> None:
@@ -432,25 +432,25 @@ def test_who_is_learnt_from_in_vain_is_left_alone() -> None:
     side = Side(VirtualConnection)
     raw = frame(PLAIN)
     tagged = struct.pack(">i", len(raw) - 4 + 3) + raw[4:-1] + b"\x01\x63\x01x"
-    repeats = learnt_by(side, *(MAX_LEARNT + 10) * [tagged])
-    assert (repeats._learnt, repeats._templates) == (MAX_LEARNT, {})
+    templates = learnt_by(side, *(MAX_LEARNT + 10) * [tagged])
+    assert (templates._learnt, templates._templates) == (MAX_LEARNT, {})
 
 
 def test_no_more_than_so_many_are_known() -> None:
-    repeats = RequestTemplates()
+    templates = RequestTemplates()
     for number in range(2 * MAX_TEMPLATES):
-        repeats.learn(NamedTemplate(number))
-    assert len(repeats._templates) == MAX_TEMPLATES
+        templates.learn(NamedTemplate(number))
+    assert len(templates._templates) == MAX_TEMPLATES
 
 
 def test_a_broker_that_can_not_serve_for_long_costs_no_lessons() -> None:
     """Whoever is refused asks again and again, and is served as before once that is over."""
     side = Side(VirtualConnection)
     raw = frame(PLAIN, index=1)
-    repeats = learnt_by(side, raw)
+    templates = learnt_by(side, raw)
     side.host.node.replica_manager.by_log["demo", 1].online = False
     learnt_by(side, *10 * [raw])
-    assert (repeats._learnt, repeats._templates) == (0, {})
+    assert (templates._learnt, templates._templates) == (0, {})
     side.host.node.replica_manager.by_log["demo", 1].online = True
     assert learnt_by(side, raw)._templates
 

@@ -205,7 +205,7 @@ def test_a_shutdown_does_not_wait_for_a_fetch_response() -> None:
     assert ask.api_key == ApiKey.FETCH
     assert machine.driver is not None
     machine.driver.shut_down(NOW)
-    assert not machine.driver.is_taking_leave
+    assert not machine.driver.is_resigning
 
 
 def test_a_response_without_partition_counts_as_none() -> None:
@@ -360,10 +360,10 @@ class SilentPeers:
     """Peers that keep what is asked of them, and never answer."""
 
     def __init__(self) -> None:
-        self.asked: list[effects.SendRequest] = []
+        self.requests: list[effects.SendRequest] = []
 
-    def ask(self, ask: effects.SendRequest, /) -> None:
-        self.asked.append(ask)
+    def send(self, effect: effects.SendRequest, /) -> None:
+        self.requests.append(effect)
 
 
 def begin_epoch(host: VirtualHost, epoch: int, port: int) -> None:
@@ -379,7 +379,7 @@ def test_a_leader_is_contacted_at_its_reported_endpoint() -> None:
     letters = SilentPeers()
     host = VirtualHost(settled=False, peers=letters)
     begin_epoch(host, 5, 19093)
-    assert {(it.peer, it.host, it.port) for it in letters.asked} == {(2, "10.0.0.9", 19093)}
+    assert {(it.peer, it.host, it.port) for it in letters.requests} == {(2, "10.0.0.9", 19093)}
     driver = host.node.quorum
     begin_epoch(host, 5, 19094)
     assert driver.address_of(2) == ("10.0.0.9", 19094)
@@ -493,7 +493,7 @@ def passed_on(
     letters = SilentPeers()
     host = VirtualHost(settled=False, peers=letters)
     begin_epoch(host, 5, 19093)
-    letters.asked.clear()
+    letters.requests.clear()
     client = FrameClient(host)
     assert client.ask(api_key, version, request) is None
     return host, client, letters
@@ -501,8 +501,8 @@ def passed_on(
 
 def only_request(letters: SilentPeers) -> int:
     """The number of what was asked of the leader for somebody; it is forgotten."""
-    [number] = [it.number for it in letters.asked if it.channel == CHANNEL]
-    letters.asked.clear()
+    [number] = [it.number for it in letters.requests if it.channel == CHANNEL]
+    letters.requests.clear()
     return number
 
 
@@ -525,7 +525,7 @@ def test_requests_that_the_leader_lacks_are_refused_at_once() -> None:
     assert [(it.name, it.error_code) for it in outcome.topics] == [
         ("t", ErrorCode.UNSUPPORTED_VERSION)
     ]
-    assert not [it for it in letters.asked if it.channel == CHANNEL]
+    assert not [it for it in letters.requests if it.channel == CHANNEL]
 
 
 def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
@@ -545,10 +545,10 @@ def test_v5_a_broker_sends_its_heartbeat_before_it_forwards_requests() -> None:
     host, _, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
     host.node.handle(effects.RequestFailed(CHANNEL, 2, only_request(letters)), host.now)
     host.turn()
-    letters.asked.clear()
+    letters.requests.clear()
     host.node.led_by(2, host.node.quorum.epoch + 1)
     host.turn()
-    asked = [it.api_key for it in letters.asked if it.channel == CHANNEL]
+    asked = [it.api_key for it in letters.requests if it.channel == CHANNEL]
     assert asked == [ApiKey.BROKER_REGISTRATION, ApiKey.CREATE_TOPICS]
 
 

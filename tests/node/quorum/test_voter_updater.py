@@ -335,7 +335,7 @@ def test_r9_a_leader_that_has_moved_says_of_itself_where_it_is() -> None:
     for version in (1, 2):  # its vote for itself, and that it leads
         driver.handle(effects.ElectionWritten(version), NOW)
     vote = raft.Vote("cluster", ReplicaKey(1), driver.epoch, ReplicaKey(3), 0, 0, pre_vote=True)
-    driver.asked(Asker(1), vote, None, NOW)
+    driver.handle_request(Asker(1), vote, None, NOW)
     [reply] = taken(wanted, effects.Reply)
     outcome = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
     assert outcome == [(1, "127.0.0.1", 19091)]
@@ -370,7 +370,7 @@ def test_r9_a_vote_response_names_the_leaders_address() -> None:
     vote = raft.Vote("cluster", ME, 5, ReplicaKey(3), 0, 0, pre_vote=True)
     for version in (0, 1):
         slot = Asker(version)
-        driver.asked(slot, vote, None, NOW)
+        driver.handle_request(slot, vote, None, NOW)
         [reply] = taken(wanted, effects.Reply)
         outcome = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
         assert outcome == ([(2, "127.0.0.1", 9092)] if version else [])

@@ -38,7 +38,7 @@ def create_topics(
         made({name: _metadata_error(code) for name, code in codes.items()}, now)
 
     request = CreateTopicsRequest(topics=topics)
-    node.controller_channel.ask(ApiKey.CREATE_TOPICS, VERSION, request, on_done, now)
+    node.controller_channel.send(ApiKey.CREATE_TOPICS, VERSION, request, on_done, now)
 
 
 def _report_offsets_topic(node: Node, names: Collection[str], response: Any) -> None:

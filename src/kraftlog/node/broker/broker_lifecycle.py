@@ -182,7 +182,7 @@ class BrokerLifecycle(MetadataPublisher):
             self._back_off(now)  # until `on_done` has handled a successful response
             on_done(response, now)
 
-        self._controller_channel.ask(api_key, APIS[api_key].last, request, on_response, now)
+        self._controller_channel.send(api_key, APIS[api_key].last, request, on_response, now)
 
     def _registration(self, cluster_id: str) -> registrations.BrokerRegistrationRequest:
         return registrations.BrokerRegistrationRequest(

@@ -30,7 +30,7 @@ HANDLING = "handling a response of the controller"
 
 
 class ControllerChannel:
-    """`ask` calls back with the response, or with None if the outcome is unknown.
+    """`send` calls back with the response, or with None if the outcome is unknown.
 
     A request that the controller does not support gets an error response, as its retry would. A
     callback that raises is called again with None, so that it retries as after a timeout.
@@ -52,7 +52,7 @@ class ControllerChannel:
         #: Callbacks that wait for a leader, each once.
         self._waiting_for_leader: dict[Callable[[Now], None], None] = {}
 
-    def ask(self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now) -> None:
+    def send(self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now) -> None:
         active_controller = self._active_controller
         if active_controller is not None and active_controller.is_active:
             active_controller.decide(
@@ -66,7 +66,7 @@ class ControllerChannel:
             return
         self._send(leader, where, api_key, version, request, TIMEOUT_MS, on_done)
 
-    def ask_at(
+    def send_to(
         self,
         peer: int,
         where: tuple[str, int],
@@ -89,7 +89,7 @@ class ControllerChannel:
         on_done: OnDone,
     ) -> None:
         self._numbers += 1
-        ask = SendRequest(
+        effect = SendRequest(
             channel=CONTROLLER_CHANNEL,
             peer=peer,
             host=where[0],
@@ -100,8 +100,8 @@ class ControllerChannel:
             request=request,
             timeout_ms=timeout_ms,
         )
-        self._waiting[self._numbers] = ask, on_done
-        self._emit(ask)
+        self._waiting[self._numbers] = effect, on_done
+        self._emit(effect)
 
     def wait_for_leader(self, again: Callable[[Now], None]) -> None:
         """Call `again` once there is a leader or an active controller."""
@@ -130,12 +130,14 @@ class ControllerChannel:
         waiting = self._waiting.pop(report.number, None)
         if waiting is None:
             return
-        ask, on_done = waiting
+        effect, on_done = waiting
         if isinstance(report, ResponseReceived):
             self._call_back(on_done, report.response, now)
         elif isinstance(report, VersionUnsupported):
             code = ErrorCode.UNSUPPORTED_VERSION
-            self._call_back(on_done, refusal(ask.api_key, ask.version, ask.request, code), now)
+            self._call_back(
+                on_done, refusal(effect.api_key, effect.version, effect.request, code), now
+            )
         else:
             self._call_back(on_done, None, now)
 

@@ -39,7 +39,7 @@ class ProducerIds:
             request = AllocateProducerIdsRequest(
                 broker_id=self._broker_id, broker_epoch=self._epoch()
             )
-            self._controller_channel.ask(
+            self._controller_channel.send(
                 ApiKey.ALLOCATE_PRODUCER_IDS, 0, request, self._on_response, now
             )
 

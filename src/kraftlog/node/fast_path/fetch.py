@@ -40,7 +40,7 @@ _OFFSETS_SIZE = 24
 class ReadyResponse:
     """An encoded response, in the place of a `PendingResponse`."""
 
-    __slots__ = ("asked_ms", "pieces")
+    __slots__ = ("pieces", "received_ms")
 
     api = _API
     count = 1
@@ -48,7 +48,7 @@ class ReadyResponse:
 
     def __init__(self, pieces: list[Any], now: Now) -> None:
         self.pieces = pieces
-        self.asked_ms = now.monotonic_ms
+        self.received_ms = now.monotonic_ms
 
     def abandon(self) -> None:
         """There is nothing to cancel."""

@@ -62,11 +62,11 @@ class PendingResponses:
 
     __slots__ = (
         "_template",
-        "asked_ms",
         "base_offset",
         "error_code",
         "packed",
         "pieces",
+        "received_ms",
         "response",
         "start",
         "waits",
@@ -81,7 +81,7 @@ class PendingResponses:
         self, template: ProduceTemplate, start: int, write: Append | None, now: Now
     ) -> None:
         self._template = template
-        self.asked_ms = now.monotonic_ms
+        self.received_ms = now.monotonic_ms
         #: The log start offset in these responses.
         self.start = start
         #: The append that they wait for.

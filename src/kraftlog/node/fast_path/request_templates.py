@@ -152,16 +152,16 @@ def learn(
 ) -> None:
     """Make a template of a request that the handler has served, if the fast path supports it."""
     connection = slot.connection
-    repeats: RequestTemplates | None = connection.repeats
-    if repeats is None:
-        repeats = connection.repeats = RequestTemplates()
-    if not repeats.may_learn(buffer, pos, end):
+    templates: RequestTemplates | None = connection.request_templates
+    if templates is None:
+        templates = connection.request_templates = RequestTemplates()
+    if not templates.may_learn(buffer, pos, end):
         return
     assert slot.api is not None, "the request has been served"
     kind = _module_of(slot.api.key)
     subject = kind.partition_of_request(node, slot, request)
     if subject is not None:
-        repeats.learn(kind.template_of(node, slot, request, subject, buffer, pos, end))
+        templates.learn(kind.template_of(node, slot, request, subject, buffer, pos, end))
 
 
 def _module_of(api_key: int) -> Any:

@@ -60,7 +60,7 @@ def handle(
         node.needs_poll = True
         body = request_from_wire(ApiKey.FETCH, request)
         most = min(body.max_bytes, node.config.raft.max_fetch_bytes)
-        node.quorum.asked(slot, body, slot.connection, now, most)
+        node.quorum.handle_request(slot, body, slot.connection, now, most)
         return None
     session: FetchSession | None = None
     if request.session_epoch != LAST or request.session_id != NO_SESSION:

@@ -61,7 +61,7 @@ class Forwarded:
     def go(self, now: Now) -> None:
         slot = self.slot
         assert slot.api is not None
-        self.node.controller_channel.ask(
+        self.node.controller_channel.send(
             slot.api.key, slot.version, self.request, self.on_done, now
         )
 

@@ -29,4 +29,4 @@ def handle(node: Node, slot: PendingResponse, request: Message, now: Now) -> Non
     if endpoint is not None and isinstance(body, Begin):
         node.quorum.leader_learned(slot, body, (endpoint.host, endpoint.port), now)
     else:
-        node.quorum.asked(slot, body, slot.connection, now)
+        node.quorum.handle_request(slot, body, slot.connection, now)

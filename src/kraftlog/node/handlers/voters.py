@@ -145,7 +145,7 @@ class _AddVoter:
         probe = ApiVersionsRequest(client_software_name="kraftlog", client_software_version=VERSION)
         timeout_ms: int = node.config.settings.controller_quorum_request_timeout_ms
         at = endpoint.host, endpoint.port
-        node.controller_channel.ask_at(
+        node.controller_channel.send_to(
             self.key.id, at, ApiKey.API_VERSIONS, probe, timeout_ms, self._on_api_versions
         )
 

@@ -63,7 +63,7 @@ NO_LEADER = -1
 
 
 class QuorumDriver:
-    """`handle` takes the outcomes of effects, `asked` the requests of peers."""
+    """`handle` takes the outcomes of effects, `handle_request` the requests of peers."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class QuorumDriver:
         return self.core.election.epoch
 
     @property
-    def is_taking_leave(self) -> bool:
+    def is_resigning(self) -> bool:
         """Whether EndQuorumEpoch requests to peers are pending; other requests do not count."""
         held = [effect.body for effect in self._held if isinstance(effect, raft.Send)]
         return any(isinstance(body, raft.End) for body in (*self._pending.values(), *held))
@@ -194,7 +194,9 @@ class QuorumDriver:
         self._reports[type(report)](report, now)
         self._settle(now)
 
-    def asked(self, slot: Responder, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
+    def handle_request(
+        self, slot: Responder, body: Any, channel: Any, now: Now, max_bytes: int = 0
+    ) -> None:
         """Take the request of a peer; `slot` gets the response as a wire message."""
         self._pass_to_core(slot, body, channel, now, max_bytes)
         self._settle(now)
@@ -439,11 +441,11 @@ class QuorumDriver:
         self._release(now)
 
     def _response_received(self, report: effects.ResponseReceived, now: Now) -> None:
-        asked = self._pending.pop((report.peer, report.number), None)
-        if asked is None:
+        request = self._pending.pop((report.peer, report.number), None)
+        if request is None:
             return
         try:
-            body = response_from_wire(report.response, asked)
+            body = response_from_wire(report.response, request)
         except ProtocolError:  # for another partition: treat it as no response
             self.core.handle(raft.NoResponse(report.peer, report.number), now)
             return
@@ -460,10 +462,10 @@ class QuorumDriver:
         self.core.handle(raft.NoResponse(report.peer, report.number), now)
 
     def _version_unsupported(self, report: effects.VersionUnsupported, now: Now) -> None:
-        asked = self._pending.pop((report.peer, report.number), None)
-        if isinstance(asked, raft.Vote):
+        request = self._pending.pop((report.peer, report.number), None)
+        if isinstance(request, raft.Vote):
             refusal = raft.VoteResult(
-                ErrorCode.UNSUPPORTED_VERSION, NO_LEADER, asked.epoch, granted=False
+                ErrorCode.UNSUPPORTED_VERSION, NO_LEADER, request.epoch, granted=False
             )
             self.core.handle(raft.Response(report.peer, report.number, refusal), now)
         else:

@@ -132,7 +132,7 @@ class VoterUpdater:
                 self._on_done(error, now)
         elif core.role.has_live_leader(core):  # so the local voter set is current
             self._in_flight = True
-            self._controller_channel.ask(
+            self._controller_channel.send(
                 wanted.api_key, VERSION, self._request(wanted), self._on_response, now
             )
         else:

@@ -66,7 +66,7 @@ class Client:
         if self._refresh_ms <= now.monotonic_ms and not self._is_refreshing:
             self._refresh(now)
         self.work(now)
-        self.peers.send(now)
+        self.peers.flush(now)
         self._arm()
 
     def look_around(self) -> None:
@@ -100,7 +100,7 @@ class Client:
     ) -> None:
         self._numbers += 1
         self._asked[self._numbers] = answered
-        self.peers.ask(
+        self.peers.send(
             SendRequest(
                 channel=CHANNEL,
                 peer=node,

@@ -55,13 +55,13 @@ class VirtualPeers(PeerChannels):
         super().__init__(notify)
         self._replica = replica
 
-    def ask(self, ask: SendRequest) -> None:
+    def send(self, effect: SendRequest) -> None:
         replica = self._replica
-        target = replica.world.replica_at(ask.host)
-        if ask.api_key in VERSIONS and ask.port != BROKER_PORT and target is not None:
-            body = request_from_wire(ask.api_key, ask.request)
+        target = replica.world.replica_at(effect.host)
+        if effect.api_key in VERSIONS and effect.port != BROKER_PORT and target is not None:
+            body = request_from_wire(effect.api_key, effect.request)
             replica.world.said(replica, target, body)
-        super().ask(ask)
+        super().send(effect)
 
     def _put(
         self, channel: PeerChannel, api_key: int, version: int, correlation: int, request: Message
@@ -69,7 +69,7 @@ class VirtualPeers(PeerChannels):
         assert isinstance(channel, VirtualChannel)
         assert channel.connection is not None
         if api_key in VERSIONS and channel.address[1] != BROKER_PORT:
-            channel.connection.asked[correlation] = request_from_wire(api_key, request)
+            channel.connection.unanswered[correlation] = request_from_wire(api_key, request)
         super()._put(channel, api_key, version, correlation, request)
 
     def _connect(self, channel: VirtualChannel, now: Now) -> None:  # noqa: ARG002 - one interface for all hosts
@@ -90,14 +90,14 @@ class VirtualPeers(PeerChannels):
 class WatchedResponse(PendingResponse):
     """A response to a quorum request that is also shown to the invariants."""
 
-    __slots__ = ("asked",)
+    __slots__ = ("request",)
 
-    def __init__(self, connection: Any, asked: Any) -> None:
+    def __init__(self, connection: Any, request: Any) -> None:
         super().__init__(connection)
-        self.asked = asked
+        self.request = request
 
     def respond(self, response: Any) -> None:
-        if self.asked is not None:
+        if self.request is not None:
             self.connection.watch(self, response)
         super().respond(response)
 
@@ -118,7 +118,7 @@ class ServerEnd(VirtualConnection):
         self.replica.dirty[self] = None
 
     def watch(self, slot: WatchedResponse, response: Any) -> None:
-        body = response_from_wire(response, slot.asked)
+        body = response_from_wire(response, slot.request)
         self.connection.network.watch_answer(self.replica, self.connection, body, response)
 
     def receive(self, data: bytes, now: Now) -> None:
@@ -139,14 +139,14 @@ class ServerEnd(VirtualConnection):
 
     def _serve(self, frame: bytes, now: Now) -> None:
         number = _CORRELATION.unpack_from(frame, _CORRELATION_AT)[0]
-        body = self.connection.asked.pop(number, None)
+        body = self.connection.unanswered.pop(number, None)
         buffer: bytes | bytearray = frame
         if body is not None:
             self.heard.append(body)
         elif self.listener == BROKER:
             buffer = bytearray(frame)  # batches are stamped in place
-            repeats = self.repeats
-            if repeats is not None and repeats.take(
+            templates = self.request_templates
+            if templates is not None and templates.take(
                 buffer, memoryview(buffer), 4, len(buffer), now
             ):
                 return
@@ -170,7 +170,7 @@ class ServerEnd(VirtualConnection):
                 slot.abandon()
         self.slots.clear()
         self.held.clear()
-        self.repeats = None
+        self.request_templates = None
 
 
 class ClientEnd(VirtualConnection):

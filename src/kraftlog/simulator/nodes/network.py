@@ -51,7 +51,7 @@ class Connection:
         self.channel = channel
         self.server: ServerEnd | None = None
         #: For the invariants: the requests in flight, by correlation id.
-        self.asked: dict[int, Any] = {}
+        self.unanswered: dict[int, Any] = {}
         #: The bytes in flight, to the server and back, in the order of sending, and when the last
         #: of each arrive.
         self.requests: Pieces = deque()

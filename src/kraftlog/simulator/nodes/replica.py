@@ -255,7 +255,7 @@ class NodeReplica(Replica):
             node.poll(now)
             self.peers.expire(now)
             self.runner.finish_turn(now)
-            self.peers.send(now)
+            self.peers.flush(now)
         except PowerLost:
             self.crash()
             return
@@ -366,7 +366,9 @@ class NodeReplica(Replica):
             return
         # No client sends this to a node yet: call the quorum driver directly.
         slot = DirectResponse(self, api_key, told)
-        self.turn("is asked", lambda now: self.node.quorum.asked(slot, message.body, slot, now))
+        self.turn(
+            "is asked", lambda now: self.node.quorum.handle_request(slot, message.body, slot, now)
+        )
 
     def propose(self, slot: Any, value: int) -> int:
         return self.proposals.propose(slot, value)
