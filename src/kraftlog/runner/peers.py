@@ -14,6 +14,8 @@ import struct
 
 from kraftlog.effects import PeerDown, RequestFailed, ResponseReceived, VersionUnsupported
 from kraftlog.errors import ProtocolError, UnsupportedVersionError
+from kraftlog.replication.replica_fetchers import CHANNEL as REPLICATION
+from kraftlog.runner.receive_buffer import FrameLengthError, ReceiveBuffer
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.schema import Message
 
-MAX_FRAME = 100 << 20
 CLIENT_ID = "kraftlog"
 #: The correlation id and version of the ApiVersions request: every peer supports this version.
 FIRST_CORRELATION, FIRST_VERSION = 0, 0
@@ -36,7 +37,7 @@ FIRST_CORRELATION, FIRST_VERSION = 0, 0
 #: The most immediate reconnections to a peer that accepts connections and closes them.
 MAX_PROBES = 5
 
-_LENGTH_AND_CORRELATION = struct.Struct(">ii")
+_CORRELATION = struct.Struct(">i")
 
 
 class PeerChannel:
@@ -52,7 +53,10 @@ class PeerChannel:
         #: How often the connection was reopened since the peer last sent anything.
         self.probes = 0
         self.out = bytearray()
-        self.received = bytearray()
+        self.received = ReceiveBuffer()
+        #: Whether responses are views of the receive buffer: one request is in flight at a time,
+        #: and what it brings is written before the next one leaves.
+        self.lends_frames = name.startswith(REPLICATION)
         #: The requests without a response, by correlation id, and their deadlines.
         self.in_flight: dict[int, tuple[SendRequest, int]] = {}
         #: No request times out before this.
@@ -194,31 +198,50 @@ class PeerChannels:
 
     def receive(self, channel: PeerChannel, data: Buffer, now: Now) -> None:
         """Bytes have arrived; empty if the peer has closed the connection."""
-        if not data:
+        rest = memoryview(data)
+        try:
+            while rest:
+                room = channel.received.room()
+                count = min(len(room), len(rest))
+                room[:count] = rest[:count]
+                channel.received.received(count)
+                rest = rest[count:]
+        except FrameLengthError:
+            self.lost(channel, now, probe=False)
+            return
+        self.received(channel, len(data), now)
+
+    def received(self, channel: PeerChannel, count: int, now: Now) -> None:
+        """This many bytes are in the receive buffer; 0 if the peer has closed the connection."""
+        if not count:
             self.lost(channel, now)
             return
-        channel.received += data
-        self.bytes_in += len(data)
-        received, end, pos = channel.received, len(channel.received), 0
-        while end - pos >= _LENGTH_AND_CORRELATION.size:
-            size, correlation = _LENGTH_AND_CORRELATION.unpack_from(received, pos)
-            if not 4 <= size <= MAX_FRAME:
-                self.lost(channel, now, probe=False)
-                return
-            if end - pos < 4 + size:
-                break
-            frame = bytes(received[pos + 8 : pos + 4 + size])
-            pos += 4 + size
-            is_first = channel.supported_versions is None
-            if not (self._receive_versions if is_first else self._receive_response)(
-                channel, correlation, frame, now
-            ):
-                self.lost(channel, now, probe=False)
-                return
-            self.responses += 1
-            if channel.received is not received:
-                return  # the channel was reset
-        del received[:pos]
+        self.bytes_in += count
+        received = channel.received
+        try:
+            while (frame := received.next_frame()) is not None:
+                if not self._take(channel, frame, now):
+                    self.lost(channel, now, probe=False)
+                    return
+                self.responses += 1
+                if channel.received is not received:
+                    return  # the channel was reset
+        except FrameLengthError:
+            self.lost(channel, now, probe=False)
+
+    def _take(self, channel: PeerChannel, frame: memoryview, now: Now) -> bool:
+        """Take a response; return whether it is one."""
+        (correlation,) = _CORRELATION.unpack_from(frame)
+        if channel.supported_versions is None:
+            return self._receive_versions(
+                channel, correlation, bytes(frame[_CORRELATION.size :]), now
+            )
+        if not channel.lends_frames:
+            return self._receive_response(
+                channel, correlation, bytes(frame[_CORRELATION.size :]), now
+            )
+        channel.received.lend()
+        return self._receive_response(channel, correlation, frame[_CORRELATION.size :], now)
 
     def _receive_versions(
         self, channel: PeerChannel, correlation: int, frame: bytes, now: Now
@@ -241,16 +264,14 @@ class PeerChannels:
         self._flush(channel, now)
         return True
 
-    def _receive_response(
-        self, channel: PeerChannel, correlation: int, frame: bytes, now: Now
-    ) -> bool:
+    def _answered(self, channel: PeerChannel, correlation: int, frame: Buffer, now: Now) -> bool:
         answered = self._read(channel, correlation, frame)
         if answered is not None:
             self._notify(answered, now)
         return answered is not None
 
     @staticmethod
-    def _read(channel: PeerChannel, correlation: int, frame: bytes) -> ResponseReceived | None:
+    def _read(channel: PeerChannel, correlation: int, frame: Buffer) -> ResponseReceived | None:
         """Decode a response; None if no request matches it, or it is malformed."""
         version = channel.sent_versions.get(correlation)
         if version is None:
@@ -302,6 +323,6 @@ class PeerChannels:
         self._close(channel)
         channel.is_connected = False
         channel.out.clear()
-        channel.received = bytearray()
-        channel.sent_versions.clear()
-        channel.supported_versions = None
+        channel.received = ReceiveBuffer()
+        channel.said.clear()
+        channel.known = None

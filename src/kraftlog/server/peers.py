@@ -7,6 +7,7 @@ import select
 import socket
 
 from kraftlog.runner.peers import MAX_PROBES, PeerChannel, PeerChannels
+from kraftlog.runner.receive_buffer import FrameLengthError
 from kraftlog.server.name_resolution import NameResolver, numeric
 from kraftlog.value import TYPE_CHECKING
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_PROBES", "Peers"]
 
-READ_SIZE = 256 << 10
 #: Ports come from settings and from other nodes, so they are checked.
 LAST_PORT = 65535
 _BUSY = {0, errno.EAGAIN, errno.EINPROGRESS}
@@ -55,8 +55,6 @@ class Peers(PeerChannels):
     def __init__(self, epoll: select.epoll, notify: Callable[[Any, Now], None]) -> None:
         super().__init__(notify)
         self._epoll = epoll
-        #: The shared receive buffer, because allocating one each time costs more.
-        self._buffer = memoryview(bytearray(READ_SIZE))
         self._names = NameResolver()
         epoll.register(self._names.ready_fd, select.EPOLLIN)
         self._by_fd: dict[int, SocketChannel] = {}
@@ -172,12 +170,13 @@ class Peers(PeerChannels):
     def _receive(self, channel: SocketChannel, now: Now) -> None:
         assert channel.sock is not None
         try:
-            size = channel.sock.recv_into(self._buffer)
+            count = channel.sock.recv_into(channel.received.room())
+            channel.received.received(count)
         except BlockingIOError:
             return
-        except OSError:
-            size = 0
-        self.receive(channel, self._buffer[:size], now)
+        except (OSError, FrameLengthError):
+            count = 0
+        self.received(channel, count, now)
 
     def _close(self, channel: SocketChannel) -> None:
         if channel.sock is not None:

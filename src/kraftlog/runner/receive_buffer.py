@@ -1,0 +1,84 @@
+"""`ReceiveBuffer`: the bytes that a connection to a peer has received, as whole frames.
+
+The host receives into `room`, so bytes are copied once, from the kernel. A frame is a view: of a
+channel that takes record batches from it, they are written to a log without another copy.
+"""
+
+from __future__ import annotations
+
+import struct
+
+#: The first size, and the largest one that is kept for the next frame.
+FIRST_SIZE, MAX_KEPT = 16 << 10, 1 << 20
+MAX_FRAME = 100 << 20
+#: The length of a frame does not count itself; the correlation id follows it.
+LENGTH_SIZE, HEAD_SIZE = 4, 8
+
+_LENGTH = struct.Struct(">i")
+
+
+class FrameLengthError(Exception):
+    """The peer sends no frames."""
+
+
+class ReceiveBuffer:
+    """Grows to the largest frame; `_start` to `_end` is received and not consumed."""
+
+    __slots__ = ("_data", "_end", "_spare", "_start")
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._start = self._end = 0
+        #: The buffer of the frame before, which is free by the time the next one is complete.
+        self._spare: bytearray | None = None
+
+    def room(self) -> memoryview:
+        """Where the next bytes go."""
+        if self._end == len(self._data):
+            self._grow()
+        return memoryview(self._data)[self._end :]
+
+    def _grow(self) -> None:
+        """Make room for the rest of a frame, or for as much again."""
+        size = max(2 * (self._end - self._start), FIRST_SIZE)
+        if self._end - self._start >= LENGTH_SIZE:
+            size = max(size, LENGTH_SIZE + self._frame_size())
+        self._move_to(bytearray(size))
+
+    def _move_to(self, data: bytearray) -> None:
+        rest = self._end - self._start
+        if rest > len(data):
+            data = bytearray(rest)
+        data[:rest] = memoryview(self._data)[self._start : self._end]
+        self._data, self._start, self._end = data, 0, rest
+
+    def _frame_size(self) -> int:
+        size: int = _LENGTH.unpack_from(self._data, self._start)[0]
+        if not HEAD_SIZE - LENGTH_SIZE <= size <= MAX_FRAME:
+            raise FrameLengthError
+        return size
+
+    def received(self, count: int) -> None:
+        self._end += count
+
+    def next_frame(self) -> memoryview | None:
+        """The next whole frame without its length; None if the rest is still to come."""
+        available = self._end - self._start
+        if available < HEAD_SIZE:
+            return None
+        size = self._frame_size()
+        if available < LENGTH_SIZE + size:
+            return None
+        start = self._start + LENGTH_SIZE
+        self._start = start + size
+        frame = memoryview(self._data)[start : self._start]
+        if self._start == self._end:
+            self._start = self._end = 0
+        return frame
+
+    def lend(self) -> None:
+        """Leave the memory of the last frame alone until the frame after it is complete."""
+        data, self._spare = self._spare, self._data
+        self._move_to(bytearray(FIRST_SIZE) if data is None else data)
+        if len(self._spare) > MAX_KEPT:
+            self._spare = None
