@@ -264,7 +264,9 @@ class PeerChannels:
         self._flush(channel, now)
         return True
 
-    def _answered(self, channel: PeerChannel, correlation: int, frame: Buffer, now: Now) -> bool:
+    def _receive_response(
+        self, channel: PeerChannel, correlation: int, frame: Buffer, now: Now
+    ) -> bool:
         answered = self._read(channel, correlation, frame)
         if answered is not None:
             self._notify(answered, now)
@@ -324,5 +326,5 @@ class PeerChannels:
         channel.is_connected = False
         channel.out.clear()
         channel.received = ReceiveBuffer()
-        channel.said.clear()
-        channel.known = None
+        channel.sent_versions.clear()
+        channel.supported_versions = None
