@@ -101,7 +101,7 @@ def _validation(codec: int) -> Iterator[tuple[str, float, str]]:
     batch = repack(build_one(0, count), read_header(build_one(0, count)), codec)
     what = f"{count} x 100 B, {CODEC_NAMES[codec]}"
     header = ProduceRules()
-    records = header.replace(opens_batches=True)
+    records = header.replace(checks_every_record=True)
     times = 200
 
     def open_all() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraftlog.config.read_config import read_config
-from kraftlog.config.safety import refuse_false_safety
+from kraftlog.config.safety import refuse_unsupported_security
 from kraftlog.errors import ConfigError
 from tests.config.starts import started_with
 
@@ -60,7 +60,7 @@ def test_encrypted_listeners_are_refused(case: str, said: str) -> None:
 def refusal(case: str) -> str:
     config, _ = read_config(started_with(case), {})
     with pytest.raises(ConfigError) as refused:
-        refuse_false_safety(config)
+        refuse_unsupported_security(config)
     return str(refused.value)
 
 
@@ -75,4 +75,4 @@ def refusal(case: str) -> str:
 )
 def test_settings_that_promise_no_protection_are_accepted(case: str) -> None:
     config, _ = read_config(started_with(case), {})
-    refuse_false_safety(config)
+    refuse_unsupported_security(config)

@@ -221,7 +221,7 @@ def test_fetched_metadata_may_use_the_reserve(operation: str, path: str) -> None
     assert outcome == [effects.SnapshotLoaded(new, WHOLE)]
     assert meta_properties.load(files, "data").cluster_id == "cluster"
     assert files.faults[0].times == 0
-    assert directory.disk.is_short
+    assert directory.disk.has_only_reserve
 
 
 def log_with_voters(*voter_ids: int) -> MemoryFiles:

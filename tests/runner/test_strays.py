@@ -143,10 +143,10 @@ def test_a_log_with_another_topic_id_becomes_a_stray(whose: str) -> None:
         unlink_if_there(first.files, f"data/demo-0/{PARTITION_METADATA}")
     host = VirtualHost(first.files)
     owner = ANOTHER_ID if whose == "another's" else bytes(16)
-    aside = f"demo-0.{owner.hex()}{STRAY}"
-    assert aside in folders(host, "demo")
+    stray = f"demo-0.{owner.hex()}{STRAY}"
+    assert stray in folders(host, "demo")
     assert host.said == [
-        f"data/demo-0: belongs to a former topic of this name; renamed to data/{aside}"
+        f"data/demo-0: belongs to a former topic of this name; renamed to data/{stray}"
     ]
     assert (records_in(host), write(host), records_in(host)) == (0, ErrorCode.NONE, 1)
 
@@ -185,10 +185,10 @@ def test_deleting_an_unopened_log_leaves_anothers_folder_alone() -> None:
     host.node.emit(OpenLog(log, topic_id, host.node.topic_configs.of("left").config))
     host.node.emit(DeleteLog(log, topic_id))
     host.settle()
-    aside = f"left-0.{ANOTHER_ID.hex()}{STRAY}"
-    assert folders(host, "left") == [aside]
+    stray = f"left-0.{ANOTHER_ID.hex()}{STRAY}"
+    assert folders(host, "left") == [stray]
     assert host.said == [
-        f"data/left-0: belongs to a former topic of this name; renamed to data/{aside}"
+        f"data/left-0: belongs to a former topic of this name; renamed to data/{stray}"
     ]
 
 

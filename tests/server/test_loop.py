@@ -109,11 +109,11 @@ def test_objects_are_frozen_again_after_much_growth(server: Server) -> None:
         os.eventfd_write(server.io_thread.ready_fd, 1)  # a turn that waits for nothing
         server.turn()
         assert gc.get_freeze_count() == before
-        server._set_aside_above = 0
+        server._freeze_above = 0
         os.eventfd_write(server.io_thread.ready_fd, 1)
         server.turn()
         assert gc.get_freeze_count() > before
-        assert server._set_aside_above == 2 * len(server.node.replica_manager.by_log) + GROWN_BY
+        assert server._freeze_above == 2 * len(server.node.replica_manager.by_log) + GROWN_BY
     finally:
         gc.unfreeze()
 

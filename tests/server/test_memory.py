@@ -198,7 +198,7 @@ def test_idle_connections_are_closed_to_free_memory(
     server.turn()
     assert small.connection.fd in server.connections
     assert 1 < len(server.connections) < len(gone) + 1
-    assert not server.memory.is_short
+    assert not server.memory.is_low
     assert "been idle for 30 s" in capfd.readouterr().err
 
 

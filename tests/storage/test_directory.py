@@ -441,7 +441,7 @@ def test_the_folder_of_a_topic_with_a_long_name_can_be_renamed() -> None:
         logs.delete((topic, index))
         logs.create((topic, index), TOPIC_ID)
         logs.forget((topic, index))
-        logs.set_aside((topic, index))
+        logs.rename_as_stray((topic, index))
     names = [name for name in files.list("/d") if name.startswith("x")]
     assert len(names) == 4
     assert {len(name) for name in names} == {255}

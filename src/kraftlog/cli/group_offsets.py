@@ -32,7 +32,7 @@ def planned(client: Client, group: str, options: argparse.Namespace) -> dict[Par
         new = [place for place in places if place not in current]
         return dict(sorted((current | _latest(client, new)).items()))
     if options.spec is not None:
-        return found_offsets(client, places, options.spec.removeprefix("to-"))
+        return list_offsets(client, places, options.spec.removeprefix("to-"))
     if options.to_offset is not None:
         return _within_log(client, dict.fromkeys(places, options.to_offset))
     if options.shift_by is not None:
@@ -66,22 +66,22 @@ def partitions_named(client: Client, words: Sequence[str]) -> list[PartitionName
     found: list[PartitionName] = []
     for word in words:
         topic, colon, indexes = word.partition(":")
-        there = [each.index for each in client.cluster.topic(topic).partitions]
+        existing = [each.index for each in client.cluster.topic(topic).partitions]
         if not colon:
-            found += [(topic, index) for index in there]
+            found += [(topic, index) for index in existing]
             continue
         for text in indexes.split(","):
             if not text.isdigit():
                 raise UsageError(
                     f"--topic {word}: expected partition numbers after the colon, as in a:0,1"
                 )
-            if int(text) not in there:
+            if int(text) not in existing:
                 raise ClientError(f"topic {topic} has no partition {text}")
             found.append((topic, int(text)))
     return sorted(set(found))
 
 
-def found_offsets(
+def list_offsets(
     client: Client, places: Sequence[PartitionName], spec: str | int
 ) -> dict[PartitionName, int]:
     """Offsets of partitions by spec or timestamp."""
@@ -95,21 +95,21 @@ def found_offsets(
 
 
 def _latest(client: Client, places: Sequence[PartitionName]) -> dict[PartitionName, int]:
-    return found_offsets(client, places, "latest")
+    return list_offsets(client, places, "latest")
 
 
 def _at(
     client: Client, places: Sequence[PartitionName], timestamp_ms: int
 ) -> dict[PartitionName, int]:
     """Offsets of the first records at or after a timestamp, or else the log end offsets."""
-    found = found_offsets(client, places, timestamp_ms)
+    found = list_offsets(client, places, timestamp_ms)
     late = [place for place, offset in found.items() if offset < 0]
     return found | _latest(client, late)
 
 
 def _within_log(client: Client, wanted: Mapping[PartitionName, int]) -> dict[PartitionName, int]:
     """Limit offsets to the range of each partition, with a warning."""
-    first, last = found_offsets(client, list(wanted), "earliest"), _latest(client, list(wanted))
+    first, last = list_offsets(client, list(wanted), "earliest"), _latest(client, list(wanted))
     found = {}
     for place, offset in wanted.items():
         found[place] = min(max(offset, first[place]), last[place])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from kraftlog.cli.common import UsageError, new_parser, run_with_client
-from kraftlog.cli.group_offsets import found_offsets
+from kraftlog.cli.group_offsets import list_offsets
 from kraftlog.cli.show import print_json, print_table
 from kraftlog.errors import ClientError, RefusedError, error_name
 from kraftlog.value import TYPE_CHECKING
@@ -86,7 +86,7 @@ def _run(client: Client, options: argparse.Namespace) -> int:
 
 
 def _list(client: Client, options: argparse.Namespace) -> int:
-    found = [each for each in client.groups() if _is_asked_for(each, options)]
+    found = [each for each in client.groups() if _is_selected(each, options)]
     if options.json:
         print_json([{"group": each.id, "state": each.state, "type": each.type} for each in found])
         return 0
@@ -102,7 +102,7 @@ def _list(client: Client, options: argparse.Namespace) -> int:
     return 0
 
 
-def _is_asked_for(group: ListedGroup, options: argparse.Namespace) -> bool:
+def _is_selected(group: ListedGroup, options: argparse.Namespace) -> bool:
     """Whether it is a consumer group with one of the given states and types."""
     if group.protocol_type not in {"", "consumer"}:
         return False
@@ -169,8 +169,8 @@ def _offsets(
 
 def _ends(client: Client, places: Sequence[PartitionName]) -> dict[PartitionName, int]:
     """Log end offsets of existing partitions."""
-    there = {(p.topic, p.index) for topic in client.topics() for p in topic.partitions}
-    return found_offsets(client, [place for place in places if place in there], "latest")
+    existing = {(p.topic, p.index) for topic in client.topics() for p in topic.partitions}
+    return list_offsets(client, [place for place in places if place in existing], "latest")
 
 
 def _members(

@@ -296,11 +296,11 @@ def prepare(plan: Plan) -> list[str]:
 def _check(plan: Plan) -> None:
     """Refuse settings that no node would start with, before anything is written."""
     from kraftlog.config.read_config import read_config
-    from kraftlog.config.safety import refuse_false_safety
+    from kraftlog.config.safety import refuse_unsupported_security
 
     for text in plan.texts:
         config, _ = read_config(text, {})
-        refuse_false_safety(config)
+        refuse_unsupported_security(config)
 
 
 def _format(plan: Plan, empty: Sequence[LocalNode]) -> list[str]:
@@ -318,8 +318,8 @@ def _format(plan: Plan, empty: Sequence[LocalNode]) -> list[str]:
     voters: list[endpoints.Voter] | None = None
     ids = {node.id: new_id() for node in empty}
     if plan.known:
-        there = next(node for node in plan.nodes if _is_formatted(node.directory))
-        cluster_id = load(files, there.directory).cluster_id
+        formatted = next(node for node in plan.nodes if _is_formatted(node.directory))
+        cluster_id = load(files, formatted.directory).cluster_id
     else:
         _refuse_data(plan.nodes)
         cluster_id = uuid_text(new_id())

@@ -74,12 +74,12 @@ def _chosen(client: Client, options: argparse.Namespace) -> dict[str, list[int]]
         for topic in client.topics()
         if not (options.exclude_internal_topics and topic.is_internal)
     ]
-    there = {topic.name: [each.index for each in topic.partitions] for topic in topics}
+    existing = {topic.name: [each.index for each in topic.partitions] for topic in topics}
     if options.topic_partitions:
-        found = _by_patterns(there, options.topic_partitions)
+        found = _by_patterns(existing, options.topic_partitions)
     else:
-        names = matching(there, options.topic)
-        found = {name: there[name] for name in names}
+        names = matching(existing, options.topic)
+        found = {name: existing[name] for name in names}
         if options.partitions:
             wanted = _numbers(options.partitions)
             found = {name: [n for n in indexes if n in wanted] for name, indexes in found.items()}
@@ -96,7 +96,7 @@ def _numbers(text: str) -> set[int]:
         raise UsageError(f"--partitions {text}: expected numbers") from None
 
 
-def _by_patterns(there: dict[str, list[int]], text: str) -> dict[str, list[int]]:
+def _by_patterns(existing: dict[str, list[int]], text: str) -> dict[str, list[int]]:
     import re
 
     found: dict[str, list[int]] = {}
@@ -105,8 +105,8 @@ def _by_patterns(there: dict[str, list[int]], text: str) -> dict[str, list[int]]
         if match is None:
             raise UsageError(f"--topic-partitions {rule}: expected topic:0, topic:0-3 or topic")
         name, only, first, end = match.groups()
-        for topic in matching(there, name or None):
-            for index in there[topic]:
+        for topic in matching(existing, name or None):
+            for index in existing[topic]:
                 is_in = only is None or index == int(only)
                 is_in &= not first or index >= int(first)
                 is_in &= not end or index < int(end)

@@ -250,9 +250,9 @@ def _info(options: argparse.Namespace) -> int:
     config, _ = load_config(options.config, {})
     files = OsFiles()
     problems, metas = [], []
-    there = [path for path in config.directories if os.path.isdir(path)]
+    existing = [path for path in config.directories if os.path.isdir(path)]
     for path in config.directories:
-        if path not in there:
+        if path not in existing:
             what = "is not a directory" if os.path.exists(path) else "does not exist"
             problems.append(f"{path} {what}")
         elif not files.exists(f"{path}/{NAME}"):
@@ -264,11 +264,11 @@ def _info(options: argparse.Namespace) -> int:
     elif len({meta.node_id for meta in metas}) > 1:
         problems.append("Mismatched node IDs between storage directories.")
     if options.json:
-        print_json({"directories": there, "metadata": _named(metas), "problems": problems})
+        print_json({"directories": existing, "metadata": _named(metas), "problems": problems})
         return 1 if problems else 0
-    if there:
-        print(f"Found log director{'ies' if len(there) > 1 else 'y'}:")
-        print(*[f"  {path}" for path in there], "", sep="\n")
+    if existing:
+        print(f"Found log director{'ies' if len(existing) > 1 else 'y'}:")
+        print(*[f"  {path}" for path in existing], "", sep="\n")
     for meta in metas[:1]:
         directory_id = uuid_text(meta.directory_id)
         print(

@@ -100,7 +100,7 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
     shown: list[tuple[Topic, list[Partition], dict[str, str | None]]] = []
     for topic in described:
         settings = {each.name: each for each in client.describe_configs("topics", topic.name)}
-        partitions = [p for p in topic.partitions if _is_asked_for(p, settings, options)]
+        partitions = [p for p in topic.partitions if _is_selected(p, settings, options)]
         own = {name: each.value for name, each in sorted(settings.items()) if _is_set(each)}
         if options.topics_with_overrides:
             if own:
@@ -121,7 +121,7 @@ def _is_filtered(options: argparse.Namespace) -> bool:
     return any(getattr(options, name.replace("-", "_")) for name in list(_FILTERS)[:4])
 
 
-def _is_asked_for(
+def _is_selected(
     partition: Partition, settings: dict[str, Setting], options: argparse.Namespace
 ) -> bool:
     least = int(settings["min.insync.replicas"].value or 1)
@@ -132,7 +132,7 @@ def _is_asked_for(
         (options.under_min_isr_partitions, in_sync < least),
         (options.at_min_isr_partitions, in_sync == least),
     )
-    return all(holds for asked, holds in tests if asked)
+    return all(holds for is_wanted, holds in tests if is_wanted)
 
 
 def _print_described(
@@ -140,14 +140,14 @@ def _print_described(
 ) -> None:
     for topic, partitions, own in shown:
         copies = len(topic.partitions[0].replicas) if topic.partitions else 0
-        said = ", ".join(f"{key}={value}" for key, value in own.items())
+        overrides = ", ".join(f"{key}={value}" for key, value in own.items())
         count = len(topic.partitions)
         print(
             f"{topic.name}  id {uuid_text(topic.id)}  {count} partition{'s'[: count != 1]}  "
             f"replication {copies}"
         )
-        if said:
-            print(f"  {said}")
+        if overrides:
+            print(f"  {overrides}")
         if options.topics_with_overrides:
             continue
         print_table(
@@ -216,7 +216,7 @@ def _create(client: Client, options: argparse.Namespace) -> None:
             "topics that differ in these alone look the same there",
             file=sys.stderr,
         )
-    _said(options, f"created {options.topic}", created=[options.topic])
+    _print_outcome(options, f"created {options.topic}", created=[options.topic])
 
 
 def _alter(client: Client, options: argparse.Namespace) -> None:
@@ -228,7 +228,9 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
     for topic in chosen:
         new = assignment[len(topic.partitions) :] if assignment else None
         client.create_partitions(topic.name, options.partitions, new)
-    _said(options, *[f"altered {t.name}" for t in chosen], altered=[t.name for t in chosen])
+    _print_outcome(
+        options, *[f"altered {t.name}" for t in chosen], altered=[t.name for t in chosen]
+    )
 
 
 def _delete(client: Client, options: argparse.Namespace) -> None:
@@ -236,10 +238,12 @@ def _delete(client: Client, options: argparse.Namespace) -> None:
     chosen = _chosen(client, options)
     for topic in chosen:
         client.delete_topic(topic.name)
-    _said(options, *[f"deleted {t.name}" for t in chosen], deleted=[t.name for t in chosen])
+    _print_outcome(
+        options, *[f"deleted {t.name}" for t in chosen], deleted=[t.name for t in chosen]
+    )
 
 
-def _said(options: argparse.Namespace, *lines: str, **data: list[str]) -> None:
+def _print_outcome(options: argparse.Namespace, *lines: str, **data: list[str]) -> None:
     if options.json:
         print_json(data)
     else:

@@ -29,7 +29,7 @@ def _node_id_is_broker_id(config: BrokerConfig) -> None:
         raise ConfigError(f"broker.id={broker_id}: expected the same as node.id={config.node_id}")
 
 
-def _quorum_can_be_found(config: BrokerConfig) -> None:
+def _controllers_are_named(config: BrokerConfig) -> None:
     if not (config["controller.quorum.voters"] or config["controller.quorum.bootstrap.servers"]):
         raise ConfigError(
             "the addresses of the controllers are unknown; set controller.quorum.bootstrap.servers "
@@ -81,8 +81,8 @@ def _ports_differ(listeners: list[Listener]) -> None:
     kinds: dict[int, list[bool | None]] = {}
     for listener in listeners:
         kinds.setdefault(listener.port, []).append(_is_ipv6(listener.host))
-    for port, there in kinds.items():
-        if port and len(there) > 1 and sorted(map(str, there)) != ["False", "True"]:
+    for port, families in kinds.items():
+        if port and len(families) > 1 and sorted(map(str, families)) != ["False", "True"]:
             raise ConfigError(
                 f"listeners: port {port} appears more than once; two listeners can share a port "
                 "only if one has an IPv4 address and the other an IPv6 address"
@@ -211,7 +211,7 @@ def _queue_holds_a_request(config: BrokerConfig) -> None:
         )
 
 
-def _somebody_may_connect(config: BrokerConfig) -> None:
+def _some_client_may_connect(config: BrokerConfig) -> None:
     overrides: str = config["max.connections.per.ip.overrides"]
     if config.max_connections_per_ip == 0 and not overrides:
         raise ConfigError(
@@ -225,7 +225,7 @@ def _somebody_may_connect(config: BrokerConfig) -> None:
             )
 
 
-def _refusals_arrive(config: BrokerConfig) -> None:
+def _refusals_are_sent_before_the_idle_timeout(config: BrokerConfig) -> None:
     delay: int = config["connection.failed.authentication.delay.ms"]
     idle = config.connections_max_idle_ms
     if 0 <= idle <= delay:
@@ -315,7 +315,7 @@ def _words(items: Iterable[object]) -> str:
 
 RULES: tuple[Callable[[BrokerConfig], None], ...] = (
     _node_id_is_broker_id,
-    _quorum_can_be_found,
+    _controllers_are_named,
     _roles_fit_the_voters,
     _only_controllers_join,
     _listeners_differ,
@@ -328,8 +328,8 @@ RULES: tuple[Callable[[BrokerConfig], None], ...] = (
     _cordoned_are_directories,
     _waits_are_shorter_than_limits,
     _queue_holds_a_request,
-    _somebody_may_connect,
-    _refusals_arrive,
+    _some_client_may_connect,
+    _refusals_are_sent_before_the_idle_timeout,
     _codecs_are_known,
     _classic_groups_stay,
     _assignors_are_known,

@@ -21,7 +21,7 @@ GUARDS = {
 }
 
 
-def refuse_false_safety(config: BrokerConfig) -> None:
+def refuse_unsupported_security(config: BrokerConfig) -> None:
     """Raise ConfigError if the settings ask for unsupported protection."""
     for name, without in GUARDS.items():
         if config[name]:

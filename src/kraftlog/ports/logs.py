@@ -84,7 +84,7 @@ if TYPE_CHECKING:
             ...
 
         @property
-        def is_short(self) -> bool:
+        def has_only_reserve(self) -> bool:
             """Whether only the space reserved for the metadata log is left on the disk."""
             ...
 

@@ -30,7 +30,7 @@ def can_hold(codec: int, size: int, count: int) -> bool:
     return count <= MOST_RECORDS and count * MIN_RECORD_SIZE <= size * EXPANSION[codec]
 
 
-def is_packed_by(codec: int, batch: bytes | bytearray, position: int = 0) -> bool:
+def has_codec_magic(codec: int, batch: bytes | bytearray, position: int = 0) -> bool:
     """Whether the records at `position` begin with this codec's magic bytes."""
     return (
         not codec
@@ -48,6 +48,6 @@ def excess_of(codec: int, records: Buffer, count: int) -> str:
     """Explain why `records` can't hold this many records; an empty string if they can."""
     if not can_hold(codec, len(records), count):
         return f"{count} records in {len(records)} bytes"
-    if not is_packed_by(codec, bytes(records[:4])):
+    if not has_codec_magic(codec, bytes(records[:4])):
         return f"the records are not compressed with {CODEC_NAMES[codec]}, as the header says"
     return ""

@@ -59,14 +59,14 @@ class ProduceRules(Value):
     #: cleanup.policy has compact
     needs_keys: bool = False
     #: batch.validation is records
-    opens_batches: bool = False
+    checks_every_record: bool = False
     #: Produce requests before version 7 do not support it
     allows_zstd: bool = True
 
     @property
-    def concern_records(self) -> bool:
+    def need_record_checks(self) -> bool:
         """Whether the header does not suffice, so that `check_records` must follow."""
-        return self.needs_keys or self.opens_batches or self.before_max_ms < _UNBOUNDED
+        return self.needs_keys or self.checks_every_record or self.before_max_ms < _UNBOUNDED
 
 
 def check_produced(records: Buffer, rules: ProduceRules, now_ms: int) -> BatchHeader:

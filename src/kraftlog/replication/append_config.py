@@ -46,7 +46,7 @@ def append_config_of(config: TopicConfig) -> AppendConfig:
         after_max_ms=config.message_timestamp_after_max_ms,
         has_log_append_time=config.message_timestamp_type == "LogAppendTime",
         needs_keys=config.is_compacted,
-        opens_batches=config.batch_validation == "records",
+        checks_every_record=config.batch_validation == "records",
     )
     return AppendConfig(
         rules=rules,

@@ -49,7 +49,7 @@ class _Pass:
         self.name = name
         self.log = log
         self.segments: dict[int, Segment] = {s.base_offset: s for s in found.segments}
-        self.cuts = log.cuts
+        self.truncations = log.truncations
         self.began_ms = now.monotonic_ms
         self.clean_to = 0
         self.groups: list[dict[str, Any]] = []
@@ -184,7 +184,7 @@ class Compactions:
         """Whether the log is still the same, up to the end that was compacted."""
         is_online = self._directory.disk.failure is None
         is_same = self._directory.logs.get(this.name) is this.log
-        return is_online and is_same and this.log.cuts == this.cuts
+        return is_online and is_same and this.log.truncations == this.truncations
 
     def _swap_in(self, this: _Pass, now: Now) -> None:
         result = this.groups.pop(0)

@@ -25,7 +25,7 @@ class DiskSpace:
 
     def take(self, now: Now) -> None:
         """Run at the end of a turn."""
-        if not self._directory.disk.is_short:
+        if not self._directory.disk.has_only_reserve:
             return
         path = self._directory.path
         if not self._was_short:

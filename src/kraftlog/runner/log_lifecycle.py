@@ -84,7 +84,7 @@ class LogLifecycle:
             ConfigureLog: self._configure,
             DeleteLog: self._delete,
             TruncatePartition: self._truncate,
-            MarkStrays: self._set_others_aside,
+            MarkStrays: self._mark_strays,
         }
 
     @property
@@ -164,19 +164,19 @@ class LogLifecycle:
         if self._directory.forget(name):
             self._steps.append(effect)
 
-    def _set_others_aside(self, effect: MarkStrays, _: Now) -> None:
-        aside: list[LogName] = []
+    def _mark_strays(self, effect: MarkStrays, _: Now) -> None:
+        strays: list[LogName] = []
         for name in sorted(self._directory.unopened - effect.logs - {METADATA_LOG}):
             owner = self._owner(name)
             if owner in effect.deleted:
                 self._steps.append(DeleteLog(name, owner))
             else:
                 self._steps.append(_StrayLog(name))
-                aside.append(name)
+                strays.append(name)
             self._directory.forget(name)
-        if aside:
-            named = [f"{topic}-{index}" for topic, index in aside[:MAX_NAMED]]
-            more = f" and {len(aside) - MAX_NAMED} more" if len(aside) > MAX_NAMED else ""
+        if strays:
+            named = [f"{topic}-{index}" for topic, index in strays[:MAX_NAMED]]
+            more = f" and {len(strays) - MAX_NAMED} more" if len(strays) > MAX_NAMED else ""
             self._log_line(
                 f"{self._directory.path}: renamed stray partitions, which are not assigned "
                 f"to this broker, to end in {STRAY}: {', '.join(named)}{more}"
@@ -196,7 +196,7 @@ class LogLifecycle:
         name = effect.log
         try:
             if self._under_way is None:
-                self._set_aside_other(effect)
+                self._mark_other_topics_log(effect)
                 if name not in self._directory.unopened:
                     config = log_config(self._configs[name])
                     log = self._directory.create(name, effect.topic_id, config)
@@ -233,8 +233,8 @@ class LogLifecycle:
             self._log_line(str(error))
             self.due_ms = now.monotonic_ms + FULL_BACKOFF_MS
 
-    def _set_aside_other(self, effect: OpenLog) -> None:
-        """Set aside a log of the same name that belongs to another topic or to none."""
+    def _mark_other_topics_log(self, effect: OpenLog) -> None:
+        """Mark as stray a log of the same name that belongs to another topic or to none."""
         directory, name = self._directory, effect.log
         if name in directory.unopened and directory.topic_id(name) != effect.topic_id:
             self._mark_stray(
@@ -243,10 +243,10 @@ class LogLifecycle:
             directory.forget(name)
 
     def _mark_stray(self, name: LogName) -> None:
-        aside = self._directory.set_aside(name)
+        renamed = self._directory.rename_as_stray(name)
         self._log_line(
             f"{self._directory.folder(name)}: belongs to a former topic of this name; "
-            f"renamed to {aside}"
+            f"renamed to {renamed}"
         )
 
     def _opened(self, effect: OpenLog, log: Log, now: Now) -> None:
@@ -273,7 +273,7 @@ class LogLifecycle:
         if self._directory.disk.failure is not None:
             return  # logged once, for possibly thousands of folders
         if isinstance(step, _StrayLog):
-            self._directory.set_aside(step.log)
+            self._directory.rename_as_stray(step.log)
         elif self._owner(step.log) == step.topic_id:
             self._directory.remove_folder(step.log)
         else:  # deleted before it was opened; another log may need the name

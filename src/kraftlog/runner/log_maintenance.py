@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
     from kraftlog.storage.offset_checkpoints import CheckpointJob
-    from kraftlog.storage.producer_tracker import LateSnapshot
+    from kraftlog.storage.producer_tracker import QueuedSnapshot
     from kraftlog.types import LogName, Now
 
     Starts = list[tuple[LogName, Log, int]]
@@ -85,7 +85,7 @@ class LogMaintenance:
         #: Reports for the node about log starts.
         self._reports: deque[LogStartMoved | LogStartNotStored | LogFailed] = deque()
         #: Large producer snapshots that are still to be written; the first one is written in steps.
-        self._late: deque[tuple[LogName, Log, LateSnapshot]] = deque()
+        self._queued_snapshots: deque[tuple[LogName, Log, QueuedSnapshot]] = deque()
         self._encoding: Generator[None, None, bytes] | None = None
         #: The checkpoint files that are being written.
         self._making: Generator[None, None, None] | None = None
@@ -100,14 +100,16 @@ class LogMaintenance:
     @property
     def has_work(self) -> bool:
         """Whether the next turn has something to do."""
-        return bool(self._to_check or self._moves or self._reports or self._making or self._late)
+        return bool(
+            self._to_check or self._moves or self._reports or self._making or self._queued_snapshots
+        )
 
     def write_snapshots(self, name: LogName, log: Log) -> None:
         """A segment has been rolled: queue producer snapshots that are too large for one turn."""
-        for late in log.tracker.late:
-            if not late.is_queued:
-                late.is_queued = True
-                self._late.append((name, log, late))
+        for snapshot in log.tracker.queued:
+            if not snapshot.is_scheduled:
+                snapshot.is_scheduled = True
+                self._queued_snapshots.append((name, log, snapshot))
 
     def move_start(self, name: LogName, offset: int) -> None:
         """Move the log start; LogStartMoved follows once that is durable, or a failure."""
@@ -251,31 +253,31 @@ class LogMaintenance:
 
     def _write_next_snapshot(self) -> None:
         """Write queued producer snapshots; they only shorten recovery."""
-        if not self._late:
+        if not self._queued_snapshots:
             return
-        name, log, late = self._late[0]
-        if self._directory.logs.get(name) is not log or late not in log.tracker.late:
-            self._late.popleft()
+        name, log, snapshot = self._queued_snapshots[0]
+        if self._directory.logs.get(name) is not log or snapshot not in log.tracker.queued:
+            self._queued_snapshots.popleft()
             self._encoding = None
             return
         if self._encoding is None:
-            self._encoding = encode_entries_in_steps(late.entries)
+            self._encoding = encode_entries_in_steps(snapshot.entries)
         try:
             for _ in range(STEPS_PER_TURN):
                 next(self._encoding)
         except StopIteration as stop:
-            self._late.popleft()
+            self._queued_snapshots.popleft()
             self._encoding = None
-            self._write_snapshot(log, late, stop.value)
+            self._write_snapshot(log, snapshot, stop.value)
 
-    def _write_snapshot(self, log: Log, late: LateSnapshot, data: bytes) -> None:
+    def _write_snapshot(self, log: Log, snapshot: QueuedSnapshot, data: bytes) -> None:
         try:
-            path = log.tracker.write_late(late, data)
+            path = log.tracker.write_queued(snapshot, data)
         except OSError as error:
             failure = self._directory.disk.failed(f"{log.folder}: writing producers", error)
             self._log_line(str(failure))
         else:
-            log.is_new(path)
+            log.mark_created(path)
 
     def note_high_watermarks(self, node: Node) -> None:
         """Note all high watermarks, for the checkpoint of a clean stop."""

@@ -179,8 +179,8 @@ class Logs:
         return self._directory.reserve
 
     @property
-    def is_short(self) -> bool:
-        return self._directory.disk.is_short
+    def has_only_reserve(self) -> bool:
+        return self._directory.disk.has_only_reserve
 
     @property
     def is_offline(self) -> bool:

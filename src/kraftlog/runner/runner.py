@@ -213,7 +213,7 @@ class Runner:
         log = self.logs[partition.log]
         if log.segments[-1].size == append.size:
             self._step("roll")
-            if log.tracker.late:
+            if log.tracker.queued:
                 self._maintenance.write_snapshots(partition.log, log)
         if end - log.recovery_point < log.config.flush_messages:
             self.node.replica_manager.written(partition, end)

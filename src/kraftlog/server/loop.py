@@ -129,8 +129,8 @@ class Server:
         #: Connections with requests left after their slice: in rotation, after those above.
         self.unserved: deque[Connection] = deque()
         self.http: HttpServer | None = None
-        #: With more partitions than this, `_set_aside` is due.
-        self._set_aside_above = GROWN_BY
+        #: With more partitions than this, `_freeze_objects` is due.
+        self._freeze_above = GROWN_BY
         #: Connections accepted since the start.
         self.accepted = 0
         self.epoll.register(io_thread.ready_fd, EPOLLIN)
@@ -204,7 +204,7 @@ class Server:
         try:
             self.runner.finish_turn(read_clock())
             self._become_ready()
-            self._set_aside()
+            self._freeze_objects()
             if not self.stopping:
                 self.let_clients_in()
                 on_ready()
@@ -258,14 +258,14 @@ class Server:
         while not (self.node.has_left or self.is_hurried) and read_clock().monotonic_ms < until:
             self.turn()
 
-    def _set_aside(self) -> None:
+    def _freeze_objects(self) -> None:
         """Freeze all objects out of the garbage collector, because most are long-lived.
 
         Thousands of partitions have a million objects, which take 0.1 s to traverse. Reference
         counting still frees them, except for cycles that exist now.
         """
         gc.freeze()
-        self._set_aside_above = 2 * len(self.node.replica_manager.by_log) + GROWN_BY
+        self._freeze_above = 2 * len(self.node.replica_manager.by_log) + GROWN_BY
 
     def turn(self) -> None:
         """Wait, serve requests, write, send responses.
@@ -292,8 +292,8 @@ class Server:
             self._serve_on(now)
         if node.needs_poll or now.monotonic_ms >= self._due_ms:
             node.needs_poll = True
-            if len(node.replica_manager.by_log) > self._set_aside_above:
-                self._set_aside()
+            if len(node.replica_manager.by_log) > self._freeze_above:
+                self._freeze_objects()
                 turns.step("garbage collection")
             if self.full_until_ms is not None and self.full_until_ms <= now.monotonic_ms:
                 self._welcome()
@@ -563,7 +563,7 @@ class Server:
         ]
         still.sort(key=lambda connection: connection.active_ns)
         for connection in still[:CLOSED_AT_ONCE]:
-            if not memory.is_short:
+            if not memory.is_low:
                 return
             log_line(
                 f"closed the connection from {connection.peer}: it uses "

@@ -83,7 +83,7 @@ class ClientMemory:
         return self.used + more >= self.limit
 
     @property
-    def is_short(self) -> bool:
+    def is_low(self) -> bool:
         """Whether too little memory is free for the waiting connections."""
         return self.used > self.limit - self.limit // FREED_SHARE
 

@@ -8,7 +8,7 @@ from socket import gethostname
 
 from kraftlog.config import endpoints as config_of_voters
 from kraftlog.config.endpoints import bracketed
-from kraftlog.config.safety import refuse_false_safety
+from kraftlog.config.safety import refuse_unsupported_security
 from kraftlog.errors import ConfigError, StorageError, in_words
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.broker.broker_lifecycle import BrokerAddress
@@ -60,7 +60,7 @@ def serve(
     `may_format`: format an empty directory for a single-node cluster. `bootstrap`: format it for
     the quorum in the settings, whose first leader generates the cluster id (Q29, R10).
     """
-    refuse_false_safety(settings)
+    refuse_unsupported_security(settings)
     may_open = _raise_file_limit()
     log_files = min(MAX_OPEN_LOG_FILES, may_open // 4)
     files = OsFiles()

@@ -211,7 +211,7 @@ class LogDirectory:
                 self._delete_incomplete(folder)
             raise failure from error
         log = Log(self.disk, folder, config)
-        log.is_new(f"{folder}/{PARTITION_METADATA}")
+        log.mark_created(f"{folder}/{PARTITION_METADATA}")
         self._adopt(name, log)
         return log
 
@@ -255,7 +255,7 @@ class LogDirectory:
         """Rename a forgotten log's folder for deletion by an I/O thread."""
         self._garbage.append(self._rename(name, _DELETED))
 
-    def set_aside(self, name: Name) -> str:
+    def rename_as_stray(self, name: Name) -> str:
         """Rename a forgotten log's folder as a stray, which stays; return the new name."""
         return self._rename(name, STRAY)
 

@@ -165,7 +165,7 @@ class Disk:
         self.handles = handles if handles is not None else HandleCache(files, 512)
         self.failure: StorageError | None = None
         #: Only the reserve is left, which topics may not use.
-        self.is_short = False
+        self.has_only_reserve = False
         self.on_failure: Callable[[StorageError], None] = _ignore
 
     def handle(self, path: str) -> Handle:

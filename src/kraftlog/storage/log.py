@@ -112,7 +112,7 @@ class Log:
         other `StorageError` the disk is offline.
         """
         disk = self.disk
-        if disk.failure is not None or (disk.is_short and not self.config.uses_reserve):
+        if disk.failure is not None or (disk.has_only_reserve and not self.config.uses_reserve):
             disk.check()
             raise DiskFullError(
                 f"{self.folder}: the disk is full: records are refused until space is freed"
@@ -391,7 +391,7 @@ class Log:
         self._names_changed = True
 
     @property
-    def cuts(self) -> int:
+    def truncations(self) -> int:
         """The number of truncations of the end; each invalidates the results of earlier scans."""
         return self._generation
 
@@ -479,8 +479,8 @@ class Log:
         """Whether a flush job is in progress."""
         return self._flushing is not None
 
-    def is_new(self, path: str) -> None:
-        """The log's folder, and the file `path` in it, have just been created."""
+    def mark_created(self, path: str) -> None:
+        """Sync the log's folder and the file `path` in it at the next flush, as both are new."""
         self._names_changed = True
         self._unsynced.append(path)
 

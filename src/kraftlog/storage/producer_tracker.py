@@ -26,21 +26,21 @@ _FOLD_AT = 512
 FEW_PRODUCERS = 2_000
 
 
-class LateSnapshot:
-    """The producers at an offset, to be written; `is_queued` once that is scheduled."""
+class QueuedSnapshot:
+    """The producers at an offset, whose snapshot is still to be written."""
 
-    __slots__ = ("entries", "is_queued", "offset")
+    __slots__ = ("entries", "is_scheduled", "offset")
 
     def __init__(self, offset: int, entries: list[ProducerEntry]) -> None:
         self.offset = offset
         self.entries = entries
-        self.is_queued = False
+        self.is_scheduled = False
 
 
 class ProducerTracker:
     """Producer state at the end of the log; `snapshots` are the offsets of the files, ascending."""
 
-    __slots__ = ("_disk", "_folder", "_pending", "_state", "late", "snapshots")
+    __slots__ = ("_disk", "_folder", "_pending", "_state", "queued", "snapshots")
 
     def __init__(self, disk: Disk, folder: str, snapshots: list[int] | None = None) -> None:
         self._disk = disk
@@ -49,7 +49,7 @@ class ProducerTracker:
         self._state: ProducerState | None = None
         self.snapshots: list[int] = snapshots if snapshots is not None else []
         #: Large snapshots still to be written; without them recovery reads more of the log.
-        self.late: list[LateSnapshot] = []
+        self.queued: list[QueuedSnapshot] = []
 
     @property
     def state(self) -> ProducerState:
@@ -108,20 +108,20 @@ class ProducerTracker:
         return f"{self._folder}/{file_name(offset, SNAPSHOT)}"
 
     def roll(self, offset: int) -> list[str]:
-        """Write a rolled segment's snapshot, or queue a large one as `late`; return the paths."""
+        """Write a rolled segment's snapshot, or queue a large one; return the paths."""
         if len(self.state.entries) <= FEW_PRODUCERS:
             return [self.write_snapshot(offset)]
-        self.late.append(LateSnapshot(offset, list(self.state.entries.values())))
+        self.queued.append(QueuedSnapshot(offset, list(self.state.entries.values())))
         return []
 
     def write_snapshot(self, offset: int) -> str:
         """Write the state, which is that at `offset`; return the file's path."""
         return self.write_encoded(offset, encode_snapshot(self.state))
 
-    def write_late(self, late: LateSnapshot, data: bytes) -> str:
+    def write_queued(self, snapshot: QueuedSnapshot, data: bytes) -> str:
         """Write a queued snapshot once it is encoded; return the file's path."""
-        self.late.remove(late)
-        return self.write_encoded(late.offset, data)
+        self.queued.remove(snapshot)
+        return self.write_encoded(snapshot.offset, data)
 
     def write_encoded(self, offset: int, data: bytes) -> str:
         """Write an encoded snapshot; return the file's path."""
@@ -148,7 +148,7 @@ class ProducerTracker:
         return NO_OFFSET
 
     def remove_above(self, offset: int) -> None:
-        self.late = [late for late in self.late if late.offset <= offset]
+        self.queued = [snapshot for snapshot in self.queued if snapshot.offset <= offset]
         for snapshot in [snapshot for snapshot in self.snapshots if snapshot > offset]:
             self._remove(snapshot)
 
@@ -157,8 +157,8 @@ class ProducerTracker:
 
         Queued ones up to there are written at once, and their paths returned.
         """
-        late = [late for late in self.late if late.offset <= offset]
-        written = [self.write_late(it, encode_entries(it.entries)) for it in late]
+        queued = [snapshot for snapshot in self.queued if snapshot.offset <= offset]
+        written = [self.write_queued(it, encode_entries(it.entries)) for it in queued]
         for snapshot in [snapshot for snapshot in self.snapshots[:-1] if snapshot < offset]:
             self._remove(snapshot)
         return written

@@ -35,7 +35,7 @@ def is_full(error: BaseException | None) -> bool:
 
 
 class Reserve:
-    """The reserve of one directory, empty until `keep`; only it sets `disk.is_short`."""
+    """The reserve of one directory, empty until `keep`; only it sets `disk.has_only_reserve`."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -69,15 +69,15 @@ class Reserve:
                 raise
         else:
             self._is_there = True
-        self._disk.is_short = bool(self._size_bytes) and not self._is_there
-        return not self._disk.is_short
+        self._disk.has_only_reserve = bool(self._size_bytes) and not self._is_there
+        return not self._disk.has_only_reserve
 
     def spend(self) -> bool:
         """Free the space; return whether there was any."""
         if not self._is_there:
             return False
         self._is_there = False
-        self._disk.is_short = True
+        self._disk.has_only_reserve = True
         self._release()
         return True
 

@@ -127,7 +127,7 @@ class ActiveController:
         `on_done` gets the response once the decision and all that were proposed before it are
         committed: a deposed controller must not answer from a state that is then lost.
         """
-        if api_key in NEEDS_DISK_SPACE and self._logs.is_short:
+        if api_key in NEEDS_DISK_SPACE and self._logs.has_only_reserve:
             on_done(refusal(api_key, version, request, ErrorCode.KAFKA_STORAGE_ERROR), now)
             return
         self._waiting.append(_QueuedRequest(api_key, version, request, on_done, now))

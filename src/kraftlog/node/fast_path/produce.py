@@ -12,7 +12,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.node.fast_path.encoded_responses import RESPONSE_HEAD, split_around_numbers
 from kraftlog.node.handlers.metadata import is_internal
 from kraftlog.node.handlers.produce import ACKS, BY_ID_SINCE, ZSTD_SINCE, timeout_ms
-from kraftlog.records.capacity import EXPANSION, MOST_RECORDS, is_packed_by
+from kraftlog.records.capacity import EXPANSION, MOST_RECORDS, has_codec_magic
 from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import (
@@ -239,7 +239,7 @@ class ProduceTemplate:
                 and (
                     not 1 <= count <= MOST_RECORDS
                     or count * MIN_RECORD_SIZE > (size - HEADER_SIZE) * EXPANSION[attributes]
-                    or (attributes and not is_packed_by(attributes, buffer, at + HEADER_SIZE))
+                    or (attributes and not has_codec_magic(attributes, buffer, at + HEADER_SIZE))
                 )
             )
             or size > self._max_size
@@ -352,7 +352,7 @@ def partition_of_request(
         return None
     append_config = partition.append_config
     if (
-        append_config.rules.concern_records
+        append_config.rules.need_record_checks
         or append_config.rules.has_log_append_time
         or append_config.codec != AS_PRODUCED
         or is_internal(partition.topic)

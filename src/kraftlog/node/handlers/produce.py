@@ -89,7 +89,7 @@ def _takes_long(node: Node, slot: PendingResponse, request: ProduceRequest) -> b
         and len(part.records) >= HEADER_SIZE
         and int.from_bytes(part.records[HEADER_SIZE - 4 : HEADER_SIZE], "big") > MANY_RECORDS
         and (rules := _rules_of(node, slot, topic, part)) is not None
-        and rules.concern_records
+        and rules.need_record_checks
         for topic in request.topic_data
         for part in topic.partition_data
     )
@@ -113,7 +113,7 @@ def _check_and_append(node: Node, slot: PendingResponse, request: ProduceRequest
     for topic in request.topic_data:
         for part in topic.partition_data:
             rules = _rules_of(node, slot, topic, part)
-            if part.records is None or rules is None or not rules.concern_records:
+            if part.records is None or rules is None or not rules.need_record_checks:
                 continue
             now_ms = node.now.wall_ms
             try:
@@ -190,7 +190,7 @@ def _produce(
     batch = memoryview(part.records)
     try:
         header = check_produced(batch, rules, now.wall_ms)
-        if rules.concern_records:
+        if rules.need_record_checks:
             known = checked.get(id(part))
             if isinstance(known, CorruptBatchError):
                 raise known

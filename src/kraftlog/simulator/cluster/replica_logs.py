@@ -36,11 +36,11 @@ class StoredBatch(Value):
 class ReplicaLog:
     """One replica's log of one partition; it outlives the process, as the files do."""
 
-    __slots__ = ("bases", "batches", "cuts", "is_known", "log", "place", "start")
+    __slots__ = ("bases", "batches", "is_known", "log", "place", "start", "truncations")
 
     def __init__(self) -> None:
         self.log: Log | None = None
-        self.cuts = -1
+        self.truncations = -1
         self.start = 0
         self.batches: list[StoredBatch] = []
         self.bases: list[int] = []
@@ -60,14 +60,14 @@ class ReplicaLog:
 
     def look(self, files: MemoryFiles, log: Log) -> bool:
         """Read what is new; return whether batches that were there before may be gone."""
-        if log is self.log and log.cuts == self.cuts:
+        if log is self.log and log.truncations == self.truncations:
             if log.start_offset > self.start:
                 self._drop_before(log.start_offset)
             if log.end_offset > self.end:
                 self._read(files, log)
             return False
         before = self.batches
-        self.log, self.cuts, self.is_known = log, log.cuts, True
+        self.log, self.truncations, self.is_known = log, log.truncations, True
         self.start = log.start_offset
         self.batches, self.bases, self.place = [], [], (-1, 0)
         self._read(files, log)

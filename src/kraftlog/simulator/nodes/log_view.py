@@ -33,13 +33,13 @@ NAME = "storage"
 class LogView(RaftDisk):
     """Call `look` after possible writes, `look_at_disk` after possible syncs."""
 
-    __slots__ = ("_cuts", "_known", "_log", "_raw_election", "_raws", "_replica", "ends")
+    __slots__ = ("_known", "_log", "_raw_election", "_raws", "_replica", "_truncations", "ends")
 
     def __init__(self, replica: NodeReplica) -> None:
         super().__init__()
         self._replica = replica
         self._log: Log | None = None
-        self._cuts = 0
+        self._truncations = 0
         #: For each batch its segment, and its end there.
         self.ends: list[tuple[int, int]] = []
         #: The bytes of each batch.
@@ -54,7 +54,7 @@ class LogView(RaftDisk):
         """A process has opened its log, which must contain all that was durable."""
         world, promised = self._replica.world, self.chains[: self.durable]
         had = self.end
-        self._log, self._cuts = log, log.cuts
+        self._log, self._truncations = log, log.truncations
         self._known.clear()
         old_chains = self.chains
         self.batches, self.chains, self.bases, self.ends, self._raws = [], [], [], [], []
@@ -96,8 +96,8 @@ class LogView(RaftDisk):
         """Read what was appended to the log or truncated since."""
         log = self._log
         assert log is not None
-        if log.cuts != self._cuts:
-            self._cuts = log.cuts
+        if log.truncations != self._truncations:
+            self._truncations = log.truncations
             self._compare(log)
         elif log.end_offset > self.end:
             for it in _batches(self._replica.files, log, self.ends):
@@ -208,7 +208,7 @@ class LogView(RaftDisk):
         self.keep(snapshot)
         self._begin_behind(end, chain)
         assert self._log is not None
-        self._cuts = self._log.cuts
+        self._truncations = self._log.truncations
         return snapshot
 
     # Comparing files and view --------------------------------------------------------------------

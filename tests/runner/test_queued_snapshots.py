@@ -39,7 +39,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> VirtualHost:
         builder.append(0, None, bytes(600_000))
         talker.send(ApiKey.PRODUCE, 9, produce(builder.build()))
         host.one_turn()
-    assert [late.offset for late in log_of(host).tracker.late] == [PRODUCERS + 1]
+    assert [snapshot.offset for snapshot in log_of(host).tracker.queued] == [PRODUCERS + 1]
     return host
 
 
@@ -51,7 +51,7 @@ def test_a_large_producer_snapshot_is_written_in_steps(host: VirtualHost) -> Non
     log = log_of(host)
     assert log.tracker.snapshots == []
     turns = 0
-    while log.tracker.late:
+    while log.tracker.queued:
         assert host.runner.has_work
         host.one_turn()
         turns += 1
@@ -68,14 +68,14 @@ def test_a_queued_snapshot_of_a_truncated_log_is_dropped(host: VirtualHost) -> N
     log.truncate_to(3)
     host.settle()
     assert log.tracker.snapshots == []
-    assert not log.tracker.late
+    assert not log.tracker.queued
 
 
 def test_a_queued_snapshot_is_written_before_its_segment_is_deleted(host: VirtualHost) -> None:
     log = log_of(host)
     log.move_start(log.end_offset)
     assert log.tracker.snapshots == [log.end_offset]
-    assert not log.tracker.late
+    assert not log.tracker.queued
     host.settle()
     assert not host.runner.has_work
 
