@@ -36,13 +36,14 @@ from kraftlog.replication.replica_manager import (
 )
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.types import Now
-from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages import metadata_records as records
 from kraftlog.wire.messages.alter_partition import (
     AlterPartitionResponse,
     PartitionResult,
     TopicResult,
 )
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.replication.memory_log import MemoryLog, MemoryLogs, make_batch
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ LOG = "t", 0
 LISTENER = "PLAINTEXT"
 MAX_LAG_MS, MAX_WAIT_MS, TIMEOUT_MS = 10_000, 500, 30_000
 TOPIC_RESOURCE = 2
+LAST_FETCH = APIS[ApiKey.FETCH].last
 
 
 class Produced:
@@ -232,6 +234,21 @@ class Broker:
             producer = None if producer is None else (*producer[:2], producer[2] + 1)
         self.replica_manager.wait_for(partition, partition.end, slot, slot, timeout_ms)
         return slot
+
+    def consume(self, offset: int, leader_epoch: int = -1) -> tuple[int, str, int]:
+        """Fetch as a consumer: error code, records and high watermark."""
+        slot = Fetched(LAST_FETCH)
+        part = FetchPartition(
+            partition=0,
+            fetch_offset=offset,
+            current_leader_epoch=leader_epoch,
+            partition_max_bytes=1 << 20,
+        )
+        topic = FetchTopic(topic_id=self.partition.topic_id, partitions=[part])
+        request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[topic])
+        fetch.handle(cast("Any", self), cast("Any", slot), request, self.now)
+        [data] = slot.response.responses[0].partitions
+        return data.error_code, str(MemoryLog.of(data.records)), data.high_watermark
 
     def delete_records(self, offset: int) -> Produced:
         slot = Produced()
@@ -509,6 +526,14 @@ class Cluster:
         for flight in self.flights[:]:
             if broker_id in (flight.follower.id, flight.effect.peer):
                 self.lose(flight)
+
+    def fail(self, *broker_ids: int) -> None:
+        """Isolate brokers, and have the controller fence them: they leave the ISR at once."""
+        for broker_id in broker_ids:
+            self.isolate(broker_id)
+            self.fence(broker_id)
+        isr = next(iter(self.brokers.values())).partition.isr
+        self.set_isr(tuple([it for it in isr if it not in broker_ids]))
 
     def heal(self) -> None:
         self.cut.clear()

@@ -59,16 +59,27 @@ class MemoryLog:
         self.batches.append((header, bytes(batch)))
         self.end = header.next_offset
 
+    @classmethod
+    def of(cls, batches: bytes) -> MemoryLog:
+        """A log with these batches alone."""
+        log = cls(start=read_header(batches).base_offset if batches else 0)
+        log._extend(batches)
+        return log
+
+    def _extend(self, batches: bytes) -> None:
+        position = 0
+        while position < len(batches):
+            size = 12 + int.from_bytes(batches[position + 8 : position + 12], "big")
+            self._add(batches[position : position + size])
+            position += size
+
     def append(self, append: Append) -> int:
         """Write what a turn has appended."""
         written = b"".join(append.buffers)
         assert len(written) == append.size
-        position = 0
-        while position < len(written):
-            size = 12 + int.from_bytes(written[position + 8 : position + 12], "big")
-            self._add(written[position : position + size])
-            assert self.batches[-1][0].leader_epoch == append.epoch
-            position += size
+        count = len(self.batches)
+        self._extend(written)
+        assert {header.leader_epoch for header, _ in self.batches[count:]} == {append.epoch}
         assert self.end == append.end
         return self.end
 

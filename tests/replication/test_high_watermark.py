@@ -1,0 +1,342 @@
+"""V7, V9, V12: what the high watermark counts, and who is answered when it moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.messages import metadata_records as records
+from tests.replication.cluster import LOG, MAX_LAG_MS, MAX_WAIT_MS, TIMEOUT_MS, Cluster
+
+LONG_MS = 2_000
+
+
+def three(min_isr: int = 1) -> Cluster:
+    """Three replicas in sync and at rest, broker 1 leads in epoch 1."""
+    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, min_isr=min_isr)
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
+    assert [cluster[it].high_watermark for it in (1, 2, 3)] == [1, 1, 1]
+    return cluster
+
+
+def test_v7_high_watermark_is_the_minimum_over_the_isr() -> None:
+    """V7: each member of the ISR holds it back, a replica outside does not."""
+    cluster = three()
+    cluster.isolate(3)
+    produced = cluster[1].produce("bc")
+    cluster.settle()
+    assert (cluster[1].high_watermark, produced.outcome) == (1, None)
+    cluster.fail(3)
+    assert (cluster[1].high_watermark, produced.outcome) == (3, 0)
+    cluster.isolate(2)
+    later = cluster[1].produce("d")
+    cluster.settle()
+    assert (cluster[1].high_watermark, later.outcome) == (3, None)
+
+
+def test_v7_acks_all_is_answered_when_the_last_member_has_the_batch() -> None:
+    """V7: a member has a batch once it fetches from after it, not when the batch is sent."""
+    cluster = three()
+    cluster.fail(3)
+    cluster[2].holds_writes = True
+    produced = cluster[1].produce("b")
+    cluster.settle()
+    assert cluster[2].unwritten, "it has the batch, and has not written it"
+    assert (cluster[1].high_watermark, produced.outcome) == (1, None)
+    cluster[2].write()
+    assert produced.outcome is None, "the leader does not know"
+    cluster.settle()
+    assert (cluster[1].high_watermark, produced.outcome) == (2, 0)
+
+
+def test_v7_leader_counts_its_own_written_end() -> None:
+    """V7: followers fetch only what the leader has written, and it counts only that."""
+    cluster = three()
+    cluster[1].holds_writes = True
+    produced = cluster[1].produce("b")
+    cluster.settle()
+    assert (cluster[1].partition.end, cluster[1].high_watermark) == (2, 1)
+    assert cluster[2].log.end == 1
+    cluster[1].write()
+    cluster.settle()
+    assert (cluster[1].high_watermark, produced.outcome) == (2, 0)
+
+
+def test_v7_proposed_isr_members_count_at_once() -> None:
+    """V7: while a growing ISR is proposed, its new member holds the high watermark back."""
+    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 2, 3)]
+    cluster.isolate(3)
+    cluster.pass_ms(MAX_LAG_MS // 4)
+    produced = cluster[1].produce("b")
+    cluster.settle()
+    assert (cluster[1].high_watermark, produced.outcome) == (1, None)
+    cluster.answer(1, ErrorCode.INELIGIBLE_REPLICA)
+    cluster.fence(3)
+    cluster.settle()
+    cluster.pass_ms(MAX_LAG_MS)
+    assert (cluster[1].high_watermark, produced.outcome) == (2, 0)
+
+
+def test_v7_members_that_are_to_leave_count_until_they_have_left() -> None:
+    """V7: the answer to a shrinking ISR does not shrink it; the metadata log does."""
+    cluster = three()
+    cluster.isolate(3)
+    produced = cluster[1].produce("b")
+    cluster.settle()
+    cluster.pass_ms(MAX_LAG_MS * 2)
+    assert cluster[1].proposed == [(1, 2)]
+    assert cluster[1].high_watermark == 1
+    cluster.answer(1)
+    cluster.settle()
+    assert (cluster[1].high_watermark, produced.outcome) == (1, None), "not replayed"
+    cluster.set_isr((1, 2))
+    assert (cluster[1].high_watermark, produced.outcome) == (2, 0)
+
+
+def test_v7_replica_about_to_join_is_waited_for() -> None:
+    """V7: a caught-up replica outside the ISR counts, or the high watermark would outrun it."""
+    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
+    cluster.settle()
+    cluster.answer(1, ErrorCode.INELIGIBLE_REPLICA)
+    assert cluster[1].partition.proposed is None
+    cluster[3].holds_writes = True
+    cluster[1].produce("b")
+    cluster.settle()
+    assert cluster[1].high_watermark == 1
+    cluster.pass_ms(MAX_LAG_MS + 1)
+    cluster.pass_ms(MAX_LAG_MS // 2)
+    assert cluster[1].high_watermark == 2, "not for longer than replica.lag.time.max.ms"
+
+
+def test_v7_fenced_replica_outside_the_isr_is_not_waited_for() -> None:
+    """V7: it cannot join."""
+    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
+    cluster.settle()
+    cluster.answer(1, ErrorCode.INELIGIBLE_REPLICA)
+    cluster.fence(3)
+    cluster[3].holds_writes = True
+    cluster[1].produce("b")
+    cluster.settle()
+    assert cluster[1].high_watermark == 2
+
+
+def test_v7_nothing_is_committed_below_min_insync_replicas() -> None:
+    """V7: acks=all is refused before the append, and fails after it; the high watermark stands."""
+    cluster = three(min_isr=2)
+    cluster.isolate(2)
+    cluster.isolate(3)
+    pending = cluster[1].produce("b")
+    cluster.settle()
+    assert pending.outcome is None
+    cluster.set_isr((1,), unseen_by=(2, 3))
+    assert pending.outcome == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    refused = cluster[1].produce("c")
+    cluster.settle()
+    assert refused.outcome == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (cluster[1].high_watermark, cluster[1].log.end) == (1, 2)
+
+
+def test_v7_high_watermark_moves_again_at_min_insync_replicas() -> None:
+    """V7: what was appended below min.insync.replicas is committed once there are enough."""
+    cluster = three(min_isr=2)
+    cluster.isolate(2)
+    cluster.isolate(3)
+    cluster[1].produce("b")
+    cluster.set_isr((1,), unseen_by=(2, 3))
+    cluster.settle()
+    cluster.heal()
+    cluster.pass_ms(LONG_MS)
+    assert cluster[1].high_watermark == 1, "two replicas have it, but the ISR is too small"
+    while cluster[1].isr_requests:
+        cluster.accept(1)
+        cluster.settle()
+    assert (cluster[1].partition.isr, cluster[1].high_watermark) == ((1, 2, 3), 2)
+
+
+def test_v7_min_isr_counts_the_committed_isr() -> None:
+    """V7: a proposed member is no member yet for min.insync.replicas."""
+    cluster = Cluster({1: "1:a", 2: "1:a"}, isr=(1,), min_isr=2)
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 2)]
+    assert cluster[1].produce("b").outcome == ErrorCode.NOT_ENOUGH_REPLICAS
+    cluster.answer(1)
+    assert cluster[1].produce("b").outcome == ErrorCode.NOT_ENOUGH_REPLICAS
+    cluster.set_isr((1, 2))
+    produced = cluster[1].produce("b")
+    cluster.settle()
+    assert produced.outcome == 0
+
+
+def test_v7_min_isr_above_the_replicas_asks_for_all_of_them() -> None:
+    """V7: as in Kafka, min.insync.replicas counts up to the number of replicas."""
+    cluster = Cluster({1: "", 2: ""}, min_isr=3)
+    produced = cluster[1].produce("a")
+    cluster.settle()
+    assert produced.outcome == 0
+
+
+def test_v7_new_min_isr_holds_the_high_watermark() -> None:
+    """V7: a raised min.insync.replicas fails what waits for an ISR that is too small now."""
+    cluster = three()
+    cluster.isolate(2)
+    cluster.set_isr((1, 2), unseen_by=(2, 3))
+    pending = cluster[1].produce("b")
+    cluster.settle()
+    cluster.commit(
+        records.ConfigRecord(
+            resource_type=2, resource_name="t", name="min.insync.replicas", value="3"
+        )
+    )
+    assert pending.outcome == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert cluster[1].high_watermark == 1
+
+
+def test_v7_acks_all_times_out_and_the_batch_stays() -> None:
+    """V7: the request ends with its timeout; the batch may be committed later."""
+    cluster = three()
+    cluster.isolate(3)
+    produced = cluster[1].produce("b", timeout_ms=100)
+    cluster.settle()
+    cluster.pass_ms(100)
+    assert produced.outcome == ErrorCode.REQUEST_TIMED_OUT
+    cluster.heal()
+    cluster.pass_ms(LONG_MS)
+    assert cluster[1].high_watermark == 2
+
+
+def test_v7_high_watermark_never_goes_back_on_a_leader() -> None:
+    """V7: a member that joins below it, or falls back, lowers nothing."""
+    cluster = three()
+    cluster.fail(3)
+    cluster[1].produce("bc")
+    cluster.settle()
+    assert cluster[1].high_watermark == 3
+    cluster.set_isr((1, 2, 3))  # a controller would not: it is at offset 1
+    cluster.settle()
+    assert cluster[1].high_watermark == 3
+    cluster.elect(1, (1, 2, 3))
+    cluster.settle()
+    assert cluster[1].high_watermark == 3
+
+
+def test_v7_followers_high_watermark_is_at_most_their_own_end() -> None:
+    """V7: a follower far behind has the leader's high watermark only as far as its log goes."""
+    cluster = Cluster({1: "1:abc", 2: "1:abc", 3: ""}, isr=(1, 2), high_watermarks={1: 3})
+    cluster[3].holds_writes = True
+    cluster.settle()
+    assert (cluster[3].partition.end, cluster[3].high_watermark) == (3, 0)
+    cluster[3].write()
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
+    assert cluster[3].high_watermark == 3
+
+
+def test_v7_isr_of_one_on_a_follower_moves_nothing() -> None:
+    """V7: only a leader computes a high watermark."""
+    cluster = three()
+    cluster.fail(2)
+    cluster.set_isr((1,))
+    cluster[1].produce("b")
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
+    assert (cluster[1].high_watermark, cluster[2].high_watermark) == (2, 1)
+    assert cluster[3].high_watermark == 2
+
+
+def test_v9_deposed_leader_commits_nothing() -> None:
+    """V9: followers have left it, and the controller refuses its ISR: its records are dropped."""
+    cluster = three()
+    cluster.isolate(1)
+    cluster.elect(2, (2, 3), unseen_by=(1,))
+    old = cluster[1].produce("x")
+    cluster.settle()
+    new = cluster[2].produce("b")
+    cluster.settle()
+    assert (old.outcome, new.outcome) == (None, 0)
+    for _ in range(4):
+        cluster.pass_ms(MAX_LAG_MS)
+        for code in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_CONTROLLER):
+            if cluster[1].isr_requests:
+                cluster.answer(1, code)
+    assert cluster[1].high_watermark == 1
+    assert old.outcome == ErrorCode.REQUEST_TIMED_OUT
+    late = cluster[1].produce("y")
+    cluster.heal()
+    cluster[1].replay()
+    cluster.settle()
+    assert late.outcome == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster.pass_ms(LONG_MS)
+    assert cluster.logs() == ["1:a 2:b"] * 3
+
+
+def test_v9_followers_of_the_new_epoch_prove_nothing_to_the_old_leader() -> None:
+    """V9: a fetch in another leader epoch is refused, whatever offset it names."""
+    cluster = three()
+    cluster.isolate(3)
+    old = cluster[1].produce("x")
+    cluster.settle()
+    assert cluster[2].log.end == 2
+    flight = cluster.flight(2)
+    cluster.lose(flight)
+    cluster.elect(2, (2, 3), unseen_by=(1, 2))
+    cluster[2].replay()
+    fetched = cluster[1].partition.followers
+    assert fetched is not None
+    cluster.elect(1, (1, 2), unseen_by=(1,))
+    cluster.heal()
+    cluster.isolate(3)
+    cluster.pass_ms(LONG_MS)  # broker 2 follows broker 1 in epoch 3, and broker 1 is in epoch 1
+    assert cluster[2].partition.leader_epoch == 3
+    assert (cluster[1].high_watermark, old.outcome) == (1, None)
+    cluster[1].replay()
+    cluster.pass_ms(LONG_MS)
+    assert cluster[1].high_watermark == 2
+
+
+def test_v7_requests_pending_at_a_change_of_leader_fail() -> None:
+    """V7: an old leader's requests end with its leadership, not with the new one's commits."""
+    cluster = three()
+    cluster.isolate(3)
+    pending = cluster[1].produce("b")
+    cluster.settle()
+    cluster.elect(2, (1, 2))
+    assert pending.outcome == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert pending.base_offset == -1
+    cluster.pass_ms(LONG_MS)
+    assert cluster[2].high_watermark == 2, "and yet the batch is committed"
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_v7_requests_pending_at_a_deletion_fail(held: bool) -> None:
+    """V7: written or not, nobody waits for a deleted topic."""
+    cluster = three()
+    cluster.isolate(3)
+    cluster[1].holds_writes = held
+    pending = cluster[1].produce("b")
+    cluster.settle()
+    cluster.delete_topic(b"t" * 16)
+    assert pending.outcome == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert LOG not in cluster[1].logs.by_name
+    cluster.pass_ms(TIMEOUT_MS)
+
+
+def test_v12_fetch_between_high_watermark_and_log_end_is_in_range() -> None:
+    """V12: a consumer that knew the old leader's high watermark waits for the new leader's."""
+    cluster = three()
+    cluster[1].produce("b")
+    cluster.settle()
+    assert [cluster[it].high_watermark for it in (1, 2)] == [2, 1]
+    cluster.isolate(1)
+    cluster.isolate(3)
+    cluster.elect(2, (2, 3))
+    assert (cluster[2].high_watermark, cluster[2].partition.end) == (1, 2)
+    assert cluster[2].consume(2) == (ErrorCode.NONE, "", 1)
+    assert cluster[2].consume(1) == (ErrorCode.NONE, "", 1)
+    assert cluster[2].consume(0) == (ErrorCode.NONE, "1:a", 1)
+    assert cluster[2].consume(3)[0] == ErrorCode.OFFSET_OUT_OF_RANGE
+    cluster.heal()
+    cluster.pass_ms(LONG_MS)
+    assert cluster[2].consume(1) == (ErrorCode.NONE, "1:b", 2)
