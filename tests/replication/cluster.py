@@ -395,7 +395,7 @@ class Cluster:
             )
         )
         for broker_id in logs:
-            self._start(broker_id)
+            self.start(broker_id)
 
     def __getitem__(self, broker_id: int) -> Broker:
         return self.brokers[broker_id]
@@ -440,6 +440,12 @@ class Cluster:
 
     def fence(self, broker_id: int) -> None:
         self.commit(records.FenceBrokerRecord(id=broker_id, epoch=self._epoch_of(broker_id)))
+
+    def fence_out(self, broker_id: int) -> None:
+        """Fence a broker, and remove it from the ISR."""
+        self.fence(broker_id)
+        isr = next(iter(self.brokers.values())).partition.isr
+        self.set_isr(tuple([it for it in isr if it != broker_id]))
 
     def unfence(self, broker_id: int) -> None:
         self.commit(records.UnfenceBrokerRecord(id=broker_id, epoch=self._epoch_of(broker_id)))
@@ -489,7 +495,7 @@ class Cluster:
 
     # Processes and time --------------------------------------------------------------------------
 
-    def _start(self, broker_id: int) -> None:
+    def start(self, broker_id: int) -> None:
         epoch = self._epoch_of(broker_id)
         broker = self.brokers[broker_id] = Broker(self, broker_id, epoch, self.disks[broker_id])
         broker.replay()
@@ -505,16 +511,24 @@ class Cluster:
             if broker_id in (flight.follower.id, flight.effect.peer):
                 self.lose(flight)
 
+    def register(self, broker_id: int, unseen_by: Iterable[int] = ()) -> None:
+        """Register another process of a broker."""
+        self.commit(self._registration(broker_id), unseen_by=unseen_by)
+
     def restart(self, broker_id: int) -> None:
-        self.commit(self._registration(broker_id))
-        self._start(broker_id)
+        self.register(broker_id)
+        self.start(broker_id)
 
     def pass_ms(self, ms: int) -> None:
         """Let time pass, and settle."""
+        self.advance(ms)
+        self.settle()
+
+    def advance(self, ms: int) -> None:
+        """Let time pass: requests leave and arrive later."""
         self.now = Now(self.now.monotonic_ms + ms, self.now.wall_ms + ms)
         for broker in self.brokers.values():
             broker.expire()
-        self.settle()
 
     # The network ---------------------------------------------------------------------------------
 
@@ -527,13 +541,10 @@ class Cluster:
             if broker_id in (flight.follower.id, flight.effect.peer):
                 self.lose(flight)
 
-    def fail(self, *broker_ids: int) -> None:
-        """Isolate brokers, and have the controller fence them: they leave the ISR at once."""
-        for broker_id in broker_ids:
-            self.isolate(broker_id)
-            self.fence(broker_id)
-        isr = next(iter(self.brokers.values())).partition.isr
-        self.set_isr(tuple([it for it in isr if it not in broker_ids]))
+    def fail(self, broker_id: int) -> None:
+        """Isolate a broker, and have the controller fence it: it leaves the ISR at once."""
+        self.isolate(broker_id)
+        self.fence_out(broker_id)
 
     def heal(self) -> None:
         self.cut.clear()
@@ -552,6 +563,17 @@ class Cluster:
         slot = flight.slot = Fetched(flight.effect.version)
         assert flight.effect.api_key == ApiKey.FETCH
         fetch.handle(cast("Any", leader), cast("Any", slot), flight.request, self.now)
+
+    def serve_late(self, effect: SendRequest) -> int:
+        """A request arrives long after its sender has gone; the error code of its partition."""
+        slot = Fetched(effect.version)
+        leader = cast("Any", self[effect.peer])
+        effect.request.max_wait_ms = 0
+        fetch.handle(leader, cast("Any", slot), effect.request, self.now)
+        response = slot.response
+        if response.error_code or not response.responses:
+            return int(response.error_code)
+        return int(response.responses[0].partitions[0].error_code)
 
     def complete(self, flight: Flight) -> None:
         """The response arrives at the follower."""

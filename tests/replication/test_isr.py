@@ -1,0 +1,354 @@
+"""V8: who leaves and who joins the ISR, and what becomes of a proposal to the controller."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.messages import metadata_records as records
+from tests.replication.cluster import MAX_LAG_MS, MAX_WAIT_MS, Cluster
+
+#: Half of the longest lag: how often lagging followers are checked.
+CHECK_MS = MAX_LAG_MS // 2
+LONG_MS = 2_000
+
+
+def at_rest(isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1) -> Cluster:
+    """Three equal replicas, broker 1 leads; proposals are not answered."""
+    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=isr, min_isr=min_isr)
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
+    return cluster
+
+
+def pass_checks(cluster: Cluster, total_ms: int) -> None:
+    """Let time pass in steps, so that fetches come and go as they do."""
+    for _ in range(total_ms // MAX_WAIT_MS):
+        cluster.pass_ms(MAX_WAIT_MS)
+
+
+# Leaving -----------------------------------------------------------------------------------------
+
+
+def test_v8_follower_at_the_end_never_leaves() -> None:
+    """V8: without new records it has caught up, even if it does not fetch."""
+    cluster = at_rest()
+    cluster.isolate(3)
+    pass_checks(cluster, 4 * MAX_LAG_MS)
+    assert cluster[1].proposed == []
+
+
+def test_v8_follower_leaves_after_the_longest_lag() -> None:
+    """V8: not before replica.lag.time.max.ms, and within half of it after that."""
+    cluster = at_rest()
+    cluster.isolate(3)
+    cluster[1].produce("b")
+    pass_checks(cluster, MAX_LAG_MS)
+    assert cluster[1].proposed == []
+    pass_checks(cluster, CHECK_MS + MAX_WAIT_MS)
+    assert cluster[1].proposed == [(1, 2)]
+
+
+def test_v8_lag_begins_with_the_record_that_is_missing() -> None:
+    """V8: a long rest before the record is no lag."""
+    cluster = at_rest()
+    cluster.isolate(3)
+    pass_checks(cluster, 3 * MAX_LAG_MS)
+    cluster[1].produce("b")
+    pass_checks(cluster, MAX_LAG_MS)
+    assert cluster[1].proposed == []
+
+
+def test_v8_all_slow_followers_leave_together() -> None:
+    cluster = at_rest()
+    cluster.isolate(2)
+    cluster.isolate(3)
+    cluster[1].produce("b")
+    pass_checks(cluster, MAX_LAG_MS + CHECK_MS + MAX_WAIT_MS)
+    assert cluster[1].proposed == [(1,)]
+
+
+def test_v8_follower_under_load_has_caught_up_with_its_previous_fetch() -> None:
+    """V8: always one batch behind, it has what the leader had when it fetched before."""
+    cluster = at_rest()
+    cluster[1].produce("b")
+    for _ in range(3 * MAX_LAG_MS // 1000):
+        # Each fetch of broker 3 arrives after another record.
+        cluster.pass_ms(1000)
+        cluster[1].produce("c")
+        cluster.turns()
+    assert cluster[1].proposed == []
+    cluster.settle()
+    assert cluster.logs()[2] == cluster.logs()[0]
+
+
+def test_v8_follower_that_fetches_and_never_catches_up_leaves() -> None:
+    """V8: fetching alone proves nothing: it stays where it is."""
+    cluster = at_rest()
+    cluster[3].holds_writes = True
+    cluster[1].produce("b")
+    cluster.settle()
+    pass_checks(cluster, MAX_LAG_MS + CHECK_MS + MAX_WAIT_MS)
+    assert cluster[1].proposed == [(1, 2)]
+
+
+def test_v8_new_leader_gives_its_followers_the_longest_lag() -> None:
+    """V8: members that have not fetched since the election stay for replica.lag.time.max.ms."""
+    cluster = at_rest()
+    cluster.isolate(1)
+    cluster.elect(2, (1, 2, 3), unseen_by=(1,))
+    pass_checks(cluster, MAX_LAG_MS)
+    assert cluster[2].proposed == []
+    pass_checks(cluster, CHECK_MS + MAX_WAIT_MS)
+    assert cluster[2].proposed == [(2, 3)]
+
+
+# Joining -----------------------------------------------------------------------------------------
+
+
+def test_v8_follower_joins_at_the_high_watermark() -> None:
+    """V8: not below it; it need not have reached the leader's end."""
+    cluster = Cluster({1: "1:abc", 2: "1:abc", 3: "1:a"}, isr=(1, 2), high_watermarks={1: 2})
+    cluster.isolate(2)  # the high watermark stands
+    cluster[3].holds_writes = True
+    cluster.settle()
+    assert (cluster[1].high_watermark, cluster[1].proposed) == (2, [])
+    cluster[3].write()
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 2, 3)]
+
+
+def test_v8_kafka_7128_follower_joins_past_the_epochs_start_only() -> None:
+    """V8 (KAFKA-7128): a new leader's high watermark may lag, its epoch's start does not."""
+    cluster = Cluster(
+        {1: "1:abcd", 2: "1:abcd", 3: "1:ab"}, epoch=2, isr=(1, 2), high_watermarks={1: 1}
+    )
+    cluster.isolate(2)
+    cluster[3].holds_writes = True
+    cluster.settle()
+    assert cluster[1].high_watermark == 1
+    assert cluster[1].proposed == [], "offset 2 is above the high watermark, not the epoch's start"
+    cluster[3].write()
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 2, 3)]
+
+
+def test_v8_fenced_follower_does_not_join_until_it_is_unfenced() -> None:
+    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
+    cluster.fence(3)
+    cluster.settle()
+    assert cluster[1].proposed == []
+    cluster.unfence(3)
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 2, 3)]
+
+
+def test_v8_follower_in_controlled_shutdown_does_not_join() -> None:
+    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
+    cluster.commit(
+        records.BrokerRegistrationChangeRecord(
+            broker_id=3, broker_epoch=cluster[3].epoch, in_controlled_shutdown=1
+        )
+    )
+    cluster.settle()
+    pass_checks(cluster, MAX_LAG_MS)
+    assert cluster[1].proposed == []
+
+
+def test_v8_joining_followers_share_a_proposal() -> None:
+    """V8: the second follower to catch up joins with the next proposal."""
+    cluster = at_rest(isr=(1,))
+    assert cluster[1].proposed == [(1, 2)]
+    cluster.accept(1)
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 2, 3)]
+    cluster.accept(1)
+    cluster.settle()
+    assert (cluster[1].partition.isr, cluster[1].proposed) == ((1, 2, 3), [])
+
+
+def test_v8_proposal_names_epochs_and_broker_epochs() -> None:
+    """V1, V8: leader and partition epoch, and the broker epochs that were seen in fetches."""
+    cluster = at_rest(isr=(1, 2))
+    [(request, _)] = cluster[1].isr_requests
+    assert (request.broker_id, request.broker_epoch) == (1, cluster[1].epoch)
+    [part] = request.topics[0].partitions
+    assert (part.leader_epoch, part.partition_epoch) == (1, 0)
+    assert {it.broker_id: it.broker_epoch for it in part.new_isr_with_epochs} == {
+        broker_id: cluster[broker_id].epoch for broker_id in (1, 2, 3)
+    }
+
+
+def test_v8_broker_epoch_of_a_member_that_never_fetched_is_unknown() -> None:
+    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
+    cluster.isolate(2)
+    cluster.settle()
+    [(request, _)] = cluster[1].isr_requests
+    found = request.topics[0].partitions[0].new_isr_with_epochs
+    assert {it.broker_id: it.broker_epoch for it in found}[2] == -1
+
+
+# The controller's answers ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT]
+)
+def test_v8_unknown_outcome_repeats_the_same_proposal(code: int) -> None:
+    """V8: it may have been committed; the proposal counts until the outcome is known."""
+    cluster = at_rest(isr=(1, 2))
+    [(first, _)] = cluster[1].isr_requests
+    cluster.answer(1, code)
+    assert cluster[1].partition.maximal_isr == (1, 2, 3)
+    cluster.pass_ms(LONG_MS)
+    [(second, _)] = cluster[1].isr_requests
+    assert second == first
+
+
+def test_v8_lost_answer_repeats_the_same_proposal() -> None:
+    cluster = at_rest(isr=(1, 2))
+    [(first, _)] = cluster[1].isr_requests
+    cluster.lose_answer(1)
+    assert cluster[1].partition.maximal_isr == (1, 2, 3)
+    cluster.pass_ms(LONG_MS)
+    assert [request for request, _ in cluster[1].isr_requests] == [first]
+
+
+def test_v8_failed_request_is_repeated() -> None:
+    """V8: a top-level error says nothing of the proposal."""
+    cluster = at_rest(isr=(1, 2))
+    cluster.answer(1, top_level=ErrorCode.NOT_CONTROLLER)
+    cluster.pass_ms(LONG_MS)
+    assert cluster[1].proposed == [(1, 2, 3)]
+
+
+def test_v8_repeated_proposal_keeps_its_members_while_others_lag() -> None:
+    """V8: what is repeated is what may be committed, not what is true by now."""
+    cluster = at_rest(isr=(1, 2))
+    cluster.lose_answer(1)
+    cluster.isolate(2)
+    cluster[1].produce("b")
+    pass_checks(cluster, 2 * MAX_LAG_MS)
+    assert cluster[1].proposed == [(1, 2, 3)]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
+def test_v8_refused_proposal_counts_no_more(code: int) -> None:
+    """V8: the committed ISR holds again, and the join is tried again later."""
+    cluster = at_rest(isr=(1, 2))
+    cluster.answer(1, code)
+    assert cluster[1].partition.maximal_isr == (1, 2)
+    pass_checks(cluster, MAX_LAG_MS)
+    assert cluster[1].proposed == [(1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    ],
+)
+def test_v8_outdated_proposal_is_not_repeated(code: int) -> None:
+    """V8: newer metadata explains it, and replay will bring it; until then both ISRs count."""
+    cluster = at_rest(isr=(1, 2))
+    cluster.answer(1, code)
+    pass_checks(cluster, 2 * MAX_LAG_MS)
+    assert cluster[1].proposed == []
+    assert cluster[1].partition.maximal_isr == (1, 2, 3)
+    cluster.set_isr((1, 2))
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 2, 3)], "in the new partition epoch"
+
+
+def test_v8_answer_after_a_newer_partition_epoch_changes_nothing() -> None:
+    """V8: replay was faster, and another proposal counts by now."""
+    cluster = at_rest(isr=(1,))
+    assert cluster[1].proposed == [(1, 2)]
+    cluster.set_isr((1, 2))
+    assert cluster[1].partition.maximal_isr == (1, 2, 3), "the next proposal"
+    cluster.answer(1, ErrorCode.INELIGIBLE_REPLICA)
+    assert cluster[1].partition.maximal_isr == (1, 2, 3)
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 2, 3)]
+
+
+def test_v8_answer_after_a_change_of_leader_changes_nothing() -> None:
+    """V8: neither the former leader nor one of a later epoch takes it."""
+    cluster = at_rest(isr=(1, 2))
+    cluster.elect(2, (1, 2))
+    cluster.answer(1)
+    assert cluster[1].partition.proposed is None
+    cluster.elect(1, (1, 2))
+    cluster.settle()
+    assert cluster[1].partition.proposed is not None
+    assert cluster[1].partition.proposed.leader_epoch == 3
+
+
+def test_v8_one_request_is_in_flight() -> None:
+    """V8: what is proposed meanwhile waits for the answer."""
+    cluster = at_rest(isr=(1, 2))
+    cluster.elect(1, (1, 2))
+    cluster.settle()
+    assert len(cluster[1].isr_requests) == 1
+    cluster.answer(1, ErrorCode.FENCED_LEADER_EPOCH)
+    cluster.settle()
+    [(request, _)] = cluster[1].isr_requests
+    assert request.topics[0].partitions[0].leader_epoch == 2
+
+
+# Broker epochs -----------------------------------------------------------------------------------
+
+
+def test_v8_kafka_14139_former_life_of_a_follower_proves_nothing() -> None:
+    """V8 (KAFKA-14139): restarted without its records, it is where its new fetches say."""
+    cluster = at_rest()
+    cluster[1].produce("bc")
+    cluster.settle()
+    assert cluster[1].high_watermark == 3
+    cluster.lose(cluster.flight(3))
+    cluster.advance(LONG_MS)
+    cluster.turns()
+    late_request = cluster.flight(3).effect
+    cluster.crash(3, keeps=1)
+    cluster.fence_out(3)
+    cluster.restart(3)
+    cluster.isolate(3)
+    cluster[1].produce("d")
+    cluster.settle()
+    assert cluster.serve_late(late_request) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert cluster[1].proposed == []
+    cluster.heal()
+    cluster.pass_ms(LONG_MS)
+    assert cluster[1].proposed == [(1, 2, 3)]
+    assert cluster.logs()[2] == cluster.logs()[0]
+
+
+def test_v8_restarted_follower_keeps_no_end_of_its_former_life() -> None:
+    """V8 (KAFKA-14139): the new registration alone forgets what the former process had fetched."""
+    cluster = at_rest()
+    cluster[1].produce("bc")
+    cluster.settle()
+    cluster.crash(3, keeps=1)
+    cluster.fence_out(3)
+    cluster.register(3)
+    cluster.settle()
+    assert cluster[1].proposed == [], "the end that it had fetched is of another process"
+
+
+def test_v8_fetch_before_the_registration_is_replayed_does_not_join() -> None:
+    """V8: the leader learns of the new process by its fetch; it joins once replay shows it."""
+    cluster = at_rest()
+    cluster.crash(3)
+    cluster.fence_out(3)
+    cluster.register(3, unseen_by=(1,))
+    cluster.start(3)
+    cluster.settle()
+    assert cluster[1].proposed == []
+    cluster[1].replay()
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 2, 3)]
