@@ -6,7 +6,8 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.wire.messages import metadata_records as records
-from tests.replication.cluster import LOG, MAX_LAG_MS, MAX_WAIT_MS, TIMEOUT_MS, Cluster
+from tests.replication.broker import LOG, MAX_LAG_MS, MAX_WAIT_MS, TIMEOUT_MS
+from tests.replication.cluster import Cluster
 
 LONG_MS = 2_000
 
@@ -45,7 +46,7 @@ def test_v7_acks_all_is_answered_when_the_last_member_has_the_batch() -> None:
     assert cluster[2].unwritten, "it has the batch, and has not written it"
     assert (cluster[1].high_watermark, produced.outcome) == (1, None)
     cluster[2].write()
-    assert produced.outcome is None, "the leader does not know"
+    assert not produced.is_answered, "the leader does not know"
     cluster.settle()
     assert (cluster[1].high_watermark, produced.outcome) == (2, 0)
 
@@ -130,7 +131,7 @@ def test_v7_nothing_is_committed_below_min_insync_replicas() -> None:
     cluster.isolate(3)
     pending = cluster[1].produce("b")
     cluster.settle()
-    assert pending.outcome is None
+    assert not pending.is_answered
     cluster.set_isr((1,), unseen_by=(2, 3))
     assert pending.outcome == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     refused = cluster[1].produce("c")

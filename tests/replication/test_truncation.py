@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.replication.cluster import LOG, MAX_WAIT_MS, TOPIC_ID, Cluster
+from tests.replication.broker import LOG, MAX_WAIT_MS, TOPIC_ID
+from tests.replication.cluster import Cluster
 
 #: Longer than any backoff of a fetcher.
 LONG_MS = 2_000

@@ -1,0 +1,350 @@
+"""A broker with logs in memory: a replica manager, and the host that it needs."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any, cast
+
+from kraftlog.config.layers import ConfigLayers
+from kraftlog.effects import (
+    DeleteLog,
+    LogOpened,
+    LogStartMoved,
+    LogTruncated,
+    MoveLogStart,
+    OpenLog,
+    SendRequest,
+    TruncatePartition,
+)
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.loader import MetadataLoader
+from kraftlog.node.fetch_sessions import FetchSessions
+from kraftlog.node.handlers import fetch
+from kraftlog.records.header import read_header
+from kraftlog.replication.fetcher import FetchConfig
+from kraftlog.replication.replica_manager import (
+    ReplicaManager,
+    ReplicationConfig,
+    ReplicationServices,
+)
+from kraftlog.replication.topic_configs import TopicConfigs
+from kraftlog.types import Now
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.replication.memory_log import MemoryLog, MemoryLogs, make_batch
+
+if TYPE_CHECKING:
+    from kraftlog.replication.partition import Append, Partition
+    from tests.replication.cluster import Cluster
+
+TOPIC_ID = b"t" * 16
+LOG = "t", 0
+LISTENER = "PLAINTEXT"
+MAX_LAG_MS, MAX_WAIT_MS, TIMEOUT_MS = 10_000, 500, 30_000
+TOPIC_RESOURCE = 2
+LAST_FETCH = APIS[ApiKey.FETCH].last
+
+
+class Produced:
+    """A pending response to Produce or DeleteRecords."""
+
+    def __init__(self) -> None:
+        self.waits = 0
+        self.response = self
+        self.is_answered = False
+        self.error_code = 0
+        self.base_offset = self.low_watermark = 0
+
+    def respond(self, _: Any) -> None:
+        assert not self.is_answered, "a request is answered once"
+        self.is_answered = True
+
+    @property
+    def outcome(self) -> int | None:
+        """The error code of the response; None while it is pending."""
+        return self.error_code if self.is_answered else None
+
+
+class Fetched:
+    """A Fetch request at the leader, as its connection and its pending response."""
+
+    listener = 0
+    listener_name = LISTENER
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.connection = self
+        self.response: Any = None
+        self.waiter: Any = None
+
+    def respond(self, response: Any) -> None:
+        assert self.response is None, "a request is answered once"
+        self.response = response
+
+
+class Flight:
+    """A request from a follower to its leader, and its response once there is one."""
+
+    def __init__(self, follower: Broker, effect: SendRequest) -> None:
+        self.follower, self.effect = follower, effect
+        self.slot: Fetched | None = None
+
+    @property
+    def request(self) -> Any:
+        return self.effect.request
+
+    @property
+    def response(self) -> Any:
+        return None if self.slot is None else self.slot.response
+
+
+class Broker:
+    """A broker's replica manager, and the host that it needs."""
+
+    def __init__(self, cluster: Cluster, broker_id: int, epoch: int, logs: MemoryLogs) -> None:
+        self.cluster = cluster
+        self.id = broker_id
+        self.epoch = epoch
+        self.logs = logs
+        self.effects: list[Any] = []
+        self.delayed: list[tuple[int, Any]] = []
+        self.isr_requests: list[tuple[Any, Any]] = []
+        self.lines: list[str] = []
+        #: How many records of the metadata log are replayed.
+        self.replayed = 0
+        self.holds_writes = self.is_full = self.holds_truncations = False
+        self.unwritten: list[Append] = []
+        self.untruncated: list[TruncatePartition] = []
+        #: The offsets that the log was truncated to.
+        self.truncations: list[int] = []
+        self.loader = MetadataLoader()
+        configs = TopicConfigs(self.loader, lambda: ConfigLayers({}))
+        self.replica_manager = ReplicaManager(
+            ReplicationConfig(LISTENER, lambda: MAX_LAG_MS, FetchConfig(broker_id=broker_id)),
+            self.loader,
+            configs,
+            ReplicationServices(
+                logs=cast("Any", logs),
+                emit=self.effects.append,
+                schedule=lambda it, ms: self.delayed.append((self.now.monotonic_ms + ms, it)),
+                fail=_raise,
+                clock=lambda: self.now,
+                broker_epoch=lambda: self.epoch,
+                ask_controller=self._ask_controller,
+                is_registered=lambda: self.is_registered,
+            ),
+        )
+        self.loader.publishers += [configs, self.replica_manager]
+        # What the Fetch handler needs of a node.
+        self.fetch_sessions = FetchSessions(10, Random(broker_id))
+        self.max_fetch_bytes = 1 << 30
+        self.needs_poll = False
+
+    def _ask_controller(self, api_key: int, _: int, request: Any, on_done: Any, __: Now) -> None:
+        assert api_key == ApiKey.ALTER_PARTITION
+        self.isr_requests.append((request, on_done))
+
+    # The node, for the Fetch handler -------------------------------------------------------------
+
+    @property
+    def now(self) -> Now:
+        return self.cluster.now
+
+    @property
+    def image(self) -> Any:
+        return self.loader.image
+
+    def wait(self, operation: Any, deadline_ms: int) -> None:
+        self.delayed.append((deadline_ms, operation))
+
+    # What tests look at --------------------------------------------------------------------------
+
+    @property
+    def log(self) -> MemoryLog:
+        return self.logs.by_name[LOG]
+
+    @property
+    def partition(self) -> Partition:
+        return self.replica_manager.by_log[LOG]
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the image has this process, and no other one of the broker."""
+        broker = self.loader.image.brokers.get(self.id)
+        return broker is not None and broker.epoch == self.epoch
+
+    def serves(self) -> bool:
+        """Whether it leads, and serves requests."""
+        return self.partition.online
+
+    @property
+    def high_watermark(self) -> int:
+        return self.partition.high_watermark
+
+    @property
+    def proposed(self) -> list[tuple[int, ...]]:
+        """The ISRs in the requests to the controller that are not answered."""
+        return [
+            tuple([state.broker_id for state in part.new_isr_with_epochs])
+            for request, _ in self.isr_requests
+            for topic in request.topics
+            for part in topic.partitions
+        ]
+
+    # Metadata ------------------------------------------------------------------------------------
+
+    def replay(self) -> None:
+        """Replay the metadata log to its end."""
+        metadata = self.cluster.metadata
+        for _ in self.loader.replay_in_steps(metadata[self.replayed :]):
+            pass
+        self.replayed = len(metadata)
+
+    # Clients -------------------------------------------------------------------------------------
+
+    def produce(
+        self,
+        letters: str,
+        producer: tuple[int, int, int] | None = None,
+        timeout_ms: int = TIMEOUT_MS,
+        partition: Partition | None = None,
+    ) -> Produced:
+        """Append a batch for each letter, as Produce with acks=all does."""
+        slot = Produced()
+        partition = partition or self.partition
+        code = partition.refusal(-1)
+        if not code and partition.lacks_replicas:
+            code = ErrorCode.NOT_ENOUGH_REPLICAS
+        if code:
+            slot.error_code, slot.is_answered = code, True
+            return slot
+        slot.base_offset = partition.end
+        for letter in letters:
+            batch = make_batch(letter, producer=producer)
+            partition.append(read_header(batch), memoryview(batch), self.replica_manager.turn)
+            producer = None if producer is None else (*producer[:2], producer[2] + 1)
+        self.replica_manager.wait_for(partition, partition.end, slot, slot, timeout_ms)
+        return slot
+
+    def consume(self, offset: int, leader_epoch: int = -1) -> tuple[int, str, int]:
+        """Fetch as a consumer: error code, records and high watermark."""
+        slot = Fetched(LAST_FETCH)
+        part = FetchPartition(
+            partition=0,
+            fetch_offset=offset,
+            current_leader_epoch=leader_epoch,
+            partition_max_bytes=1 << 20,
+        )
+        topic = FetchTopic(topic_id=self.partition.topic_id, partitions=[part])
+        request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[topic])
+        fetch.handle(cast("Any", self), cast("Any", slot), request, self.now)
+        [data] = slot.response.responses[0].partitions
+        return data.error_code, str(MemoryLog.of(data.records)), data.high_watermark
+
+    def delete_records(self, offset: int) -> Produced:
+        slot = Produced()
+        self.replica_manager.delete_records(self.partition, offset, slot, slot)
+        return slot
+
+    # The host ------------------------------------------------------------------------------------
+
+    def turn(self) -> bool:
+        """Write appends and carry out effects; return whether there was anything to do."""
+        manager = self.replica_manager
+        had_work = False
+        while True:
+            appends = manager.take_turn()
+            for append in appends:
+                self._write(append)
+            manager.send_requests(self.now)
+            effects, self.effects[:] = self.effects[:], []
+            if not (appends or effects):
+                return had_work
+            had_work = True
+            for effect in effects:
+                self._carry_out(effect)
+
+    def _write(self, append: Append) -> None:
+        if self.holds_writes:
+            self.unwritten.append(append)
+            return
+        partition = append.partition
+        if append not in partition.unwritten:
+            return  # it follows an append that has failed
+        if self.is_full:
+            is_alone = partition.unwritten[0] is append
+            self.replica_manager.write_failed(partition, stays_online=is_alone)
+            return
+        self.replica_manager.written(partition, self.logs.by_name[partition.log].append(append))
+
+    def write(self) -> None:
+        """Write what was held back."""
+        self.holds_writes = False
+        held, self.unwritten = self.unwritten, []
+        for append in held:
+            self._write(append)
+
+    def truncate(self) -> None:
+        """Carry out the truncations that were held back."""
+        self.holds_truncations = False
+        held, self.untruncated = self.untruncated, []
+        for effect in held:
+            self._truncate(effect)
+
+    def _truncate(self, effect: TruncatePartition) -> None:
+        if self.holds_truncations:
+            self.untruncated.append(effect)
+            return
+        log = self.logs.by_name.get(effect.log)
+        if log is None or self.logs.topic_ids[effect.log] != effect.topic_id:
+            return
+        self.truncations.append(effect.offset)
+        if effect.restarts:
+            log.restart(effect.offset)
+        else:
+            log.truncate(effect.offset)
+        self.replica_manager.handle(LogTruncated(effect.log, effect.topic_id, log.start, log.end))
+
+    def _carry_out(self, effect: Any) -> None:
+        if isinstance(effect, OpenLog):
+            self._open(effect)
+        elif isinstance(effect, TruncatePartition):
+            self._truncate(effect)
+        elif isinstance(effect, SendRequest):
+            self.cluster.flights.append(Flight(self, effect))
+        elif isinstance(effect, MoveLogStart):
+            self.logs.by_name[effect.log].move_start(effect.offset)
+            moved = LogStartMoved(effect.log, self.logs.topic_ids[effect.log], effect.offset, True)
+            self.replica_manager.handle(moved)
+        elif isinstance(effect, DeleteLog):
+            if self.logs.topic_ids.get(effect.log) == effect.topic_id:
+                del self.logs.by_name[effect.log], self.logs.topic_ids[effect.log]
+        elif line := getattr(effect, "line", ""):
+            self.lines.append(line)
+
+    def _open(self, effect: OpenLog) -> None:
+        if self.logs.topic_ids.get(effect.log, effect.topic_id) != effect.topic_id:
+            del self.logs.by_name[effect.log]  # the log of a deleted topic of this name
+        log = self.logs.by_name.setdefault(effect.log, MemoryLog())
+        self.logs.topic_ids[effect.log] = effect.topic_id
+        stored = self.logs.high_watermarks.get(effect.log, 0)
+        self.replica_manager.handle(
+            LogOpened(effect.log, effect.topic_id, log.start, log.end, log.producers, stored)
+        )
+
+    def expire(self) -> None:
+        """Run what is due by now."""
+        now_ms = self.now.monotonic_ms
+        due = [it for at, it in self.delayed if at <= now_ms]
+        self.delayed = [it for it in self.delayed if it[0] > now_ms]
+        for operation in due:
+            operation.expire(self.now)
+        self.replica_manager.poll(self.now)
+
+    def receive(self, report: Any) -> None:
+        """Receive the outcome of a request of this follower."""
+        self.replica_manager.fetchers.handle(report, self.now)
+
+
+def _raise(_: Any, error: Exception) -> None:
+    raise error

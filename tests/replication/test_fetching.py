@@ -1,0 +1,524 @@
+"""V6, V13: fetch sessions of followers, what they accept, and what they leave out for a while."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.records.header import read_header
+from kraftlog.wire.messages import metadata_records as records
+from tests.replication.broker import LOG, MAX_LAG_MS, MAX_WAIT_MS, TOPIC_ID
+from tests.replication.cluster import Cluster, topic_records
+from tests.replication.memory_log import make_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LONG_MS = 2_000
+OTHER_ID = b"u" * 16
+
+
+def two(leader: str = "1:a", follower: str = "1:a") -> Cluster:
+    """Two replicas in sync and at rest, broker 1 leads in epoch 1."""
+    cluster = Cluster({1: leader, 2: follower})
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
+    return cluster
+
+
+def named(cluster: Cluster) -> list[tuple[int, int]]:
+    """Partition and offset of all that the follower's request names."""
+    return [
+        (part.partition, part.fetch_offset)
+        for topic in cluster.flight(2).request.topics
+        for part in topic.partitions
+    ]
+
+
+def forgotten(cluster: Cluster) -> list[int]:
+    return [
+        index
+        for topic in cluster.flight(2).request.forgotten_topics_data
+        for index in topic.partitions
+    ]
+
+
+def add_partition(cluster: Cluster, index: int) -> None:
+    *_, first = topic_records(TOPIC_ID, (1, 2), (1, 2), 1, 1)
+    first.partition_id = index
+    cluster.commit(first)
+
+
+# Sessions ----------------------------------------------------------------------------------------
+
+
+def test_v13_request_names_only_what_has_moved() -> None:
+    """A session with two partitions: an append to one names that one."""
+    cluster = two()
+    add_partition(cluster, 1)
+    cluster.settle()
+    cluster[1].produce("b")
+    cluster.turns()
+    cluster.complete(cluster.flight(2))
+    cluster.turns()
+    assert named(cluster) == [(0, 2)]
+
+
+def test_v13_partition_without_a_name_proves_nothing() -> None:
+    """V8: a session is used on, and the partition that its requests do not name stands still."""
+    cluster = two()
+    add_partition(cluster, 1)
+    cluster.settle()
+    follower = cluster[1].replica_manager.partitions[TOPIC_ID, 1].followers
+    assert follower is not None
+    fetched_ms = follower.by_broker[2].fetched_ms
+    for letter in "bcd":
+        cluster[1].produce(letter)
+        cluster.pass_ms(MAX_WAIT_MS)
+    assert follower.by_broker[2].fetched_ms == fetched_ms
+    first = cluster[1].partition.followers
+    assert first is not None
+    assert first.by_broker[2].fetched_ms > fetched_ms
+
+
+def test_v13_dropped_session_is_begun_again_at_once() -> None:
+    """The leader has evicted the session: the next request names everything, without backoff."""
+    cluster = two()
+    session_id = cluster.flight(2).request.session_id
+    cluster[1].fetch_sessions.drop(session_id)
+    cluster.pass_ms(MAX_WAIT_MS)
+    produced = cluster[1].produce("b")
+    cluster.settle()
+    assert produced.outcome == 0
+    assert cluster.flight(2).request.session_id not in (0, session_id)
+
+
+def test_v13_lost_connection_begins_another_session() -> None:
+    """Nobody knows what the leader has taken: everything is named again."""
+    cluster = two()
+    cluster.lose(cluster.flight(2))
+    cluster.advance(10)
+    cluster.turns()
+    assert cluster.flight(2).request.session_epoch == 0
+    assert named(cluster) == [(0, 1)]
+    produced = cluster[1].produce("b")
+    cluster.settle()
+    assert produced.outcome == 0
+
+
+def test_v13_refused_partition_is_forgotten_and_added_again() -> None:
+    """A partition that the leader refuses is left out for a while, and the others go on."""
+    cluster = two()
+    add_partition(cluster, 1)
+    cluster.settle()
+    cluster.elect(1, (1, 2), unseen_by=(1,))  # broker 1 does not know of epoch 2
+    cluster.pass_ms(MAX_WAIT_MS)
+    assert (named(cluster), forgotten(cluster)) == ([], [0])
+    other = cluster[1].replica_manager.partitions[TOPIC_ID, 1]
+    assert other.followers is not None
+    assert other.followers.by_broker[2].end == 0
+    cluster[1].replay()
+    cluster.pass_ms(LONG_MS)
+    produced = cluster[1].produce("b")
+    cluster.settle()
+    assert (produced.outcome, forgotten(cluster)) == (0, [])
+
+
+def test_v13_partition_of_a_deleted_topic_leaves_the_session() -> None:
+    cluster = two()
+    add_partition(cluster, 1)
+    cluster.settle()
+    cluster.commit(
+        records.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=(1,), isr=(1,))
+    )
+    cluster.pass_ms(MAX_WAIT_MS)
+    assert forgotten(cluster) == [0]
+
+
+def test_v16_leader_that_has_not_taken_over_answers_a_retriable_error() -> None:
+    """V16: the follower tries again until it has, and loses nothing."""
+    cluster = two()
+    cluster.elect(2, (1, 2), unseen_by=(2,))
+    cluster.settle()
+    assert cluster[2].consume(0)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert cluster[2].consume(0, leader_epoch=2)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert cluster[2].produce("x").outcome == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster.pass_ms(LONG_MS)
+    cluster[2].replay()
+    cluster.pass_ms(LONG_MS)
+    produced = cluster[2].produce("b")
+    cluster.settle()
+    assert (produced.outcome, cluster.logs()) == (0, ["1:a 2:b", "1:a 2:b"])
+
+
+def test_v16_leader_of_an_older_epoch_answers_unknown_leader_epoch() -> None:
+    cluster = two()
+    cluster.elect(1, (1, 2), unseen_by=(1,))
+    assert cluster[1].consume(0, leader_epoch=2)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
+    cluster[1].replay()
+    assert cluster[1].consume(0, leader_epoch=1)[0] == ErrorCode.FENCED_LEADER_EPOCH
+
+
+# Responses ---------------------------------------------------------------------------------------
+
+
+def altered(offset: int, value: int) -> Callable[[bytearray], None]:
+    """A batch with another byte."""
+
+    def alter(batch: bytearray) -> None:
+        batch[offset] = value
+
+    return alter
+
+
+def respond_with(cluster: Cluster, batches: bytes) -> None:
+    """The follower's request in flight is answered with these records."""
+    flight = cluster.flight(2)
+    cluster[1].produce("w")
+    cluster.turns()
+    [topic] = flight.response.responses
+    topic.partitions[0].records = batches
+    cluster.complete(flight)
+    cluster.turns()
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (make_batch("z", base=2, epoch=2), "of epoch 2 from the leader of epoch 1"),
+        (make_batch("z", base=0, epoch=1), "lower than the one before|where 2 is next"),
+        (make_batch("z", base=1, epoch=1), "where 2 is next|offset"),
+        (make_batch("z", base=2, epoch=-1), "epoch -1"),
+        (make_batch("z", base=2, epoch=0), "epoch 0 after 1"),
+        (bytearray(make_batch("z", base=2, epoch=1)[:-1] + b"?"), "checksum"),
+    ],
+    ids=["newer epoch", "offset back", "offset again", "no epoch", "epoch back", "checksum"],
+)
+def test_v6_invalid_batch_is_not_appended_and_the_valid_ones_are(bad: bytearray, why: str) -> None:
+    """KAFKA-18723: what is valid before it is kept, and the rest is fetched again."""
+    cluster = two()
+    respond_with(cluster, bytes(make_batch("b", base=1, epoch=1) + bad))
+    assert cluster.logs()[1] == "1:ab"
+    assert any(part in line for line in cluster[2].lines for part in why.split("|")), cluster[
+        2
+    ].lines
+    assert named(cluster) == [(0, 2)], "at once"
+
+
+def test_v6_batch_of_a_newer_epoch_is_refused_even_alone() -> None:
+    """The partition is left out for a while, and then fetched again as if nothing had come."""
+    cluster = two()
+    respond_with(cluster, bytes(make_batch("z", base=1, epoch=2)))
+    assert cluster.logs()[1] == "1:a"
+    cluster.pass_ms(LONG_MS)
+    assert cluster.logs()[1] == "1:aw"
+
+
+def test_v6_cut_off_batch_is_fetched_again() -> None:
+    """A response may end within a batch: no error, no backoff."""
+    cluster = two()
+    second = make_batch("c", base=2, epoch=1)
+    respond_with(cluster, bytes(make_batch("b", base=1, epoch=1) + second[:-5]))
+    assert (cluster.logs()[1], cluster[2].lines) == ("1:ab", [])
+    assert named(cluster) == [(0, 2)]
+
+
+def test_v6_epochs_of_fetched_batches_are_their_own() -> None:
+    """V6: a response with two epochs becomes two appends, each in its epoch."""
+    cluster = Cluster({1: "1:ab 3:c 5:d", 2: ""}, epoch=7, isr=(1,))
+    cluster.settle()
+    assert cluster[2].log.epochs.entries() == [(1, 0), (3, 2), (5, 3)]
+
+
+def test_v6_holes_of_a_compacted_log_are_kept() -> None:
+    """V6: offsets are the leader's, with what compaction has removed."""
+    cluster = Cluster({1: "1:a..b 2:.c", 2: ""}, epoch=3, isr=(1,))
+    cluster.settle()
+    assert cluster[2].log.records() == cluster[1].log.records()
+    assert cluster[2].log.end == 6
+
+
+@pytest.mark.parametrize("event", ["other leader", "same leader", "deleted"])
+def test_v6_response_of_an_older_epoch_is_ignored(event: str) -> None:
+    """V6: what was asked in another leader epoch is not appended."""
+    cluster = two()
+    flight = cluster.flight(2)
+    cluster[1].produce("b")
+    cluster.turns()
+    assert flight.response is not None
+    if event == "deleted":
+        cluster.delete_topic(TOPIC_ID)
+    else:
+        cluster.elect(1 if event == "same leader" else 2, (1, 2))
+    cluster.complete(flight)
+    assert cluster[2].replica_manager.turn == []
+
+
+def test_s9_response_about_a_deleted_topic_is_not_taken_for_its_successor() -> None:
+    """S9: created again under the same name, the topic has another id and none of the records."""
+    cluster = two()
+    flight = cluster.flight(2)
+    cluster[1].produce("b")
+    cluster.turns()
+    cluster.delete_topic(TOPIC_ID)
+    cluster.commit(*topic_records(OTHER_ID, (1, 2), (1, 2), 1, 1))
+    cluster.turns()
+    cluster.complete(flight)
+    cluster.settle()
+    cluster.pass_ms(LONG_MS)
+    assert cluster.logs() == ["", ""]
+    produced = cluster[1].produce("x")
+    cluster.settle()
+    assert (produced.outcome, cluster.logs()) == (0, ["1:x", "1:x"])
+
+
+def test_s9_leader_that_has_not_seen_the_deletion_serves_no_stale_records() -> None:
+    """S9: the follower asks by topic id, which the leader does not know yet."""
+    cluster = two("1:abc", "1:abc")
+    cluster.delete_topic(TOPIC_ID, unseen_by=(1,))
+    cluster.commit(*topic_records(OTHER_ID, (1, 2), (1, 2), 1, 1), unseen_by=(1,))
+    cluster.pass_ms(LONG_MS)
+    assert str(cluster[2].log) == ""
+    cluster[1].replay()
+    cluster.pass_ms(LONG_MS)
+    assert cluster.logs() == ["", ""]
+
+
+# The follower's disk -----------------------------------------------------------------------------
+
+
+def test_v6_full_disk_of_a_follower_is_tried_again() -> None:
+    """The leader goes on, and the follower catches up once there is space."""
+    cluster = two()
+    cluster[2].is_full = True
+    produced = cluster[1].produce("b")
+    cluster.settle()
+    assert cluster[2].partition.end == 1
+    cluster.pass_ms(LONG_MS)
+    cluster[2].is_full = False
+    cluster.pass_ms(LONG_MS)
+    assert (cluster.logs(), produced.outcome) == (["1:ab", "1:ab"], 0)
+
+
+def test_v13_full_disk_of_one_partition_does_not_stop_others() -> None:
+    cluster = two()
+    add_partition(cluster, 1)
+    cluster.settle()
+    cluster[2].is_full = True
+    cluster[1].produce("b")
+    cluster.settle()
+    cluster[2].is_full = False
+    other = cluster[1].replica_manager.partitions[TOPIC_ID, 1]
+    slot = cluster[1].produce("x", partition=other)
+    cluster.settle()
+    assert slot.outcome == 0, "while the first partition is left out"
+
+
+def test_v6_next_fetch_waits_for_the_write() -> None:
+    """What is fetched is named once it is written, not before."""
+    cluster = two()
+    cluster[2].holds_writes = True
+    cluster[1].produce("b")
+    cluster.settle()
+    assert cluster.flights == []
+    cluster[2].write()
+    cluster.turns()
+    assert named(cluster) == [(0, 2)]
+
+
+# DeleteRecords -----------------------------------------------------------------------------------
+
+
+def test_v6_followers_follow_the_leaders_log_start() -> None:
+    """DeleteRecords on the leader moves the start of its followers' logs."""
+    cluster = two("1:abcd", "1:abcd")
+    deleted = cluster[1].delete_records(3)
+    cluster.settle()
+    assert (deleted.outcome, deleted.low_watermark) == (0, 3)
+    cluster.pass_ms(MAX_WAIT_MS)
+    assert (cluster[2].partition.start, cluster[2].log.start) == (3, 3)
+
+
+def test_v6_log_start_is_never_past_the_followers_end() -> None:
+    """A follower that is behind restarts at the leader's start, with nothing before it."""
+    cluster = Cluster({1: "1:abcd", 2: "1:ab"}, isr=(1,))
+    cluster[2].holds_writes = True
+    cluster.settle()
+    cluster[1].delete_records(4)
+    cluster[1].produce("e")
+    cluster.settle()
+    cluster[2].write()
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
+    assert cluster[2].partition.start == 4
+    assert cluster.logs() == ["1:e", "1:e"]
+
+
+# Producers ---------------------------------------------------------------------------------------
+
+
+def test_v6_next_leader_knows_duplicates() -> None:
+    """A producer repeats its batch after a failover, and the new leader recognises it."""
+    cluster = two()
+    cluster[1].produce("bc", producer=(7, 0, 0))
+    cluster.settle()
+    cluster.elect(2, (1, 2))
+    cluster.settle()
+    partition = cluster[2].partition
+    repeated = read_header(make_batch("c", producer=(7, 0, 1)))
+    assert partition.check_producer(repeated) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert partition.duplicate_of(repeated).first_offset == 2
+    assert (
+        partition.check_producer(read_header(make_batch("d", producer=(7, 0, 2)))) == ErrorCode.NONE
+    )
+    after_gap = read_header(make_batch("e", producer=(7, 0, 3)))
+    assert partition.check_producer(after_gap) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_v6_truncated_batches_are_no_duplicates() -> None:
+    """The new leader never had the batch: the old one forgets it before it leads again."""
+    cluster = two()
+    cluster.isolate(1)
+    cluster[1].produce("x", producer=(7, 0, 0))
+    cluster[1].turn()
+    cluster.elect(2, (1, 2), unseen_by=(1,))
+    cluster[2].produce("b")
+    cluster.settle()
+    cluster.heal()
+    cluster[1].replay()
+    cluster.pass_ms(LONG_MS)
+    assert cluster.logs() == ["1:a 2:b", "1:a 2:b"]
+    cluster.elect(1, (1, 2))
+    again = read_header(make_batch("x", producer=(7, 0, 0)))
+    assert cluster[1].partition.check_producer(again) == ErrorCode.NONE
+
+
+# Becoming leader ---------------------------------------------------------------------------------
+
+
+def test_v6_leader_stops_fetching_first() -> None:
+    """V6: a response that arrives after the election is not appended."""
+    cluster = two()
+    flight = cluster.flight(2)
+    cluster[1].produce("b")
+    cluster.turns()
+    cluster.elect(2, (1, 2))
+    produced = cluster[2].produce("c")
+    cluster.complete(flight)
+    cluster.settle()
+    assert produced.base_offset == 1
+    assert cluster.logs()[1] == "1:a 2:c"
+
+
+def test_v6_leader_serves_once_fetched_batches_are_written() -> None:
+    """V6: what it has fetched is part of its log, and its epoch begins after it."""
+    cluster = two()
+    cluster[2].holds_writes = True
+    cluster[1].produce("b")
+    cluster.settle()
+    cluster.elect(2, (1, 2))
+    assert not cluster[2].serves()
+    assert cluster[2].produce("x").outcome == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster[2].write()
+    assert cluster[2].serves()
+    cluster[2].produce("c")
+    cluster.settle()
+    assert cluster.logs() == ["1:ab 2:c", "1:ab 2:c"]
+
+
+def test_v6_batches_fetched_in_the_turn_of_the_election_are_dropped() -> None:
+    """V6: they are not written yet, so the leader begins where its log ends."""
+    cluster = two()
+    flight = cluster.flight(2)
+    cluster[1].produce("b")
+    cluster.turns()
+    cluster.complete(flight)
+    assert cluster[2].partition.end == 2
+    cluster.elect(2, (1, 2))
+    assert (cluster[2].partition.online, cluster[2].partition.end) == (True, 1)
+    cluster[2].produce("c")
+    cluster.settle()
+    cluster.pass_ms(LONG_MS)
+    assert cluster.logs() == ["1:a 2:c", "1:a 2:c"]
+
+
+def test_v6_leader_serves_once_its_truncation_is_done() -> None:
+    """V6: elected while it truncates, it leads from the truncated end on."""
+    cluster = Cluster({1: "1:a 3:x", 2: "1:abc"}, epoch=3, isr=(1,))
+    cluster[2].holds_truncations = True
+    cluster.settle()
+    cluster.elect(2, (2,))
+    assert not cluster[2].serves()
+    cluster[2].truncate()
+    assert (cluster[2].partition.online, cluster[2].partition.end) == (True, 1)
+    cluster[2].produce("d")
+    cluster.settle()
+    cluster.pass_ms(LONG_MS)
+    assert cluster.logs() == ["1:a 4:d", "1:a 4:d"]
+
+
+def test_v6_leader_again_drops_nothing() -> None:
+    """A new epoch of the same leader: its records, pending or not, stay in the epoch they have."""
+    cluster = two()
+    cluster[1].produce("b")
+    cluster.elect(1, (1, 2))
+    cluster[1].produce("c")
+    cluster.settle()
+    cluster.pass_ms(LONG_MS)
+    assert cluster.logs() == ["1:ab 2:c", "1:ab 2:c"]
+
+
+def test_v6_resigned_leader_drops_what_is_not_written() -> None:
+    """V6: it fetches from its written end; what its turn had appended is gone, and refused."""
+    cluster = two()
+    pending = cluster[1].produce("x")
+    cluster.elect(2, (1, 2))
+    assert pending.outcome == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster[2].produce("b")
+    cluster.settle()
+    cluster.pass_ms(LONG_MS)
+    assert cluster.logs() == ["1:a 2:b", "1:a 2:b"]
+
+
+def test_v6_failover_does_not_wait_for_the_followers_fetch() -> None:
+    """A fetch in flight to a leader is answered when that leader has more for the follower."""
+    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"})
+    add = topic_records(TOPIC_ID, (2, 1, 3), (2, 1, 3), 2, 1)[-1]
+    add.partition_id = 1
+    cluster.commit(add)
+    cluster.settle()
+    cluster.pass_ms(MAX_LAG_MS)
+    cluster.elect(2, (1, 2, 3))
+    produced = cluster[2].produce("b")
+    cluster.settle()
+    cluster.pass_ms(10)
+    assert produced.outcome == 0, "brokers 1 and 3 had fetches of the other partition parked"
+
+
+def test_v6_no_leader_nothing_is_fetched() -> None:
+    """The partition is offline: its replicas keep what they have."""
+    cluster = two()
+    cluster.elect(-1, (1,))
+    cluster.settle()
+    cluster.pass_ms(LONG_MS)
+    assert [cluster[it].partition.online for it in (1, 2)] == [False, False]
+    assert cluster.flights == []
+    cluster.elect(1, (1,))
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 2)]
+
+
+def test_v15_logs_of_other_topics_ids_are_not_followed() -> None:
+    """S9: a broker that was down while a topic was deleted and created again starts empty."""
+    cluster = two("1:abc", "1:abc")
+    cluster.crash(2)
+    cluster.delete_topic(TOPIC_ID)
+    cluster.commit(*topic_records(OTHER_ID, (1, 2), (1,), 1, 1))
+    cluster[1].turn()
+    cluster[1].produce("x")
+    cluster.settle()
+    cluster.restart(2)
+    cluster.settle()
+    assert (cluster.logs(), cluster[2].logs.topic_ids[LOG]) == (["1:x", "1:x"], OTHER_ID)
