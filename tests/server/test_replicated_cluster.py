@@ -1,0 +1,345 @@
+"""A replicated cluster of real processes, killed and paused under the clients of others."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from kraftlog import Client
+from kraftlog.client.deadline import Deadline
+from kraftlog.errors import ErrorCode
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.init_producer_id import InitProducerIdRequest
+from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.patience import LIMIT_S
+from tests.server import raw
+from tests.server.clients import JAVA, TOPIC
+from tests.server.local_cluster import LocalCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.interop.driver import Driver
+
+NODES = (1, 2, 3)
+PARTITIONS = 3
+#: A silent broker is fenced soon.
+SETTINGS = (
+    "broker.session.timeout.ms=2000",
+    "broker.heartbeat.interval.ms=300",
+    "group.initial.rebalance.delay.ms=0",
+    "offsets.topic.num.partitions=3",
+)
+#: Acknowledgements to wait for between faults.
+SOME = 100
+GROUP = "readers"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    words = [word for setting in SETTINGS for word in ("--override", setting)]
+    started = LocalCluster(tmp_path, *words)
+    try:
+        with Client(started.servers, timeout_s=LIMIT_S) as client:
+            client.create_topic(TOPIC, PARTITIONS)
+        yield started
+    finally:
+        started.end()
+
+
+def until(is_so: Callable[[], Any], what: str) -> None:
+    deadline = Deadline(LIMIT_S)
+    while not is_so():
+        assert not deadline.is_over, what
+        deadline.pause(0.02)
+
+
+def await_isr(cluster: LocalCluster, *nodes: int) -> None:
+    """Wait until these nodes are in sync for every partition, and no others."""
+    servers = ",".join([cluster.rows[node][2] for node in nodes])
+    with Client(servers, timeout_s=LIMIT_S) as client:
+        until(
+            lambda: all(
+                set(each.isr) == set(nodes) for each in client.describe_topic(TOPIC).partitions
+            ),
+            f"the ISR is not {nodes}",
+        )
+
+
+class Writer:
+    """A thread that writes numbers to all partitions in turn, until it is stopped."""
+
+    def __init__(self, write: Callable[[Writer], None]) -> None:
+        #: Partition and offset of each acknowledged number.
+        self.acknowledged: dict[int, tuple[int, int]] = {}
+        self.failures: list[Any] = []
+        self.is_stopping = threading.Event()
+        self._thread = threading.Thread(target=write, args=(self,))
+        self._thread.start()
+
+    def await_more(self, count: int = SOME) -> None:
+        wanted = len(self.acknowledged) + count
+        until(lambda: len(self.acknowledged) >= wanted or self.failures, "acknowledgements")
+        assert self.failures == []
+
+    def stop(self) -> None:
+        self.is_stopping.set()
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive()
+
+
+def write_with_confluent(servers: str) -> Callable[[Writer], None]:
+    def write(writer: Writer) -> None:
+        def on_delivery(error: Any, message: Any) -> None:
+            if error is not None:
+                writer.failures.append(error)
+                return
+            number = int(message.value())
+            writer.acknowledged[number] = message.partition(), message.offset()
+
+        settings = {"acks": "all", "enable.idempotence": True, "reconnect.backoff.max.ms": 100}
+        producer = Producer({"bootstrap.servers": servers, "log_level": 2, **settings})
+        number = 0
+        while not writer.is_stopping.is_set():
+            producer.produce(TOPIC, b"%d" % number, None, number % PARTITIONS, on_delivery)
+            number += 1
+            producer.poll(0.002)
+        assert producer.flush(LIMIT_S) == 0
+
+    return write
+
+
+def write_with_kafka_python(servers: str) -> Callable[[Writer], None]:
+    def write(writer: Writer) -> None:
+        command = [sys.executable, "-m", "tests.server.kafka_python_writer"]
+        with subprocess.Popen(
+            [*command, servers, TOPIC, str(PARTITIONS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for line in process.stdout:
+                number, partition, offset = map(int, line.split())
+                writer.acknowledged[number] = partition, offset
+                if writer.is_stopping.is_set():
+                    process.stdin.close()
+        if process.returncode:
+            writer.failures.append(process.returncode)
+
+    return write
+
+
+def expect_acknowledged(cluster: LocalCluster, writer: Writer) -> None:
+    """Every acknowledged number is there once, where it was said, and all are in order."""
+    found: dict[int, tuple[int, int]] = {}
+    last = dict.fromkeys(range(PARTITIONS), -1)
+    with (
+        Client(cluster.servers, timeout_s=LIMIT_S) as client,
+        client.consume(TOPIC, "beginning", until_end=True) as records,
+    ):
+        for record in records:
+            number = int(record.value or b"")
+            assert number not in found, f"{number} is there twice"
+            assert number > last[record.partition], f"{number} after {last[record.partition]}"
+            found[number] = record.partition, record.offset
+            last[record.partition] = number
+    assert writer.acknowledged.items() <= found.items()
+
+
+def test_v7_acknowledged_records_survive_kills_and_pauses_of_every_node(
+    cluster: LocalCluster,
+) -> None:
+    """Each node in turn is killed and restarted, then paused beyond its session."""
+    writer = Writer(write_with_confluent(cluster.servers))
+    try:
+        writer.await_more()
+        for node in NODES:
+            cluster.kill(node)
+            writer.await_more()
+            cluster.restart(node)
+            await_isr(cluster, *NODES)
+        for node in NODES:
+            others = [each for each in NODES if each != node]
+            cluster.pause(node)
+            await_isr(cluster, *others)
+            writer.await_more()
+            cluster.go_on(node)
+            await_isr(cluster, *NODES)
+            writer.await_more()
+    finally:
+        writer.stop()
+    assert writer.failures == []
+    expect_acknowledged(cluster, writer)
+
+
+def test_v7_acknowledged_records_of_kafka_python_survive_kills(cluster: LocalCluster) -> None:
+    writer = Writer(write_with_kafka_python(cluster.servers))
+    try:
+        writer.await_more()
+        for node in NODES:
+            cluster.kill(node)
+            writer.await_more()
+            cluster.restart(node)
+            await_isr(cluster, *NODES)
+    finally:
+        writer.stop()
+    assert writer.failures == []
+    expect_acknowledged(cluster, writer)
+
+
+ROW = re.compile(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: ([\d,]+)\s+Isr: ([\d,]+)")
+
+
+def test_v9_kafkas_tool_shows_leaders_and_isr(cluster: LocalCluster, jvm: Driver) -> None:
+    def described(*words: str) -> list[tuple[int, int, set[int], set[int]]]:
+        where = ("--bootstrap-server", cluster.servers, "--topic", TOPIC)
+        shown = jvm.tool(f"{JAVA}TopicCommand", "--describe", *where, *words).ok().stdout
+        rows = [found.groups() for found in ROW.finditer(shown)]
+        return [
+            (int(index), int(leader), {*map(int, replicas.split(","))}, {*map(int, isr.split(","))})
+            for index, leader, replicas, isr in rows
+        ]
+
+    rows = described()
+    assert [row[0] for row in rows] == [*range(PARTITIONS)]
+    assert {row[1] for row in rows} == {*NODES}, "leaders are spread"
+    assert all(row[2] == row[3] == {*NODES} for row in rows)
+    assert described("--under-replicated-partitions") == []
+    cluster.kill(2)
+    await_isr(cluster, 1, 3)
+    rows = described("--under-replicated-partitions")
+    assert [row[0] for row in rows] == [*range(PARTITIONS)]
+    assert all(row[1] in {1, 3} and row[3] == {1, 3} for row in rows)
+    assert described("--unavailable-partitions") == []
+    cluster.restart(2)
+    await_isr(cluster, *NODES)
+    assert described("--under-replicated-partitions") == []
+
+
+def test_v8_a_group_and_its_offsets_survive_their_coordinator(cluster: LocalCluster) -> None:
+    """Its members go on with the next coordinator, and none of its commits is lost."""
+    writer = Writer(write_with_confluent(cluster.servers))
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.servers,
+            "group.id": GROUP,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "reconnect.backoff.max.ms": 100,
+            "log_level": 2,
+        }
+    )
+    committed: dict[tuple[str, int], int] = {}
+
+    def read_and_commit() -> None:
+        deadline = Deadline(LIMIT_S)
+        wanted = 0
+        while wanted < SOME:
+            assert not deadline.is_over
+            wanted += len([it for it in consumer.consume(SOME, 0.1) if it.error() is None])
+        for each in consumer.commit(asynchronous=False):
+            assert each.error is None
+            if each.offset >= 0:
+                committed[each.topic, each.partition] = each.offset
+
+    try:
+        consumer.subscribe([TOPIC])
+        writer.await_more()
+        read_and_commit()
+        for _ in range(2):
+            with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+                coordinator = client.describe_group(GROUP).coordinator.id
+            cluster.kill(coordinator)
+            with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+                found = {name: each.offset for name, each in client.committed(GROUP).items()}
+                assert found == committed
+                assert client.describe_group(GROUP).coordinator.id != coordinator
+            read_and_commit()
+            cluster.restart(coordinator)
+            await_isr(cluster, *NODES)
+    finally:
+        consumer.close()
+        writer.stop()
+
+
+def idempotent_batch(producer_id: int, sequence: int) -> bytes:
+    builder = BatchBuilder(producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+    builder.append(0, None, b"%d" % sequence)
+    data = PartitionProduceData(index=0, records=builder.build())
+    topic = TopicProduceData(name=TOPIC, partition_data=[data])
+    request = ProduceRequest(acks=-1, timeout_ms=LIMIT_S * 1000, topic_data=[topic])
+    return raw.frame(sequence, ApiKey.PRODUCE, request)
+
+
+def test_v6_the_next_leader_recognises_a_duplicate(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A producer whose response was lost with the leader sends its batch again."""
+    monkeypatch.setitem(raw.VERSIONS, ApiKey.INIT_PRODUCER_ID, 4)
+
+    def leader() -> int:
+        with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+            return client.describe_topic(TOPIC).partitions[0].leader
+
+    def port(node: int) -> int:
+        return int(cluster.rows[node][2].rpartition(":")[2])
+
+    first = leader()
+    with raw.RawClient(port(first)) as client:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+        client.send(raw.frame(1, ApiKey.INIT_PRODUCER_ID, request))
+        producer_id = client.message(ApiKey.INIT_PRODUCER_ID).producer_id
+        for sequence in (0, 1):
+            client.send(idempotent_batch(producer_id, sequence))
+            assert client.answer_to_produce() == (sequence, ErrorCode.NONE, sequence)
+    cluster.kill(first)
+    until(lambda: leader() not in {first, -1}, "the next leader")
+    with raw.RawClient(port(leader())) as client:
+        for sequence in (1, 0, 2):
+            client.send(idempotent_batch(producer_id, sequence))
+            assert client.answer_to_produce() == (sequence, ErrorCode.NONE, sequence)
+    with Client(cluster.servers, timeout_s=LIMIT_S) as reader:
+        assert reader.offsets(TOPIC)[0].offset == 3
+
+
+def test_v9_a_consumer_reads_what_is_acknowledged_while_leaders_change(
+    cluster: LocalCluster,
+) -> None:
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.servers, "group.id": "none", "reconnect.backoff.max.ms": 100}
+    )
+    consumer.assign([TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)])
+    writer = Writer(write_with_confluent(cluster.servers))
+    read: dict[int, tuple[int, int]] = {}
+
+    def read_up_to_now() -> None:
+        wanted = dict(writer.acknowledged)
+        deadline = Deadline(LIMIT_S)
+        while not wanted.items() <= read.items():
+            assert not deadline.is_over
+            for message in consumer.consume(500, 0.05):
+                if message.error() is None:
+                    where: Any = message.partition(), message.offset()
+                    assert read.setdefault(int(message.value() or b""), where) == where
+
+    try:
+        for node in NODES:
+            writer.await_more()
+            cluster.kill(node)
+            writer.await_more()
+            read_up_to_now()
+            cluster.restart(node)
+            await_isr(cluster, *NODES)
+    finally:
+        writer.stop()
+        consumer.close()
+    assert writer.failures == []
