@@ -305,7 +305,7 @@ class Life:
         self.settle(3000)
 
     def check_said(self) -> None:
-        wrong = [line for line in self.host.said if "internal error" in line]
+        wrong = [line for line in self.host.log_lines if "internal error" in line]
         assert not wrong, wrong[0]
 
     # What others make of it ----------------------------------------------------------------------
@@ -334,7 +334,7 @@ class Life:
     def _replayed(self) -> Image:
         image = Image()
         log = self.host.runner.directory.logs[METADATA_LOG]
-        snapshot = newest_snapshot(log, self.host.said.append)
+        snapshot = newest_snapshot(log, self.host.log_lines.append)
         offset = log.start_offset
         if snapshot is not None:
             self._feed(image, snapshot.content)

@@ -285,7 +285,7 @@ class LifeOfThree(Life):
 
     @staticmethod
     def _check_said_by(host: VirtualHost) -> None:
-        wrong = [line for line in host.said if "internal error" in line]
+        wrong = [line for line in host.log_lines if "internal error" in line]
         assert not wrong, wrong[0]
 
     def check(self) -> None:

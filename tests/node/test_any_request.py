@@ -66,4 +66,4 @@ def test_no_request_stops_a_node(key: int, version: int) -> None:
         host.pass_time(10)
         answered += len(client.take())
     assert answered
-    assert not [line for line in host.said if "internal error" in line]
+    assert not [line for line in host.log_lines if "internal error" in line]

@@ -36,7 +36,7 @@ def test_false_record_counts_are_refused(codec: int) -> None:
     host.files.kill()
     again = VirtualHost(host.files)
     assert again.node.replica_manager.by_log["demo", 0].end == 3
-    assert again.said == []
+    assert again.log_lines == []
 
 
 @pytest.mark.parametrize("case", PLAIN_CASES, ids=lambda case: case.name)

@@ -278,7 +278,7 @@ def test_a_group_timer_that_raises_is_contained(monkeypatch: pytest.MonkeyPatch)
     host.pass_time(11_000)
     monkeypatch.undo()
     host.settle()
-    assert [line for line in host.said if "internal error, running group timers" in line]
+    assert [line for line in host.log_lines if "internal error, running group timers" in line]
     host.pass_time(11_000)
     host.settle()
     answer = ask_settled(host, ApiKey.JOIN_GROUP, 3, join())
@@ -292,7 +292,7 @@ def test_a_group_write_callback_that_raises_is_contained(monkeypatch: pytest.Mon
     monkeypatch.setattr(shard.writes, "_replay", rude)
     FrameClient(host).send(ApiKey.OFFSET_COMMIT, 3, commit_request("h", "demo"))
     host.settle()
-    assert [line for line in host.said if "handling the outcome of a group write" in line]
+    assert [line for line in host.log_lines if "handling the outcome of a group write" in line]
     assert host.node.group_coordinators is not None
     [shard] = host.node.group_coordinators.shards()
     assert shard.durable.offsets.get("h", "demo", 0) is not None
@@ -309,7 +309,9 @@ def test_a_periodic_decision_that_raises_is_retried_later(monkeypatch: pytest.Mo
     host.settle()
     create_topics(host, {"more": 1})
     said = [
-        line for line in host.said if "internal error, running scheduled controller work" in line
+        line
+        for line in host.log_lines
+        if "internal error, running scheduled controller work" in line
     ]
     assert said
     monkeypatch.undo()
@@ -333,7 +335,7 @@ class Counted:
 
 
 def complaints(host: VirtualHost, what: str) -> list[str]:
-    return [line for line in host.said if f"internal error, {what}" in line]
+    return [line for line in host.log_lines if f"internal error, {what}" in line]
 
 
 def busy_for(host: VirtualHost, ms: int) -> None:

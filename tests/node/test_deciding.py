@@ -229,7 +229,7 @@ def test_an_exception_in_a_later_slice_fails_only_that_request(
     assert asked.finish(2) == ["create", "later"]
     assert asked.outcome[0][1].topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert active_controller.controller.state.maps() == before == host.node.image.maps()
-    assert any("internal error" in line for line in host.said)
+    assert any("internal error" in line for line in host.log_lines)
 
 
 def test_a_callback_that_raises_does_not_delay_other_decisions() -> None:

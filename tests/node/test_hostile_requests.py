@@ -98,4 +98,4 @@ def test_hostile_values_do_not_stop_a_node(key: int, version: int) -> None:
     host.settle()
     answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"still here")))
     assert answer is not None, "others are served as before"
-    assert not [line for line in host.said if "internal error" in line]
+    assert not [line for line in host.log_lines if "internal error" in line]

@@ -163,11 +163,11 @@ def test_a_deletion_on_a_full_disk_is_an_error_that_can_be_retried() -> None:
     host.pass_time(1)
     no_room = Fault("pwritev", errno.ENOSPC, "log-start-offset", times=2)
     host.files.faults.append(no_room)
-    said = len(host.said)
+    count = len(host.log_lines)
     for _ in range(2):
         assert delete(host, 3) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
         assert not host.runner.has_work
-    assert len(host.said) == said + 2
+    assert len(host.log_lines) == count + 2
     assert delete(host, 3) == (0, 3)
     assert values_in(fetched(host, 3)) == [b"3", b"4"]
 

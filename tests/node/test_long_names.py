@@ -43,4 +43,4 @@ def test_a_name_that_grows_when_decoded_closes_the_connection(version: int) -> N
     frame = client.frame(ApiKey.METADATA, version, MetadataRequest(topics=[topic]))
     with pytest.raises(ProtocolError, match="string too long once read"):
         host.send(client.connection, frame.replace(b"x" * LONGEST, b"\xff" * LONGEST))
-    assert not [line for line in host.said if "internal error" in line]
+    assert not [line for line in host.log_lines if "internal error" in line]

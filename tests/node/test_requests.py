@@ -230,7 +230,7 @@ def test_a_failed_write_is_not_acknowledged() -> None:
     refused = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"later"))))
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert found_in(reader.take()[0][1]).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert any("Input/output error" in line for line in host.said)
+    assert any("Input/output error" in line for line in host.log_lines)
 
 
 def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
@@ -245,7 +245,7 @@ def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
     host.files.capacity_bytes = host.files.used_bytes() + 100
     for _ in range(2):
         assert write(b"too much" * 100) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
-    assert len([line for line in host.said if "No space left" in line]) == 1
+    assert len([line for line in host.log_lines if "No space left" in line]) == 1
     assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"before"]
     host.files.capacity_bytes = None
     assert write(b"after") == (ErrorCode.NONE, 1)
@@ -269,7 +269,9 @@ def test_an_unreadable_disk_is_an_error_and_logged_once() -> None:
     assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     refused = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"d"))))
     assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert len([line for line in host.said if "offline until the node is restarted" in line]) == 1
+    assert (
+        len([line for line in host.log_lines if "offline until the node is restarted" in line]) == 1
+    )
 
 
 def test_completed_waits_are_dropped_before_their_deadline() -> None:

@@ -151,7 +151,7 @@ def test_records_that_cannot_be_replayed_change_nothing(monkeypatch: pytest.Monk
         assert not controller.state._undoings
     assert host.node.quorum.end == end
     host.settle()
-    assert [line for line in host.said if "internal error" in line]
+    assert [line for line in host.log_lines if "internal error" in line]
 
 
 # Groups ------------------------------------------------------------------------------------------

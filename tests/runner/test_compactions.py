@@ -73,7 +73,7 @@ def test_compaction_keeps_the_latest_and_stores_the_offset() -> None:
     host.pass_time(log_maintenance.INTERVAL_MS)
     stored = host.files.bytes_of("data/cleaner-offset-checkpoint").decode()
     assert f"demo 0 {active}\n" in stored
-    assert not host.said, "it was soon done"
+    assert not host.log_lines, "it was soon done"
 
 
 def test_a_topic_is_compacted_once_its_policy_changes() -> None:
@@ -143,7 +143,7 @@ def test_the_compaction_of_a_deleted_log_is_dropped(when: str) -> None:
     assert host.runner.has_work == (when == "cut")
     while host.runner.has_work:
         host.runner._compactions.take(host.node, host.now)
-    assert not host.said
+    assert not host.log_lines
     if when == "cut":
         assert not [name for name in host.files.list(FOLDER) if name.endswith(".cleaned")]
         assert len(records_of(log)) == 19
@@ -154,8 +154,8 @@ def test_a_failed_compaction_is_retried_after_a_pause() -> None:
     host = written(configured_host(**COMPACT))
     host.files.faults.append(Fault("sync", errno.ENOSPC, "log.cleaned"))
     looked_after(host)
-    assert len(host.said) == 1
-    assert "compaction failed" in host.said[0]
+    assert len(host.log_lines) == 1
+    assert "compaction failed" in host.log_lines[0]
     assert records(host) == 20
     assert host.runner.directory.disk.failure is None
     looked_after(host)
@@ -198,7 +198,7 @@ def test_a_disk_that_fails_while_segments_are_replaced_is_offline(
     host.pass_time(BACKOFF_MS)
     host.settle()
     assert host.runner.directory.disk.failure is not None
-    assert host.said
+    assert host.log_lines
 
 
 def test_a_clean_shutdown_drops_a_compaction_in_progress() -> None:
@@ -215,5 +215,5 @@ def test_a_clean_shutdown_drops_a_compaction_in_progress() -> None:
 def test_a_slow_compaction_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "SLOW_MS", 0)
     host = looked_after(written(configured_host(**COMPACT)))
-    assert len(host.said) == 1
-    assert "bytes compacted in 0 s" in host.said[0]
+    assert len(host.log_lines) == 1
+    assert "bytes compacted in 0 s" in host.log_lines[0]

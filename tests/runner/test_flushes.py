@@ -78,7 +78,7 @@ def test_a_log_may_be_deleted_during_its_flush() -> None:
     host.one_turn()
     host.turn()
     assert not slot
-    assert not host.said
+    assert not host.log_lines
 
 
 def test_a_failed_flush_takes_the_log_offline() -> None:
@@ -92,7 +92,7 @@ def test_a_failed_flush_takes_the_log_offline() -> None:
     late = held(host, 1)
     host.turn()
     assert not late
-    assert any("Input/output error" in line for line in host.said)
+    assert any("Input/output error" in line for line in host.log_lines)
 
 
 def test_writes_after_a_truncation_are_flushed_after_an_overtaken_flush() -> None:

@@ -56,7 +56,7 @@ def until_short(host: VirtualHost) -> None:
     assert host.files.exists(RESERVE)
     assert create(host, "last") == ErrorCode.NONE
     assert not host.files.exists(RESERVE)
-    assert host.said[-1].startswith(FULL)
+    assert host.log_lines[-1].startswith(FULL)
 
 
 def test_the_reserve_occupies_disk_space() -> None:
@@ -83,7 +83,7 @@ def test_a_full_disk_refuses_topics_and_records_and_serves_the_rest() -> None:
     delete_topic(host, "large")
     host.settle()
     assert "large-0" not in host.files.list("data")
-    assert len([line for line in host.said if line.startswith(FULL)]) == 1
+    assert len([line for line in host.log_lines if line.startswith(FULL)]) == 1
 
 
 def test_the_reserve_is_refilled_once_there_is_space() -> None:
@@ -96,7 +96,7 @@ def test_the_reserve_is_refilled_once_there_is_space() -> None:
     host.files.capacity_bytes += RESERVE_BYTES
     host.pass_time(FULL_BACKOFF_MS)
     host.settle()
-    assert host.said[-1] == "data: disk space is available again; records are accepted"
+    assert host.log_lines[-1] == "data: disk space is available again; records are accepted"
     assert host.files.exists(RESERVE)
     assert create(host, "another") == ErrorCode.NONE
     assert Writer(host).write(batch(b"x"))[0] == ErrorCode.NONE
@@ -114,7 +114,7 @@ def test_refilling_the_reserve_is_retried() -> None:
     host.pass_time(FULL_BACKOFF_MS)
     host.settle()
     assert host.files.exists(RESERVE)
-    assert host.said[-1] == "data: disk space is available again; records are accepted"
+    assert host.log_lines[-1] == "data: disk space is available again; records are accepted"
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])

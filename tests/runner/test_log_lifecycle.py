@@ -207,7 +207,7 @@ def test_unreadable_partition_metadata_takes_only_its_log_offline() -> None:
     first.files.kill()
     first.files.faults.append(Fault("open", errno.EACCES, "demo-0/partition.metadata"))
     host = VirtualHost(first.files)
-    assert any("partition.metadata: reading the topic id" in line for line in host.said)
+    assert any("partition.metadata: reading the topic id" in line for line in host.log_lines)
     codes = {}
     for topic in ("demo", "other"):
         answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic=topic))
@@ -259,7 +259,7 @@ def test_a_recreated_topic_waits_until_the_old_folder_is_renamed() -> None:
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
     create_topics(host, {"many": 1})
     expect_a_log_at_the_third_try(host)
-    assert host.said == [NO_ROOM_TO_PUT_AWAY] * 2
+    assert host.log_lines == [NO_ROOM_TO_PUT_AWAY] * 2
 
 
 def test_a_shutdown_logs_folders_it_could_not_rename() -> None:
@@ -268,19 +268,19 @@ def test_a_shutdown_logs_folders_it_could_not_rename() -> None:
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
     host.runner.close()
     assert folders(host) == ["many-0"]
-    assert host.said == [NO_ROOM_TO_PUT_AWAY] * 2
+    assert host.log_lines == [NO_ROOM_TO_PUT_AWAY] * 2
 
 
 def test_failing_deletion_is_logged_once() -> None:
     """A topic may have thousands, all in the offline directory."""
     host = make_host(demo=1, many=MANY)
-    said = len(host.said)
+    count = len(host.log_lines)
     topic_id = host.node.image.topic_ids["many"]
     host.runner.directory.disk.failed("a test", OSError(errno.EIO, "Input/output error"))
     for index in range(MANY):
         host.node.emit(DeleteLog(("many", index), topic_id))
     while host.runner.has_work or host.node.has_work:
         host.one_turn()
-    assert [line.partition(":")[0] for line in host.said[said:]] == [
+    assert [line.partition(":")[0] for line in host.log_lines[count:]] == [
         "the log directory is offline until the node is restarted"
     ]

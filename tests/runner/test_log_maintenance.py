@@ -74,7 +74,7 @@ def test_a_file_that_cannot_be_unlinked_is_logged_and_kept() -> None:
     files.faults.append(Fault("remove_directory"))
     host = make_host(files)
     assert files.exists("data/gone-0.ff-delete")
-    assert any(line.startswith("removing deleted files") for line in host.said)
+    assert any(line.startswith("removing deleted files") for line in host.log_lines)
 
 
 def test_unwritable_checkpoints_stop_a_node_with_the_metadata_log() -> None:

@@ -106,7 +106,7 @@ def test_q38_a_damaged_snapshot_is_skipped_where_the_log_covers_it() -> None:
     flip(files, newest)
     again = VirtualHost(files)
     assert again.node.image.topics == before
-    assert any(newest in line and "corrupt" in line for line in again.said)
+    assert any(newest in line and "corrupt" in line for line in again.log_lines)
     assert older in checkpoints_of(files)
 
 

@@ -72,7 +72,7 @@ def test_records_of_a_recreated_topic_survive_a_kill() -> None:
     host.files.kill()
     host = VirtualHost(host.files)
     assert values(host) == acknowledged
-    assert (end_of(host, -2)[0], host.said) == (0, [])
+    assert (end_of(host, -2)[0], host.log_lines) == (0, [])
 
 
 @pytest.mark.parametrize("luck", [None, 1, 2], ids=["only synced", "luck 1", "luck 2"])

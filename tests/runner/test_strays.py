@@ -76,7 +76,7 @@ def test_a_recreated_topic_keeps_its_records(clean: bool) -> None:
         host = VirtualHost(host.files)
         assert records_in(host) == life
         assert write(host) == ErrorCode.NONE
-    assert host.said == []
+    assert host.log_lines == []
 
 
 def test_a_recreated_topic_survives_a_kill_in_any_turn() -> None:
@@ -114,7 +114,7 @@ def test_logs_without_a_partition_become_strays() -> None:
         host.deliver()
         host.one_turn()
     host.settle()
-    [line] = host.said
+    [line] = host.log_lines
     assert line.startswith(
         "data: renamed stray partitions, which are not assigned to this broker, to end in "
     )
@@ -125,7 +125,7 @@ def test_logs_without_a_partition_become_strays() -> None:
         assert records_in(host) == 1
         end(host, clean=clean)
         host = VirtualHost(host.files)
-        assert host.said == []
+        assert host.log_lines == []
 
 
 @pytest.mark.parametrize("whose", ["another's", "nobody's"])
@@ -145,7 +145,7 @@ def test_a_log_with_another_topic_id_becomes_a_stray(whose: str) -> None:
     owner = ANOTHER_ID if whose == "another's" else bytes(16)
     stray = f"demo-0.{owner.hex()}{STRAY}"
     assert stray in folders(host, "demo")
-    assert host.said == [
+    assert host.log_lines == [
         f"data/demo-0: belongs to a former topic of this name; renamed to data/{stray}"
     ]
     assert (records_in(host), write(host), records_in(host)) == (0, ErrorCode.NONE, 1)
@@ -187,7 +187,7 @@ def test_deleting_an_unopened_log_leaves_anothers_folder_alone() -> None:
     host.settle()
     stray = f"left-0.{ANOTHER_ID.hex()}{STRAY}"
     assert folders(host, "left") == [stray]
-    assert host.said == [
+    assert host.log_lines == [
         f"data/left-0: belongs to a former topic of this name; renamed to data/{stray}"
     ]
 
@@ -200,7 +200,7 @@ def test_strays_are_renamed_even_if_the_node_stops_at_once() -> None:
         directory.create(("left", index), ANOTHER_ID)
     directory.close()
     host = VirtualHost(first.files, settled=False)
-    while not host.said:
+    while not host.log_lines:
         host.deliver()
         host.one_turn()
     assert any(not name.endswith(STRAY) for name in folders(host, "left")), "a few a turn"
@@ -224,4 +224,4 @@ def test_leftovers_of_a_deleted_topic_are_removed_at_the_next_start() -> None:
     host = VirtualHost(first.files)
     host.pass_time(10 * 60_000)
     host.settle()
-    assert (folders(host, "many"), host.said) == ([], [])
+    assert (folders(host, "many"), host.log_lines) == ([], [])

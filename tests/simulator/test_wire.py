@@ -21,7 +21,7 @@ from kraftlog.raft.messages import (
     Vote,
     VoteResult,
 )
-from kraftlog.simulator.faults.corruption import damaged, garbled
+from kraftlog.simulator.faults.corruption import corrupted, damaged
 from kraftlog.simulator.rng import Rng
 from kraftlog.simulator.run import simulate
 from kraftlog.simulator.snapshot import read_back, write_down
@@ -103,7 +103,7 @@ def test_corrupt_responses_differ_in_every_way() -> None:
     rng = Rng(1, "garbled")
     kinds = set()
     for _ in range(100):
-        got = garbled(ANSWER, rng).batches
+        got = corrupted(ANSWER, rng).batches
         if any(batch.epoch > ANSWER.epoch for batch in got):
             kinds.add("epoch")
         elif len(got) > len(BATCHES):

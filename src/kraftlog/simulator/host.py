@@ -176,7 +176,7 @@ class VirtualHost:
         if not self.files.exists("data"):
             self.files.make_directory("data")
         self.now = Now(0, 0)
-        self.said: list[str] = []
+        self.log_lines: list[str] = []
         #: The node's stopwatch, which the caller advances.
         self.stopwatch_ns = 0
         self._io_thread = InlineIOThread()
@@ -194,11 +194,11 @@ class VirtualHost:
             self._io_thread,
             InlineWorkerProcess(self.files, self._io_thread),
             peers or NoPeers(),
-            self.said.append,
+            self.log_lines.append,
         )
         if voters is None:
             voters = voters_named(node_id)
-        metadata = open_quorum(directory, voters, self.said.append)
+        metadata = open_quorum(directory, voters, self.log_lines.append)
         config = NodeConfig(
             cluster_id=cluster_id,
             directory_id=directory_of(node_id),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import heappush
 
 from kraftlog.raft.messages import FetchResult, Request, Response, VoteResult
-from kraftlog.simulator.faults.corruption import damaged, garbled
+from kraftlog.simulator.faults.corruption import corrupted, damaged
 from kraftlog.simulator.replica import CoreReplica
 from kraftlog.simulator.wire import Wire
 from kraftlog.value import TYPE_CHECKING
@@ -43,7 +43,7 @@ class Network:
         self.duplicates = 0
         self.delayed = 0
         self.delay_ms = 0
-        self.garbled = 0
+        self.corrupt_permille = 0
         #: The rate of responses that arrive after their requests timed out.
         self.late_answers = 0
         self.late_by_ms = LATE_BY_MS
@@ -54,28 +54,28 @@ class Network:
 
     def request(self, source: CoreReplica, send: Send) -> None:
         number, peer = send.number, send.peer
-        channel = source.asked(peer, number, fresh=send.fresh)
+        channel = source.channel_for(peer, number, fresh=send.fresh)
         target = self.world.replicas[peer]
         slot = (source, source.incarnation, number)
         body = send.body
-        self.world.said(source, target, body)
+        self.world.sent(source, target, body)
         if self.wire is not None:
             body = self.wire.request((source.id, source.incarnation, number), body)
         self._carry(source.id, peer, self._arrive, (target, slot, channel, body))
 
     def respond(self, source: Replica, slot: PendingResponse, body: Any) -> None:
         asker = slot[0]
-        self.world.said(source, asker, body)
+        self.world.sent(source, asker, body)
         kind = type(body)
         if kind is VoteResult:
             self._note_vote(source, slot, body)
         elif kind is FetchResult and body.diverging is not None:
             self.world.saw("log diverges")
-        if self.wire is not None or self.garbled:
+        if self.wire is not None or self.corrupt_permille:
             body = self._cross(slot, body)
         way = source.id, asker.id, self._answer, (slot, source.id, body)
         if self.late_answers and self.rng.permille(self.late_answers):
-            self.world.saw("answer later than the request timeout")
+            self.world.saw("response after the request timeout")
             late = self.world.setting.request_timeout_ms + self.rng.between(*self.late_by_ms)
             self.world.at(self.world.time + late, self._carry, *way)
         else:
@@ -84,25 +84,25 @@ class Network:
     def _cross(self, slot: PendingResponse, body: Any) -> Any:
         """A response as it arrives: through bytes if the setting says so, and possibly corrupt."""
         damage = None
-        if type(body) is FetchResult and body.batches and self.rng.permille(self.garbled):
-            self.world.saw("answer garbled")
+        if type(body) is FetchResult and body.batches and self.rng.permille(self.corrupt_permille):
+            self.world.saw("corrupt response")
             if self.wire is not None and self.rng.below(2):
                 damage = lambda data: damaged(data, self.rng)  # noqa: E731 - used once, below
             else:
-                body = garbled(body, self.rng)
+                body = corrupted(body, self.rng)
         if self.wire is None:
             return body
         return self.wire.answer((slot[0].id, *slot[1:]), body, damage)
 
     def _note_vote(self, source: Replica, slot: PendingResponse, answer: VoteResult) -> None:
-        asker, asked = slot[0].core, source.core
-        if asker is None or asked is None:
+        candidate, voter = slot[0].core, source.core
+        if candidate is None or voter is None:
             return
         if not answer.granted:
-            is_real = asker.role.name == "candidate"
+            is_real = candidate.role.name == "candidate"
             self.world.saw("vote refused" if is_real else "pre-vote refused")
-        if not asked.log.voter_set.holds(asker.me):
-            loyal = not answer.granted and asked.role.has_live_leader(asked)
+        if not voter.log.voter_set.holds(candidate.me):
+            loyal = not answer.granted and voter.role.has_live_leader(voter)
             self.world.saw(f"vote of a non-voter {'refused' if loyal else 'judged'}")
 
     def _carry(
@@ -143,7 +143,7 @@ class Network:
             target.waiting.append((self._arrive, (target, slot, channel, body)))
             return
         target.handle(Request(slot, body, channel, incarnation * A_LIFE + number))
-        self.world.heard(target, source, body)
+        self.world.received(target, source, body)
 
     def _answer(self, slot: PendingResponse, peer: int, body: Any) -> None:
         source, incarnation, number = slot
@@ -220,6 +220,6 @@ class Network:
     def heal(self) -> None:
         self.cuts.clear()
         self.clogged.clear()
-        self.loss = self.duplicates = self.delayed = self.delay_ms = self.garbled = 0
+        self.loss = self.duplicates = self.delayed = self.delay_ms = self.corrupt_permille = 0
         self.late_answers, self.late_by_ms = 0, LATE_BY_MS
         self.calm = True

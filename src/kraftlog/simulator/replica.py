@@ -354,7 +354,7 @@ class CoreReplica(Replica):
 
     # Connections -----------------------------------------------------------------------------
 
-    def asked(self, peer: int, number: int, *, fresh: bool) -> tuple[int, int, int]:
+    def channel_for(self, peer: int, number: int, *, fresh: bool) -> tuple[int, int, int]:
         """The channel of a new request: a new one if it must be `fresh`; watch for its timeout."""
         self.asking[peer] = (number, self.world.time)
         if peer not in self.watched:

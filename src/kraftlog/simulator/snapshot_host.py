@@ -38,7 +38,7 @@ class SnapshotWork:
         self.taking: Snapshot | None = None
         self.installing: Snapshot | None = None
         #: The last requested chunk.
-        self.asked: tuple[OffsetAndEpoch, int] | None = None
+        self.last_chunk: tuple[OffsetAndEpoch, int] | None = None
 
 
 # Taking ------------------------------------------------------------------------------------------
@@ -124,10 +124,10 @@ def note_request(replica: Replica, body: Any) -> None:
     """A request is sent during a download."""
     work, disk, world = replica.snapshots, replica.disk, replica.world
     if isinstance(body, SnapshotFetch):
-        asked = body.id, body.position
-        if asked == work.asked:
+        chunk = body.id, body.position
+        if chunk == work.last_chunk:
             world.saw("download resumed")
-        work.asked = asked
+        work.last_chunk = chunk
     elif isinstance(body, Fetch) and work.installing is None:
         world.saw("download abandoned")
         disk.download = None

@@ -260,12 +260,12 @@ class World:
         for look in self._on["on_persist"]:
             look(replica, state)
 
-    def said(self, replica: Replica, to: Replica, body: Any) -> None:
-        for look in self._on["on_say"]:
+    def sent(self, replica: Replica, to: Replica, body: Any) -> None:
+        for look in self._on["on_send"]:
             look(replica, to, body)
 
-    def heard(self, replica: Replica, asker: Replica, body: Any) -> None:
-        for look in self._on["on_heard"]:
+    def received(self, replica: Replica, asker: Replica, body: Any) -> None:
+        for look in self._on["on_receive"]:
             look(replica, asker, body)
 
     def appended(self, replica: Replica, batch: Batch) -> None:

@@ -71,7 +71,7 @@ def check_only_one_is_lost(host: VirtualHost, why: str) -> None:
     answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="t"))
     assert answer.responses[0].partition_responses[0].error_code == 0
     [line] = [
-        line for line in host.said if f"{TOPIC}-{AT}: the group coordinator is offline" in line
+        line for line in host.log_lines if f"{TOPIC}-{AT}: the group coordinator is offline" in line
     ]
     assert why in line
 

@@ -70,7 +70,7 @@ def test_a_configured_replication_factor_of_the_offsets_topic_holds(factor: int)
 def test_one_broker_has_as_many_replicas_as_it_can_and_no_warning() -> None:
     host = make_host()
     assert find_coordinator(host).error_code == ErrorCode.NONE
-    assert [line for line in host.said if TOPIC in line] == []
+    assert [line for line in host.log_lines if TOPIC in line] == []
 
 
 def test_a_coordinator_that_cannot_be_made_is_logged_once() -> None:
@@ -80,7 +80,7 @@ def test_a_coordinator_that_cannot_be_made_is_logged_once() -> None:
     host.node.replay([fence], 100)
     for _ in range(3):
         assert find_coordinator(host).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    lines = [line for line in host.said if TOPIC in line]
+    lines = [line for line in host.log_lines if TOPIC in line]
     assert len(lines) == 1
     assert lines[0].startswith(f"{TOPIC} is not created: INVALID_REPLICATION_FACTOR: ")
     assert "fenced" in lines[0]

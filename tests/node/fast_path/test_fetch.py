@@ -91,7 +91,7 @@ class Reader:
             side.turn()
             version = words["version"]
             head = 8 + API.response_header_version(version)
-            answer = decode(FetchResponse, version, side.said[connection - 2][head:])
+            answer = decode(FetchResponse, version, side.responses[connection - 2][head:])
             self.session = (answer.session_id, 1)
 
     def ask(self, offset: int, *, skip: int = 0, parts: int = 1, **words: Any) -> None:
@@ -202,7 +202,7 @@ def test_what_repeats_is_served_as_if_it_came_for_the_first_time(
     for side in sides:
         side.turn()
     quick, slow = sides
-    assert quick.said == slow.said
+    assert quick.responses == slow.responses
     assert sessions_of(quick) == sessions_of(slow)
     assert quick.left() == slow.left()
 
@@ -222,7 +222,7 @@ def test_readers_that_catch_up_are_recognised(
     reader.ask(5)
     assert seen == [True, True, True, False], "at the end there is nothing to be read"
     side.turn()
-    assert side.said[-1]
+    assert side.responses[-1]
 
 
 @pytest.mark.parametrize("version", [6, 12])
@@ -333,5 +333,5 @@ def test_what_was_deleted_is_refused_to_who_could_read_it_before() -> None:
             reader.ask(offset)
         side.turn()
     quick, slow = sides
-    assert quick.said == slow.said
+    assert quick.responses == slow.responses
     assert sessions_of(quick) == sessions_of(slow)

@@ -64,7 +64,7 @@ class Side:
         create_topics(self.host, {"demo": 2, "other": 1})
         self.host.now = Now(self.host.now.monotonic_ms, NOW_MS)
         self.connections = [kind(), kind()]
-        self.said: list[bytes] = []
+        self.responses: list[bytes] = []
 
     def send(self, connection: int, frame: bytes) -> None:
         self.host.send(self.connections[connection], frame)
@@ -85,14 +85,14 @@ class Side:
         self.take()
 
     def take(self) -> None:
-        self.said += [connection.take() for connection in self.connections]
+        self.responses += [connection.take() for connection in self.connections]
 
     def left(self) -> Any:
         """Everything that requests can have changed."""
         node = self.host.node
         logs = self.host.runner.directory.logs
         return (
-            self.host.said,
+            self.host.log_lines,
             node.counts.requests,
             {
                 name: vars_of(counts)
@@ -292,7 +292,7 @@ def test_what_repeats_is_served_as_if_it_came_for_the_first_time(
             carry_out(side, talks, step, number)
     quick.turn()
     slow.turn()
-    assert quick.said == slow.said
+    assert quick.responses == slow.responses
     assert quick.left() == slow.left()
 
 
@@ -306,7 +306,7 @@ def test_whatever_a_header_says_it_gets_the_same_answer(version: int) -> None:
             if number % 8 == 0:
                 side.turn()
         side.turn()
-    assert quick.said == slow.said
+    assert quick.responses == slow.responses
     assert quick.left() == slow.left()
 
 
@@ -374,7 +374,7 @@ def test_answers_are_joined_only_behind_each_other(monkeypatch: pytest.MonkeyPat
     for number in range(12):
         side.send(number % 2, frame(PLAIN, index=number // 3 % 2, number=number))
     side.turn()
-    for connection, raw in enumerate(side.said):
+    for connection, raw in enumerate(side.responses):
         numbers = []
         while raw:
             size, number = struct.unpack_from(">ii", raw)
@@ -392,8 +392,8 @@ def test_answers_are_joined_only_if_they_wait_for_the_same_write(is_late: bool) 
         for number in range(12):
             side.send(0, frame(PLAIN, number=number))
             side.one_turn(disk=not is_late or number % 2 == 0)
-    assert sides[0].said == sides[1].said
-    assert sum(map(bool, sides[0].said)) > 4
+    assert sides[0].responses == sides[1].responses
+    assert sum(map(bool, sides[0].responses)) > 4
 
 
 def test_what_serves_no_more_is_forgotten_and_the_rest_is_not() -> None:
@@ -501,7 +501,7 @@ def test_a_setting_counts_for_what_repeats(key: str, value: object, is_late: boo
         for number, raw in enumerate(TRIED + TRIED):
             side.send(0, frame(raw, number=number))
         side.turn()
-    assert sides[0].said == sides[1].said
+    assert sides[0].responses == sides[1].responses
     assert sides[0].left() == sides[1].left()
 
 
@@ -514,7 +514,7 @@ def test_a_topic_that_is_gone_takes_nothing_more() -> None:
         ask_settled(side.host, ApiKey.DELETE_TOPICS, 6, request)
         side.send(0, frame(PLAIN, number=2))
         side.turn()
-    assert sides[0].said == sides[1].said
+    assert sides[0].responses == sides[1].responses
     assert sides[0].left() == sides[1].left()
 
 
@@ -529,7 +529,7 @@ def test_each_answer_tells_where_the_log_began_then() -> None:
         FrameClient(side.host).send(ApiKey.DELETE_RECORDS, 2, delete_request(2))
         side.send(0, frame(PLAIN, number=3))
         side.turn()
-    assert sides[0].said == sides[1].said
+    assert sides[0].responses == sides[1].responses
 
 
 def test_what_is_behind_the_batch_is_looked_at() -> None:

@@ -78,7 +78,7 @@ def election(quorum: Quorum, candidate: int, voter: int, crasher: int) -> State:
     """`candidate` is elected by `voter`, and `crasher` crashes."""
     state = quorum.first
     for move in (
-        ("stand", candidate, None),
+        ("campaign", candidate, None),
         ("persist", candidate, None),
         deliver(candidate, voter, REQUEST),
         ("persist", voter, None),  # the epoch
@@ -127,11 +127,13 @@ class RealNodes(Quorum):
         """Compare the real node's result with the tables."""
         _, event, about = made
         known = self._steps[made]
-        taken = step(self.real[node_id], event, self.messages[about] if event == "hear" else about)
+        taken = step(
+            self.real[node_id], event, self.messages[about] if event == "receive" else about
+        )
         self.real[node_id] = taken.node
         assert self.nodes.number(taken.node, node_id) == known.node, made
-        said = [self.messages.number(message) for message in taken.said]
-        assert said == [message for _, message in known.said], made
+        sent = [self.messages.number(message) for message in taken.sent]
+        assert sent == [message for _, message in known.sent], made
         assert taken.given_up == known.given_up
         assert taken.node.batches == self.nodes[known.node].batches  # payloads and all
 

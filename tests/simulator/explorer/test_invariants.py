@@ -106,9 +106,9 @@ def test_committed_on_one_node_only() -> None:
 def leader(epoch: int) -> Node:
     """Node 0, after it has won an election."""
     before = ElectionState(epoch - 1)
-    stands = step(node(0, election=before), "stand")
-    voter = step(node(1, election=before), "hear", stands.said[0])
-    made = step(stands.node, "hear", voter.said[0]).node
+    candidate = step(node(0, election=before), "campaign")
+    voter = step(node(1, election=before), "receive", candidate.sent[0])
+    made = step(candidate.node, "receive", voter.sent[0]).node
     assert made.core.role.name == "leader"
     return made
 

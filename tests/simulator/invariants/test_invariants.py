@@ -99,7 +99,7 @@ def votes_twice(scene: Scene) -> None:
 
 def sends_before_durable(scene: Scene) -> None:
     answer = Answer(error=0, leader_id=-1, epoch=9, granted=False)
-    scene.find(SentAfterDurable).on_say(scene.follower, scene.leader, answer)
+    scene.find(SentAfterDurable).on_send(scene.follower, scene.leader, answer)
 
 
 def leads_before_durable(scene: Scene) -> None:
@@ -144,7 +144,7 @@ def counts_on_another_epoch(scene: Scene) -> None:
     election = scene.core(scene.follower).election
     fetch = Fetch("cluster", scene.follower.key, election.epoch, 0, 0, 0, 0, 1000)
     scene.follower.disk.election = election.replace(epoch=election.epoch - 1)
-    scene.find(CountsItsEpoch).on_heard(scene.leader, scene.follower, fetch)
+    scene.find(CountsItsEpoch).on_receive(scene.leader, scene.follower, fetch)
 
 
 def minority_commits(scene: Scene) -> None:

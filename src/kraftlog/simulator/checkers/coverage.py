@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 #: The situations that the mixture must reach,
 OF_THE_MIXTURE = (
-    "answer garbled",
+    "corrupt response",
     "a running process seemed gone",
-    "answer later than the request timeout",
+    "response after the request timeout",
     "append of unknown outcome",
     "change made: add_voter",
     "change made: reassign",
@@ -46,7 +46,7 @@ OF_THE_MIXTURE = (
     "read refused",
     "snapshot installed",
     "snapshot taken",
-    "stranger refused",
+    "foreign request refused",
     "sync failed",
     "truncation",
     "unfinished download removed",
@@ -70,7 +70,7 @@ OF_ALL = (
 )
 #: Those that runs of a cluster must reach.
 OF_CLUSTERS = (
-    "answer later than the request timeout",
+    "response after the request timeout",
     "a running process seemed gone",
     "clean shutdown",
     "connection reset",

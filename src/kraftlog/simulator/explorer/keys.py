@@ -114,7 +114,7 @@ def _held(node: Node, names: Names) -> tuple[Any, ...]:
             asker = effect.slot
             body = _body(effect.body, names)
             held.append((names[asker.id], 1, body, waits, asker.is_pre_vote))
-    held.sort(key=lambda said: said[:2])
+    held.sort(key=lambda message: message[:2])
     return tuple(held)
 
 

@@ -68,7 +68,7 @@ class NodeFacts(Value):
     serves: tuple[int, ...]
     #: The nodes from which it waits for a response, and those of them without a sent request.
     waits_for: tuple[int, ...]
-    unsaid: tuple[int, ...]
+    held_requests: tuple[int, ...]
 
 
 class MessageFacts(Value):
@@ -81,10 +81,10 @@ class MessageFacts(Value):
 
 
 class Step(Value):
-    """The result of a step as numbers; `said` has pairs of a place and a message."""
+    """The result of a step as numbers; `sent` has pairs of a place and a message."""
 
     node: int
-    said: tuple[tuple[int, int], ...]
+    sent: tuple[tuple[int, int], ...]
     given_up: tuple[int, ...]
 
 
@@ -142,9 +142,9 @@ class Quorum:
             if what != "deliver, to come again":
                 following[where] = 0
             if what == "lose":
-                self._happen(following, TARGET[where], "miss", source)
+                self._happen(following, TARGET[where], "no response", source)
             else:
-                self._happen(following, TARGET[where], "hear", message)
+                self._happen(following, TARGET[where], "receive", message)
         else:
             if what == "propose":
                 history = self.histories[state[HISTORY]]
@@ -178,7 +178,7 @@ class Quorum:
         state[node_id] = node = taken.node
         for peer in taken.given_up:
             self._give_up(state, node_id, peer)
-        for place, message in taken.said:
+        for place, message in taken.sent:
             if self.bound.repeats and place in _LATE and state[place]:
                 state[_LATE[place]] = state[place]
             state[place] = message
@@ -191,10 +191,10 @@ class Quorum:
 
     def _take(self, number: int, event: str, about: Any) -> Step:
         node = self.nodes[number]
-        taken = step(node, event, self.messages[about] if event == "hear" else about)
+        taken = step(node, event, self.messages[about] if event == "receive" else about)
         check_step(node, taken.node)
-        said = [(_place(message), self._message(message)) for message in taken.said]
-        return Step(self._number(taken.node), tuple(said), taken.given_up)
+        sent = [(_place(message), self._message(message)) for message in taken.sent]
+        return Step(self._number(taken.node), tuple(sent), taken.given_up)
 
     def _give_up(self, state: list[int], asker: int, peer: int) -> None:
         """`asker` no longer waits for the response to its request to `peer`."""
@@ -212,12 +212,12 @@ class Quorum:
         """Notify the nodes that wait for `silent`, which has lost their requests."""
         for asker in range(NODES):
             facts = self.node_facts[state[asker]]
-            if asker == silent or silent not in facts.waits_for or silent in facts.unsaid:
+            if asker == silent or silent not in facts.waits_for or silent in facts.held_requests:
                 continue
             request = state[PLACE_OF[asker, silent, REQUEST]]
             is_under_way = request and self.message_facts[request].wanted
             if not is_under_way and not state[PLACE_OF[silent, asker, ANSWER]]:
-                self._happen(state, asker, "miss", silent)
+                self._happen(state, asker, "no response", silent)
 
     def _drop_fenced(self, state: list[int]) -> None:
         """Drop unwanted requests of an epoch that their receiver has left."""
@@ -249,7 +249,7 @@ class Quorum:
             durable_epoch=node.election.epoch,
             serves=tuple(sorted(serves)),
             waits_for=waits_for,
-            unsaid=tuple(sorted(held)),
+            held_requests=tuple(sorted(held)),
         )
 
     def _message(self, message: Message) -> int:
@@ -303,9 +303,9 @@ def _moves_of(node: Node, bound: Bound) -> list[Move]:
         if role == quorum.LEADER:
             found.append(("resign", me, None))
         timers = ("election", "fetch timeout")
-        found += [("time is up", me, name) for name in timers if name in core.timers]
+        found += [("timeout", me, name) for name in timers if name in core.timers]
     elif role in STANDS and core.election.epoch < bound.epochs:
-        found.append(("stand", me, None))
+        found.append(("campaign", me, None))
     if bound.discovers and role in {quorum.UNATTACHED, quorum.VOTED} and not node.waits_for():
         found += [("discover", me, peer) for peer in core.others]
     return found

@@ -54,7 +54,7 @@ class Step(Value):
     """The result of an event; the node no longer waits for earlier requests to `given_up` peers."""
 
     node: Node
-    said: tuple[Message, ...]
+    sent: tuple[Message, ...]
     given_up: tuple[int, ...]
 
 
@@ -67,17 +67,17 @@ def step(node: Node, event: str, about: Any = None) -> Step:
         following = node.copy()
         _EVENTS[event](following, about)
         given_up = ()
-    said = _rest(following)
+    sent = _carry_out_effects(following)
     if event != "crash":
         waited = node.waits_for()
         given_up = tuple([p for p in waited if following.in_flight(p) != node.in_flight(p)])
-    return Step(following, said, given_up)
+    return Step(following, sent, given_up)
 
 
 # Events ------------------------------------------------------------------------------------------
 
 
-def _hear(node: Node, message: Message) -> None:
+def _receive(node: Node, message: Message) -> None:
     source, body = message.source, message.body
     if message.is_answer:
         node.core.handle(Response(source, node.in_flight(source), body), NOW)
@@ -86,7 +86,7 @@ def _hear(node: Node, message: Message) -> None:
         node.core.handle(Request(asker, body, source), NOW)
 
 
-def _miss(node: Node, peer: int) -> None:
+def _lose_response(node: Node, peer: int) -> None:
     """A peer's response never arrives."""
     node.core.handle(NoResponse(peer, node.in_flight(peer)), NOW)
 
@@ -99,7 +99,7 @@ def _forget(node: Node, asker: int) -> None:
         role.parked = tuple([p for p in role.parked if p.request.slot.id != asker])
 
 
-def _stand(node: Node, _: Any) -> None:
+def _campaign(node: Node, _: Any) -> None:
     core = node.core
     if core.role.name == quorum.LEADER:
         _time_out_fetch(core)
@@ -119,7 +119,7 @@ def _time_out_fetch(core: RaftCore) -> None:
     core.now = NOW
 
 
-def _time_is_up(node: Node, name: str) -> None:
+def _fire_timer(node: Node, name: str) -> None:
     node.core.fire(name)
 
 
@@ -152,12 +152,12 @@ def _restarted(old: Node) -> Node:
 
 
 _EVENTS: dict[str, Callable[[Node, Any], None]] = {
-    "hear": _hear,
-    "miss": _miss,
+    "receive": _receive,
+    "no response": _lose_response,
     "forget": _forget,
-    "stand": _stand,
+    "campaign": _campaign,
     "resign": _resign,
-    "time is up": _time_is_up,
+    "timeout": _fire_timer,
     "persist": _persist,
     "flush": _flush,
     "propose": _propose,
@@ -167,14 +167,14 @@ _EVENTS: dict[str, Callable[[Node, Any], None]] = {
 # Effects -----------------------------------------------------------------------------------------
 
 
-def _rest(node: Node) -> tuple[Message, ...]:
+def _carry_out_effects(node: Node) -> tuple[Message, ...]:
     """Carry out the core's effects until there are none; return the sent messages."""
-    said: list[Send | Reply] = []
+    sent: list[Send | Reply] = []
     while True:
         for effect in node.core.take_effects():
             _carry_out(node, effect)
         wrote = _write_at_once(node)
-        _speak(node, said)
+        _send_durable(node, sent)
         if not (_retry(node) or wrote):
             break
     role = node.core.role
@@ -182,7 +182,7 @@ def _rest(node: Node) -> tuple[Message, ...]:
         role.heard_at = NEVER
     elif isinstance(role, Leader):
         role.parked = tuple([p for p in role.parked if p.request.slot.wanted])
-    messages = [_message(node, effect) for effect in said]
+    messages = [_message(node, effect) for effect in sent]
     for message in messages:
         check_promise(node, message)
     return tuple(messages)
@@ -226,12 +226,12 @@ def _write_at_once(node: Node) -> bool:
     return wrote
 
 
-def _speak(node: Node, said: list[Send | Reply]) -> None:
+def _send_durable(node: Node, sent: list[Send | Reply]) -> None:
     """Send the held messages whose durable points are reached, in order."""
     held, node.held = node.held, ()
     for effect in held:
         if node.core.is_durable(effect.after):
-            said.append(effect)
+            sent.append(effect)
         else:
             node.held = (*node.held, effect)
 

@@ -44,22 +44,22 @@ def _move(quorum: Quorum, state: State, move: Move) -> str:
 def _body(message: Message) -> str:
     body = message.body
     name = type(body).__name__
-    said = [f"epoch {body.epoch}"]
+    details = [f"epoch {body.epoch}"]
     if getattr(body, "pre_vote", message.is_pre_vote):
-        said.append("before the vote")
+        details.append("pre-vote")
     if hasattr(body, "granted"):
-        said.append("granted" if body.granted else "refused")
+        details.append("granted" if body.granted else "refused")
     if getattr(body, "error", 0):
-        said.append(f"error {body.error}")
+        details.append(f"error {body.error}")
     elif name == "Fetch":
-        said.append(f"from {body.offset}@{body.last_epoch}")
+        details.append(f"from {body.offset}@{body.last_epoch}")
     elif name == "FetchResult":
         diverging = body.diverging
         parts = f"diverging {diverging.offset}@{diverging.epoch}" if diverging is not None else ""
-        said.append(parts or f"{shown(body.batches)} committed {body.high_watermark}")
+        details.append(parts or f"{shown(body.batches)} committed {body.high_watermark}")
     elif name == "Vote":
-        said.append(f"log {body.end_offset}@{body.last_epoch}")
-    return f"{name} {', '.join(said)}"
+        details.append(f"log {body.end_offset}@{body.last_epoch}")
+    return f"{name} {', '.join(details)}"
 
 
 def _node(node: Node) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EPOCH = range(12, 16)
 
 
-def garbled(body: FetchResult, rng: Rng) -> FetchResult:
+def corrupted(body: FetchResult, rng: Rng) -> FetchResult:
     """A corrupt response, as the receiver's host passes it to the core, which must validate it."""
     batches = body.batches
     place = rng.below(len(batches))

@@ -34,9 +34,9 @@ def delay_messages(world: World, rng: Rng, for_ms: int) -> None:
     _set_rate(world, "delayed", rng.between(20, 1000), for_ms)
 
 
-def garble_answers(world: World, rng: Rng, for_ms: int) -> None:
+def corrupt_responses(world: World, rng: Rng, for_ms: int) -> None:
     """Corrupt fetch responses: truncated, bits flipped, or of another range."""
-    _set_rate(world, "garbled", rng.between(20, 600), for_ms)
+    _set_rate(world, "corrupt_permille", rng.between(20, 600), for_ms)
 
 
 def _set_rate(world: World, name: str, permille: int, for_ms: int) -> None:
@@ -229,7 +229,7 @@ def _fetch_as_before(world: World) -> None:
         world.batches_per_fetch = world.setting.batches_per_fetch
 
 
-def strangers(world: World, rng: Rng, for_ms: int) -> None:
+def send_foreign(world: World, rng: Rng, for_ms: int) -> None:
     """A sender of another cluster, or with a wrong id, sends requests to replicas."""
     for _ in range(1 + rng.below(20)):
         world.at(world.time + rng.below(for_ms), send_foreign_requests, world, rng)
@@ -259,9 +259,9 @@ USUAL: dict[str, Kind] = {
     "clock-rate": skew_clock,
     "wall-clock": jump_wall_clock,
     "tiny-fetches": tiny_fetches,
-    "strangers": strangers,
+    "strangers": send_foreign,
 }
-DAMAGES: dict[str, Kind] = {"garbled": garble_answers, **DAMAGE_KINDS}
+DAMAGES: dict[str, Kind] = {"garbled": corrupt_responses, **DAMAGE_KINDS}
 #: Faults with false information about peers.
 LIES: dict[str, Kind] = {"late-answers": answer_late, "false-refusals": refuse_falsely}
 KINDS = {**USUAL, **DAMAGES, **LIES}

@@ -62,7 +62,7 @@ def ask(world: World, replica: Replica, body: Any) -> None:
         return  # it crashed
     before = (core.role, core.election, core.log.end, core.log.high_watermark, core.timers.copy())
     replica.handle(Request(slot, body, "stranger", 1))
-    world.saw("stranger refused")
+    world.saw("foreign request refused")
     if replica.core is not core:
         return  # it crashed
     after = (core.role, core.election, core.log.end, core.log.high_watermark, core.timers)

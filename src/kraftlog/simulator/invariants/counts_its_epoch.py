@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class CountsItsEpoch(Invariant):
     name = "counts its epoch"
 
-    def on_heard(self, replica: Replica, asker: Replica, body: Any) -> None:
+    def on_receive(self, replica: Replica, asker: Replica, body: Any) -> None:
         core = replica.core
         # A disk that was set back may have lost the epoch.
         if core is None or asker.disk.election.epoch >= core.election.epoch or asker.lives:

@@ -27,7 +27,7 @@ class EarnedEpochs(Invariant):
         #: The epoch in which each replica campaigns, or was elected.
         self.made: dict[int, int] = {}
 
-    def on_say(self, replica: Replica, to: Replica, body: Any) -> None:  # noqa: ARG002 - one interface for all invariants
+    def on_send(self, replica: Replica, to: Replica, body: Any) -> None:  # noqa: ARG002 - one interface for all invariants
         if type(body) is End and any(key.id == to.id for key in body.successors):
             self.named.add((to.id, body.epoch))
 

@@ -26,7 +26,7 @@ class ElectedByVoters(Invariant):
         #: The granted votes, by epoch and candidate.
         self.granted: dict[tuple[int, int], set[ReplicaKey]] = {}
 
-    def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
+    def on_send(self, replica: Replica, to: Replica, body: Any) -> None:
         if type(body) is VoteResult and body.granted:
             self.granted.setdefault((body.epoch, to.id), set()).add(replica.key)
 

@@ -71,10 +71,10 @@ class Invariant:
     def on_serve(self, replica: Replica, epoch: int) -> None:
         """The state machine was notified that it leads."""
 
-    def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
+    def on_send(self, replica: Replica, to: Replica, body: Any) -> None:
         """A message is sent."""
 
-    def on_heard(self, replica: Replica, asker: Replica, body: Any) -> None:
+    def on_receive(self, replica: Replica, asker: Replica, body: Any) -> None:
         """A request was handled, unless the process crashed."""
 
     def on_full_check(self) -> None:

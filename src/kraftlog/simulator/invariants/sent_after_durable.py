@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class SentAfterDurable(Invariant):
     name = "sent after durable"
 
-    def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
+    def on_send(self, replica: Replica, to: Replica, body: Any) -> None:
         written = replica.disk.election
         epoch = getattr(body, "epoch", -1)
         if epoch > written.epoch:

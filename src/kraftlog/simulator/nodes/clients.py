@@ -83,7 +83,7 @@ class Proposals:
 
     def propose(self, slot: Any, value: int) -> int:
         """Send an append; return an error code, or 0 if the response follows later."""
-        told: list[int] = []
+        errors: list[int] = []
         is_sent = False
 
         def answered(response: Any) -> None:
@@ -92,17 +92,17 @@ class Proposals:
             if is_sent:
                 self._notify(slot, value, error)
             else:
-                told.append(error)
+                errors.append(error)
 
         replica = self._replica
-        client = replica.ask(
+        client = replica.send_as_client(
             ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_VERSION, append_request(value), answered
         )
         is_sent = True
-        if told:
-            if not told[0]:
-                self._notify(slot, value, told[0])
-            return told[0]
+        if errors:
+            if not errors[0]:
+                self._notify(slot, value, errors[0])
+            return errors[0]
         if client.is_open:
             self._open[slot] = client
         self.look()
@@ -136,12 +136,12 @@ class Proposals:
 
 def change_voters(replica: NodeReplica, kind: str, attempt: Any, what: Any) -> int:
     """Request a change; return the error code of an immediate response."""
-    told: list[int] = []
+    errors: list[int] = []
     is_sent = False
 
     def decided(error: int, _: Now | None = None) -> None:
         if not is_sent:
-            told.append(error)
+            errors.append(error)
             return
         attempt.decided(error, -1 if error else _end_of_voters(replica))
 
@@ -149,23 +149,25 @@ def change_voters(replica: NodeReplica, kind: str, attempt: Any, what: Any) -> i
         _reassign(replica, what, decided)
     else:
         api_key, version, request = _voter_request(replica, kind, what)
-        replica.ask(api_key, version, request, lambda response: decided(response.error_code))
+        replica.send_as_client(
+            api_key, version, request, lambda response: decided(response.error_code)
+        )
     is_sent = True
-    if told and not told[0]:
+    if errors and not errors[0]:
         attempt.decided(0, _end_of_voters(replica))
-    return told[0] if told else 0
+    return errors[0] if errors else 0
 
 
 def _reassign(replica: NodeReplica, targets: Any, decided: Any) -> None:
     """Kafka has no request for this, so the node's quorum is called directly."""
 
-    def ask(now: Now) -> None:
+    def reassign(now: Now) -> None:
         quorum = replica.node.quorum
         error = quorum.change(quorum.core.reassign, targets, decided, now)
         if error:
             decided(error)
 
-    replica.turn("is asked to reassign", ask)
+    replica.turn("is asked to reassign", reassign)
 
 
 def _voter_request(replica: NodeReplica, kind: str, what: Any) -> tuple[int, int, Message]:

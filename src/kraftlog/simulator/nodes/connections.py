@@ -60,7 +60,7 @@ class VirtualPeers(PeerChannels):
         target = replica.world.replica_at(effect.host)
         if effect.api_key in VERSIONS and effect.port != BROKER_PORT and target is not None:
             body = request_from_wire(effect.api_key, effect.request)
-            replica.world.said(replica, target, body)
+            replica.world.sent(replica, target, body)
         super().send(effect)
 
     def _put(
@@ -111,7 +111,7 @@ class ServerEnd(VirtualConnection):
         self.replica = replica
         self.connection = connection
         #: The requests of this turn, for the invariants.
-        self.heard: list[Any] = []
+        self.received_requests: list[Any] = []
 
     def ready(self, slot: Any) -> None:
         super().ready(slot)
@@ -142,7 +142,7 @@ class ServerEnd(VirtualConnection):
         body = self.connection.unanswered.pop(number, None)
         buffer: bytes | bytearray = frame
         if body is not None:
-            self.heard.append(body)
+            self.received_requests.append(body)
         elif self.listener == BROKER:
             buffer = bytearray(frame)  # batches are stamped in place
             templates = self.request_templates
@@ -176,10 +176,10 @@ class ServerEnd(VirtualConnection):
 class ClientEnd(VirtualConnection):
     """A client with a reliable connection: sends one request and gets the response's bytes."""
 
-    def __init__(self, replica: NodeReplica, told: Callable[[bytes], None]) -> None:
+    def __init__(self, replica: NodeReplica, on_response: Callable[[bytes], None]) -> None:
         super().__init__(CONTROLLER)
         self.replica = replica
-        self.told = told
+        self.on_response = on_response
         self.is_open = True
 
     def ready(self, slot: Any) -> None:
@@ -195,7 +195,7 @@ class ClientEnd(VirtualConnection):
         data = self.take()
         if data and self.is_open:
             self.is_open = False
-            self.told(data)
+            self.on_response(data)
 
     def close(self) -> None:
         self.is_open = False
@@ -208,9 +208,11 @@ class ClientEnd(VirtualConnection):
 class DirectResponse:
     """Takes the place of a slot: delivers the response with the other responses of a turn."""
 
-    def __init__(self, replica: NodeReplica, api_key: int, told: Callable[[Any], None]) -> None:
+    def __init__(
+        self, replica: NodeReplica, api_key: int, on_response: Callable[[Any], None]
+    ) -> None:
         self._replica = replica
-        self._told = told
+        self.on_response = on_response
         self._response: Any = None
         self.api = APIS[api_key]
         self.version = 0
@@ -220,4 +222,4 @@ class DirectResponse:
         self._replica.dirty[self] = None
 
     def leave(self) -> None:
-        self._told(self._response)
+        self.on_response(self._response)

@@ -97,10 +97,10 @@ class Connection:
         server, life = self.server, self.target.incarnation
         assert server is not None
         self.target.turn("is asked", server.receive, data)
-        heard, server.heard = server.heard, []
+        received, server.received_requests = server.received_requests, []
         if self.target.incarnation == life:
-            for body in heard:
-                self.network.world.heard(self.target, self.source, body)
+            for body in received:
+                self.network.world.received(self.target, self.source, body)
 
     def _answer(self, data: bytes) -> None:
         if self.is_the_clients:
@@ -178,7 +178,7 @@ class ByteNetwork(Network):
         """How long to hold back a response that arrives only after its request timed out."""
         if not (self.late_answers and self.rng.permille(self.late_answers)):
             return 0
-        self.world.saw("answer later than the request timeout")
+        self.world.saw("response after the request timeout")
         return self.world.setting.request_timeout_ms + self.rng.between(*self.late_by_ms)
 
     def _turned_away(self, connection: Connection) -> None:
@@ -281,22 +281,24 @@ class ByteNetwork(Network):
     def watch_answer(
         self, source: NodeReplica, connection: Connection, body: Any, response: Any
     ) -> None:
-        self.world.said(source, connection.source, body)
+        self.world.sent(source, connection.source, body)
         if type(body) is VoteResult:
             self._note_vote(source, (connection.source, 0, 0), body)  # type: ignore[arg-type]  # its core is all that counts
         elif type(body) is FetchResult:
             if body.diverging is not None:
                 self.world.saw("log diverges")
-            if self.rng.permille(self.garbled):
-                self._garble(response.responses, "records")
-        elif type(body) is SnapshotChunk and self.rng.permille(self.garbled):
-            self._garble(response.topics, "unaligned_records")
+            if self.rng.permille(self.corrupt_permille):
+                self._corrupt(response.responses, "records")
+        elif type(body) is SnapshotChunk and self.rng.permille(self.corrupt_permille):
+            self._corrupt(response.topics, "unaligned_records")
 
-    def _garble(self, topics: Any, name: str) -> None:
+    def _corrupt(self, topics: Any, name: str) -> None:
         """The leader's disk, or its memory, returns other bytes than were written."""
         for topic in topics:
             for partition in topic.partitions:
                 data = bytes(getattr(partition, name) or b"")
                 if data:
-                    self.world.saw("answer garbled" if name == "records" else "snapshot garbled")
+                    self.world.saw(
+                        "corrupt response" if name == "records" else "corrupt snapshot chunk"
+                    )
                     setattr(partition, name, damaged(data, self.rng))

@@ -60,7 +60,7 @@ def host_of(replica_id: int) -> str:
     return f"node{replica_id}"
 
 
-class WatchedNode(Node):
+class ObservedNode(Node):
     """Reports what its state machine is notified of."""
 
     watcher: NodeReplica | None = None
@@ -70,17 +70,17 @@ class WatchedNode(Node):
     ) -> Generator[int, None, None]:
         yield from super().replay_in_steps(records, last_offset)
         if self.watcher is not None:
-            self.watcher.told.append(("applied", last_offset + 1))
+            self.watcher.notifications.append(("applied", last_offset + 1))
 
     def reload(self, records: Iterable[Message], last_offset: int) -> None:
         super().reload(records, last_offset)
         assert self.watcher is not None
-        self.watcher.told = [("installed", last_offset + 1)]
+        self.watcher.notifications = [("installed", last_offset + 1)]
 
     def leads(self, epoch: int, now: Now) -> None:
         super().leads(epoch, now)
         if self.watcher is not None:
-            self.watcher.told.append(("serves", epoch))
+            self.watcher.notifications.append(("serves", epoch))
 
 
 class NodeReplica(Replica):
@@ -98,9 +98,9 @@ class NodeReplica(Replica):
 
     def _forget_process(self) -> None:
         super()._forget_process()
-        self._node: WatchedNode | None = None
+        self._node: ObservedNode | None = None
         #: The notifications of the state machine in this turn.
-        self.told: list[tuple[str, int]] = []
+        self.notifications: list[tuple[str, int]] = []
         #: Connections on which a response is ready.
         self.dirty: dict[ServerEnd | ClientEnd | DirectResponse, None] = {}
         #: Connections with requests that wait for an earlier one.
@@ -109,7 +109,7 @@ class NodeReplica(Replica):
         self._goes_on = False
 
     @property
-    def node(self) -> WatchedNode:
+    def node(self) -> ObservedNode:
         assert self._node is not None, "only a running process has a node"
         return self._node
 
@@ -160,7 +160,7 @@ class NodeReplica(Replica):
             assert self.disk.snapshot is not None, "records applied at a start are in a snapshot"
             self.load(self.disk.snapshot)
         seed = f"{world.seed}/{self.id}/{self.incarnation}"
-        node = WatchedNode(
+        node = ObservedNode(
             NodeConfig(
                 cluster_id=CLUSTER,
                 directory_id=self.key.directory_id,
@@ -282,11 +282,11 @@ class NodeReplica(Replica):
 
     def _look(self) -> None:
         """Show the world what this turn has written, and the state machine's notifications."""
-        told, self.told = self.told, []
-        if told and told[0][0] == "installed":
-            self._installed(told.pop(0)[1])
+        notifications, self.notifications = self.notifications, []
+        if notifications and notifications[0][0] == "installed":
+            self._installed(notifications.pop(0)[1])
         self.disk.look()
-        for what, number in told:
+        for what, number in notifications:
             if what == "applied":
                 if number > self.applied:  # a start replays nothing of its own
                     self.world.apply(self, number)
@@ -335,15 +335,15 @@ class NodeReplica(Replica):
 
     # Clients -------------------------------------------------------------------------------------
 
-    def ask(
-        self, api_key: int, version: int, request: Message, told: Callable[[Any], None]
+    def send_as_client(
+        self, api_key: int, version: int, request: Message, on_response: Callable[[Any], None]
     ) -> ClientEnd:
-        """Send a client's request as bytes; `told` gets the response, if there is one."""
+        """Send a client's request as bytes; `on_response` gets the response, if there is one."""
         api = APIS[api_key]
 
         def received(data: bytes) -> None:
             start = 8 + api.response_header_version(version)
-            told(decode(api.response(), version, data, start))
+            on_response(decode(api.response(), version, data, start))
 
         client = ClientEnd(self, received)
         frame = b"".join(request_frame(api, version, 1, "client", request))
@@ -354,7 +354,7 @@ class NodeReplica(Replica):
         """Handle a request of a client, or of a foreign sender, to the core."""
         api_key, request = request_to_wire(message.body)
 
-        def told(response: Any) -> None:
+        def on_response(response: Any) -> None:
             body = response_from_wire(response, message.body)
             if isinstance(message.slot, int):
                 self.world.workload.read_answered(message.slot, body)
@@ -362,10 +362,10 @@ class NodeReplica(Replica):
                 message.slot.answer = body
 
         if api_key in SERVED:
-            self.ask(api_key, VERSIONS[api_key], request, told)
+            self.send_as_client(api_key, VERSIONS[api_key], request, on_response)
             return
         # No client sends this to a node yet: call the quorum driver directly.
-        slot = DirectResponse(self, api_key, told)
+        slot = DirectResponse(self, api_key, on_response)
         self.turn(
             "is asked", lambda now: self.node.quorum.handle_request(slot, message.body, slot, now)
         )

@@ -51,7 +51,7 @@ def garbled_snapshot(world: World) -> Iterator[Goal]:
     """Q38: a snapshot that is corrupted in transit is not used, and is fetched again."""
     yield from fall_behind(world)
     world.network.heal()
-    world.network.calm, world.network.garbled = False, GARBLED
+    world.network.calm, world.network.corrupt_permille = False, GARBLED
     yield all_reached(world, log_end(world))
     yield from heal_and_serve(world)
 

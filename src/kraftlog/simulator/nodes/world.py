@@ -85,10 +85,10 @@ class NodeWorld(World):
         self.values: dict[int, list[tuple[int, int]]] = {}
         super().__init__(seed, setting, trace)
 
-    def said(self, replica: Replica, to: Replica, body: Any) -> None:
+    def sent(self, replica: Replica, to: Replica, body: Any) -> None:
         if self.tracing:
             self.note(replica, f"sends to {to.id}", body)
-        super().said(replica, to, body)
+        super().sent(replica, to, body)
 
     # Settings of nodes ---------------------------------------------------------------------------
 

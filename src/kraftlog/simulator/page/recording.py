@@ -42,7 +42,7 @@ class Sent(Value):
     target: int
     kind: str
     body: Any
-    asked: Any
+    request: Any
     fate: str = ""
     lands: Moment | None = None
     event: int = -1
@@ -94,15 +94,15 @@ class Recording:
         asker, incarnation, number = return_path
         key = asker.id, incarnation, number
         request = self._requests.get(key) if asker.id == target else None
-        asked = request.body if request is not None else None
+        answered = request.body if request is not None else None
         moment = self.moment()
-        message = Sent(moment, source.id, target, sentences.kind_of(body, asked), body, asked)
+        message = Sent(moment, source.id, target, sentences.kind_of(body, answered), body, answered)
         if request is None:
             self._requests[key] = message
             text = sentences.request(source.id, target, body)
         else:
             request.answer = body
-            text = sentences.answer(source.id, target, body, asked, source.core)
+            text = sentences.answer(source.id, target, body, answered, source.core)
         message.event = len(self.events)
         number = len(self.messages)
         self.messages.append(message)
@@ -121,7 +121,7 @@ class Recording:
             if message.event < 0:
                 continue
             event = self.events[message.event]
-            if message.asked is None:
+            if message.request is None:
                 event.text += sentences.fate_of(message.body, message.fate, message.answer)
             elif message.fate == "lost":
                 event.text = f"{event.text[:-1]}: lost."
@@ -331,8 +331,8 @@ class RecordedNetwork(Network):
         world.recording.time = world.time
         target = world.replicas[message.target]
         fate = "arrived"
-        asker, incarnation, _ = arguments[1 if message.asked is None else 0]
-        of_another_incarnation = message.asked is not None and asker.incarnation != incarnation
+        asker, incarnation, _ = arguments[1 if message.request is None else 0]
+        of_another_incarnation = message.request is not None and asker.incarnation != incarnation
         if (message.source, message.target) in self.cuts or of_another_incarnation:
             fate = "lost"
         elif target.core is None:
@@ -346,10 +346,10 @@ class RecordedWorkload(Workload):
     """Records the requests of clients and their responses."""
 
     world: RecordedWorld
-    _asked = -1
+    _asked_replica = -1
 
     def append_at(self, replica: Replica) -> None:
-        self._asked = replica.id
+        self._asked_replica = replica.id
         super().append_at(replica)
 
     def read_at(self, replica: Replica) -> None:
@@ -364,7 +364,7 @@ class RecordedWorkload(Workload):
             world.recording.saw_replica(who, world.state_of(world.replicas[who]))
 
     def _record(self, event: Event) -> None:
-        node, text = self._asked, ""
+        node, text = self._asked_replica, ""
         match event:
             case Invoked(id=number):
                 text = f"A client sends append {number} to {node}."

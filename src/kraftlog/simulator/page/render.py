@@ -76,7 +76,7 @@ def data_of(world: RecordedWorld, outcome: Outcome) -> dict[str, Any]:
                 m.source,
                 m.target,
                 m.kind,
-                m.asked is not None,
+                m.request is not None,
                 m.fate,
             ]
             for m in recording.messages

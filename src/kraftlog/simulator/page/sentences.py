@@ -63,9 +63,9 @@ class ReplicaState(Value):
 # Messages ----------------------------------------------------------------------------------------
 
 
-def kind_of(body: Any, asked: Any = None) -> str:
-    """The kind of a request, or of the response to the request `asked`."""
-    request = asked if asked is not None else body
+def kind_of(body: Any, request: Any = None) -> str:
+    """The kind of the message `body`: a request, or the response to `request`."""
+    request = request if request is not None else body
     if isinstance(request, Vote):
         return "pre-vote" if request.pre_vote else "vote"
     kinds: dict[Any, str] = {
@@ -95,23 +95,23 @@ def request(source: int, target: int, body: Any) -> str:
     return f"{source} fetches from {target}, from offset {body.offset} on"
 
 
-def fate_of(asked: Any, fate: str, answer: Any) -> str:
+def fate_of(request: Any, fate: str, answer: Any) -> str:
     """The end of a request's sentence; `answer` is None without a response."""
     if fate == "lost":
         return ": lost."
     if fate == "refused":
         return ": the process is down."
-    if isinstance(asked, Vote):
+    if isinstance(request, Vote):
         if answer is None:
             return ": no response."
         return ": granted." if answer.granted else ": refused."
     return "."
 
 
-def answer(source: int, target: int, body: Any, asked: Any, core: RaftCore | None) -> str:
+def answer(source: int, target: int, body: Any, request: Any, core: RaftCore | None) -> str:
     """The sentence of a response; `core` is that of the responding replica at this moment."""
     if isinstance(body, VoteResult):
-        return _vote_answer(source, target, body, asked, core)
+        return _vote_answer(source, target, body, request, core)
     if isinstance(body, FetchResult):
         return _fetch_answer(source, target, body)
     if isinstance(body, SnapshotChunk) and not body.error:
@@ -126,27 +126,27 @@ def answer(source: int, target: int, body: Any, asked: Any, core: RaftCore | Non
 
 
 def _vote_answer(
-    source: int, target: int, body: VoteResult, asked: Vote, core: RaftCore | None
+    source: int, target: int, body: VoteResult, request: Vote, core: RaftCore | None
 ) -> str:
-    if body.granted and asked.pre_vote:
+    if body.granted and request.pre_vote:
         return f"{source} grants {target} a pre-vote."
     if body.granted:
         return f"{source} grants {target} its vote in epoch {body.epoch}."
-    what = "a pre-vote" if asked.pre_vote else "its vote"
-    return f"{source} refuses {target} {what}: {_why_refused(source, body, asked, core)}."
+    what = "a pre-vote" if request.pre_vote else "its vote"
+    return f"{source} refuses {target} {what}: {_why_refused(source, body, request, core)}."
 
 
-def _why_refused(source: int, body: VoteResult, asked: Vote, core: RaftCore | None) -> str:
+def _why_refused(source: int, body: VoteResult, request: Vote, core: RaftCore | None) -> str:
     if body.error:
         return _error(body)
-    if core is not None and not core.log.is_covered_by(asked.last_epoch, asked.end_offset):
+    if core is not None and not core.log.is_covered_by(request.last_epoch, request.end_offset):
         return "its own log is more up to date"
     if body.leader_id == source:
         return "it is the leader"
     if body.leader_id >= 0:
         return f"it follows the leader {body.leader_id}"
     voted = core.election.voted if core is not None else None
-    if voted is not None and not asked.pre_vote:
+    if voted is not None and not request.pre_vote:
         return f"it has voted for {'itself' if voted.id == source else voted.id}"
     return "not granted now"
 
@@ -286,8 +286,10 @@ def conditions(world: World, cuts: str) -> list[tuple[str, list[int]]]:
         found.append((f"{network.loss / 10:g} % of messages are lost", []))
     if network.duplicates:
         found.append((f"{network.duplicates / 10:g} % of messages are duplicated", []))
-    if network.garbled:
-        found.append((f"{network.garbled / 10:g} % of responses with records are corrupt", []))
+    if network.corrupt_permille:
+        found.append(
+            (f"{network.corrupt_permille / 10:g} % of responses with records are corrupt", [])
+        )
     if network.delayed:
         found.append((f"{network.delayed / 10:g} % of messages are delayed", []))
     held = sum(until > world.time for until in network.clogged.values())
