@@ -335,6 +335,12 @@ class VersionUnsupported(Value):
 
 
 class PeerDown(Value):
-    """A peer's process is down: its connection closed, and a new one was refused."""
+    """A peer's process is down: its connection closed, and a new one was refused.
 
+    It is evidence about the listener that this channel is connected to, not about others.
+    """
+
+    channel: str
     peer: int
+    #: When the connection closed, in monotonic milliseconds.
+    ended_ms: int

@@ -143,6 +143,10 @@ _BROKER = {
 }
 #: Keys of our own, unknown to Kafka.
 OWN = {
+    "kraftlog.fence.on.connection.refused": (
+        "Whether the controller fences a broker whose connection ends and that refuses another, "
+        "without waiting for `broker.session.timeout.ms`."
+    ),
     "kraftlog.http.port": (
         "Port of metrics and health, on the host of the first listener; 0: any free port, -1: off."
     ),

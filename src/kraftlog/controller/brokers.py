@@ -162,9 +162,11 @@ def decide_broker_heartbeat(
             error_code=ErrorCode.STALE_BROKER_EPOCH, should_shut_down=False
         )
         return Decision([], refused)
-    context.sessions.touch(
-        broker.id, broker.epoch, context.now.monotonic_ms, request.current_metadata_offset
-    )
+    now_ms = context.now.monotonic_ms
+    if not context.evidence.heard(broker.id, broker.epoch, context.arrived_ms, now_ms):
+        outdated = BrokerHeartbeatResponse(error_code=ErrorCode.NONE, should_shut_down=False)
+        return Decision([], outdated)
+    context.sessions.touch(broker.id, broker.epoch, now_ms, request.current_metadata_offset)
     caught_up = request.current_metadata_offset >= broker.epoch
     if broker.directories and set(broker.directories) <= set(request.offline_log_dirs):
         # Without a directory it can host nothing. It stays registered with its directories.

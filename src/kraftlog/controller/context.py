@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.config.layers import ConfigLayers
+from kraftlog.controller.failure_evidence import FailureEvidence
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ class Context:
 
     __slots__ = (
         "_next_offset",
+        "arrived_ms",
         "config",
+        "evidence",
         "is_offset_used",
         "kraft_version",
         "layers",
@@ -62,11 +65,14 @@ class Context:
         #: The same with the latest cluster-wide broker configs.
         self.layers = ConfigLayers(static)
         self.sessions = sessions
+        self.evidence = FailureEvidence(sessions)
         self.rng = rng
         self.new_id = new_id
         #: kraft.version, which the quorum's own records set.
         self.kraft_version = kraft_version
         self.now: Now
+        #: When the request arrived; it may have waited for other decisions.
+        self.arrived_ms = 0
         self._next_offset = 0
         #: Whether the decision depends on its offset.
         self.is_offset_used = False
@@ -77,7 +83,8 @@ class Context:
         self.is_offset_used = True
         return self._next_offset
 
-    def begin(self, now: Now, next_offset: int) -> None:
+    def begin(self, now: Now, next_offset: int, arrived_ms: int | None = None) -> None:
         """Start another decision."""
         self.now, self._next_offset = now, next_offset
+        self.arrived_ms = now.monotonic_ms if arrived_ms is None else arrived_ms
         self.is_offset_used = False

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from kraftlog.controller.context import ControllerConfig
     from kraftlog.controller.decision import Deciding
+    from kraftlog.controller.failure_evidence import FailureEvidence
     from kraftlog.controller.placement import Rng
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
@@ -128,6 +129,7 @@ class Controller:
         self.active = True
         alive = [(b.id, b.epoch) for b in self.state.brokers.values() if not b.fenced]
         self.sessions.begin(alive, now.monotonic_ms)
+        self.evidence.begin()
         config, at = self._context.config, now.monotonic_ms
         self._routines = {}
         if config.rebalance_leaders:
@@ -147,10 +149,15 @@ class Controller:
     # Deciding ------------------------------------------------------------------------------------
 
     def decide_in_steps(
-        self, api_key: int, request: Message, now: Now, next_offset: int
+        self,
+        api_key: int,
+        request: Message,
+        now: Now,
+        next_offset: int,
+        arrived_ms: int | None = None,
     ) -> Deciding:
         """Decide on a request; `next_offset` is the expected offset of its first record."""
-        self._context.begin(now, next_offset)
+        self._context.begin(now, next_offset, arrived_ms)
         made = self._decision(api_key)(self.state, request, self._context)
         return made if isinstance(made, Decision) else (yield from made)
 
@@ -213,6 +220,19 @@ class Controller:
         session = self.sessions.deadline()
         return min(dues if session is None else [session, *dues], default=None)
 
+    @property
+    def evidence(self) -> FailureEvidence:
+        return self._context.evidence
+
     def broker_is_gone(self, broker_id: int) -> None:
         """End the session of a broker whose process is proved to be down."""
         self.sessions.lost(broker_id)
+
+    def broker_refuses(self, broker_id: int, epoch: int, ended_ms: int, now: Now) -> None:
+        """Fence a broker whose connection has ended and that refuses another, if that is believed.
+
+        Only the process of this broker epoch is meant.
+        """
+        brokers = self.state.brokers
+        if self.evidence.is_believed(brokers, broker_id, epoch, ended_ms, now.monotonic_ms):
+            self.sessions.lost(broker_id)

@@ -20,6 +20,8 @@ class BrokerSession(Value):
     metadata_offset: int = -1
     #: Log end offset at its shutdown request; all other brokers must reach it first.
     shutdown_offset: int = -1
+    #: When this controller last heard from it; -1: not since its activation.
+    heard_ms: int = -1
 
 
 class BrokerSessions:
@@ -44,7 +46,7 @@ class BrokerSessions:
         """Move a broker to the end: dicts keep their order, so the oldest heartbeat is first."""
         before = self._by_broker.pop(broker_id, None)
         kept = before.shutdown_offset if before is not None and before.epoch == epoch else -1
-        session = BrokerSession(broker_id, epoch, now_ms, metadata_offset, kept)
+        session = BrokerSession(broker_id, epoch, now_ms, metadata_offset, kept, now_ms)
         self._by_broker[broker_id] = session
         return session
 

@@ -23,6 +23,7 @@ from kraftlog.effects import (
     LogStartNotStored,
     LogTruncated,
     LogUnreadable,
+    PeerDown,
     RequestFailed,
     ResponseReceived,
     VersionUnsupported,
@@ -32,7 +33,11 @@ from kraftlog.metadata.image import ReplayError
 from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.node import parts
 from kraftlog.node.api_table import SERVED, handler
-from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL, ControllerChannel
+from kraftlog.node.broker.controller_channel import (
+    CONTROLLER_CHANNEL,
+    PROBE_CHANNEL,
+    ControllerChannel,
+)
 from kraftlog.node.broker.dynamic_config import DynamicConfig
 from kraftlog.node.broker.producer_ids import ProducerIds
 from kraftlog.node.containment import Attempts, contain, fail
@@ -43,6 +48,7 @@ from kraftlog.node.fast_path.request_templates import learn
 from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.quorum.addresses import named_voters
 from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
+from kraftlog.node.quorum.driver import QUORUM_CHANNEL
 from kraftlog.node.quorum.snapshotter import snapshot_policy_of
 from kraftlog.node.sliced import SlicedRequests, kept_body, read_and_serve
 from kraftlog.replication.topic_configs import TopicConfigs
@@ -112,6 +118,12 @@ class Node:
             parts.active_controller(self, metadata.bootstrap) if settings.is_controller else None
         )
         self.attempts = Attempts(self)
+        self.broker_probes = (
+            parts.broker_probes(self, self.active_controller)
+            if self.active_controller is not None
+            and settings["kraftlog.fence.on.connection.refused"]
+            else None
+        )
         self.controller_channel = ControllerChannel(
             self.quorum, self.active_controller, self.emit, self.attempts.attempt
         )
@@ -143,6 +155,8 @@ class Node:
         publishers.append(self.replica_manager)
         if self.broker_lifecycle is not None:
             publishers.append(self.broker_lifecycle)
+        if self.broker_probes is not None:
+            publishers.append(self.broker_probes)
 
     def log_line(self, line: str) -> None:
         self.emit(LogLine(line))
@@ -198,6 +212,8 @@ class Node:
         """The quorum has a new leader, or none (-1)."""
         if self.active_controller is not None:
             self.active_controller.end(self.now)
+            if self.broker_probes is not None:
+                self.broker_probes.end()
         if leader_id >= 0:
             self._contact_new_leader(self.now)
         else:
@@ -211,6 +227,8 @@ class Node:
             lifecycle = self.broker_lifecycle
             is_gone = lifecycle is None or lifecycle.registration is None
             self.active_controller.begin(epoch, now, is_gone=is_gone)
+            if self.broker_probes is not None:
+                self.broker_probes.begin(now)
             self._contact_new_leader(now)
 
     def _poll_soon(self) -> None:
@@ -248,11 +266,26 @@ class Node:
             self.replica_manager.is_own_channel(message.channel)
         ):
             self.replica_manager.fetchers.handle(message, now)
+        elif isinstance(message, ResponseReceived | RequestFailed | VersionUnsupported) and (
+            message.channel == PROBE_CHANNEL
+        ):
+            if self.broker_probes is not None:
+                self.broker_probes.handle(message, now)
+        elif isinstance(message, PeerDown):
+            self._peer_down(message, now)
         elif isinstance(message, LogRead | LogUnreadable) and message.log != METADATA_LOG:
             if self.group_coordinators is not None:
                 self.group_coordinators.read(message, now)
         elif not isinstance(message, LogFlushed) or message.log == METADATA_LOG:
             self.quorum.handle(message, now)
+
+    def _peer_down(self, report: PeerDown, now: Now) -> None:
+        """A refused connection is evidence about that listener: the quorum's, or a broker's."""
+        is_of_quorum = report.channel in {QUORUM_CHANNEL, CONTROLLER_CHANNEL}
+        if is_of_quorum:
+            self.quorum.handle(report, now)
+        if self.broker_probes is not None and (is_of_quorum or report.channel == PROBE_CHANNEL):
+            self.broker_probes.refused(report, now)
 
     @property
     def is_ready(self) -> bool:
@@ -307,6 +340,8 @@ class Node:
         self.now = now
         self.quorum.poll(now)
         self.snap_if_due(now, self._snaps)
+        if self.broker_probes is not None:
+            self.broker_probes.poll(now)
         if self.active_controller is not None:
             self.active_controller.poll(now)
         poll = self.attempts.poll
@@ -340,6 +375,7 @@ class Node:
             self.replica_manager,
             self.quorum,
             self.active_controller,
+            self.broker_probes,
             self.voter_updater,
             self.broker_lifecycle,
             self.group_coordinators,

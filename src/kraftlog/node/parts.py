@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kraftlog.node.broker.broker_lifecycle import BrokerLifecycle
     from kraftlog.node.config import RecoveredMetadata
     from kraftlog.node.controller.active_controller import ActiveController
+    from kraftlog.node.controller.broker_probes import BrokerProbes
     from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
     from kraftlog.node.node import Node
     from kraftlog.node.quorum.voter_updater import VoterUpdater
@@ -98,6 +99,18 @@ def active_controller(node: Node, bootstrap: Sequence[Message]) -> ActiveControl
         kraft_version=lambda: node.quorum.core.log.voter_set.kraft_version,
     )
     return ActiveController(controller, node.quorum, bootstrap, node.emit, node.logs, node.sliced)
+
+
+def broker_probes(node: Node, active_controller: ActiveController) -> BrokerProbes:
+    from kraftlog.node.controller.broker_probes import BrokerProbes
+
+    return BrokerProbes(
+        node.config.node_id,
+        node.config.settings.inter_broker_listener_name,
+        active_controller.controller,
+        node.metadata_loader,
+        node.emit,
+    )
 
 
 def voter_updater(node: Node) -> VoterUpdater:

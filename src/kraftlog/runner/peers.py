@@ -50,6 +50,7 @@ class PeerChannel:
         self.is_connected = False
         #: A connection has ended, and none has been made since.
         self.has_ended = False
+        self.ended_ms = 0
         #: How often the connection was reopened since the peer last sent anything.
         self.probes = 0
         self.out = bytearray()
@@ -307,14 +308,15 @@ class PeerChannels:
         channel.forget_address()
         self.lost(channel, now, probe=False)
         if is_gone:
-            self._notify(PeerDown(channel.peer), now)
+            self._notify(PeerDown(channel.name, channel.peer, channel.ended_ms), now)
 
     def lost(self, channel: PeerChannel, now: Now, *, probe: bool = True) -> None:
         """The connection is over; its requests get no response."""
         was_connected = channel.is_connected
         self._disconnect(channel)
         failed, channel.in_flight = channel.in_flight, {}
-        channel.has_ended |= was_connected
+        if was_connected:
+            channel.has_ended, channel.ended_ms = True, now.monotonic_ms
         if was_connected and probe and channel.probes < MAX_PROBES:
             channel.probes += 1
             self._connect(channel, now)

@@ -180,7 +180,7 @@ def test_q9a_who_still_replays_leaves_it_to_the_others_to_lead(committed: int) -
     answer = fetched(committed)
     driver.handle(effects.ResponseReceived("quorum", 2, ask.number, answer), NOW)
     assert any(isinstance(it, effects.ReadLog) for it in wanted) == bool(committed)
-    driver.handle(effects.PeerDown(2), NOW)
+    driver.handle(effects.PeerDown("quorum", 2, 0), NOW)
     assert driver.core.role.name == ("follower" if committed else "prospective")
     assert not driver.core.role.has_live_leader(driver.core)
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: The channel of these requests among those to peers.
 CONTROLLER_CHANNEL = "controller"
+#: The active controller's own connections to brokers: see `broker_probes`.
+PROBE_CHANNEL = "probe"
 TIMEOUT_MS = 30_000
 HANDLING = "handling a response of the controller"
 

@@ -168,7 +168,11 @@ class ActiveController:
             while True:
                 offset: int | None = self._quorum.end
                 decision = yield from self.controller.decide_in_steps(
-                    queued.api_key, queued.request, self._now(queued.since), self._quorum.end
+                    queued.api_key,
+                    queued.request,
+                    self._now(queued.since),
+                    self._quorum.end,
+                    queued.since.monotonic_ms,
                 )
                 if not self.controller.rests_on_offset:
                     offset = None

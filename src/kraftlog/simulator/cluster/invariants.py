@@ -77,9 +77,14 @@ class CommittedIsKept(ClusterInvariant):
 
     def on_replica(self, change: ReplicaChange) -> None:
         node, key, partition, before = change
-        if not partition.online or key not in node.logs:
+        if key not in node.logs:
             return
         log, truth = node.logs[key], self.world.truth(key)
+        if not partition.online:
+            if before is not None and before[2] and partition.high_watermark > truth.mark:
+                # It has resigned in the turn in which it still acknowledged.
+                truth.extend(log, partition.high_watermark)
+            return
         is_new = before is None or not before[2] or before[0] != partition.leader_epoch
         lacks = truth.missing_in(log, 0 if is_new else partition.high_watermark)
         if lacks is not None and (is_new or lacks.end <= partition.high_watermark):

@@ -1,0 +1,185 @@
+"""`BrokerProbes`: how the active controller notices that a broker's process is gone.
+
+It keeps a connection to the inter-broker listener of every unfenced broker. When that ends, the
+host opens another at once; if that is refused, it reports PeerDown. A connection counts for the
+broker epoch in which it was answered. The quorum's own connection to a node of the same id counts
+too, also before this controller was active: the node may have been the active controller.
+"""
+
+from __future__ import annotations
+
+from kraftlog.effects import LogLine, ResponseReceived, SendRequest
+from kraftlog.metadata.changes import BrokerChanged
+from kraftlog.metadata.loader import MetadataPublisher
+from kraftlog.node.broker.controller_channel import PROBE_CHANNEL
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.controller.controller import Controller
+    from kraftlog.effects import PeerDown, RequestFailed, VersionUnsupported
+    from kraftlog.metadata.changes import Change
+    from kraftlog.metadata.loader import MetadataLoader
+    from kraftlog.metadata.values import BrokerImage
+    from kraftlog.types import Now
+
+TIMEOUT_MS = 5_000
+#: First and longest wait before a broker without a connection is probed again.
+RETRY_MS, LONGEST_RETRY_MS = 20, 5_000
+
+
+class _Probe:
+    """The connection to one broker in one epoch."""
+
+    __slots__ = ("due_ms", "epoch", "is_answered", "number", "wait_ms")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        #: The request in flight; 0: none.
+        self.number = 0
+        self.is_answered = False
+        self.due_ms: int | None = 0
+        self.wait_ms = RETRY_MS
+
+
+class BrokerProbes(MetadataPublisher):
+    """Probes brokers while this controller is active, and passes on evidence of failures."""
+
+    name = "broker probes"
+
+    def __init__(
+        self,
+        node_id: int,
+        listener: str,
+        controller: Controller,
+        metadata: MetadataLoader,
+        emit: Callable[[Any], None],
+    ) -> None:
+        self._node_id = node_id
+        self._listener = listener
+        self._controller = controller
+        self._metadata = metadata
+        self._emit = emit
+        self._is_active = False
+        self._numbers = 0
+        self._probes: dict[int, _Probe] = {}
+        #: Nodes whose quorum connection was refused: their broker epoch, and when that one ended.
+        self._gone: dict[int, tuple[int, int]] = {}
+
+    # The controller ------------------------------------------------------------------------------
+
+    def begin(self, now: Now) -> None:
+        """This controller is active."""
+        self._is_active = True
+        for broker in self._metadata.image.brokers.values():
+            self._follow(broker)
+        for broker_id, (epoch, ended_ms) in list(self._gone.items()):
+            if now.monotonic_ms - ended_ms <= self._controller.sessions.timeout_ms:
+                self._controller.broker_refuses(broker_id, epoch, ended_ms, now)
+
+    def end(self) -> None:
+        """Another controller is active; the connections stay until the brokers close them."""
+        self._is_active = False
+        self._probes.clear()
+
+    def changed(self, change: Change) -> None:
+        if not isinstance(change, BrokerChanged):
+            return
+        if change.after is None:
+            assert change.before is not None, "a change is from something or to something"
+            self._probes.pop(change.before.id, None)
+            self._gone.pop(change.before.id, None)
+        else:
+            gone = self._gone.get(change.after.id)
+            if gone is not None and gone[0] != change.after.epoch:
+                del self._gone[change.after.id]
+            if self._is_active:
+                self._follow(change.after)
+
+    def _follow(self, broker: BrokerImage) -> None:
+        """Probe a broker that is unfenced; its listener may open a little later."""
+        if not broker.active or broker.id == self._node_id:
+            self._probes.pop(broker.id, None)
+            return
+        probe = self._probes.get(broker.id)
+        if probe is None or probe.epoch != broker.epoch:
+            self._probes[broker.id] = _Probe(broker.epoch)
+
+    # Probes --------------------------------------------------------------------------------------
+
+    def deadline(self) -> int | None:
+        dues = [probe.due_ms for probe in self._probes.values() if probe.due_ms is not None]
+        return min(dues, default=None)
+
+    def poll(self, now: Now) -> None:
+        for broker_id, probe in self._probes.items():
+            if probe.due_ms is not None and probe.due_ms <= now.monotonic_ms:
+                self._send(broker_id, probe, now)
+        notes = self._controller.evidence.notes
+        if notes:
+            for note in notes:
+                self._emit(LogLine(note))
+            notes.clear()
+
+    def _send(self, broker_id: int, probe: _Probe, now: Now) -> None:
+        broker = self._metadata.image.brokers.get(broker_id)
+        at = None if broker is None else broker.endpoint(self._listener)
+        if at is None:
+            probe.due_ms = None
+            return
+        from kraftlog.wire.messages.api_versions import ApiVersionsRequest
+
+        self._numbers += 1
+        probe.number, probe.due_ms = self._numbers, now.monotonic_ms + 2 * TIMEOUT_MS
+        self._emit(
+            SendRequest(
+                channel=PROBE_CHANNEL,
+                peer=broker_id,
+                host=at.host,
+                port=at.port,
+                number=probe.number,
+                api_key=ApiKey.API_VERSIONS,
+                version=0,
+                request=ApiVersionsRequest(),
+                timeout_ms=TIMEOUT_MS,
+            )
+        )
+
+    def handle(
+        self, report: ResponseReceived | RequestFailed | VersionUnsupported, now: Now
+    ) -> None:
+        """Take the outcome of a probe."""
+        probe = self._probes.get(report.peer)
+        if probe is None or probe.number != report.number:
+            return
+        probe.number = 0
+        if isinstance(report, ResponseReceived):
+            probe.is_answered, probe.due_ms, probe.wait_ms = True, None, RETRY_MS
+        else:
+            probe.due_ms = now.monotonic_ms + probe.wait_ms
+            probe.wait_ms = min(2 * probe.wait_ms, LONGEST_RETRY_MS)
+
+    # Evidence ------------------------------------------------------------------------------------
+
+    def refused(self, report: PeerDown, now: Now) -> None:
+        """A connection has ended, and another was refused."""
+        if report.channel != PROBE_CHANNEL:
+            broker = self._metadata.image.brokers.get(report.peer)
+            if broker is None or report.peer == self._node_id:
+                return
+            epoch = broker.epoch
+            self._gone[report.peer] = epoch, report.ended_ms
+        else:
+            probe = self._probes.get(report.peer)
+            if probe is None:
+                return
+            is_answered, probe.is_answered = probe.is_answered, False
+            probe.due_ms = now.monotonic_ms + probe.wait_ms
+            if not is_answered:
+                return
+            epoch = probe.epoch
+        if self._is_active:
+            self._controller.broker_refuses(report.peer, epoch, report.ended_ms, now)

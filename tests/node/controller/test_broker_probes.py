@@ -1,0 +1,138 @@
+"""V2: the connections by which the active controller notices that a broker's process is gone."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from kraftlog.effects import PeerDown, RequestFailed, ResponseReceived, SendRequest
+from kraftlog.node.broker.controller_channel import PROBE_CHANNEL
+from kraftlog.node.controller.broker_probes import LONGEST_RETRY_MS, RETRY_MS
+from kraftlog.simulator.host import SETTINGS, VirtualHost
+from tests.node.lives_of_three import NODES, LifeOfThree
+
+
+class Probed(LifeOfThree):
+    """Probes of the active controller are not sent: the test answers them."""
+
+    def __init__(self) -> None:
+        super().__init__(Random(1))
+        self.loss = 0.0
+        #: The last probe of each broker.
+        self.probes: dict[int, SendRequest] = {}
+        send = self.network._send
+
+        def send_others(source: int, effect: SendRequest) -> None:
+            if effect.channel != PROBE_CHANNEL:
+                send(source, effect)
+            elif source == self.leader.config.node_id:
+                self.probes[effect.peer] = effect
+
+        self.network._send = send_others  # type: ignore[method-assign]  # it keeps the probes
+        self.elect_again()
+
+    def elect_again(self) -> None:
+        """The leader resigns: another, or the same one again, begins without any probe."""
+        leader = self._leader()
+        leader.node.quorum.shut_down(leader.now)
+        self._stop(leader.node.config.node_id, power=False)
+        self.bring_back()
+        self.settle(20_000)
+
+    @property
+    def leader(self) -> Any:
+        return self._leader().node
+
+    def tell(self, report: Any) -> None:
+        host = self._leader()
+        host.node.handle(report, host.now)
+        self.settle(100)
+
+    def answer(self) -> None:
+        for probe in list(self.probes.values()):
+            self.tell(ResponseReceived(PROBE_CHANNEL, probe.peer, probe.number, object()))
+        self.probes.clear()
+
+    def fenced(self) -> set[int]:
+        return {broker.id for broker in self.leader.image.brokers.values() if broker.fenced}
+
+    @property
+    def now_ms(self) -> int:
+        return self._leader().now.monotonic_ms
+
+
+@pytest.fixture
+def cluster() -> Probed:
+    return Probed()
+
+
+def others(cluster: Probed) -> list[int]:
+    return [i for i in NODES if i != cluster.leader.config.node_id]
+
+
+def is_fenced_by_evidence(cluster: Probed, broker: int) -> bool:
+    lines = [line for host in cluster.hosts.values() for line in host.log_lines]
+    return f"broker {broker} is fenced: its connection has ended, and it refuses another" in lines
+
+
+def test_v2_the_active_controller_probes_every_other_broker(cluster: Probed) -> None:
+    asked = {(each.peer, each.host, each.port) for each in cluster.probes.values()}
+    assert asked == {(i, f"127.0.0.{i}", 9092) for i in others(cluster)}
+
+
+def test_v2_a_failed_probe_is_repeated_with_backoff(cluster: Probed) -> None:
+    victim = others(cluster)[0]
+    wait_ms, times = RETRY_MS, 0
+    while wait_ms <= LONGEST_RETRY_MS:
+        probe = cluster.probes.pop(victim)
+        cluster.tell(RequestFailed(PROBE_CHANNEL, victim, probe.number))
+        cluster.settle(wait_ms)
+        wait_ms, times = 2 * wait_ms, times + 1
+    assert times > 3
+    cluster.answer()
+    cluster.settle(2 * LONGEST_RETRY_MS)
+    assert victim not in cluster.probes, "the connection stays"
+
+
+def test_v2_other_connections_are_no_evidence(cluster: Probed) -> None:
+    cluster.answer()
+    victim = others(cluster)[0]
+    cluster.tell(PeerDown("replica", victim, cluster.now_ms))
+    assert not is_fenced_by_evidence(cluster, victim)
+
+
+def test_v2_a_refused_probe_fences_only_after_one_was_answered(cluster: Probed) -> None:
+    victim = others(cluster)[0]
+    cluster.tell(PeerDown(PROBE_CHANNEL, victim, cluster.now_ms))
+    assert not is_fenced_by_evidence(cluster, victim)
+    cluster.settle(RETRY_MS)
+    cluster.answer()
+    cluster.tell(PeerDown(PROBE_CHANNEL, victim, cluster.now_ms))
+    assert is_fenced_by_evidence(cluster, victim)
+
+
+def test_v2_the_quorums_evidence_counts_for_the_broker(cluster: Probed) -> None:
+    victim = others(cluster)[0]
+    cluster.tell(PeerDown("quorum", victim, cluster.now_ms))
+    assert is_fenced_by_evidence(cluster, victim)
+
+
+def test_v2_a_setting_turns_the_probes_off() -> None:
+    off = "kraftlog.fence.on.connection.refused=false\n"
+    host = VirtualHost(settings=SETTINGS + off)
+    assert host.node.broker_probes is None
+    host.node.handle(PeerDown("quorum", 1, 0), host.now)
+    assert VirtualHost().node.broker_probes is not None
+
+
+def test_v2_the_next_controller_fences_the_one_before(cluster: Probed) -> None:
+    """Both followers notice it before one of them is elected."""
+    leader = cluster.leader.config.node_id
+    cluster._stop(leader, power=False)
+    for host in cluster.hosts.values():
+        host.node.handle(PeerDown("quorum", leader, host.now.monotonic_ms), host.now)
+    cluster.settle(3000)
+    assert cluster.leader.config.node_id != leader
+    assert cluster.fenced() == {leader}, "its session would last for nine seconds"

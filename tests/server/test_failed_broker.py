@@ -1,0 +1,67 @@
+"""V2: kill -9 of a broker is acted on at once; no session times out here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog import Client
+from kraftlog.client.deadline import Deadline
+from tests.patience import LIMIT_S
+from tests.server.local_cluster import LocalCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+#: The column of the table that has the listener, and the state of a connection in /proc/net/tcp.
+LISTENER, ESTABLISHED = 2, "01"
+#: So long that a test which waits for it fails.
+SESSION = "broker.session.timeout.ms=3600000"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    started = LocalCluster(tmp_path, "--override", SESSION)
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+def await_brokers(cluster: LocalCluster, expected: set[int]) -> None:
+    deadline = Deadline(LIMIT_S)
+    while True:
+        with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+            found = {broker.id for broker in client.describe_cluster().brokers}
+        if found == expected:
+            return
+        assert not deadline.is_over, cluster.said()
+        deadline.pause(0.01)
+
+
+def await_probes(cluster: LocalCluster) -> None:
+    """Wait until the active controller has a connection to both other brokers."""
+    ports = [int(row[LISTENER].rpartition(":")[2]) for row in cluster.rows.values()]
+    deadline = Deadline(LIMIT_S)
+    while True:
+        with open("/proc/net/tcp") as file:
+            rows = [line.split() for line in file.readlines()[1:]]
+        remote = {row[2].partition(":")[2] for row in rows if row[3] == ESTABLISHED}
+        if sum(f"{port:04X}" in remote for port in ports) == len(ports) - 1:
+            return
+        assert not deadline.is_over, cluster.said()
+        deadline.pause(0.01)
+
+
+def test_v2_a_killed_broker_is_fenced_long_before_its_session_ends(cluster: LocalCluster) -> None:
+    """Node 1 is the active controller when it is killed first, and then a follower of it."""
+    for _ in range(2):
+        await_probes(cluster)
+        cluster.kill(1)
+        await_brokers(cluster, {2, 3})
+        cluster.restart(1)
+        await_brokers(cluster, {1, 2, 3})
+    assert cluster.said().count("broker 1 is fenced: its connection has ended") == 2
+    assert "is alive although" not in cluster.said()
