@@ -42,6 +42,7 @@ LOG = "t", 0
 LISTENER = "PLAINTEXT"
 MAX_LAG_MS, MAX_WAIT_MS, TIMEOUT_MS = 10_000, 500, 30_000
 TOPIC_RESOURCE = 2
+MAX_RECORDS = 1 << 30
 LAST_FETCH = APIS[ApiKey.FETCH].last
 
 
@@ -113,7 +114,7 @@ class Broker:
         #: How many records of the metadata log are replayed.
         self.replayed = 0
         self.holds_writes = self.is_full = self.holds_truncations = False
-        self.unwritten: list[Append] = []
+        self.unwritten: list[tuple[MemoryLog, Partition, int]] = []
         self.untruncated: list[TruncatePartition] = []
         #: The offsets that the log was truncated to.
         self.truncations: list[int] = []
@@ -193,12 +194,13 @@ class Broker:
 
     # Metadata ------------------------------------------------------------------------------------
 
-    def replay(self) -> None:
-        """Replay the metadata log to its end."""
-        metadata = self.cluster.metadata
-        for _ in self.loader.replay_in_steps(metadata[self.replayed :]):
-            pass
-        self.replayed = len(metadata)
+    def replay(self, count: int = MAX_RECORDS) -> None:
+        """Replay the metadata log, or its next records."""
+        following = self.cluster.metadata[self.replayed : self.replayed + count]
+        for record in following:
+            for _ in self.loader.replay_in_steps([record]):
+                pass
+        self.replayed += len(following)
 
     # Clients -------------------------------------------------------------------------------------
 
@@ -265,9 +267,6 @@ class Broker:
                 self._carry_out(effect)
 
     def _write(self, append: Append) -> None:
-        if self.holds_writes:
-            self.unwritten.append(append)
-            return
         partition = append.partition
         if append not in partition.unwritten:
             return  # it follows an append that has failed
@@ -275,14 +274,20 @@ class Broker:
             is_alone = partition.unwritten[0] is append
             self.replica_manager.write_failed(partition, stays_online=is_alone)
             return
-        self.replica_manager.written(partition, self.logs.by_name[partition.log].append(append))
+        log = self.logs.by_name[partition.log]
+        end = log.append(append)
+        if self.holds_writes:
+            self.unwritten.append((log, partition, end))
+        else:
+            self.replica_manager.written(partition, end)
 
     def write(self) -> None:
-        """Write what was held back."""
+        """Report the writes that waited for a flush, as with `flush.messages`."""
         self.holds_writes = False
         held, self.unwritten = self.unwritten, []
-        for append in held:
-            self._write(append)
+        for log, partition, end in held:
+            if self.logs.by_name.get(partition.log) is log:
+                self.replica_manager.written(partition, end)
 
     def truncate(self) -> None:
         """Carry out the truncations that were held back."""

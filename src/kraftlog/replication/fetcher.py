@@ -112,6 +112,8 @@ class Fetcher:
         self.remove(followed.key)
         self.followed[followed.key] = followed
         self._changed[followed.key] = None
+        if partition.unwritten:  # by the fetcher of another leader, or as a leader
+            self._unwritten.append(partition)
 
     def remove(self, key: Key) -> None:
         followed = self.followed.pop(key, None)

@@ -62,7 +62,7 @@ class InSyncReplicas:
         now_ms = self._clock().monotonic_ms
         self.resign(partition)
         if len(partition.replicas) > 1:
-            partition.led_with(Followers(partition.end))
+            partition.led_with(Followers(partition.written_end))
             self._elected_ms = now_ms
         self.assigned(partition)
 
@@ -71,7 +71,7 @@ class InSyncReplicas:
         now_ms = self._clock().monotonic_ms
         followers = partition.followers
         if followers is None and len(partition.replicas) > 1:
-            followers = Followers(partition.end)
+            followers = Followers(partition.written_end)
             partition.led_with(followers)
         if followers is not None:
             self._count_unnamed(partition, -1)

@@ -356,8 +356,9 @@ class ReplicaManager(MetadataPublisher):
             self._log_is_ready(partition)
         elif isinstance(message, LogTruncated):
             partition.truncated(message.start, message.end)
-            self.fetchers.truncated(partition)
-            if partition.leads:
+            if self.fetchers.is_following(partition):
+                self.fetchers.truncated(partition)
+            else:
                 self._log_is_ready(partition)
         elif isinstance(message, LogStartMoved):
             self._start_moved(partition, message)
@@ -502,7 +503,7 @@ class ReplicaManager(MetadataPublisher):
         if partition.leader_epoch == image.leader_epoch:
             return
         self._resign(partition, image.leader_epoch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if partition.is_open and image.leader >= 0:
+        if partition.is_open and not partition.is_truncating and image.leader >= 0:
             self.fetchers.follow(partition, image.leader)
 
     def _resign(self, partition: Partition, leader_epoch: int, code: int) -> None:
