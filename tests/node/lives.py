@@ -1,4 +1,4 @@
-"""A node's life under plausible requests: what becomes a record is replayed by all who read it.
+"""A node's life under plausible requests: each reader of the logs ends in the same state.
 
 Requests name what the node has (topics, members, epochs, voters, snapshots), are nearly valid (see
 `valid`), or have one kind of malice in all of their fields. They come on both listeners, peers
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 GROUPS = "__consumer_offsets"
 TOPICS = {"demo": 2, "other": 1, GROUPS: 2}
 CASES = [(served.key, version) for served in SERVED.values() for version in served.versions]
-#: Those of which there is a request that is fulfilled.
+#: APIs with a request that succeeds.
 COMMON = [(key, version) for key, version in CASES if key in VALID]
-#: The chance that a field says something that the node knows.
+#: The probability that a field names something that exists on the node.
 KNOWING = (0.5, 0.75, 0.97)
-#: As long as strings may be, in letters of one byte and of two; and longer.
+#: Strings of the maximum length, in characters of one byte and of two; and longer ones.
 LONG_STRINGS = ("x" * 32_767, "ä" * 16_383, "x" * 32_760, "x" * 20_000, "x" * 70_000)
 CONFIGS = (
     ("retention.ms", "1000"),
@@ -64,7 +64,7 @@ CONFIGS = (
 
 
 class InformedSampler(HostileSampler):
-    """Random requests of a client that has looked at the node; `kind` is its malice, if any."""
+    """Random requests about existing things; `kind` is the kind of malformed values, if any."""
 
     def __init__(self, random: Random, life: Life) -> None:
         super().__init__(random)
@@ -84,7 +84,7 @@ class InformedSampler(HostileSampler):
         return super().primitive(kind, name)
 
     def known(self, kind: str, name: str) -> Sequence[Any]:
-        """What a field of this name may be about."""
+        """Existing values for a field of this name."""
         if name in {"voter_directory_id", "directory_id", "replica_directory_id"}:
             return self.life.directory_ids
         node, life = self.life.host.node, self.life
@@ -166,7 +166,7 @@ class InformedSampler(HostileSampler):
 
 
 class Peers:
-    """Other nodes: they answer whatever they like, or not at all."""
+    """Other nodes: they send random responses, or none."""
 
     def __init__(self) -> None:
         self.requests: list[Any] = []
@@ -185,7 +185,7 @@ class Life:
         self.files = MemoryFiles()
         self.member_ids: list[str] = []
         self.peers = Peers()
-        #: What has been done, to be shown when something fails.
+        #: The steps so far, shown after a failure.
         self.done: list[str] = []
         self.begin()
         create_topics(self.host, TOPICS)
@@ -196,18 +196,18 @@ class Life:
         self.host.settle()
 
     def start(self, files: MemoryFiles, peers: Peers) -> VirtualHost:
-        """The node on this disk."""
+        """Start a node on this disk."""
         return VirtualHost(files, peers=peers, settled=False)
 
     @property
     def is_over(self) -> bool:
-        """Whether the node leads no quorum any more: nothing that follows would change anything."""
+        """Whether the node no longer leads a quorum, so that no request has an effect."""
         self.settle(10_000)
         active_controller = self.host.node.active_controller
         return active_controller is None or not active_controller.is_active
 
     def go_on(self, steps: int) -> None:
-        """So many steps, or until nothing that follows would come to anything; then a check."""
+        """Take this number of steps, or fewer if the life is over; then check."""
         for number in range(steps):
             self.step()
             if number % 10 == 9 and self.is_over:
@@ -227,7 +227,7 @@ class Life:
             self.request(*self.random.choice(COMMON))
         else:
             self.request(*self.random.choice(CASES))
-        self.hear_peers()
+        self.deliver_reports()
 
     def request(self, key: int, version: int) -> None:
         sampler = InformedSampler(self.random, self)
@@ -266,15 +266,15 @@ class Life:
                 slot.abandon()
 
     def address_of(self, voter_id: int) -> tuple[str, int]:  # noqa: ARG002 - as `altered`
-        """Where a voter is said to listen."""
+        """The endpoint to give a voter."""
         return "h", 9
 
     def altered(self, key: int, request: Any) -> Any:  # noqa: ARG002 - lives are lived alike
-        """What of it is sent; None: nothing."""
+        """The request to send instead; None if none is sent."""
         return request
 
-    def hear_peers(self) -> None:
-        """Each of the node's own requests gets its one report."""
+    def deliver_reports(self) -> None:
+        """Report an outcome for each of the node's own requests."""
         requests, self.peers.requests = self.peers.requests, []
         for effect in requests:
             report: Any = RequestFailed(effect.channel, effect.peer, effect.number)
@@ -290,31 +290,31 @@ class Life:
             self.host.turn()
 
     def settle(self, ms: int = 0) -> None:
-        """Time passes in steps, as in a node that is not held."""
+        """Let time pass in steps, so that no timer is late."""
         for _ in range(10):
             self.host.pass_time(ms // 10)
             self.host.settle()
-            self.hear_peers()
+            self.deliver_reports()
 
     def restart(self) -> None:
         self.done.append("killed, and started again")
         self.files.kill()
         self.peers.requests.clear()
-        self.check_said()
+        self.check_log_lines()
         self.host = self.start(self.files, self.peers)
         self.settle(3000)
 
-    def check_said(self) -> None:
+    def check_log_lines(self) -> None:
         wrong = [line for line in self.host.log_lines if "internal error" in line]
         assert not wrong, wrong[0]
 
-    # What others make of it ----------------------------------------------------------------------
+    # Readers of the logs --------------------------------------------------------------------------
 
     def check(self) -> None:
-        """All who read the logs come to the same."""
+        """Check that all readers of the logs end in the same state."""
         self.done.append("checked")
         self.settle(100)
-        self.check_said()
+        self.check_log_lines()
         node = self.host.node
         if node.active_controller is not None and node.active_controller.is_active:
             assert node.active_controller.controller.state.maps() == node.image.maps()
@@ -350,7 +350,7 @@ class Life:
             image.replay(record)
 
     def _check_snapshot(self) -> None:
-        """What reads a snapshot of the image comes to the same image."""
+        """Check that a snapshot of the image restores the same image."""
         node = self.host.node
         pieces = snapshot_pieces(node.image.records(), node.quorum.core.log.voter_set, 1, 0)
         data = b"".join(pieces)
@@ -361,7 +361,7 @@ class Life:
         assert {**image.maps(), **left_out} == {**node.image.maps(), **left_out}
 
     def _check_groups(self) -> None:
-        """Another coordinator reads from the log what this one knows."""
+        """Check that another coordinator loads the same groups from the log."""
         coordinators = self.host.node.group_coordinators
         assert coordinators is not None
         for index, context in coordinators._shards.items():
@@ -377,7 +377,7 @@ class Life:
 
 
 def _is_refused(answer: Any) -> bool:
-    """Whatever was asked. A timeout says that nobody knows."""
+    """Whether the response is an error; a timeout leaves the outcome open."""
     codes = [*_codes_in(answer)]
     return bool(codes) and all(codes) and ErrorCode.REQUEST_TIMED_OUT not in codes
 
@@ -397,7 +397,7 @@ DYNAMIC = SETTINGS.replace("controller.quorum.voters=1@", "controller.quorum.boo
 
 
 class DynamicLife(Life):
-    """The same node, the one voter of a quorum that stands in its log alone."""
+    """The same node as the only voter of a dynamic quorum, named only in its log."""
 
     def begin(self) -> None:
         formatting = DirectoryFormat(

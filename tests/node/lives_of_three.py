@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from kraftlog.effects import SendRequest
 
 NODES = (1, 2, 3)
-#: What only voters say to each other.
+#: Requests between voters only.
 OF_VOTERS = frozenset((ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH))
 CHANGES_OF_VOTERS = (ApiKey.ADD_RAFT_VOTER, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
-#: So long two of three need at most to agree on another leader, and brokers to come back.
+#: The longest time until two of three elect a leader, and brokers are unfenced again.
 AGREED_MS = 30_000
-#: So long a leader is waited for that is gone for good with the majority of the voters.
+#: How long to wait for a leader when a majority of the voters is lost.
 NO_LEADER_MS = 120_000
 SETTINGS = """\
 process.roles=broker,controller
@@ -42,7 +42,7 @@ controller.quorum.voters={voters}
 kraftlog.reserve.bytes=0
 metadata.log.max.record.bytes.between.snapshots={bytes}
 """
-#: How many bytes of records make a snapshot due.
+#: The bytes of records after which a snapshot is due.
 SNAPSHOT_BYTES = (1500, 5000, 1 << 20)
 
 
@@ -56,12 +56,12 @@ class Network:
 
     def __init__(self, life: LifeOfThree) -> None:
         self.life = life
-        #: Asked and not sent yet; sent and not answered yet, until when.
+        #: Requests not sent yet; sent ones without a response, with their deadlines.
         self.requests: list[tuple[int, SendRequest]] = []
         self.sent: list[tuple[int, int, SendRequest, FrameClient, int]] = []
 
     def carry(self) -> bool:
-        """Whether there was anything."""
+        """Carry all messages; return whether there were any."""
         requests, self.requests = self.requests, []
         for source, effect in requests:
             self._send(source, effect)
@@ -123,8 +123,8 @@ class Network:
             slot.abandon()
 
 
-class Asker:
-    """The network as one node sees it."""
+class NodePeers:
+    """The network of one node."""
 
     def __init__(self, network: Network, node_id: int) -> None:
         self.network = network
@@ -147,7 +147,7 @@ class LifeOfThree(Life):
         self.disks = {i: MemoryFiles() for i in NODES}
         self.network = Network(self)
         self.hosts: dict[int, VirtualHost] = {}
-        #: The chance that a message of a node to another is lost.
+        #: The probability that a message between nodes is lost.
         self.loss = 0.0
         self.time_ms = 0
         for node_id in NODES:
@@ -178,7 +178,7 @@ class LifeOfThree(Life):
             files,
             settings_of(node_id, self.snapshot_bytes),
             settled=False,
-            peers=Asker(self.network, node_id),
+            peers=NodePeers(self.network, node_id),
             voters=voters_named(*NODES),
         )
         self.hosts[node_id] = host
@@ -187,7 +187,7 @@ class LifeOfThree(Life):
 
     def _stop(self, node_id: int, *, power: bool) -> None:
         host = self.hosts.pop(node_id)
-        self._check_said_by(host)
+        self._check_log_lines_of(host)
         files = self.disks[node_id]
         if power:
             files.power_loss(self.random)
@@ -196,14 +196,14 @@ class LifeOfThree(Life):
         self.network.gone(node_id)
 
     def _leader(self) -> VirtualHost:
-        leaders = [it for it in self.hosts.values() if _governs(it)]
+        leaders = [it for it in self.hosts.values() if _is_active_controller(it)]
         assert leaders, "two of three agree on a leader"
         return leaders[-1]
 
     @property
     def is_over(self) -> bool:
         self.settle(10_000)
-        return not any(_governs(host) for host in self.hosts.values())
+        return not any(_is_active_controller(host) for host in self.hosts.values())
 
     # What happens --------------------------------------------------------------------------------
 
@@ -247,7 +247,7 @@ class LifeOfThree(Life):
         return host_of(voter_id), 9093
 
     def altered(self, key: int, request: Any) -> Any:
-        """Nobody speaks in a voter's name."""
+        """No request is sent in a voter's name."""
         if key in OF_VOTERS:
             return None
         if key == ApiKey.FETCH:
@@ -255,11 +255,11 @@ class LifeOfThree(Life):
             return request.replace(replica_id=-1, replica_state=state)
         return request
 
-    def hear_peers(self) -> None:
+    def deliver_reports(self) -> None:
         self._carry()
 
     def settle(self, ms: int = 0) -> None:
-        """Time passes for all, in steps."""
+        """Let time pass on all nodes, in steps."""
         step_ms = max(ms // 100, 10)
         self._carry()
         for _ in range(ms // step_ms):
@@ -277,30 +277,30 @@ class LifeOfThree(Life):
                 return
         raise AssertionError("the nodes do not come to rest")
 
-    # What they make of it ------------------------------------------------------------------------
+    # Checks --------------------------------------------------------------------------------------
 
-    def check_said(self) -> None:
+    def check_log_lines(self) -> None:
         for host in self.hosts.values():
-            self._check_said_by(host)
+            self._check_log_lines_of(host)
 
     @staticmethod
-    def _check_said_by(host: VirtualHost) -> None:
+    def _check_log_lines_of(host: VirtualHost) -> None:
         wrong = [line for line in host.log_lines if "internal error" in line]
         assert not wrong, wrong[0]
 
     def check(self) -> None:
-        """All nodes have the same image, and so has whoever reads their logs."""
+        """Check that all nodes and a reader of their logs have the same image."""
         self.done.append("checked")
         loss, self.loss = self.loss, 0.0
         self.bring_back()
         for _ in range(NO_LEADER_MS // 1000):
             self.settle(1000)
-            if any(_governs(host) for host in self.hosts.values()):
+            if any(_is_active_controller(host) for host in self.hosts.values()):
                 break
         else:
             return  # the majority of the voters is gone, by requests that said so
         self.settle(AGREED_MS)
-        self.check_said()
+        self.check_log_lines()
         leader = self._leader()
         image = leader.node.image
         assert leader.node.active_controller is not None
@@ -316,6 +316,6 @@ class LifeOfThree(Life):
         self.loss = loss
 
 
-def _governs(host: VirtualHost) -> bool:
+def _is_active_controller(host: VirtualHost) -> bool:
     active_controller = host.node.active_controller
     return active_controller is not None and active_controller.is_active

@@ -1,4 +1,4 @@
-"""Counts the work of a node's turns: the calls that Python makes, which no machine changes."""
+"""Counts the Python calls of a node's turns, which are the same on every machine."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 #: Calls that take about five milliseconds, at some 75 nanoseconds each.
 CALLS_OF_A_TURN = 66_000
-#: So many turns are enough for any request of these tests.
+#: Enough turns for any request of these tests.
 MOST_TURNS = 20_000
 
 
 def calls_of(work: Callable[[], Any]) -> int:
-    """How many functions are called, Python's own and others."""
+    """The number of function calls, of builtins too."""
     count = 0
 
     def note(_: Any, event: str, __: Any) -> None:
@@ -39,7 +39,7 @@ def calls_of(work: Callable[[], Any]) -> int:
 
 
 class Turns:
-    """A request and the turns that it takes, with the calls of each."""
+    """A request, and the calls of each turn that it takes."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Turns:
     ) -> None:
         self.calls: list[int] = []
         self.answer: Any = None
-        #: How many turns began with another client's request, and answered it.
+        #: The number of turns in which another client's request was answered.
         self.others_answered = 0
         client, other = FrameClient(host, listener), FrameClient(host)
         frame = client.frame(api_key, version, request)
@@ -70,5 +70,5 @@ class Turns:
 
     @property
     def longest(self) -> int:
-        """The calls of the longest turn."""
+        """The number of calls of the longest turn."""
         return max(self.calls)

@@ -1,4 +1,4 @@
-"""Requests that a node fulfils, for `lives` to spoil in some places."""
+"""Requests that succeed; `lives` changes some of their fields."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
     from tests.node.lives import InformedSampler, Life
 
-#: The chance that a field of a valid request becomes any other.
+#: The probability that a field of a valid request gets another value.
 SPOILT = (0.0, 0.05, 0.2)
 
 
@@ -189,7 +189,7 @@ def _voter(life: Life) -> tuple[int, bytes]:
 
 
 def _added_voter(life: Life) -> tuple[int, bytes]:
-    """One that does not vote now, if there is one."""
+    """A node that is no voter, if there is one."""
     voters = life.host.node.quorum.core.log.voter_set
     left = [it for it in life.directory_ids if it[0] and voters.voter(it[0]) is None]
     if not left:
@@ -273,14 +273,16 @@ VALID: dict[int, Callable[[Life], Message]] = {
 
 
 def nearly_valid(life: Life, sampler: InformedSampler, key: int, version: int) -> Any:
-    """A request that would be fulfilled, with some fields spoilt, said in this version."""
+    """A request of this version that would succeed but for some changed fields."""
     message = VALID[key](life)
-    return _spoilt(
+    return _with_changed_fields(
         message, VersionedSchema(type(message), version), sampler, life.random.choice(SPOILT)
     )
 
 
-def _spoilt(message: Message, form: VersionedSchema, sampler: InformedSampler, rate: float) -> Any:
+def _with_changed_fields(
+    message: Message, form: VersionedSchema, sampler: InformedSampler, rate: float
+) -> Any:
     changes: dict[str, Any] = {}
     for field in type(message)._schema:
         value = getattr(message, field.name)
@@ -289,5 +291,5 @@ def _spoilt(message: Message, form: VersionedSchema, sampler: InformedSampler, r
         elif field.tag < 0 and sampler.random.random() < rate:
             changes[field.name] = sampler.value(field, form)
         elif field.struct is not None and field.is_array and value:
-            changes[field.name] = [_spoilt(one, form, sampler, rate) for one in value]
+            changes[field.name] = [_with_changed_fields(one, form, sampler, rate) for one in value]
     return message.replace(**changes)

@@ -1,4 +1,4 @@
-"""Fetches that repeat themselves are served as any other, with sessions and without.
+"""Repeated fetches get the ordinary responses, with sessions and without.
 
 Two nodes get the same; one of them remembers what was repeated, the other is kept from it.
 """
@@ -55,7 +55,7 @@ def fetch_frame(
     client: str = "client",
     **words: Any,
 ) -> bytes:
-    """A request for partitions from offsets on; session id and the request's number in it."""
+    """A fetch of partitions from offsets; `session` is its id and epoch."""
     topic_id = host.node.image.topic_ids.get(topic, bytes(16))
     parts = [
         FetchPartition(
@@ -79,7 +79,7 @@ def fetch_frame(
 
 
 class Reader:
-    """One conversation on one side: what it asks for, and where its session stands."""
+    """One client on one side: its fetches, and its session."""
 
     def __init__(self, side: Side, connection: int, words: dict[str, Any], *, wants: bool) -> None:
         self.side = side
@@ -185,10 +185,8 @@ def asked(session: Any) -> Any:
 
 @settings(max_examples=100)
 @given(TALKS, STEPS)
-def test_what_repeats_is_served_as_if_it_came_for_the_first_time(
-    talks: list[Any], steps: list[Any]
-) -> None:
-    """Whatever is asked and whatever happens meanwhile: answers, sessions and counts are equal."""
+def test_a_repeated_request_gets_the_ordinary_response(talks: list[Any], steps: list[Any]) -> None:
+    """Responses, sessions and metrics are equal, for any requests and events."""
     sides = Side(VirtualConnection), Side(ForgetfulConnection)
     readers: list[list[Reader]] = []
     for side in sides:
@@ -209,7 +207,7 @@ def test_what_repeats_is_served_as_if_it_came_for_the_first_time(
 
 @pytest.mark.parametrize("version", range(7, 19))
 @pytest.mark.parametrize("wants", [False, True], ids=["no session", "session"])
-def test_readers_that_catch_up_are_recognised(
+def test_fetches_of_consumers_that_catch_up_use_templates(
     version: int, wants: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     side = Side(VirtualConnection)
@@ -226,7 +224,7 @@ def test_readers_that_catch_up_are_recognised(
 
 
 @pytest.mark.parametrize("version", [6, 12])
-def test_what_is_unusual_goes_the_ordinary_way(
+def test_unusual_requests_are_served_by_the_handler(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two partitions, or a version without sessions."""
@@ -242,10 +240,10 @@ def test_what_is_unusual_goes_the_ordinary_way(
 
 @pytest.mark.parametrize(("length", "is_known"), [(300, True), (LONGEST_PREFIX, False)])
 @pytest.mark.parametrize("name", ["client", "rack_id"])
-def test_requests_with_long_names_are_not_kept(
+def test_requests_with_long_names_get_no_template(
     name: str, length: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever those stand."""
+    """In any field."""
     side = Side(VirtualConnection)
     write(side, 5)
     reader = Reader(side, 1, {"version": 12, name: "x" * length}, wants=False)
@@ -264,7 +262,7 @@ def test_requests_with_long_names_are_not_kept(
     ],
     ids=["ends a session", "a follower of old", "a follower"],
 )
-def test_what_more_than_reads_goes_the_ordinary_way(
+def test_fetches_of_followers_or_ending_a_session_use_no_template(
     version: int, words: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     side = Side(VirtualConnection)
@@ -277,8 +275,8 @@ def test_what_more_than_reads_goes_the_ordinary_way(
 
 
 @pytest.mark.parametrize(("epoch", "learnt"), [(0, 1), (7, 0)])
-def test_nothing_is_learnt_from_who_asks_in_another_epoch(epoch: int, learnt: int) -> None:
-    """It would be forgotten with the next request, and learnt anew, for as long as it asks."""
+def test_a_fetch_with_a_wrong_leader_epoch_gets_no_template(epoch: int, learnt: int) -> None:
+    """A template would be dropped at the next request and learnt again, every time."""
     side = Side(VirtualConnection)
     write(side, 5)
     for number in range(3):
@@ -288,10 +286,10 @@ def test_nothing_is_learnt_from_who_asks_in_another_epoch(epoch: int, learnt: in
     assert (len(templates._templates), templates._learnt) == (learnt, learnt)
 
 
-def test_readers_without_a_session_are_recognised_in_each_partition(
+def test_sessionless_fetches_get_a_template_for_each_partition(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They ask for one after the other."""
+    """The client fetches one partition after the other."""
     side = Side(VirtualConnection)
     write(side, 5)
     for _ in range(5):
@@ -304,7 +302,7 @@ def test_readers_without_a_session_are_recognised_in_each_partition(
     assert seen == [False] + 6 * [True]  # the very first one finds nothing to be asked
 
 
-def test_readers_are_recognised_by_the_leader_of_the_next_epoch(
+def test_fetches_use_templates_after_the_next_election(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     side = Side(VirtualConnection)
@@ -321,7 +319,7 @@ def test_readers_are_recognised_by_the_leader_of_the_next_epoch(
     assert seen == [True, True, False, True, True]
 
 
-def test_what_was_deleted_is_refused_to_who_could_read_it_before() -> None:
+def test_deleted_records_are_refused_on_the_fast_path() -> None:
     sides = Side(VirtualConnection), Side(ForgetfulConnection)
     for side in sides:
         write(side, 5)

@@ -1,4 +1,4 @@
-"""Requests that repeat themselves are served as any other: byte for byte, and in what they leave.
+"""Repeated requests get the ordinary responses, byte for byte, and have the same effects.
 
 Two nodes get the same; one of them remembers what was repeated, the other is kept from it.
 """
@@ -45,7 +45,7 @@ API = APIS[ApiKey.PRODUCE]
 
 
 class ForgetfulConnection(VirtualConnection):
-    """Nothing is remembered of what it asks for."""
+    """A connection without request templates."""
 
     @property
     def request_templates(self) -> RequestTemplates | None:
@@ -57,7 +57,7 @@ class ForgetfulConnection(VirtualConnection):
 
 
 class Side:
-    """One of the two nodes, with two connections of the same kind."""
+    """One of two nodes, with two connections of the same kind."""
 
     def __init__(self, kind: type[VirtualConnection]) -> None:
         self.host = VirtualHost()
@@ -150,7 +150,7 @@ def frame(
 
 
 def altered(raw: bytes, field: int, value: int, *, sign: bool) -> bytes:
-    """A batch with another number in its header, and with the checksum of that or not."""
+    """A batch with another number in its header, with or without a matching checksum."""
     fields = list(HEADER.unpack_from(raw))
     fields[field] = value
     head = HEADER.pack(*fields)
@@ -178,7 +178,7 @@ ALTERED = [
 
 
 def claiming(codec: int, records: bytes, count: int) -> bytes:
-    """A batch that says of its records how they are packed, and how many they are."""
+    """A batch whose header claims this codec and this number of records."""
     fields = (0, 49 + len(records), -1, 2, 0, codec, count - 1, 1000, 1000, -1, -1, -1, count)
     made = bytearray(HEADER.pack(*fields) + records)
     struct.pack_into(">I", made, CRC_START - 4, crc32c(memoryview(made)[CRC_START:]))
@@ -281,10 +281,8 @@ def carry_out(side: Side, talks: list[Any], step: tuple[Any, ...], number: int) 
 
 @settings(max_examples=100)
 @given(TALKS, STEPS)
-def test_what_repeats_is_served_as_if_it_came_for_the_first_time(
-    talks: list[Any], steps: list[Any]
-) -> None:
-    """Whatever is sent and whatever happens meanwhile, answers, logs and counts are equal."""
+def test_a_repeated_request_gets_the_ordinary_response(talks: list[Any], steps: list[Any]) -> None:
+    """Responses, logs and metrics are equal, for any requests and events."""
     quick, slow = Side(VirtualConnection), Side(ForgetfulConnection)
     known = [("send", c, t, PLAIN, b"") for c in range(2) for t in range(len(talks))]
     for number, step in enumerate([*known, *steps]):
@@ -297,7 +295,7 @@ def test_what_repeats_is_served_as_if_it_came_for_the_first_time(
 
 
 @pytest.mark.parametrize("version", [6, 9, 13])
-def test_whatever_a_header_says_it_gets_the_same_answer(version: int) -> None:
+def test_any_batch_header_gets_the_ordinary_response(version: int) -> None:
     """Each field of a batch's header, with numbers that are right, wrong and impossible."""
     quick, slow = Side(VirtualConnection), Side(ForgetfulConnection)
     for side in (quick, slow):
@@ -311,7 +309,7 @@ def test_whatever_a_header_says_it_gets_the_same_answer(version: int) -> None:
 
 
 def served_by_templates(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Grows by one for each request from now on: whether a template served it."""
+    """A list that gets, for each later request, whether a template served it."""
     seen: list[bool] = []
     take = RequestTemplates.take
 
@@ -324,7 +322,7 @@ def served_by_templates(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 def taken(frames: Sequence[bytes], monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Which of these the shortcut has served."""
+    """Which of these requests a template has served."""
     seen = served_by_templates(monkeypatch)
     side = Side(VirtualConnection)
     for raw in frames:
@@ -335,17 +333,17 @@ def taken(frames: Sequence[bytes], monkeypatch: pytest.MonkeyPatch) -> list[bool
 
 @pytest.mark.parametrize("version", range(3, 14))
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_what_clients_send_is_recognised(
+def test_produce_requests_of_every_version_use_templates(
     version: int, acks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of every version and size, and from idempotent producers too."""
+    """Also of every size, and of idempotent producers."""
     batches = [PLAIN, PLAIN, batch(b"x" * 200), batch(b"x" * 17_000), numbered(0), numbered(1)]
     host = Side(VirtualConnection).host  # its topics have the ids of any other
     frames = [frame(raw, version, acks, host=host) for raw in batches]
     assert taken(frames, monkeypatch) == [False] + 5 * [True]
 
 
-def test_a_producer_of_many_partitions_is_recognised_in_each(
+def test_a_producer_gets_a_template_for_each_partition(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     frames = [frame(PLAIN, index=i % 2) for i in range(6)]
@@ -363,13 +361,15 @@ def test_a_producer_of_many_partitions_is_recognised_in_each(
     ],
     ids=["two partitions", "cut off", "a gap", "no topic", "no such acks"],
 )
-def test_what_is_unusual_goes_the_ordinary_way(odd: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusual_requests_are_served_by_the_handler(
+    odd: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     frames = [frame(numbered(0)), odd, odd, frame(PLAIN)]
     assert taken(frames, monkeypatch) == [False, False, False, True]
 
 
-def test_answers_are_joined_only_behind_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two connections and two partitions by turns: each answer leaves in its place."""
+def test_only_adjacent_responses_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two connections and two partitions alternate: the responses stay in order."""
     side = Side(VirtualConnection)
     for number in range(12):
         side.send(number % 2, frame(PLAIN, index=number // 3 % 2, number=number))
@@ -384,8 +384,8 @@ def test_answers_are_joined_only_behind_each_other(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["a turn each", "two turns each"])
-def test_answers_are_joined_only_if_they_wait_for_the_same_write(is_late: bool) -> None:
-    """Requests keep coming while the disk is busy: each is answered by the flush that has it."""
+def test_only_responses_that_wait_for_the_same_write_are_joined(is_late: bool) -> None:
+    """Requests arrive while the disk is busy: each is answered after its own flush."""
     sides = [Side(kind) for kind in KINDS]
     for side in sides:
         set_config(side.host, TOPIC, "demo", "flush.messages", 1)
@@ -396,8 +396,8 @@ def test_answers_are_joined_only_if_they_wait_for_the_same_write(is_late: bool) 
     assert sum(map(bool, sides[0].responses)) > 4
 
 
-def test_what_serves_no_more_is_forgotten_and_the_rest_is_not() -> None:
-    """A setting of one topic changes, more often than a connection is learnt from in vain."""
+def test_only_outdated_templates_are_dropped() -> None:
+    """The config of one topic changes more often than a connection may learn in vain."""
     side = Side(VirtualConnection)
     templates = learnt_by(side, frame(PLAIN), frame(PLAIN, topic="other"))
     rest = set(templates._templates)
@@ -416,8 +416,8 @@ def learnt_by(side: Side, *frames: bytes) -> RequestTemplates:
     return templates
 
 
-def test_who_lives_long_has_room_for_what_is_new() -> None:
-    """What serves no more gives way, though nobody has asked for it since."""
+def test_unused_templates_make_room_for_new_ones() -> None:
+    """Stale templates are dropped, although no request has used them since."""
     templates = RequestTemplates()
     for number in range(3 * MAX_LEARNT):
         stub = NamedTemplate(number)
@@ -427,8 +427,8 @@ def test_who_lives_long_has_room_for_what_is_new() -> None:
     assert len(templates._templates) <= MAX_TEMPLATES
 
 
-def test_who_is_learnt_from_in_vain_is_left_alone() -> None:
-    """Its requests are said in another way than we would say them: tags that nobody knows."""
+def test_a_connection_without_matching_requests_stops_learning() -> None:
+    """Its requests have unknown tagged fields, which kraftlog would not encode."""
     side = Side(VirtualConnection)
     raw = frame(PLAIN)
     tagged = struct.pack(">i", len(raw) - 4 + 3) + raw[4:-1] + b"\x01\x63\x01x"
@@ -436,15 +436,15 @@ def test_who_is_learnt_from_in_vain_is_left_alone() -> None:
     assert (templates._learnt, templates._templates) == (MAX_LEARNT, {})
 
 
-def test_no_more_than_so_many_are_known() -> None:
+def test_the_number_of_templates_is_limited() -> None:
     templates = RequestTemplates()
     for number in range(2 * MAX_TEMPLATES):
         templates.learn(NamedTemplate(number))
     assert len(templates._templates) == MAX_TEMPLATES
 
 
-def test_a_broker_that_can_not_serve_for_long_costs_no_lessons() -> None:
-    """Whoever is refused asks again and again, and is served as before once that is over."""
+def test_refused_requests_do_not_count_as_learnt() -> None:
+    """A refused client retries, and is served from a template once the partition is online."""
     side = Side(VirtualConnection)
     raw = frame(PLAIN, index=1)
     templates = learnt_by(side, raw)
@@ -456,22 +456,22 @@ def test_a_broker_that_can_not_serve_for_long_costs_no_lessons() -> None:
 
 
 @pytest.mark.parametrize(("length", "is_known"), [(400, True), (LONGEST_PREFIX, False)])
-def test_requests_with_long_names_are_not_kept(
+def test_requests_with_long_names_get_no_template(
     length: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frames = 2 * [frame(PLAIN, client="x" * length)]
     assert taken(frames, monkeypatch) == [False, is_known]
 
 
-def test_requests_of_ever_other_lengths_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each length has to be tried for every request that follows."""
+def test_the_number_of_request_lengths_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each known length is tried for every later request."""
     frames = 2 * [frame(PLAIN, client="x" * length) for length in range(2 * MAX_SIZES)]
     known = taken(frames, monkeypatch)[len(frames) // 2 :]
     assert known == MAX_SIZES * [True] + MAX_SIZES * [False]
 
 
 class NamedTemplate:
-    """A template by its name alone."""
+    """A template that has only a name."""
 
     def __init__(self, number: int) -> None:
         self.head = 9
@@ -491,8 +491,10 @@ EACH_SETTING = [(key, value) for key, values in SETTINGS for value in values]
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("key", "value"), EACH_SETTING)
-def test_a_setting_counts_for_what_repeats(key: str, value: object, is_late: bool) -> None:
-    """Whether it was there when the request was learnt or came afterwards."""
+def test_a_config_change_applies_to_repeated_requests(
+    key: str, value: object, is_late: bool
+) -> None:
+    """Whether the config changed before the request was learnt or after."""
     sides = [Side(kind) for kind in KINDS]
     for side in sides:
         if is_late:
@@ -505,7 +507,7 @@ def test_a_setting_counts_for_what_repeats(key: str, value: object, is_late: boo
     assert sides[0].left() == sides[1].left()
 
 
-def test_a_topic_that_is_gone_takes_nothing_more() -> None:
+def test_a_deleted_topic_accepts_no_repeated_request() -> None:
     sides = [Side(kind) for kind in KINDS]
     for side in sides:
         side.send(0, frame(PLAIN))
@@ -518,7 +520,7 @@ def test_a_topic_that_is_gone_takes_nothing_more() -> None:
     assert sides[0].left() == sides[1].left()
 
 
-def test_each_answer_tells_where_the_log_began_then() -> None:
+def test_each_response_has_the_log_start_of_its_time() -> None:
     """Records are deleted between two requests of one turn."""
     sides = [Side(kind) for kind in KINDS]
     for side in sides:
@@ -532,8 +534,8 @@ def test_each_answer_tells_where_the_log_began_then() -> None:
     assert sides[0].responses == sides[1].responses
 
 
-def test_what_is_behind_the_batch_is_looked_at() -> None:
-    """A number of tagged fields that are not there: no request, whatever came before."""
+def test_bytes_after_the_batch_are_checked() -> None:
+    """A count of tagged fields that are missing makes the request malformed."""
     for kind in KINDS:
         side = Side(kind)
         side.send(0, frame(PLAIN))

@@ -16,7 +16,7 @@ FRESH = "freshfreshfreshfreshfr"
 
 
 def unnamed(cluster_id: str | None = None) -> MemoryFiles:
-    """A formatted directory that knows this of its cluster."""
+    """A formatted directory with this cluster id."""
     files = MemoryFiles()
     files.make_directory("data")
     found = meta_properties.MetaProperties(cluster_id, 1, b"\x01" * 16)
@@ -37,7 +37,7 @@ def test_q29_the_first_leader_makes_the_id_and_the_node_keeps_it() -> None:
     assert meta_properties.load(host.files, "data") == kept
 
 
-def test_q29_nothing_is_kept_before_it_is_committed() -> None:
+def test_q29_the_cluster_id_is_stored_only_after_its_commit() -> None:
     host = VirtualHost(unnamed(), cluster_id=None, fresh_cluster_id=FRESH, settled=False)
     host.one_turn()
     assert host.node.cluster_id is None
@@ -46,8 +46,8 @@ def test_q29_nothing_is_kept_before_it_is_committed() -> None:
     assert meta_properties.load(host.files, "data").cluster_id == FRESH
 
 
-def test_q29_an_id_that_could_not_be_kept_is_learned_again_from_the_log() -> None:
-    """The next life makes none of its own."""
+def test_q29_an_unstored_cluster_id_is_read_from_the_log_again() -> None:
+    """The next start generates none."""
     first = VirtualHost(unnamed(), cluster_id=None, fresh_cluster_id=FRESH)
     first.files.kill()
     lost = meta_properties.load(first.files, "data").replace(cluster_id=None)
@@ -58,7 +58,7 @@ def test_q29_an_id_that_could_not_be_kept_is_learned_again_from_the_log() -> Non
 
 
 @pytest.mark.parametrize("cluster_id", [None, "c"])
-def test_q29_meta_properties_says_that_the_id_is_not_known(cluster_id: str | None) -> None:
-    """By an empty value: a line that is missing is damage."""
+def test_q29_meta_properties_has_an_empty_value_for_an_unknown_id(cluster_id: str | None) -> None:
+    """A missing line would count as corruption."""
     written = meta_properties.encode(meta_properties.MetaProperties(cluster_id, 1, b"\x01" * 16))
     assert meta_properties.parse(written, "p").cluster_id == cluster_id

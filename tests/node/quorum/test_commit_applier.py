@@ -1,4 +1,4 @@
-"""V1: what is committed is followed a slice a turn, and counts once all of a batch is."""
+"""V1: committed records are applied a slice a turn; a batch counts once it is complete."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Slow:
 
 
 class Followed:
-    """A log of which so much is committed, and who follows it."""
+    """A log with a committed offset, and a CommitApplier."""
 
     def __init__(self) -> None:
         self.log = SimpleNamespace(high_watermark=0)
@@ -142,7 +142,7 @@ def test_q38_a_snapshot_replaces_a_half_applied_batch() -> None:
     assert (followed.machine.seen[1:], followed.ends) == ([(10, 0)], [11])
 
 
-def test_a_node_is_catching_up_until_what_it_reads_is_applied() -> None:
+def test_a_node_catches_up_until_all_read_records_are_applied() -> None:
     followed = Followed()
     data = followed.append(0, 2)
     followed.tail.clear()
@@ -186,7 +186,7 @@ def slow_host(**topics: int) -> VirtualHost:
 
 
 def shown(host: VirtualHost) -> dict[str, int]:
-    """What clients see: the topics, each with all of its partitions."""
+    """The visible topics and their partitions."""
     image = host.node.image
     for topic in image.topics.values():
         assert len(list(image.partitions_of(topic))) == topic.partition_count
@@ -197,7 +197,7 @@ def shown(host: VirtualHost) -> dict[str, int]:
 def states_until_answered(
     host: VirtualHost, api_key: int, version: int, request: Message
 ) -> list[dict[str, int]]:
-    """What was shown on the way, each state once."""
+    """The visible states in between, each once."""
     client = FrameClient(host)
     states = [shown(host)]
     client.send(api_key, version, request)

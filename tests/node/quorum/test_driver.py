@@ -1,4 +1,4 @@
-"""What carries a core: the order in which its wishes leave, and what it is told."""
+"""QuorumDriver: the order in which the core's effects are carried out, and their outcomes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ NOW = Now(0, 0)
 
 
 class Machine:
-    """Follows, and does `when_led` once it hears who leads."""
+    """A state machine that calls `when_led` once there is a leader."""
 
     def __init__(self) -> None:
         self.driver: QuorumDriver | None = None
@@ -95,7 +95,7 @@ def driven(
     named: dict[int, tuple[str, int]] | None = None,
     records: int = 0,
 ) -> tuple[Machine, list[Any]]:
-    """Replica 1 of these, with so many records of epoch 1 on its disk; gives what it has wanted
+    """Replica 1 of these, with this number of records of epoch 1; returns the effects
     since it was made."""
     those = VoterSet(
         tuple(Voter(ReplicaKey(i), (Endpoint("C", "127.0.0.1", 9090 + i),)) for i in voter_ids)
@@ -114,7 +114,7 @@ def driven(
 
 
 def test_proposals_made_while_effects_run_follow_those_effects() -> None:
-    """The leader's own first record, and a proposal of somebody who is told of it at once."""
+    """The leader's first record, and a proposal made in its callback."""
     machine, wanted = driven(1)
     assert machine.driver is not None
     machine.driver.handle(effects.ElectionWritten(1), NOW)
@@ -126,7 +126,7 @@ def test_proposals_made_while_effects_run_follow_those_effects() -> None:
 
 
 def test_proposals_of_a_turn_become_one_batch() -> None:
-    """Each proposal is told of; what is too large to be gathered goes behind what was."""
+    """Each has its callback; a proposal too large for the batch follows it."""
     machine, wanted = driven(1)
     driver = machine.driver
     assert driver is not None
@@ -153,7 +153,7 @@ def test_a_node_that_does_not_lead_refuses_proposals() -> None:
 
 
 @pytest.mark.parametrize(("voters", "is_flushed"), [((1, 2), True), ((2, 3), False)])
-def test_q6_what_an_observer_holds_need_not_be_on_its_disk(
+def test_q6_an_observers_fetch_does_not_wait_for_its_disk(
     voters: tuple[int, ...], is_flushed: bool
 ) -> None:
     """A voter's next fetch acknowledges, and waits for the disk; an observer's does not."""
@@ -171,8 +171,8 @@ def test_q6_what_an_observer_holds_need_not_be_on_its_disk(
 
 
 @pytest.mark.parametrize("committed", [0, 10])
-def test_q9a_who_still_replays_leaves_it_to_the_others_to_lead(committed: int) -> None:
-    """It is asked for its vote all the same, and gives it."""
+def test_q9a_a_replaying_node_does_not_campaign(committed: int) -> None:
+    """It still grants votes."""
     machine, wanted = driven(1, 2, 3, election=ElectionState(5, 2), records=10)
     driver = machine.driver
     assert driver is not None
@@ -186,7 +186,7 @@ def test_q9a_who_still_replays_leaves_it_to_the_others_to_lead(committed: int) -
 
 
 def fetched(high_watermark: int, records: bytes = b"") -> FetchResponse:
-    """What node 2 answers, which leads epoch 5."""
+    """The response of node 2, which leads epoch 5."""
     part = PartitionData(
         partition_index=0,
         error_code=0,
@@ -209,7 +209,7 @@ def test_a_shutdown_does_not_wait_for_a_fetch_response() -> None:
 
 
 def test_a_response_without_partition_counts_as_none() -> None:
-    """So that the core asks again: what is asked ends, whatever comes back."""
+    """So the core sends it again: every request has an outcome."""
     machine, wanted = driven(1, 2, election=ElectionState(5, 2))
     (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
     assert machine.driver is not None
@@ -233,7 +233,7 @@ def test_d1_a_waiting_describe_is_answered_by_the_node_that_becomes_leader() -> 
 
 
 def test_waiting_requests_are_sent_once_there_is_a_leader() -> None:
-    """Not when its time comes to ask again; on a controllers' listener it waits for nobody."""
+    """Without waiting for a retry; on a controller listener a request does not wait."""
     host = VirtualHost(settled=False)
     waits, refused = FrameClient(host), FrameClient(host, CONTROLLER)
     request = CreateTopicsRequest(
@@ -253,7 +253,7 @@ def test_waiting_requests_are_sent_once_there_is_a_leader() -> None:
 
 
 def test_pending_proposals_are_work_for_the_host() -> None:
-    """A coordinator may write when what it had to read is read, at the end of a turn."""
+    """A coordinator may write at the end of a turn, when its reads are done."""
     host = VirtualHost()
     assert not host.node.has_work
     host.node.replica_manager.turn.append(object())  # type: ignore[arg-type]  # nothing looks at it
@@ -273,7 +273,7 @@ def test_r12_a_waiting_voter_change_is_made_by_the_new_leader() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_d2_every_version_can_tell_of_replicas_with_a_directory(version: int) -> None:
+def test_d2_every_version_describes_replicas_with_a_directory(version: int) -> None:
     """Versions 0 and 1 leave it out."""
     state = api.ReplicaState(replica_id=4, replica_directory_id=b"d" * 16, log_end_offset=7)
     part = api.PartitionResult(
@@ -294,14 +294,14 @@ def test_d2_every_version_can_tell_of_replicas_with_a_directory(version: int) ->
 
 
 def only(wanted: list[Any], kind: type) -> Any:
-    """The one effect of a kind; what was wanted until now is done."""
+    """The only effect of a kind; drops the earlier effects."""
     [found] = [it for it in wanted if isinstance(it, kind)]
     wanted.clear()
     return found
 
 
 def test_a_state_machine_before_the_log_start_loads_the_snapshot() -> None:
-    """C105: it begins anew from that, and only then sees what stands behind it."""
+    """C105: only then does it replay the records after it."""
     machine, wanted = driven(1, 2, election=ElectionState(5, 2))
     driver, point = machine.driver, OffsetAndEpoch(7, 4)
     assert driver is not None
@@ -331,7 +331,7 @@ def test_a_state_machine_before_the_log_start_loads_the_snapshot() -> None:
 
 
 def test_q38_a_damaged_snapshot_is_fetched_again_from_its_beginning() -> None:
-    """The log and the state machine are as before."""
+    """The log and the state machine are unchanged."""
     machine, wanted = driven(1, 2, election=ElectionState(5, 2))
     driver, point = machine.driver, OffsetAndEpoch(7, 4)
     assert driver is not None
@@ -357,7 +357,7 @@ def test_q38_a_damaged_snapshot_is_fetched_again_from_its_beginning() -> None:
 
 
 class SilentPeers:
-    """Peers that keep what is asked of them, and never answer."""
+    """Peers that record requests and never respond."""
 
     def __init__(self) -> None:
         self.requests: list[effects.SendRequest] = []
@@ -367,7 +367,7 @@ class SilentPeers:
 
 
 def begin_epoch(host: VirtualHost, epoch: int, port: int) -> None:
-    """Node 2 says that it leads and, unless it has no port, where it is."""
+    """Node 2 sends BeginQuorumEpoch, with its endpoint unless it has no port."""
     me = host.node.quorum.core.me
     at = [LeaderEndpoint(name="CONTROLLER", host="10.0.0.9", port=port)] if port else []
     api_key, request = request_to_wire(raft.Begin(CLUSTER_ID, me, 2, epoch), at)
@@ -375,7 +375,7 @@ def begin_epoch(host: VirtualHost, epoch: int, port: int) -> None:
 
 
 def test_a_leader_is_contacted_at_its_reported_endpoint() -> None:
-    """C70: its word refreshes what was known, for as long as it leads; a late one does not."""
+    """C70: the endpoint is used as long as it leads; a delayed request changes nothing."""
     letters = SilentPeers()
     host = VirtualHost(settled=False, peers=letters)
     begin_epoch(host, 5, 19093)
@@ -394,10 +394,8 @@ def test_a_leader_is_contacted_at_its_reported_endpoint() -> None:
     ("names", "port"),
     [(["OUTSIDE", "CONTROLLER"], 2), (["OUTSIDE", "controller"], 2), (["OUTSIDE", "OTHER"], 1)],
 )
-def test_of_the_listeners_of_a_leader_the_one_counts_that_this_node_uses(
-    names: list[str], port: int
-) -> None:
-    """C70: by what it says itself, and by the record of the voters; any is better than none."""
+def test_the_leaders_endpoint_of_this_nodes_listener_is_used(names: list[str], port: int) -> None:
+    """C70: from its request or the voters record; another listener is better than none."""
     host = VirtualHost(settled=False, peers=SilentPeers())
     driver = host.node.quorum
     outcome = [LeaderEndpoint(name=name, host="h", port=at) for at, name in enumerate(names, 1)]
@@ -412,7 +410,7 @@ def test_of_the_listeners_of_a_leader_the_one_counts_that_this_node_uses(
 @pytest.mark.parametrize("epoch", [5, 6])
 @pytest.mark.parametrize("is_known", [True, False], ids=["after the leader", "before it"])
 def test_endpoints_of_another_clusters_leader_are_ignored(epoch: int, is_known: bool) -> None:
-    """C70: a machine that was cloned has the same ids; its request is refused, and so its word."""
+    """C70: a cloned machine has the same ids; its request is refused, and its endpoint ignored."""
     machine, _ = driven(1, 2, election=ElectionState(5, 2))
     driver, slot, me = machine.driver, PendingResponse(None), ReplicaKey(1)
     assert driver is not None
@@ -425,7 +423,7 @@ def test_endpoints_of_another_clusters_leader_are_ignored(epoch: int, is_known: 
 
 
 def test_peers_do_not_replace_a_leaders_working_address() -> None:
-    """C70: it would tell others, who look for it, that it is somewhere else."""
+    """C70: a peer's address of the leader may be outdated."""
     host = VirtualHost()
     driver = host.node.quorum
     known = driver.address_of(1)
@@ -439,14 +437,14 @@ LATER = Now(60_000, 0)
 
 
 def asked_for_a_vote(wanted: list[Any]) -> effects.SendRequest:
-    """The newest request, which is for a vote."""
+    """The newest request, a Vote."""
     newest: effects.SendRequest = [it for it in wanted if isinstance(it, effects.SendRequest)][-1]
     assert newest.api_key == ApiKey.VOTE
     return newest
 
 
 def test_a_leader_sends_its_endpoints() -> None:
-    """C70, the other side."""
+    """C70, on the leader."""
     machine, wanted = driven(1, 2, reached_at=(Endpoint("C", "10.0.0.1", 1),))
     driver = machine.driver
     assert driver is not None
@@ -465,7 +463,7 @@ def test_a_leader_sends_its_endpoints() -> None:
 
 
 def test_a_peer_without_pre_vote_gets_a_vote_request() -> None:
-    """C29, C120: by a peer that this question could not even be sent to."""
+    """C29, C120: its version of Vote has no pre-vote field."""
     machine, wanted = driven(1, 2)
     driver = machine.driver
     assert driver is not None
@@ -489,7 +487,7 @@ def test_other_unsupported_requests_count_as_unanswered() -> None:
 def passed_on(
     api_key: int, version: int, request: Message
 ) -> tuple[VirtualHost, FrameClient, SilentPeers]:
-    """A request to a node that has passed it on to a leader, which says nothing yet."""
+    """A request to a node that has forwarded it to a leader, which has not responded yet."""
     letters = SilentPeers()
     host = VirtualHost(settled=False, peers=letters)
     begin_epoch(host, 5, 19093)
@@ -500,7 +498,7 @@ def passed_on(
 
 
 def only_request(letters: SilentPeers) -> int:
-    """The number of what was asked of the leader for somebody; it is forgotten."""
+    """The number of the forwarded request, which is dropped."""
     [number] = [it.number for it in letters.requests if it.channel == CHANNEL]
     letters.requests.clear()
     return number
@@ -517,7 +515,7 @@ def create(*names: str) -> CreateTopicsRequest:
 
 
 def test_requests_that_the_leader_lacks_are_refused_at_once() -> None:
-    """C120: it is older, and would be asked in vain until the client's time is over."""
+    """C120: an older leader would be asked in vain until the client's timeout."""
     host, client, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
     host.node.handle(effects.VersionUnsupported(CHANNEL, 2, only_request(letters)), host.now)
     host.turn()
@@ -529,7 +527,7 @@ def test_requests_that_the_leader_lacks_are_refused_at_once() -> None:
 
 
 def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
-    """It changes nothing, and would be refused again and again."""
+    """A retry would be refused again."""
     host = VirtualHost()
     core, end = host.node.quorum.core, host.node.quorum.end
     core.config = core.config.replace(max_batch_bytes=BATCH_BYTES)
@@ -541,7 +539,7 @@ def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
 
 
 def test_v5_a_broker_sends_its_heartbeat_before_it_forwards_requests() -> None:
-    """Who governs now may have fenced it while nobody led, and would refuse a topic."""
+    """The new active controller may have fenced it, and would refuse to create a topic."""
     host, _, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
     host.node.handle(effects.RequestFailed(CHANNEL, 2, only_request(letters)), host.now)
     host.turn()
@@ -554,7 +552,7 @@ def test_v5_a_broker_sends_its_heartbeat_before_it_forwards_requests() -> None:
 
 @pytest.mark.parametrize("end", ["answered", "timed out", "gone"])
 def test_completed_waits_for_a_leader_are_dropped(end: str) -> None:
-    """The leader may stay for months, and be silent now and then."""
+    """Otherwise callbacks would pile up while the leader stays."""
     request = CreateTopicsRequest(topics=(), timeout_ms=2 * RETRY_MS)
     host, client, letters = passed_on(ApiKey.CREATE_TOPICS, 7, request)
     host.node.handle(effects.RequestFailed(CHANNEL, 2, only_request(letters)), host.now)
@@ -584,7 +582,7 @@ def test_completed_waits_for_a_leader_are_dropped(end: str) -> None:
 
 
 def test_q31_a_leader_of_another_cluster_is_logged_and_the_node_goes_on() -> None:
-    """Once its own quorum was heard: here the node leads it."""
+    """Once it knows its own quorum: here the node leads it."""
     machine, wanted = driven(1)
     driver = machine.driver
     assert driver is not None

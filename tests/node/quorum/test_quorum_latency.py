@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 
-def test_q35_a_window_forgets_what_is_older_than_two_spans() -> None:
+def test_q35_a_window_drops_samples_older_than_two_spans() -> None:
     window = Window()
     assert isnan(window.average(5))
     assert isnan(window.most(5))
@@ -74,7 +74,7 @@ def test_q35_flushes_are_timed_from_their_append_whoever_leads() -> None:
     assert (times.flushes.average(160), times.flushes.most(160)) == (30, 50)
 
 
-def test_q35_what_is_committed_is_timed_until_it_is_applied() -> None:
+def test_q35_applying_is_timed_from_the_commit() -> None:
     times = QuorumLatency()
     times.commit(5, 100)
     times.commit(7, 120)
@@ -84,7 +84,7 @@ def test_q35_what_is_committed_is_timed_until_it_is_applied() -> None:
     assert times.commits_to_applied.average(140) == 25
 
 
-def test_q35_a_change_is_timed_from_being_taken_on_until_it_is_true() -> None:
+def test_q35_a_change_is_timed_until_it_is_applied() -> None:
     """A topic, on a disk that takes 30 ms."""
     host = make_host()
     times = host.node.quorum.times
@@ -105,7 +105,7 @@ def test_q35_a_change_is_timed_from_being_taken_on_until_it_is_true() -> None:
 
 
 class SlowImage(Image):
-    """Takes 2 ms to take a record in."""
+    """Takes 2 ms to apply a record."""
 
     def __init__(self, host: VirtualHost) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a node refuses of what the quorum's replicas and their administrators ask over the wire."""
+"""Requests of replicas and administrators that a node refuses."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def changes_of_voters(cluster_id: str | None, epoch: int) -> list[tuple[int, int
 
 
 @pytest.mark.parametrize("cluster_id", [CLUSTER_ID, None, "", "another"])
-def test_a_change_of_the_voters_checks_the_cluster_id(cluster_id: str | None) -> None:
-    """C86: the right id or none gets as far as being judged, here that nobody knows voter 7."""
+def test_voter_changes_check_the_cluster_id(cluster_id: str | None) -> None:
+    """C86: with the right id or none the request is handled: voter 7 is unknown."""
     host = VirtualHost()
     client = FrameClient(host, CONTROLLER)
     may_pass = cluster_id in {CLUSTER_ID, None}
@@ -78,7 +78,7 @@ WRONG: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG)
 def test_r11_a_voter_is_named_by_id_directory_and_endpoint(changes: dict[str, Any]) -> None:
-    """Kafka's code for a key or endpoint that is none. A known directory is never erased so."""
+    """Kafka's error code for an empty key or endpoint; a known directory is never erased."""
     host = VirtualHost()
     client = FrameClient(host, CONTROLLER)
     before = host.node.quorum.core.log.voter_set
@@ -102,7 +102,7 @@ def test_r11_a_voter_must_support_the_kraft_version() -> None:
 
 
 def test_r11_voters_change_only_once_all_directories_are_recorded() -> None:
-    """With Kafka's code until then, and kraft.version is told to be 0."""
+    """Until then with Kafka's error code, and kraft.version is reported as 0."""
     host = VirtualHost()
     client = FrameClient(host, CONTROLLER)
 
@@ -135,7 +135,7 @@ REQUESTS = [
 
 
 def of_another(request: Any, topic: str | None, index: int | None) -> Any:
-    """The same request about another topic, or another partition of the metadata's."""
+    """The same request for another topic, or another partition of the metadata topic."""
     [one] = request.topics
     [partition] = one.partitions
     name = "name" if hasattr(one, "name") else "topic_name"
@@ -148,10 +148,10 @@ def of_another(request: Any, topic: str | None, index: int | None) -> Any:
 
 @pytest.mark.parametrize("body", REQUESTS, ids=lambda body: type(body).__name__)
 @pytest.mark.parametrize(("topic", "index"), [("orders", None), (None, 1)])
-def test_a_request_about_another_partition_is_refused_by_name(
+def test_a_request_for_another_partition_names_it_in_the_error(
     body: Any, topic: str | None, index: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C88: in its own answer, for the partition that was named; the core hears nothing of it."""
+    """C88: the response names that partition; the core does not get the request."""
     monkeypatch.setitem(SERVED, ApiKey.READ_OFFSET, ServedApi(ApiKey.READ_OFFSET, "quorum", 0, 0))
     host = VirtualHost()
     before = host.node.quorum.core.key()
@@ -167,8 +167,8 @@ def test_a_request_about_another_partition_is_refused_by_name(
     assert host.node.quorum.core.key() == before
 
 
-def test_a_fetch_of_another_partition_of_the_metadata_finds_none() -> None:
-    """C88: it is looked for where all partitions are."""
+def test_a_fetch_of_another_metadata_partition_is_refused() -> None:
+    """C88: with UNKNOWN_TOPIC_ID, as of any unknown partition."""
     host = VirtualHost()
     fetch = raft.Fetch(None, OTHER, host.node.quorum.epoch, 0, -1, -1, 0, 100)
     api_key, request = request_to_wire(fetch)
@@ -186,7 +186,7 @@ def test_a_fetch_of_another_partition_of_the_metadata_finds_none() -> None:
     ("beyond", "error"), [(-1, 0), (0, 0), (1, ErrorCode.POSITION_OUT_OF_RANGE)]
 )
 def test_a_position_beyond_the_end_of_a_snapshot_is_out_of_range(beyond: int, error: int) -> None:
-    """C97: the end itself is none, as nothing is there yet or any more."""
+    """C97: the end itself is a valid position, without data."""
     host = host_with_snapshots()
     name, _ = checkpoints(host)
     size = host.files.size_of(f"data/__cluster_metadata-0/{name}")

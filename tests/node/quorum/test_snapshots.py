@@ -1,4 +1,4 @@
-"""Snapshots of the metadata: taken by a node, read by it and by Kafka, and in place of the log."""
+"""Snapshots of the metadata: taken by a node, read by it and by Kafka, and replacing the log."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ends(host: VirtualHost) -> list[int]:
 
 
 def test_q38_the_snapshot_before_the_newest_bounds_the_log() -> None:
-    """Both are there: who has nothing gets the older one, and the log goes on behind it."""
+    """Both exist: an empty replica gets the older one, after which the log continues."""
     host = host_with_snapshots()
     older, newest = ends(host)
     core = host.node.quorum.core
@@ -58,8 +58,8 @@ def test_q38_the_snapshot_before_the_newest_bounds_the_log() -> None:
     assert host.runner.directory.logs["__cluster_metadata", 0].start_offset == older
 
 
-def test_q38_who_is_behind_the_newest_snapshot_reads_on_in_the_log() -> None:
-    """Else whoever lacks a record when a snapshot is stored would have to fetch the whole state."""
+def test_q38_a_follower_behind_the_newest_snapshot_reads_the_log() -> None:
+    """Otherwise a replica that lacks one record would have to fetch the whole snapshot."""
     host = host_with_snapshots()
     older, newest = ends(host)
     epoch = host.node.quorum.epoch
@@ -73,7 +73,7 @@ def test_q38_who_is_behind_the_newest_snapshot_reads_on_in_the_log() -> None:
         assert bool(partition.records) == (expected < 0)
 
 
-def test_q38_a_node_starts_from_its_snapshot_and_the_log_behind_it() -> None:
+def test_q38_a_node_starts_from_its_snapshot_and_the_log_after_it() -> None:
     first = host_with_snapshots()
     first.files.kill()
     again = VirtualHost(first.files, OFTEN)
@@ -101,7 +101,7 @@ def test_r1_voters_targets_and_cluster_id_survive_a_snapshot_and_a_restart() -> 
 
 
 def test_r1_voters_of_the_settings_are_in_no_snapshot() -> None:
-    """No record names them, so the settings of the reader count, as with Kafka's static voters."""
+    """No record has them, so each reader uses its own settings, as with Kafka's static voters."""
     data = b"".join(snapshot_pieces([], voters_by_id(1, 2, 3), 1, 0))
     assert snapshot_voters(data) is None
 
@@ -120,7 +120,7 @@ def voters_in(*directories: bytes) -> VoterSet:
 
 
 @pytest.mark.parametrize("directories", [directories for directories, _ in KNOWN])
-def test_r1_a_snapshot_carries_voters_whatever_is_known_of_them(
+def test_r1_a_snapshot_contains_voters_with_any_known_fields(
     directories: tuple[bytes, ...],
 ) -> None:
     voters = voters_in(*directories)
@@ -142,7 +142,7 @@ def test_r1_kafka_finds_the_voters_in_our_snapshots(
 
 
 def test_q4_quorum_state_holds_cluster_id_voters_and_applied_offset() -> None:
-    """As they were when it was written: the log decides, and a repair reads them."""
+    """As of its last write; the log is authoritative, and a repair reads them."""
     host = host_with_snapshots()
     applied = host.node.quorum.applied
     stored = quorum_state.load(host.files, FOLDER)
@@ -158,8 +158,8 @@ def test_q4_quorum_state_holds_cluster_id_voters_and_applied_offset() -> None:
     assert 0 < stored.applied_offset <= applied
 
 
-def test_q38_the_log_is_bounded_also_where_each_life_stores_one_snapshot() -> None:
-    """Each life begins behind the newest: what lies before it is of no use to any later one."""
+def test_q38_the_log_is_bounded_with_one_snapshot_for_each_start() -> None:
+    """Each start begins after the newest snapshot, so older segments are not needed."""
     files = None
     for life in range(4):
         host = VirtualHost(files, OFTEN, settled=False)
@@ -195,8 +195,8 @@ def test_q38_kafka_reads_our_snapshots(tmp_path: Path, jvm: Driver) -> None:
     assert shown.count('"type":"PARTITION_RECORD"') == 2 * shown.count('"type":"TOPIC_RECORD"')
 
 
-def test_whatever_a_node_wants_done_may_change_what_is_due() -> None:
-    """Its host has to ask it again, whichever part of it wants something."""
+def test_every_effect_makes_the_host_poll_again() -> None:
+    """Also one that a part of the node emits."""
     host = VirtualHost()
     host.node.needs_poll = False
     host.node.quorum.snapshotter.take(host.node.image.records(), host.node.quorum.applied, host.now)
@@ -218,7 +218,7 @@ def test_q38_a_snapshot_is_due_after_enough_records() -> None:
         assert snapshotter.is_due(host.now, snapshot_policy)
 
 
-def test_q38_what_the_operator_says_of_bytes_counts_alone() -> None:
+def test_q38_a_configured_size_is_the_only_trigger_by_bytes() -> None:
     host = VirtualHost(settings=OFTEN)
     snapshotter = host.node.quorum.snapshotter
     snapshot_policy = snapshot_policy_of(host.node.config.settings)
@@ -229,7 +229,7 @@ def test_q38_what_the_operator_says_of_bytes_counts_alone() -> None:
     assert snapshotter.is_due(host.now, snapshot_policy)
 
 
-def test_q38_a_snapshot_is_due_after_the_interval_if_there_is_anything_new() -> None:
+def test_q38_a_snapshot_is_due_after_the_interval_with_new_records() -> None:
     host = VirtualHost()
     snapshotter = host.node.quorum.snapshotter
     snapshot_policy = snapshot_policy_of(host.node.config.settings)
@@ -241,9 +241,11 @@ def test_q38_a_snapshot_is_due_after_the_interval_if_there_is_anything_new() -> 
     assert not snapshotter.is_due(later, snapshot_policy.replace(after_ms=0))
 
 
-def test_q38_what_was_replayed_at_the_start_counts_for_the_next_snapshot() -> None:
-    """Or a node that is often restarted would never take one, and be ready later each time. The
-    first is taken once all that was found is replayed."""
+def test_q38_records_replayed_at_start_count_for_the_next_snapshot() -> None:
+    """Otherwise an often restarted node would never take one, and start ever more slowly.
+
+    The first is taken once all found records are replayed.
+    """
     first = VirtualHost(settings=NEVER)
     for number in range(40):
         create_topics(first, {f"topic-{number}": 2})
@@ -267,8 +269,8 @@ def host_without_its_first_segment() -> VirtualHost:
     return host
 
 
-def test_q38_what_lies_before_the_snapshots_leaves_the_disk() -> None:
-    """So that a start after a crash does not have to look through it."""
+def test_q38_segments_before_the_snapshots_are_deleted() -> None:
+    """So a start after a crash need not scan them."""
     host = host_without_its_first_segment()
     host = VirtualHost(settings=OFTEN)
     large = ConfigRecord(resource_type=2, resource_name="t", name="x", value="v" * 30_000)

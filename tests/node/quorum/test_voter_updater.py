@@ -1,4 +1,4 @@
-"""A voter keeps true what the log says of where it is; and who is believed about a leader."""
+"""A voter keeps its endpoints in the log current; which source of a leader's address counts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ WHERE = (Endpoint("C", "127.0.0.1", 19091),)
     ],
     ids=["all", "no host", "any host", "any port", "another name", "two", "none"],
 )
-def test_r1_a_record_says_what_the_listeners_say_and_else_what_it_said(
+def test_r1_a_voters_record_follows_the_listeners(
     listeners: list[Listener], expected: list[Endpoint]
 ) -> None:
     voter = Voter(ME, (Endpoint("C", "old", 1),))
@@ -64,7 +64,7 @@ def test_r1_a_record_says_what_the_listeners_say_and_else_what_it_said(
 
 
 def undisturbed(_: str, step: Callable[..., Any], *arguments: Any) -> bool:
-    """Nothing is contained: what goes wrong fails the test."""
+    """An error is not contained, but fails the test."""
     step(*arguments)
     return True
 
@@ -85,7 +85,7 @@ def taken(wanted: list[Any], kind: type) -> list[Any]:
 
 
 def test_r1_a_leader_that_has_moved_writes_its_own_record() -> None:
-    """Once a record of its epoch is committed; before that it asks itself again."""
+    """Once a record of its epoch is committed; before that it retries."""
     machine, wanted = driven(1)
     driver = machine.driver
     assert driver is not None
@@ -110,7 +110,7 @@ def test_r1_a_leader_that_has_moved_writes_its_own_record() -> None:
 
 
 def follower() -> tuple[QuorumDriver, VoterUpdater, list[Any]]:
-    """Of node 2, whom it has not heard yet."""
+    """A follower of node 2, from which it has received nothing yet."""
     machine, wanted = driven(1, 2, 3, election=ElectionState(5, 2))
     driver = machine.driver
     assert driver is not None
@@ -122,8 +122,8 @@ def hear_leader(driver: QuorumDriver, wanted: list[Any]) -> None:
     driver.handle(effects.ResponseReceived("quorum", 2, ask.number, fetched(0)), NOW)
 
 
-def test_r1_a_follower_that_has_moved_tells_the_leader_what_it_is_now() -> None:
-    """Not before it has heard it, and so knows what its log says."""
+def test_r1_a_moved_follower_sends_its_endpoints_to_the_leader() -> None:
+    """Only after a response of the leader, when it knows the leader's log."""
     driver, record, wanted = follower()
     record.poll(NOW)
     assert [it.api_key for it in wanted if isinstance(it, effects.SendRequest)] == [ApiKey.FETCH]
@@ -142,8 +142,8 @@ def test_r1_a_follower_that_has_moved_tells_the_leader_what_it_is_now() -> None:
 
 
 @pytest.mark.parametrize("code", [None, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE])
-def test_r1_a_follower_tells_again_until_its_log_says_so(code: int | None) -> None:
-    """Whatever it is answered: a record that was appended may yet be cut off."""
+def test_r1_a_follower_repeats_update_voter_until_its_log_has_it(code: int | None) -> None:
+    """After any response: an appended record may still be truncated."""
     driver, record, wanted = follower()
     controller_channel = record._controller_channel
     hear_leader(driver, wanted)
@@ -176,15 +176,15 @@ def test_r1_a_follower_tells_again_until_its_log_says_so(code: int | None) -> No
     assert record.deadline() is None
 
 
-def test_r11_a_voter_that_settings_name_has_its_directory_recorded() -> None:
-    """Its record keeps the endpoints that it had: the settings say nothing else."""
+def test_r11_a_static_voter_gets_its_directory_recorded() -> None:
+    """Its record keeps its endpoints, as the settings do not change them."""
     voter = Voter(ReplicaKey(1), (Endpoint("C", "h", 1),))
     me = ReplicaKey(1, b"d" * 16)
     assert current_record(voter, me, ()) == voter.replace(key=me)
 
 
-def test_r11_a_wiped_voter_says_that_it_does_not_vote_and_what_to_do() -> None:
-    """Another directory is recorded under its id. It tells the leader nothing."""
+def test_r11_a_wiped_voter_logs_that_it_does_not_vote() -> None:
+    """The log has another directory under its id, so it sends no update."""
     driver, record, wanted = follower()
     driver.core.me = ReplicaKey(1, b"n" * 16)
     hear_leader(driver, wanted)
@@ -203,7 +203,7 @@ def test_r11_a_wiped_voter_says_that_it_does_not_vote_and_what_to_do() -> None:
 
 
 def joining(*voter_ids: int, level: int = 1) -> tuple[QuorumDriver, VoterUpdater, list[Any]]:
-    """Controller 1, which joins by itself, has heard from leader 2 that these vote."""
+    """Controller 1 with auto-join, which knows these voters from leader 2."""
     machine, wanted = driven(2, 3, election=ElectionState(5, 2))
     driver = machine.driver
     assert driver is not None
@@ -214,7 +214,7 @@ def joining(*voter_ids: int, level: int = 1) -> tuple[QuorumDriver, VoterUpdater
 
 
 def hear_voters(driver: QuorumDriver, wanted: list[Any], *voter_ids: int, level: int = 1) -> None:
-    """The leader's log has these voters now, with other directories than controller 1 has."""
+    """Give the leader's log these voters, with other directories than that of controller 1."""
     fetch = [
         it for it in wanted if isinstance(it, effects.SendRequest) and it.api_key == ApiKey.FETCH
     ][-1]
@@ -233,8 +233,8 @@ def changes_asked(wanted: list[Any]) -> list[effects.SendRequest]:
     ]
 
 
-def test_r12_a_controller_that_joins_by_itself_asks_to_be_added() -> None:
-    """KIP-853's auto-join, with Kafka's requests: again until the log says that it votes."""
+def test_r12_auto_join_sends_add_voter() -> None:
+    """KIP-853's auto-join, with Kafka's requests: repeated until the log has it as a voter."""
     driver, updater, wanted = joining(2, 3)
     now = NOW
     for _ in range(2):
@@ -256,7 +256,7 @@ def test_r12_a_controller_that_joins_by_itself_asks_to_be_added() -> None:
 
 
 def test_r12_the_voter_with_the_lost_directory_is_removed_first() -> None:
-    """As soon as it is gone this one asks to be added, whatever the answer was."""
+    """Once the log lacks it, AddRaftVoter follows, after any response."""
     driver, updater, wanted = joining(1, 2, 3)
     updater.poll(NOW)
     [remove] = changes_asked(wanted)
@@ -271,7 +271,7 @@ def test_r12_the_voter_with_the_lost_directory_is_removed_first() -> None:
     assert [it.api_key for it in changes_asked(wanted)] == [ApiKey.ADD_RAFT_VOTER]
 
 
-def test_r12_nobody_joins_by_itself_at_kraft_version_0_or_unasked() -> None:
+def test_r12_no_auto_join_at_kraft_version_0_or_without_the_setting() -> None:
     _, updater, wanted = joining(2, 3, level=0)
     updater.poll(NOW)
     assert changes_asked(wanted) == []
@@ -281,7 +281,7 @@ def test_r12_nobody_joins_by_itself_at_kraft_version_0_or_unasked() -> None:
     assert (changes_asked(wanted), unasked.deadline()) == ([], None)
 
 
-def test_r7_who_votes_no_more_tells_nothing() -> None:
+def test_r7_a_removed_voter_sends_no_update() -> None:
     machine, wanted = driven(2, 3, election=ElectionState(5, 2))
     assert machine.driver is not None
     record = record_of(machine.driver, wanted)
@@ -289,8 +289,8 @@ def test_r7_who_votes_no_more_tells_nothing() -> None:
     assert record.deadline() is None
 
 
-def test_r9_a_leaders_address_from_others_counts_while_it_is_reachable() -> None:
-    """Its record may be older than its move; theirs may be older than ours."""
+def test_r9_an_address_from_another_voter_is_used_while_reachable() -> None:
+    """The leader's record may be outdated; the other voters' records even more so."""
     driver, wanted = led_to_leader()
     [ask] = taken(wanted, effects.SendRequest)
     assert driver.address_of(2) == (ask.host, ask.port) == ("10.0.0.9", 9)
@@ -299,7 +299,7 @@ def test_r9_a_leaders_address_from_others_counts_while_it_is_reachable() -> None
 
 
 def test_r9_a_leaders_own_address_does_not_replace_a_reachable_one() -> None:
-    """It may know no more than its old record."""
+    """The leader may know only its outdated record."""
     driver, wanted = led_to_leader()
     [ask] = taken(wanted, effects.SendRequest)
     says_where_the_leader_is(driver, ask, "127.0.0.1", 9092)
@@ -307,7 +307,7 @@ def test_r9_a_leaders_own_address_does_not_replace_a_reachable_one() -> None:
 
 
 def led_to_leader() -> tuple[QuorumDriver, list[Any]]:
-    """It has not reached node 2, which leads; node 3 says where that is, asked for its vote."""
+    """It has not reached leader 2; node 3 names its address in a vote response."""
     driver, _, wanted = follower()
     [fetch] = taken(wanted, effects.SendRequest)
     driver.handle(effects.RequestFailed("quorum", 2, fetch.number), NOW)
@@ -327,8 +327,8 @@ def says_where_the_leader_is(
     driver.handle(effects.ResponseReceived("quorum", ask.peer, ask.number, answer), LATER)
 
 
-def test_r9_a_leader_that_has_moved_says_of_itself_where_it_is() -> None:
-    """Also before its record can say so."""
+def test_r9_a_moved_leader_reports_its_own_endpoint() -> None:
+    """Even before its record is updated."""
     machine, wanted = driven(1, reached_at=WHERE)
     driver = machine.driver
     assert driver is not None
@@ -341,8 +341,8 @@ def test_r9_a_leader_that_has_moved_says_of_itself_where_it_is() -> None:
     assert outcome == [(1, "127.0.0.1", 19091)]
 
 
-def test_r9_settings_that_name_the_voters_count_before_the_log() -> None:
-    """They are what an operator changes to move a voter; the log still says where it was."""
+def test_r9_static_voters_take_precedence_over_the_log() -> None:
+    """An operator changes them to move a voter; the log still has the old address."""
     machine, wanted = driven(1, 2, 3, election=ElectionState(5, 2), named={2: ("10.0.0.2", 2)})
     [ask] = taken(wanted, effects.SendRequest)
     assert (ask.host, ask.port) == ("10.0.0.2", 2)
@@ -350,8 +350,8 @@ def test_r9_settings_that_name_the_voters_count_before_the_log() -> None:
     assert machine.driver.address_of(3) == ("127.0.0.1", 9093)
 
 
-def test_r9_who_describes_the_voters_says_what_settings_name() -> None:
-    """Whoever asks for the leader has to reach it."""
+def test_r9_describe_quorum_returns_static_addresses() -> None:
+    """A client that looks for the leader must reach it."""
     before = VirtualHost()
     before.files.kill()
     host = VirtualHost(before.files, SETTINGS.replace(":9093", ":19093"), settled=False)
@@ -364,7 +364,7 @@ def test_r9_who_describes_the_voters_says_what_settings_name() -> None:
 
 
 def test_r9_a_vote_response_names_the_leaders_address() -> None:
-    """A voter that has moved and does not reach the leader asks for votes, and learns it so."""
+    """A moved voter that does not reach the leader requests votes, and so learns the address."""
     driver, _, wanted = follower()
     hear_leader(driver, wanted)
     vote = raft.Vote("cluster", ME, 5, ReplicaKey(3), 0, 0, pre_vote=True)

@@ -1,4 +1,4 @@
-"""The quorum in Kafka's wire form: what is said is what is heard."""
+"""The quorum's messages are equal after Kafka's wire format."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def over_the_wire(api_key: int, message: Any, version: int) -> Any:
 
 
 @pytest.mark.parametrize("body", REQUESTS, ids=lambda body: type(body).__name__)
-def test_a_request_arrives_as_it_was_asked(body: Any) -> None:
+def test_a_request_is_equal_after_the_wire(body: Any) -> None:
     api_key, message = request_to_wire(body)
     assert type(message) is APIS[api_key].request()
     arrived = request_from_wire(api_key, over_the_wire(api_key, message, VERSIONS[api_key]))
@@ -62,7 +62,7 @@ def test_a_request_arrives_as_it_was_asked(body: Any) -> None:
 
 
 @pytest.mark.parametrize(("asked", "body"), ANSWERS)
-def test_an_answer_arrives_as_it_was_given(asked: Any, body: Any) -> None:
+def test_a_response_is_equal_after_the_wire(asked: Any, body: Any) -> None:
     api_key, _ = request_to_wire(asked)
     message = response_to_wire(body, getattr(body, "data", None) or b"")
     assert type(message) is APIS[api_key].response()
@@ -71,8 +71,8 @@ def test_an_answer_arrives_as_it_was_given(asked: Any, body: Any) -> None:
 
 
 @pytest.mark.parametrize("asked", REQUESTS, ids=lambda body: type(body).__name__)
-def test_a_refusal_of_the_whole_request_is_one_of_the_asked_epoch(asked: Any) -> None:
-    """Q31, P4: it has no place for leader and epoch, and must not look like one of the past."""
+def test_a_top_level_error_has_the_requests_epoch(asked: Any) -> None:
+    """Q31, P4: it has no field for the epoch, and must not count as outdated."""
     api_key, _ = request_to_wire(asked)
     refusal = APIS[api_key].response()
     given = {
@@ -87,7 +87,7 @@ def test_a_refusal_of_the_whole_request_is_one_of_the_asked_epoch(asked: Any) ->
 
 
 def test_q31_a_leader_that_refuses_another_cluster_names_itself() -> None:
-    """The code stands above the topics, where Kafka's replicas look for it, and beside the name."""
+    """The error code is at the top level, where Kafka's replicas read it, and in the partition."""
     refusal = raft.FetchResult(ErrorCode.INCONSISTENT_CLUSTER_ID, 1, 5, -1)
     message: Any = over_the_wire(ApiKey.FETCH, response_to_wire(refusal), VERSIONS[ApiKey.FETCH])
     assert message.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -96,13 +96,13 @@ def test_q31_a_leader_that_refuses_another_cluster_names_itself() -> None:
 
 
 def test_q18_an_older_fetch_names_its_replica_at_the_top() -> None:
-    """Up to version 14 the replica's id is not in the tagged state."""
+    """Up to version 14 the replica id is a top-level field."""
     api_key, message = request_to_wire(FETCH)
     old = message.replace(replica_id=1, replica_state=ReplicaState())
     assert request_from_wire(api_key, old).replica == ME
 
 
-def test_a_request_about_no_partition_is_none() -> None:
+def test_a_request_without_partition_is_invalid() -> None:
     _, message = request_to_wire(REQUESTS[0])
     with pytest.raises(ProtocolError, match="exactly one partition"):
         request_from_wire(ApiKey.VOTE, message.replace(topics=()))
@@ -115,11 +115,11 @@ def voters() -> VoterSet:
     )
 
 
-def test_r1_targets_and_cluster_id_ride_in_kafkas_voters_record() -> None:
+def test_r1_the_voters_record_has_targets_and_cluster_id() -> None:
     assert voters_from_record(voters_record(voters())) == voters()
 
 
-def test_q14_r11_the_first_batch_of_a_cluster_comes_back_from_its_bytes() -> None:
+def test_q14_r11_the_bootstrap_batch_is_equal_after_encoding() -> None:
     change = LeaderChange(1, (1, 2), (1,), voters())
     made = Batch(10, 11, 4, 0, voters(), change)
     data = control_batch(made, 1000)
@@ -143,8 +143,8 @@ def test_summaries_stop_at_an_unfinished_end() -> None:
     [(-1, b"\xff"), (16, b"\x09"), (8, b"\xff\xff\xff\xff"), (0, bytes(8))],
     ids=["checksum", "format", "length", "offset"],
 )
-def test_summaries_leave_out_what_is_broken_and_all_behind_it(place: int, what: bytes) -> None:
-    """C81, C139: the checksum too is looked at before anything is appended."""
+def test_summaries_end_before_a_corrupt_batch(place: int, what: bytes) -> None:
+    """C81, C139: the checksum is verified before anything is appended."""
     whole = []
     for offset in (3, 4, 5):
         builder = BatchBuilder(base_offset=offset, leader_epoch=2)
@@ -159,14 +159,14 @@ def test_summaries_leave_out_what_is_broken_and_all_behind_it(place: int, what: 
 
 
 def test_kafka_reads_the_voters_record(jvm: Any) -> None:
-    """R1: Kafka's own classes step over our tags, and read the rest."""
+    """R1: Kafka's classes skip the unknown tagged fields, and read the rest."""
     raw = voters_record(voters())
     (seen,) = jvm.decode([("VotersRecord", 0, raw)])
     assert [voter["voterId"] for voter in seen.json["voters"]] == [1, 2]
     assert seen.left == 0
 
 
-def test_every_number_of_a_request_is_said() -> None:
+def test_every_field_of_a_request_is_encoded() -> None:
     """Changing one changes the bytes."""
     for body in REQUESTS:
         api_key, message = request_to_wire(body)
