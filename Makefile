@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup run test coverage check fix explore simulate nodes cluster mutants clauses soak torture bench docs fuzz fuzz-requests lock clean
+.PHONY: help setup run test coverage check fix explore simulate nodes cluster mutants clauses soak soak-cluster torture bench docs fuzz fuzz-requests lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -95,6 +95,10 @@ soak: $(READY)
 torture: $(READY)
 	$(BIN)/python -m tests.torture --runs $(or $(RUNS),5) --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
 	$(BIN)/python -m tests.torture --runs $(or $(RUNS),5) --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1) --alone
+
+## soak-cluster  real clusters of three replicating nodes under load and faults until Ctrl-C or a failure (SEED=1)
+soak-cluster: $(READY)
+	$(BIN)/python -m tests.torture --cluster --runs 0 --seconds $(or $(SECONDS),120) --seed $(or $(SEED),$(shell echo $$RANDOM))
 
 ## bench     measure, print, and write docs/generated/performance.md (ARGS="beside --quick": beside Kafka)
 bench: $(READY)

@@ -1,7 +1,8 @@
-"""Torture real nodes: three controllers and a broker, or one node alone.
+"""Torture real nodes: three controllers and a broker, one node alone, or a replicating cluster.
 
     python -m tests.torture --seed 1 --runs 10 --seconds 60
     python -m tests.torture --seed 7 --seconds 60 --alone
+    python -m tests.torture --seed 7 --seconds 60 --cluster
 
 A seed decides the faults and their order, but not the timing, so a failure may need several runs to
 repeat. The folder of a failed run is kept.
@@ -10,10 +11,12 @@ repeat. The folder of a failed run is kept.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import sys
 
+from tests.torture.processes import ALONE, CLUSTER, QUORUM
 from tests.torture.run import Run, for_seconds
 
 ROOT = os.path.join(".cache", "torture")
@@ -22,17 +25,21 @@ ROOT = os.path.join(".cache", "torture")
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seed", type=int, default=1, help="of the first run")
-    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=1, help="0: until Ctrl-C or a failure")
     parser.add_argument("--seconds", type=float, default=60, help="that a run has for faults")
     parser.add_argument("--alone", action="store_true", help="one node, no quorum")
+    parser.add_argument("--cluster", action="store_true", help="three nodes with three replicas")
     parser.add_argument("--pace", type=float, default=0.05, help="seconds between steps of a load")
     options = parser.parse_args()
     failed = 0
-    for seed in range(options.seed, options.seed + options.runs):
-        kind = "alone" if options.alone else "quorum"
+    kind = CLUSTER if options.cluster else ALONE if options.alone else QUORUM
+    for seed in itertools.count(options.seed):
+        if seed == options.seed + options.runs or (failed and not options.runs):
+            break
         folder = os.path.join(ROOT, f"{kind}-{seed}")
         shutil.rmtree(folder, ignore_errors=True)
-        run = Run(folder, seed, is_quorum=not options.alone, pace_s=options.pace)
+        print(f"{kind} seed {seed} ...", flush=True)
+        run = Run(folder, seed, kind, pace_s=options.pace)
         outcome = run.torture(for_seconds(options.seconds))
         print(f"{kind} seed {seed}: {outcome.summary}", flush=True)
         for problem in outcome.problems[:20]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kraftlog import Client
 from kraftlog.errors import ClientError
-from tests.torture.processes import until
+from tests.torture.processes import ALONE, QUORUM, until
 
 if TYPE_CHECKING:
     import random
@@ -39,12 +39,10 @@ class Faults:
             (1, self.fill_disk),
             (1, self.calm),
         ]
-        if nodes.is_quorum:
-            self.kinds += [
-                (2, self.kill_two_controllers),
-                (2, self.hold_two_controllers),
-                (2, self.lose_a_disk),
-            ]
+        if nodes.kind != ALONE:
+            self.kinds += [(2, self.kill_two_controllers), (2, self.hold_two_controllers)]
+        if nodes.kind == QUORUM:
+            self.kinds.append((2, self.lose_a_disk))
 
     def step(self) -> None:
         kinds = [kind for _, kind in self.kinds]
@@ -163,3 +161,17 @@ def caught_up(nodes: Nodes) -> bool:
     return all(each.log_end_offset >= there for each in replicas) and len(replicas) == len(
         nodes.all
     )
+
+
+def in_sync(nodes: Nodes) -> bool:
+    """Whether all replicas are in sync, and every broker has replayed this."""
+    try:
+        for address in nodes.address.split(","):
+            with Client(address, timeout_s=20) as client:
+                names = [topic.name for topic in client.topics()]
+                for topic in client.describe_topics(names):
+                    if any(set(each.isr) != set(each.replicas) for each in topic.partitions):
+                        return False
+    except (ClientError, OSError):
+        return False
+    return True

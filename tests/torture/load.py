@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -55,9 +56,16 @@ class Load:
     """
 
     def __init__(
-        self, address: str, journal: Journal, seed: int, pace_s: float = 0.05, members: int = 2
+        self,
+        address: str,
+        journal: Journal,
+        seed: int,
+        pace_s: float = 0.05,
+        members: int = 2,
+        replicas: int = 1,
     ) -> None:
         self.members = members
+        self.replicas = replicas
         self.address = address
         self.journal = journal
         self.seed = seed
@@ -68,7 +76,7 @@ class Load:
     def make_topics(self) -> None:
         with Client(self.address, timeout_s=LIMIT_S) as client:
             for name, (partitions, configs) in TOPICS.items():
-                client.create_topic(name, partitions, 1, configs=configs)
+                client.create_topic(name, partitions, self.replicas, configs=configs)
                 self.journal.changes.append(Change(name, "create", partitions, True))
                 self.journal.ids[name] = repr(client.describe_topic(name).id)
 
@@ -79,8 +87,9 @@ class Load:
             *[(f"consumer-{n}", self.consume, (n,)) for n in range(self.members)],
             *[(f"admin-{n}", self.administer, (n,)) for n in range(2)],
             ("trimmer", self.trim, ()),
-            ("remaker", self.remake, ()),
         ]
+        if self.replicas == 1:  # a broker may take the topic for the one that was deleted
+            works.append(("remaker", self.remake, ()))
         for name, work, arguments in works:
             thread = threading.Thread(target=self._guarded, args=(name, work, arguments), name=name)
             self.threads.append(thread)
@@ -115,7 +124,8 @@ class Load:
         rng = random.Random(f"{self.seed} {topic}")
         settings: dict[str, Any] = {
             "bootstrap.servers": self.address,
-            "acks": "all" if is_numbered or rng.random() < 0.5 else "1",
+            # A leader alone may lose what no follower has.
+            "acks": "all" if is_numbered or self.replicas > 1 or rng.random() < 0.5 else "1",
             "enable.idempotence": is_numbered,
             "message.timeout.ms": 60_000,
             "socket.timeout.ms": 10_000,
@@ -248,7 +258,9 @@ class Load:
                     configs = {"retention.ms": str(rng.randrange(10**6, 10**9))}
                     if self._change(
                         Change(name, "create", partitions, False),
-                        lambda: client.create_topic(name, partitions, 1, configs=configs),  # noqa: B023 - called at once
+                        partial(
+                            client.create_topic, name, partitions, self.replicas, configs=configs
+                        ),
                         ErrorCode.TOPIC_ALREADY_EXISTS,
                     ):
                         mine[name] = partitions
@@ -339,7 +351,7 @@ class Load:
                 life += 1
                 self._change(
                     Change(name, "create", 1, False),
-                    lambda: client.create_topic(name, 1, 1),
+                    lambda: client.create_topic(name, 1, self.replicas),
                     ErrorCode.TOPIC_ALREADY_EXISTS,
                 )
                 self._live(client, name, life)

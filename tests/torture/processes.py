@@ -11,6 +11,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from kraftlog.cli import local_cluster
+from kraftlog.cli.start import options_of
 from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.quorum_of_processes import BROKER, BROKER_FILE, CONTROLLER_FILE, format_node
@@ -151,20 +153,34 @@ class Process:
         return ["\n".join(lines[max(0, n - 1) : n + 40]) for n in wrong[:1]]
 
 
-class Nodes:
-    """All nodes; `controllers` may be a single node that is also the broker."""
+#: What is tortured: a single node, three controllers and a broker, or three nodes that replicate.
+ALONE, QUORUM, CLUSTER = "alone", "quorum", "cluster"
 
-    def __init__(self, folder: str, *, is_quorum: bool) -> None:
+
+class Nodes:
+    """All nodes; `controllers` may be brokers too."""
+
+    def __init__(self, folder: str, kind: str) -> None:
         self.folder = folder
-        self.is_quorum = is_quorum
-        ids = (*THREE, BROKER) if is_quorum else (1,)
+        self.kind = kind
+        self.replicas = 3 if kind == CLUSTER else 1
+        self.all: dict[int, Process] = {}
+        if kind == CLUSTER:
+            self.address = self._format_cluster()
+        else:
+            self.address = self._format_nodes((*THREE, BROKER) if kind == QUORUM else (1,))
+        *_, self.broker = self.all.values()
+        self.controllers = [it for it in self.all.values() if kind != QUORUM or it.id != BROKER]
+
+    def _format_nodes(self, ids: tuple[int, ...]) -> str:
+        """Format nodes of a file each; the address of the last one, which is the broker."""
         ports = dict(zip(ids, free_ports(len(ids)), strict=True))
         voters = ",".join([f"{i}@127.0.0.1:{ports[i]}" for i in ids if i != BROKER])
-        self.all = {i: Process(folder, i) for i in ids}
-        for node_id, process in self.all.items():
+        for node_id in ids:
+            process = self.all[node_id] = Process(self.folder, node_id)
             with open(process.file, "w") as file:
                 template = BROKER_FILE if node_id == BROKER else CONTROLLER_FILE
-                text = (template if is_quorum else STANDALONE_FILE).format(
+                text = (template if self.kind == QUORUM else STANDALONE_FILE).format(
                     node_id=node_id,
                     port=ports[node_id],
                     data=process.data,
@@ -172,9 +188,21 @@ class Nodes:
                 )
                 file.write(text + OFTEN)
             format_node(process.file)
-        self.broker = self.all[ids[-1]]
-        self.controllers = [self.all[i] for i in ids if not is_quorum or i != BROKER]
-        self.address = f"127.0.0.1:{ports[self.broker.id]}"
+        return f"127.0.0.1:{ports[ids[-1]]}"
+
+    def _format_cluster(self) -> str:
+        """Format the nodes as `kraftlog start --nodes 3` does; the addresses of all."""
+        words = ["--nodes", "3", "--data", self.folder, "--port", "0"]
+        for line in OFTEN.splitlines():
+            words += ["--override", line]
+        plan = local_cluster.plan(options_of(words))
+        local_cluster.prepare(plan)
+        for sock in plan.held:
+            sock.close()
+        for node in plan.nodes:
+            process = self.all[node.id] = Process(self.folder, node.id)
+            process.file, process.data = node.file, node.directory
+        return ",".join([node.listener for node in plan.nodes])
 
     def start(self) -> None:
         for process in self.all.values():

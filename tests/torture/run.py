@@ -10,7 +10,7 @@ from kraftlog import Client
 from kraftlog.value import Value
 from tests.patience import LIMIT_S
 from tests.torture import checks
-from tests.torture.faults import Faults, caught_up
+from tests.torture.faults import Faults, caught_up, in_sync
 from tests.torture.journal import Journal
 from tests.torture.load import GROUP, REGISTERS, TOPICS, Load, read_all, value_of
 from tests.torture.metadata_logs import MetadataLog, differences
@@ -35,12 +35,14 @@ class Run:
     """A run in a folder, with a seed for its faults."""
 
     def __init__(
-        self, folder: str, seed: int, *, is_quorum: bool, pace_s: float = 0.05, members: int = 2
+        self, folder: str, seed: int, kind: str, *, pace_s: float = 0.05, members: int = 2
     ) -> None:
         os.makedirs(folder)
         self.journal = Journal()
-        self.nodes = Nodes(folder, is_quorum=is_quorum)
-        self.load = Load(self.nodes.address, self.journal, seed, pace_s, members)
+        self.nodes = Nodes(folder, kind)
+        self.load = Load(
+            self.nodes.address, self.journal, seed, pace_s, members, self.nodes.replicas
+        )
         self.faults = Faults(self.nodes, self.journal, random.Random(seed))
         self.folder = folder
         #: Maximum of each node: resident bytes and descriptors.
@@ -92,6 +94,7 @@ class Run:
             self.nodes.revive()
             self.load.stop()
             until("all nodes have caught up", lambda: caught_up(self.nodes))
+            until("all replicas are in sync", lambda: in_sync(self.nodes))
         except TimeoutError as error:
             problems(f"in vain was waited until {error}")
             self.load.stop()

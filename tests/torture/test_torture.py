@@ -9,7 +9,7 @@ from kraftlog.simulator.checkers.linearizability import Operation
 from kraftlog.wire.messages.metadata_records import PartitionRecord, TopicRecord
 from tests.torture import checks
 from tests.torture.journal import Change, Journal, Sent
-from tests.torture.processes import until
+from tests.torture.processes import ALONE, until
 from tests.torture.run import Run
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ TAKEN_BETWEEN = 150
 
 
 def test_acknowledged_operations_survive_kills_under_every_load(tmp_path: Path) -> None:
-    run = Run(str(tmp_path / "run"), seed=1, is_quorum=False, pace_s=0.02, members=0)
+    run = Run(str(tmp_path / "run"), 1, ALONE, pace_s=0.02, members=0)
     kills = 0
 
     def kill_once_enough_was_taken() -> bool:
