@@ -166,7 +166,10 @@ def decide_broker_heartbeat(
     if not context.evidence.heard(broker.id, broker.epoch, context.arrived_ms, now_ms):
         outdated = BrokerHeartbeatResponse(error_code=ErrorCode.NONE, should_shut_down=False)
         return Decision([], outdated)
-    context.sessions.touch(broker.id, broker.epoch, now_ms, request.current_metadata_offset)
+    expected = -1 if broker.fenced else context.committed_offset
+    context.sessions.touch(
+        broker.id, broker.epoch, now_ms, request.current_metadata_offset, expected
+    )
     caught_up = request.current_metadata_offset >= broker.epoch
     if broker.directories and set(broker.directories) <= set(request.offline_log_dirs):
         # Without a directory it can host nothing. It stays registered with its directories.

@@ -38,6 +38,7 @@ class Context:
     __slots__ = (
         "_next_offset",
         "arrived_ms",
+        "committed_offset",
         "config",
         "evidence",
         "is_offset_used",
@@ -74,6 +75,8 @@ class Context:
         #: When the request arrived; it may have waited for other decisions.
         self.arrived_ms = 0
         self._next_offset = 0
+        #: The last committed offset that this controller has replayed.
+        self.committed_offset = -1
         #: Whether the decision depends on its offset.
         self.is_offset_used = False
 

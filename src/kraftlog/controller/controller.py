@@ -108,6 +108,7 @@ class Controller:
         self, records: Sequence[Message], last_offset: int
     ) -> Generator[int, None, None]:
         """Replay committed records up to this offset, unless they were proposed here."""
+        self._context.committed_offset = last_offset
         self.state.committed(last_offset)
         if last_offset > self._proposed_to:
             yield from self.state.replay_in_steps(records)
@@ -219,6 +220,13 @@ class Controller:
         dues = [due for due, _, _ in self._routines.values()]
         session = self.sessions.deadline()
         return min(dues if session is None else [session, *dues], default=None)
+
+    def take_notes(self) -> list[str]:
+        """Log lines for the operator."""
+        notes = self.sessions.notes + self.evidence.notes
+        self.sessions.notes.clear()
+        self.evidence.notes.clear()
+        return notes
 
     @property
     def evidence(self) -> FailureEvidence:

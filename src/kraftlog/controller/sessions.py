@@ -11,6 +11,9 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+#: A broker that is behind for longer than this is logged.
+BEHIND_LIMIT_MS = 10_000
+
 
 class BrokerSession(Value):
     broker_id: int
@@ -22,6 +25,11 @@ class BrokerSession(Value):
     shutdown_offset: int = -1
     #: When this controller last heard from it; -1: not since its activation.
     heard_ms: int = -1
+    #: What was committed at its last heartbeat.
+    committed_offset: int = -1
+    #: Since when it has not applied what was committed a heartbeat earlier; -1: it has.
+    behind_since_ms: int = -1
+    is_reported: bool = False
 
 
 class BrokerSessions:
@@ -30,6 +38,8 @@ class BrokerSessions:
     def __init__(self, timeout_ms: int) -> None:
         self.timeout_ms = timeout_ms
         self._by_broker: dict[int, BrokerSession] = {}
+        #: Log lines for the operator.
+        self.notes: list[str] = []
 
     def begin(self, brokers: Iterable[tuple[int, int]], now_ms: int) -> None:
         """Restart all sessions on activation, from pairs of id and epoch."""
@@ -41,14 +51,44 @@ class BrokerSessions:
         return self._by_broker.get(broker_id)
 
     def touch(
-        self, broker_id: int, epoch: int, now_ms: int, metadata_offset: int = -1
-    ) -> BrokerSession:
-        """Move a broker to the end: dicts keep their order, so the oldest heartbeat is first."""
+        self,
+        broker_id: int,
+        epoch: int,
+        now_ms: int,
+        metadata_offset: int = -1,
+        committed_offset: int = -1,
+    ) -> None:
+        """Move a broker to the end: dicts keep their order, so the oldest heartbeat is first.
+
+        `committed_offset`: what an unfenced broker is expected to apply until its next heartbeat.
+        """
         before = self._by_broker.pop(broker_id, None)
-        kept = before.shutdown_offset if before is not None and before.epoch == epoch else -1
-        session = BrokerSession(broker_id, epoch, now_ms, metadata_offset, kept, now_ms)
+        session = BrokerSession(broker_id, epoch, now_ms, metadata_offset, heard_ms=now_ms)
+        session = session.replace(committed_offset=committed_offset)
+        if before is not None and before.epoch == epoch:
+            session = session.replace(shutdown_offset=before.shutdown_offset)
+            if metadata_offset < before.committed_offset:
+                session = self._behind(before, session)
         self._by_broker[broker_id] = session
-        return session
+
+    def _behind(self, before: BrokerSession, session: BrokerSession) -> BrokerSession:
+        """The session of a broker that is slow to apply changes (V17); log it once."""
+        since_ms = before.behind_since_ms
+        if since_ms < 0:
+            since_ms = before.last_contact_ms
+        behind_ms = session.last_contact_ms - since_ms
+        is_reported = before.is_reported or behind_ms > BEHIND_LIMIT_MS
+        if is_reported and not before.is_reported:
+            self.notes.append(
+                f"broker {session.broker_id} is slow to apply metadata: for {behind_ms} ms it has "
+                f"been behind, at offset {session.metadata_offset} of {before.committed_offset}"
+            )
+        return session.replace(behind_since_ms=since_ms, is_reported=is_reported)
+
+    def behind_ms(self, now_ms: int) -> list[int]:
+        """For how long each broker that is slow to apply changes has been behind (V17)."""
+        since = [each.behind_since_ms for each in self._by_broker.values()]
+        return [now_ms - each for each in since if each >= 0]
 
     def shutting_down(self, broker_id: int, offset: int) -> None:
         session = self._by_broker[broker_id]

@@ -52,8 +52,8 @@ def test_the_path_to_a_violation_is_printed() -> None:
     """Each node elects itself: the shortest path to two leaders has two moves."""
     outcome = explored("", MUTANTS["minority_elects"])
     assert [" ".join(line.split()) for line in outcome.scenario] == [
-        "1 A: stand A leader 1 [0-1@1] durable 2 committed 0",
-        "2 B: stand B leader 1 [0-1@1] durable 2 committed 0",
+        "1 A: campaign A leader 1 [0-1@1] durable 2 committed 0",
+        "2 B: campaign B leader 1 [0-1@1] durable 2 committed 0",
         "broken: one leader an epoch: epoch 1 has A and B",
     ]
 

@@ -136,6 +136,8 @@ class ActiveController:
 
     def poll(self, now: Now) -> None:
         """Make the periodic decisions that are due."""
+        for note in self.controller.take_notes():
+            self._emit(LogLine(note))
         self._is_refused = False
         while self.is_active and not (self._is_deciding or self._is_refused):
             try:

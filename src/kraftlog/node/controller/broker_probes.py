@@ -8,7 +8,7 @@ too, also before this controller was active: the node may have been the active c
 
 from __future__ import annotations
 
-from kraftlog.effects import LogLine, ResponseReceived, SendRequest
+from kraftlog.effects import ResponseReceived, SendRequest
 from kraftlog.metadata.changes import BrokerChanged
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.node.broker.controller_channel import PROBE_CHANNEL
@@ -118,11 +118,6 @@ class BrokerProbes(MetadataPublisher):
         for broker_id, probe in self._probes.items():
             if probe.due_ms is not None and probe.due_ms <= now.monotonic_ms:
                 self._send(broker_id, probe, now)
-        notes = self._controller.evidence.notes
-        if notes:
-            for note in notes:
-                self._emit(LogLine(note))
-            notes.clear()
 
     def _send(self, broker_id: int, probe: _Probe, now: Now) -> None:
         broker = self._metadata.image.brokers.get(broker_id)

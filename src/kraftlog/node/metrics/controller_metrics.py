@@ -30,6 +30,11 @@ def _fenced(state: ControllerState) -> float:
     return sum(1 for broker in list(state.brokers.values()) if broker.fenced)
 
 
+def _behind_ms(node: Node, now: Now) -> list[int]:
+    assert node.active_controller is not None, "only controllers have these metrics"
+    return node.active_controller.controller.sessions.behind_ms(now.monotonic_ms)
+
+
 FAMILIES = (
     single(
         PREFIX + "activecontrollercount",
@@ -60,6 +65,18 @@ FAMILIES = (
         "preferredreplicaimbalancecount",
         "Partitions whose leader is not the preferred replica.",
         lambda state: len(state.index.imbalanced),
+    ),
+    single(
+        "kraftlog_controller_brokers_behind",
+        GAUGE,
+        "Unfenced brokers that have not applied what was committed a heartbeat earlier.",
+        lambda node, now: len(_behind_ms(node, now)),
+    ),
+    single(
+        "kraftlog_controller_brokers_behind_ms_max",
+        GAUGE,
+        "For how long the slowest of these has been behind, in milliseconds.",
+        lambda node, now: max(_behind_ms(node, now), default=0),
     ),
     single(
         PREFIX + "metadataerrorcount",

@@ -1,0 +1,51 @@
+"""V17: a broker that is slow to act on committed changes is visible."""
+
+from __future__ import annotations
+
+from kraftlog.controller.sessions import BEHIND_LIMIT_MS
+from tests.controller.cluster import Cluster
+
+INTERVAL_MS = 2000
+
+
+def beat(cluster: Cluster, offset: int) -> list[int]:
+    """A heartbeat interval passes; for how long brokers are behind after the heartbeat."""
+    cluster.now_ms += INTERVAL_MS
+    cluster.heartbeat(1, current_metadata_offset=offset)
+    return cluster.controller.sessions.behind_ms(cluster.now_ms)
+
+
+def test_v17_a_broker_is_behind_if_it_misses_a_whole_heartbeat() -> None:
+    cluster = Cluster(brokers=2)
+    applied = len(cluster.log) - 1
+    assert beat(cluster, applied) == []
+    cluster.create("t", (1,))
+    assert beat(cluster, applied) == [], "it may have been committed just now"
+    assert beat(cluster, applied) == [INTERVAL_MS]
+    assert beat(cluster, applied) == [2 * INTERVAL_MS]
+    cluster.create("u", (1,))
+    assert beat(cluster, len(cluster.log) - 1) == []
+
+
+def test_v17_a_broker_that_stays_behind_is_logged_once() -> None:
+    cluster = Cluster(brokers=2)
+    applied = len(cluster.log) - 1
+    cluster.create("t", (1,))
+    notes: list[str] = []
+    for _ in range(2 * BEHIND_LIMIT_MS // INTERVAL_MS):
+        beat(cluster, applied)
+        notes += cluster.controller.take_notes()
+    assert len(notes) == 1
+    assert notes[0].startswith("broker 1 is slow to apply metadata: for 12000 ms")
+    assert f"at offset {applied} of {len(cluster.log) - 1}" in notes[0]
+    assert beat(cluster, len(cluster.log) - 1) == []
+
+
+def test_v17_a_broker_that_starts_is_not_behind() -> None:
+    cluster = Cluster(brokers=1)
+    cluster.create("t", (1,))
+    cluster.register(2)
+    for _ in range(3):
+        cluster.now_ms += INTERVAL_MS
+        cluster.heartbeat(2, current_metadata_offset=0)
+    assert cluster.controller.sessions.behind_ms(cluster.now_ms) == []
