@@ -2,6 +2,9 @@
 
 Each request has the session epoch that the broker expects; if they differ, the client starts a new
 session. The number of sessions is limited; a client without one gets full responses.
+
+A session knows which of its partitions may have news for its client, so that a request costs as
+much as has changed: partitions report their changes to the sessions that read them.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from kraftlog.controller.placement import Rng
+    from kraftlog.node.handlers.fetch import DelayedFetch
+    from kraftlog.replication.partition import Partition
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.fetch import (
         FetchableTopicResponse,
@@ -30,6 +35,8 @@ BY_ID_SINCE = 13
 #: Idle time, or minimum age, after which a session may be evicted (as in Kafka).
 EVICTION_MS = 120_000
 UNKNOWN = -1
+#: More than any request waits for.
+MANY_BYTES = 1 << 62
 #: Partitions per slice, if the request is served in slices.
 PARTITIONS_PER_SLICE = 200
 
@@ -37,12 +44,60 @@ PARTITIONS_PER_SLICE = 200
 class SessionPartition:
     """A partition's request, and the offsets in its last response."""
 
-    __slots__ = ("high_watermark", "request", "start")
+    __slots__ = (
+        "high_watermark",
+        "is_removed",
+        "partition",
+        "request",
+        "session",
+        "start",
+        "topic",
+        "written_bytes",
+    )
 
-    def __init__(self, request: FetchPartition) -> None:
+    def __init__(self, session: FetchSession, topic: SessionTopic, request: FetchPartition) -> None:
+        self.session = session
+        self.topic = topic
         self.request = request
         self.high_watermark = UNKNOWN
         self.start = UNKNOWN
+        #: The partition that reports its changes, while it is on this broker.
+        self.partition: Partition | None = None
+        self.is_removed = False
+        #: What was written to it when it was read, or reported a change, last.
+        self.written_bytes = 0
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody reads it any more."""
+        return self.is_removed or self.session.is_closed
+
+    def follow(self, partition: Partition) -> None:
+        """Have a partition report its changes."""
+        self.partition = partition
+        partition.add_session(self, by_follower=self.session.is_follower)
+
+    def changed(self) -> DelayedFetch | None:
+        """The partition may have news: returns the delayed fetch of the session."""
+        if self.is_closed:
+            return None
+        session, partition = self.session, self.partition
+        session.changed[self] = None
+        if partition is None or not partition.moves_at_once:
+            session.new_bytes = MANY_BYTES  # what is committed now was written before
+        else:
+            session.new_bytes += partition.written_bytes - self.written_bytes
+            self.written_bytes = partition.written_bytes
+        return session.delayed
+
+    def has_sent(self, partition: Partition) -> bool:
+        """Whether the client knows the partition's offsets."""
+        return self.high_watermark == partition.high_watermark and self.start == partition.start
+
+    def partition_removed(self) -> DelayedFetch | None:
+        """The partition is not on this broker any more."""
+        self.partition = None
+        return self.changed()
 
     def sent(self, data: PartitionData) -> None:
         """Note what the response has; after an error the next one includes the partition."""
@@ -68,7 +123,20 @@ class SessionTopic:
 class FetchSession:
     """The session of one client. `epoch` is the epoch of its next request."""
 
-    __slots__ = ("by_id", "created_ms", "epoch", "id", "is_follower", "size", "topics", "used_ms")
+    __slots__ = (
+        "by_id",
+        "changed",
+        "created_ms",
+        "delayed",
+        "epoch",
+        "id",
+        "is_closed",
+        "is_follower",
+        "new_bytes",
+        "size",
+        "topics",
+        "used_ms",
+    )
 
     def __init__(self, session_id: int, *, by_id: bool, is_follower: bool, now: Now) -> None:
         self.id = session_id
@@ -79,6 +147,12 @@ class FetchSession:
         self.topics: dict[str | Uuid, SessionTopic] = {}
         #: The number of partitions.
         self.size = 0
+        #: The partitions that may have news, in the order in which they are served.
+        self.changed: dict[SessionPartition, None] = {}
+        #: The request that waits, and at most how many bytes are new to it.
+        self.delayed: DelayedFetch | None = None
+        self.new_bytes = 0
+        self.is_closed = False
 
     def _key(self, topic: str, topic_id: Uuid) -> str | Uuid:
         return topic_id if self.by_id else topic
@@ -109,10 +183,12 @@ class FetchSession:
             for number, part in enumerate(topic.partitions, 1):
                 before = known.known.get(part.partition)
                 if before is None:
-                    known.known[part.partition] = SessionPartition(part)
+                    before = SessionPartition(self, known, part)
+                    known.known[part.partition] = before
                     self.size += 1
                 else:
                     before.request = part
+                self.changed[before] = None
                 if not number % PARTITIONS_PER_SLICE:
                     yield PARTITIONS_PER_SLICE
             yield 1
@@ -123,12 +199,16 @@ class FetchSession:
             known = self.topics.get(key)
             if known is not None:
                 for index in topic.partitions:
-                    self.size -= known.known.pop(index, None) is not None
+                    removed = known.known.pop(index, None)
+                    if removed is not None:
+                        self.size -= 1
+                        removed.is_removed = True
+                        self.changed.pop(removed, None)
                 if not known.known:
                     del self.topics[key]
 
     def sent(self, responses: Iterable[FetchableTopicResponse]) -> None:
-        """Note the response; partitions with data move to the end of the next one."""
+        """Note the response; partitions with data are served last the next time."""
         for _ in self.sent_in_steps(responses):
             pass
 
@@ -139,7 +219,6 @@ class FetchSession:
             known = self.topics.get(key)
             if known is None:
                 continue
-            had_data = False
             for number, data in enumerate(topic.partitions, 1):
                 if not number % PARTITIONS_PER_SLICE:
                     yield PARTITIONS_PER_SLICE
@@ -147,10 +226,8 @@ class FetchSession:
                 if partition is not None:
                     partition.sent(data)
                     if data.records:
-                        had_data = True
-                        known.known[data.partition_index] = known.known.pop(data.partition_index)
-            if had_data and key in self.topics:
-                self.topics[key] = self.topics.pop(key)
+                        self.changed.pop(partition, None)
+                        self.changed[partition] = None
             yield 1
 
 
@@ -168,7 +245,7 @@ class FetchSessions:
     def resume(self, request: FetchRequest, version: int, now: Now) -> FetchSession | int | None:
         """The session that a request continues, None without one, or an error code."""
         if request.session_epoch in {FIRST, LAST}:
-            self._sessions.pop(request.session_id, None)
+            self.drop(request.session_id)
             return None
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -180,7 +257,7 @@ class FetchSessions:
         session.update(request.topics)
         session.forget(request)
         if not session.topics:
-            del self._sessions[session.id]
+            self.drop(session.id)
             return None
         self.advance(session, now)
         return session
@@ -197,7 +274,9 @@ class FetchSessions:
 
     def drop(self, session_id: int) -> None:
         """Remove a session; the client's next request gets an error and it starts another."""
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.is_closed = True
 
     def has(self, session: FetchSession) -> bool:
         return self._sessions.get(session.id) is session
@@ -244,7 +323,7 @@ class FetchSessions:
             return False
         oldest = next(iter(self._sessions.values()))
         if now.monotonic_ms - oldest.used_ms > EVICTION_MS:
-            del self._sessions[oldest.id]
+            self.drop(oldest.id)
             return True
         evictable = [
             session
@@ -257,7 +336,7 @@ class FetchSessions:
         least = min(evictable, key=_value)
         if _value(least) >= _value(newcomer):
             return False
-        del self._sessions[least.id]
+        self.drop(least.id)
         return True
 
 

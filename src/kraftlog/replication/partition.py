@@ -23,7 +23,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
     from kraftlog.logstate.producers import ProducerEntry, RetainedBatch
     from kraftlog.metadata.values import PartitionImage
@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from kraftlog.replication.fetched_batches import FetchedRun
     from kraftlog.replication.followers import Followers
     from kraftlog.types import DelayedResponse, LogName, Uuid
+
+    class SessionPartition(Protocol):
+        """A partition in a fetch session; both calls return the session's delayed fetch, if any."""
+
+        @property
+        def is_closed(self) -> bool: ...
+        def changed(self) -> Any: ...
+        def partition_removed(self) -> Any: ...
 
     #: Required offset, pending response, partition result, timeout in ms for other replicas.
     Ack = tuple[int, DelayedResponse, Any, int]
@@ -89,11 +97,13 @@ class Partition:
         "acks",
         "append_config",
         "awaiting_isr",
+        "consumer_sessions",
         "counts",
         "deletions",
         "end",
         "fetches",
         "follower_fetches",
+        "follower_sessions",
         "followers",
         "high_watermark",
         "index",
@@ -183,6 +193,9 @@ class Partition:
         #: writes.
         self.fetches: dict[Any, None] = {}
         self.follower_fetches: dict[Any, None] = {}
+        #: What fetch sessions know of it: they are told of its changes.
+        self.consumer_sessions: list[SessionPartition] = []
+        self.follower_sessions: list[SessionPartition] = []
 
     # Roles ---------------------------------------------------------------------------------------
 
@@ -449,6 +462,12 @@ class Partition:
         That of a follower is called when something is written.
         """
         (self.follower_fetches if by_follower else self.fetches)[fetch] = None
+
+    def add_session(self, known: SessionPartition, *, by_follower: bool) -> None:
+        """Report changes to a fetch session from now on."""
+        sessions = self.follower_sessions if by_follower else self.consumer_sessions
+        sessions[:] = [it for it in sessions if not it.is_closed and it is not known]
+        sessions.append(known)
 
     def unwatch(self, fetch: Any) -> None:
         self.fetches.pop(fetch, None)

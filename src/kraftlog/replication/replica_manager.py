@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from kraftlog.metadata.values import PartitionImage
     from kraftlog.ports.logs import LogReader
     from kraftlog.replication.fetcher import FetchConfig
-    from kraftlog.replication.partition import Append
+    from kraftlog.replication.partition import Append, SessionPartition
     from kraftlog.replication.topic_configs import TopicConfigs
     from kraftlog.types import DelayedResponse, LogName, Now, Uuid
 
@@ -131,6 +131,8 @@ class ReplicaManager(MetadataPublisher):
         self._holds_roles = False
         #: Whether a replicated partition's high watermark has moved since `take_moved`.
         self._have_moved = False
+        #: The delayed fetches of sessions with news, and in which partitions.
+        self._to_complete: dict[Any, dict[Partition, None]] = {}
         #: The delayed fetches of each follower.
         self._parked: dict[int, dict[Any, None]] = {}
         self.in_sync_replicas = InSyncReplicas(
@@ -204,8 +206,10 @@ class ReplicaManager(MetadataPublisher):
             self._wait_for_replicas(partition)
         if partition.follower_fetches:
             self._complete_fetches(partition, partition.follower_fetches)
+        self._sessions_changed(partition, partition.follower_sessions)
         if partition.moves_at_once:
             self._complete_fetches(partition, partition.fetches)
+            self._sessions_changed(partition, partition.consumer_sessions)
 
     def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
         """Fail the requests that wait for a write. After a full disk the partition stays online."""
@@ -257,14 +261,40 @@ class ReplicaManager(MetadataPublisher):
             result.base_offset = -1
             complete_one(slot)
         self._drop_deletions(partition, code)
-        self._complete_fetches(partition, partition.follower_fetches)
-        self._complete_fetches(partition, partition.fetches)
+        self._all_changed(partition)
 
     def _drop_deletions(self, partition: Partition, code: int) -> None:
         for _, slot, result in partition.take_deletions():
             result.error_code = code
             result.low_watermark = -1
             complete_one(slot)
+
+    def _all_changed(self, partition: Partition) -> None:
+        """Whatever waits for a partition checks it again."""
+        self._complete_fetches(partition, partition.follower_fetches)
+        self._complete_fetches(partition, partition.fetches)
+        self._sessions_changed(partition, partition.follower_sessions)
+        self._sessions_changed(partition, partition.consumer_sessions)
+
+    def _sessions_changed(
+        self, partition: Partition, sessions: Iterable[SessionPartition], *, wakes: bool = True
+    ) -> None:
+        """Tell fetch sessions of a change; their delayed fetches are completed after the turn's
+        writes, so that one response has all that the turn has brought.
+        """
+        for known in sessions:
+            fetch = known.changed()
+            if wakes and fetch is not None:
+                self._to_complete.setdefault(fetch, {})[partition] = None
+
+    def _complete_session_fetches(self) -> None:
+        while self._to_complete:
+            fetch, partitions = self._to_complete.popitem()
+            if not fetch.done:
+                try:
+                    fetch.partitions_changed(partitions)
+                except Exception as error:
+                    self._services.fail(fetch.slot, error)
 
     def _complete_fetches(self, partition: Partition, fetches: dict[Any, None]) -> None:
         """Check delayed fetches of this partition again."""
@@ -303,13 +333,16 @@ class ReplicaManager(MetadataPublisher):
 
     @property
     def has_work(self) -> bool:
-        """Whether requests to other brokers can leave."""
-        return self.in_sync_replicas.changes.is_due or self.fetchers.has_work(
-            self._services.clock()
+        """Whether fetches can complete, or requests to other brokers leave."""
+        return (
+            bool(self._to_complete)
+            or self.in_sync_replicas.changes.is_due
+            or self.fetchers.has_work(self._services.clock())
         )
 
     def send_requests(self, now: Now) -> None:
-        """Send fetches and ISR changes, at the end of a turn: its writes are done."""
+        """Complete fetches, send fetches and ISR changes, after the writes of a turn."""
+        self._complete_session_fetches()
         self.fetchers.send(now)
         if self.in_sync_replicas.changes.is_due:
             self.in_sync_replicas.changes.poll(now)
@@ -383,12 +416,13 @@ class ReplicaManager(MetadataPublisher):
             self.in_sync_replicas.lead(partition)
             if self._parked:
                 self._end_waits_of(partition.replicas)
-            self._complete_fetches(partition, partition.fetches)
+            self._all_changed(partition)
             for listener in self.listeners:
                 listener.leads(partition)
 
-    @staticmethod
-    def _start_moved(partition: Partition, moved: LogStartMoved) -> None:
+    def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
+        self._sessions_changed(partition, partition.consumer_sessions, wakes=False)
+        self._sessions_changed(partition, partition.follower_sessions, wakes=False)
         if not moved.is_stored:
             partition.start_moved(moved.start)
             return
@@ -540,6 +574,9 @@ class ReplicaManager(MetadataPublisher):
                 one.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
                 complete_one(one.slot)
         self._complete_fetches(partition, partition.fetches)
+        self._sessions_changed(partition, partition.consumer_sessions)
+        # Followers hear of a high watermark with the next records, or when their wait is over.
+        self._sessions_changed(partition, partition.follower_sessions, wakes=False)
 
     def forget(self, partition: Partition) -> None:
         """Remove a partition and delete its log."""
@@ -548,6 +585,10 @@ class ReplicaManager(MetadataPublisher):
         del self.by_log[partition.log]
         partition.drop_pending(self.turn)
         self._resign(partition, partition.leader_epoch, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        for known in (*partition.follower_sessions, *partition.consumer_sessions):
+            fetch = known.partition_removed()
+            if fetch is not None:
+                self._to_complete.setdefault(fetch, {})[partition] = None
         self._emit(DeleteLog(partition.log, partition.topic_id))
 
     # Settings of topics --------------------------------------------------------------------------

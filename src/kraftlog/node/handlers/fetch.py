@@ -24,9 +24,9 @@ from kraftlog.wire.messages.fetch import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from kraftlog.node.fetch_sessions import FetchSession, SessionTopic
+    from kraftlog.node.fetch_sessions import FetchSession, SessionPartition, SessionTopic
     from kraftlog.node.node import Node
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.ports.logs import Slice
@@ -88,7 +88,7 @@ def handle(
 def _partition_count(request: FetchRequest, session: FetchSession | None) -> int:
     """The number of partitions in a request."""
     if session is not None:
-        return session.size
+        return len(session.changed)
     if len(request.topics) == 1:
         return len(request.topics[0].partitions)
     return sum([len(topic.partitions) for topic in request.topics])
@@ -155,7 +155,7 @@ class DelayedFetch:
             self.size >= request.min_bytes
             or self.failed
             or request.max_wait_ms <= 0
-            or not self.partitions
+            or not (self.partitions or self.session)
         )
 
     @property
@@ -210,14 +210,27 @@ class DelayedFetch:
         self.partitions = []
         self.found = []
         session = self.session
-        topics: Sequence[FetchTopic | SessionTopic]
-        topics = self.request.topics if session is None else list(session.topics.values())
-        responses = []
-        for topic in topics:
+        responses: list[FetchableTopicResponse] = []
+        yield from (
+            self._read_topics(node, responses)
+            if session is None
+            else self._read_changed(node, session, responses)
+        )
+        self.response = FetchResponse(
+            error_code=ErrorCode.NONE,
+            session_id=NO_SESSION if session is None else session.id,
+            responses=responses,
+        )
+        if self.failed and self.slot.version >= LEADERS_SINCE:
+            yield from self._add_current_leaders(node)
+
+    def _read_topics(self, node: Node, responses: list[FetchableTopicResponse]) -> Iterator[int]:
+        """Read the partitions that the request names."""
+        for topic in self.request.topics:
             found = []
             work = 0
             for part in topic.partitions:
-                data = self._read_partition(node, topic, part)
+                data = self._read_partition(node, topic, part, None)
                 work += CHECK_COST
                 if data is not None:
                     found.append(data)
@@ -226,19 +239,41 @@ class DelayedFetch:
                     yield work
                     work = 0
             yield work
-            if found or session is None:
-                responses.append(
-                    FetchableTopicResponse(
-                        topic=topic.topic, topic_id=topic.topic_id, partitions=found
-                    )
-                )
-        self.response = FetchResponse(
-            error_code=ErrorCode.NONE,
-            session_id=NO_SESSION if session is None else session.id,
-            responses=responses,
-        )
-        if self.failed and self.slot.version >= LEADERS_SINCE:
-            yield from self._add_current_leaders(node)
+            responses.append(
+                FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=found)
+            )
+
+    def _read_changed(
+        self, node: Node, session: FetchSession, responses: list[FetchableTopicResponse]
+    ) -> Iterator[int]:
+        """Read the partitions of the session that may have news; those without leave the list."""
+        by_topic: dict[SessionTopic, list[PartitionData]] = {}
+        session.new_bytes = 0
+        work = 0
+        for known in list(session.changed):
+            if known.is_removed:
+                continue
+            data = self._read_partition(node, known.topic, known.request, known)
+            work += CHECK_COST
+            if data is None:
+                if not self._has_more(known):
+                    session.changed.pop(known, None)
+            else:
+                by_topic.setdefault(known.topic, []).append(data)
+                work += READ_COST if data.records else 0
+            if work > SLICE_COST:
+                yield work
+                work = 0
+        yield work
+        for topic, found in by_topic.items():
+            responses.append(
+                FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=found)
+            )
+
+    def _has_more(self, known: SessionPartition) -> bool:
+        """Whether a partition has records for which the response has no room."""
+        partition = known.partition
+        return partition is not None and known.request.fetch_offset < self._limit(partition)
 
     def _add_current_leaders(self, node: Node) -> Iterator[int]:
         """Name the current leaders to a client with outdated metadata (KIP-951)."""
@@ -256,20 +291,18 @@ class DelayedFetch:
             yield 1
 
     def _read_partition(
-        self, node: Node, topic: FetchTopic | SessionTopic, part: FetchPartition
+        self,
+        node: Node,
+        topic: FetchTopic | SessionTopic,
+        part: FetchPartition,
+        known: SessionPartition | None,
     ) -> PartitionData | None:
         """Read one partition; None if its session has nothing new to report."""
-        partition = node.replica_manager.partition(
-            topic.topic, topic.topic_id, part.partition, self.slot.version >= BY_ID_SINCE
-        )
-        code = (
-            partition
-            if isinstance(partition, int)
-            else partition.refusal(part.current_leader_epoch)
-        )
+        partition = self._find_partition(node, topic, part, known)
         if isinstance(partition, int):
-            return self._refused(part.partition, code)
+            return self._refused(part.partition, partition)
         partition.counts.fetches += 1
+        code = partition.refusal(part.current_leader_epoch)
         if self.refused_positions:
             code = code or self.refused_positions.get((partition.topic_id, partition.index), 0)
         if code:
@@ -289,17 +322,13 @@ class DelayedFetch:
             except StorageError:
                 partition.counts.failed_fetches += 1
                 return self._refused(part.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        if known is not None:
+            known.written_bytes = partition.written_bytes
+            if found is None and known.has_sent(partition):
+                return None
         if found is not None:
             self.size += len(found)
             self.found.append((partition.counts, len(found)))
-        elif self.session is not None:
-            known = self.session.find(topic.topic, topic.topic_id, part.partition)
-            if (
-                known is not None
-                and known.high_watermark == partition.high_watermark
-                and known.start == partition.start
-            ):
-                return None
         return PartitionData(
             partition_index=part.partition,
             error_code=ErrorCode.NONE,
@@ -309,6 +338,23 @@ class DelayedFetch:
             aborted_transactions=() if self.request.isolation_level == READ_COMMITTED else None,
             records=b"" if found is None else found,  # type: ignore[arg-type]  # bytes still in a file
         )
+
+    def _find_partition(
+        self,
+        node: Node,
+        topic: FetchTopic | SessionTopic,
+        part: FetchPartition,
+        known: SessionPartition | None,
+    ) -> Partition | int:
+        """The partition, which from now on reports its changes to the session; or an error code."""
+        if known is not None and known.partition is not None:
+            return known.partition
+        partition = node.replica_manager.partition(
+            topic.topic, topic.topic_id, part.partition, self.slot.version >= BY_ID_SINCE
+        )
+        if known is not None and not isinstance(partition, int):
+            known.follow(partition)
+        return partition
 
     def _diverging_epoch(
         self, node: Node, partition: Partition, part: FetchPartition
@@ -387,11 +433,14 @@ class DelayedFetch:
         self.node = node
         node.wait(self, deadline_ms)
         self.slot.waiter = self
-        for partition in self.partitions:
-            partition.watch(self, by_follower=self.is_by_follower)
+        if self.session is not None:
+            self.session.delayed = self
+        else:
+            for partition in self.partitions:
+                partition.watch(self, by_follower=self.is_by_follower)
+            self._note_written()
         if self.is_by_follower:
             node.replica_manager.parked(self.follower[0], self)
-        self._note_written()
 
     def _note_written(self) -> None:
         """Note the bytes written so far: the next read finds at most what is written since."""
@@ -404,6 +453,8 @@ class DelayedFetch:
 
         Saves the read if many fetches wait for one partition: each write checks all of them.
         """
+        if self.session is not None:
+            return self.size + self.session.new_bytes < self.request.min_bytes
         if self.seen_bytes is None:
             return False
         return self.size + self._written_bytes() - self.seen_bytes < self.request.min_bytes
@@ -416,8 +467,10 @@ class DelayedFetch:
 
     def try_complete(self, partition: Partition) -> None:
         """The high watermark of a partition has moved, or the partition is removed."""
-        if partition.online and self._has_too_few_bytes():
-            return
+        if not (partition.online and self._has_too_few_bytes()):
+            self._try_complete()
+
+    def _try_complete(self) -> None:
         node, watched = self.node, self.partitions
         self.read(node)
         if self.size >= self.request.min_bytes or self.failed:
@@ -425,7 +478,13 @@ class DelayedFetch:
             self.respond(node, node.now)
         else:
             self.partitions = watched
-            self._note_written()
+            if self.session is None:
+                self._note_written()
+
+    def partitions_changed(self, partitions: Iterable[Partition]) -> None:
+        """Partitions of the session have news, all of one turn."""
+        if not (all(it.online for it in partitions) and self._has_too_few_bytes()):
+            self._try_complete()
 
     def expire(self, now: Now) -> None:
         if not self.done:
@@ -471,5 +530,9 @@ class DelayedFetch:
     def _stop_watching(self, partitions: list[Partition]) -> None:
         if self.is_by_follower:
             self.node.replica_manager.unparked(self.follower[0], self)
+        if self.session is not None:
+            if self.session.delayed is self:
+                self.session.delayed = None
+            return
         for partition in partitions:
             partition.unwatch(self)

@@ -13,10 +13,10 @@ from kraftlog.node.handlers.fetch import READ_COST, DelayedFetch
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from kraftlog.node.fetch_sessions import FetchSession, SessionTopic
+    from kraftlog.node.fetch_sessions import FetchSession, SessionPartition, SessionTopic
     from kraftlog.node.node import Node
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.ports.logs import Slice
@@ -83,9 +83,13 @@ class LargeFetch(DelayedFetch):
         yield from super().read_in_steps(node)
 
     def _read_partition(
-        self, node: Node, topic: FetchTopic | SessionTopic, part: FetchPartition
+        self,
+        node: Node,
+        topic: FetchTopic | SessionTopic,
+        part: FetchPartition,
+        known: SessionPartition | None,
     ) -> PartitionData | None:
-        data = super()._read_partition(node, topic, part)
+        data = super()._read_partition(node, topic, part, known)
         partition = self.partitions[-1] if self.partitions else None
         if partition is not None and partition not in self.sizes:
             self.sizes[partition] = part, 0, self._limit(partition)
@@ -124,8 +128,16 @@ class LargeFetch(DelayedFetch):
     def _note_written(self) -> None:
         """`sizes` has it for each partition."""
 
+    def partitions_changed(self, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            if not self.done:
+                self.try_complete(partition)
+
     def try_complete(self, partition: Partition) -> None:
         part, before, _ = self.sizes.get(partition, (None, 0, 0))
+        if part is None and self.session is not None:
+            known = self.session.find(partition.topic, partition.topic_id, partition.index)
+            part = None if known is None else known.request
         if part is not None and partition.online:
             try:
                 found = super()._locate(self.node, partition, part)
