@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from kraftlog.errors import CorruptBatchError
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import (
@@ -16,6 +18,9 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.types import Buffer
+
+
+_OFFSET = struct.Struct(">q")
 
 
 class FetchedRun:
@@ -41,6 +46,14 @@ class FetchedRun:
         self.idempotent: list[BatchHeader] = []
         #: The control batches among them, by base offset.
         self.control: dict[int, memoryview] = {}
+
+
+def first_offset(records: Buffer) -> int:
+    """The base offset of the first batch; -1 if there is not even that."""
+    if len(records) < _OFFSET.size:
+        return -1
+    offset: int = _OFFSET.unpack_from(records)[0]
+    return offset
 
 
 def check_fetched(

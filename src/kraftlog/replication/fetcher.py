@@ -64,7 +64,7 @@ def fetch_config_of(settings: BrokerConfig) -> FetchConfig:
 class FollowedPartition:
     """A partition in a fetcher."""
 
-    __slots__ = ("backoff_ms", "key", "named", "partition")
+    __slots__ = ("backoff_ms", "held", "key", "named", "partition", "reported")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -72,6 +72,10 @@ class FollowedPartition:
         #: The position that the leader knows, as (offset, leader epoch); None: it knows none.
         self.named: tuple[int, int] | None = None
         self.backoff_ms = 0
+        #: Records that are appended once the log is truncated.
+        self.held = b""
+        #: The last line that was logged of it.
+        self.reported = ""
 
 
 class Fetcher:
@@ -274,5 +278,6 @@ class Fetcher:
     def took(self, followed: FollowedPartition) -> None:
         """The batches of a response are on their way to the log."""
         followed.backoff_ms = 0
+        followed.reported = ""
         self._unwritten.append(followed.partition)
         self._changed[followed.key] = None

@@ -16,7 +16,7 @@ from kraftlog.effects import (
     TruncatePartition,
 )
 from kraftlog.errors import ErrorCode, error_name
-from kraftlog.replication.fetched_batches import check_fetched
+from kraftlog.replication.fetched_batches import check_fetched, first_offset
 from kraftlog.replication.fetcher import Fetcher
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.logs import LogReader
     from kraftlog.replication.fetcher import FetchConfig, FollowedPartition
     from kraftlog.replication.partition import Append, Partition
-    from kraftlog.types import Now
+    from kraftlog.types import Buffer, Now
     from kraftlog.wire.messages.fetch import PartitionData
 
 #: The channels to peers on which followers fetch: this and a number.
@@ -173,7 +173,19 @@ class ReplicaFetchers:
         if not data.records:
             self.follow_leader(partition)
             return
-        runs, error = check_fetched(data.records, partition.end, partition.leader_epoch)
+        base = first_offset(data.records)
+        if 0 <= base < partition.end == partition.start:
+            # The leader's log starts inside a batch, and this one is empty: begin with the batch.
+            followed.held = bytes(data.records)
+            self._restart(fetcher, followed, base)
+        else:
+            self._append(fetcher, followed, data.records, now)
+
+    def _append(
+        self, fetcher: Fetcher, followed: FollowedPartition, records: Buffer, now: Now
+    ) -> None:
+        partition = followed.partition
+        runs, error = check_fetched(records, partition.end, partition.leader_epoch)
         for run in runs:
             partition.append_fetched(run, self._turn)
         if runs:
@@ -181,11 +193,17 @@ class ReplicaFetchers:
         elif error is None:  # a single batch that is larger than the response: it will be whole
             fetcher.name_again(followed)
         if error is not None:
-            topic, index = partition.log
-            where = f"{topic}-{index}: fetched from broker {fetcher.leader_id}"
-            self._emit(LogLine(f"{where} at offset {partition.end}: {error.what}"))
+            where = f"fetched from broker {fetcher.leader_id} at offset {partition.end}"
+            self._report(followed, f"{where}: {error.what}")
             if not runs:
                 fetcher.delay(followed, now)
+
+    def _report(self, followed: FollowedPartition, what: str) -> None:
+        """Log what is wrong with a partition, once until it changes."""
+        topic, index = followed.partition.log
+        if what != followed.reported:
+            followed.reported = what
+            self._emit(LogLine(f"{topic}-{index}: {what}"))
 
     def follow_leader(self, partition: Partition) -> None:
         """Follow the leader's high watermark and log start, as far as this log is written."""
@@ -207,13 +225,9 @@ class ReplicaFetchers:
             if leader_start > partition.end:
                 self._restart(fetcher, followed, leader_start)
                 return
-            topic, index = partition.log
-            self._emit(
-                LogLine(
-                    f"{topic}-{index}: broker {fetcher.leader_id} refuses offset {partition.end}: "
-                    f"{error_name(data.error_code)}"
-                )
-            )
+            code = error_name(data.error_code)
+            where = f"broker {fetcher.leader_id} refuses offset {partition.end}"
+            self._report(followed, f"{where}: {code}")
         fetcher.delay(followed, now)
 
     # Truncation ----------------------------------------------------------------------------------
@@ -251,11 +265,17 @@ class ReplicaFetchers:
         partition.begin_truncation()
         self._emit(TruncatePartition(partition.log, partition.topic_id, offset, restarts=True))
 
-    def truncated(self, partition: Partition) -> None:
+    def truncated(self, partition: Partition, now: Now) -> None:
         """A truncation is done: go on from the new end."""
         fetcher = self._by_partition.get(partition)
-        if fetcher is not None:
-            fetcher.resume((partition.topic_id, partition.index))
+        if fetcher is None:
+            return
+        key = partition.topic_id, partition.index
+        fetcher.resume(key)
+        followed = fetcher.followed[key]
+        if followed.held:
+            held, followed.held = followed.held, b""
+            self._append(fetcher, followed, held, now)
 
     def write_failed(self, partition: Partition, now: Now) -> None:
         """Fetched batches could not be written: try again later."""

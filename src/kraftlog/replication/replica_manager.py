@@ -29,6 +29,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import BrokerChanged, PartitionChanged, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.replication.counts import BrokerTopicStats
+from kraftlog.replication.delayed_fetches import DelayedFetches
 from kraftlog.replication.delayed_produce import DelayedProduce, complete_one
 from kraftlog.replication.in_sync_replicas import InSyncReplicas
 from kraftlog.replication.partition import Partition
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from kraftlog.metadata.values import PartitionImage
     from kraftlog.ports.logs import LogReader
     from kraftlog.replication.fetcher import FetchConfig
-    from kraftlog.replication.partition import Append, SessionPartition
+    from kraftlog.replication.partition import Append
     from kraftlog.replication.topic_configs import TopicConfigs
     from kraftlog.types import DelayedResponse, LogName, Now, Uuid
 
@@ -131,10 +132,7 @@ class ReplicaManager(MetadataPublisher):
         self._holds_roles = False
         #: Whether a replicated partition's high watermark has moved since `take_moved`.
         self._have_moved = False
-        #: The delayed fetches of sessions with news, and in which partitions.
-        self._to_complete: dict[Any, dict[Partition, None]] = {}
-        #: The delayed fetches of each follower.
-        self._parked: dict[int, dict[Any, None]] = {}
+        self.delayed_fetches = DelayedFetches(services.clock, services.fail)
         self.in_sync_replicas = InSyncReplicas(
             self._broker_id,
             metadata,
@@ -204,12 +202,9 @@ class ReplicaManager(MetadataPublisher):
         self.in_sync_replicas.written(partition, former_end)
         if partition.just_written:
             self._wait_for_replicas(partition)
-        if partition.follower_fetches:
-            self._complete_fetches(partition, partition.follower_fetches)
-        self._sessions_changed(partition, partition.follower_sessions)
+        self.delayed_fetches.written(partition)
         if partition.moves_at_once:
-            self._complete_fetches(partition, partition.fetches)
-            self._sessions_changed(partition, partition.consumer_sessions)
+            self.delayed_fetches.committed(partition)
 
     def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
         """Fail the requests that wait for a write. After a full disk the partition stays online."""
@@ -261,48 +256,13 @@ class ReplicaManager(MetadataPublisher):
             result.base_offset = -1
             complete_one(slot)
         self._drop_deletions(partition, code)
-        self._all_changed(partition)
+        self.delayed_fetches.role_changed(partition)
 
     def _drop_deletions(self, partition: Partition, code: int) -> None:
         for _, slot, result in partition.take_deletions():
             result.error_code = code
             result.low_watermark = -1
             complete_one(slot)
-
-    def _all_changed(self, partition: Partition) -> None:
-        """Whatever waits for a partition checks it again."""
-        self._complete_fetches(partition, partition.follower_fetches)
-        self._complete_fetches(partition, partition.fetches)
-        self._sessions_changed(partition, partition.follower_sessions)
-        self._sessions_changed(partition, partition.consumer_sessions)
-
-    def _sessions_changed(
-        self, partition: Partition, sessions: Iterable[SessionPartition], *, wakes: bool = True
-    ) -> None:
-        """Tell fetch sessions of a change; their delayed fetches are completed after the turn's
-        writes, so that one response has all that the turn has brought.
-        """
-        for known in sessions:
-            fetch = known.changed()
-            if wakes and fetch is not None:
-                self._to_complete.setdefault(fetch, {})[partition] = None
-
-    def _complete_session_fetches(self) -> None:
-        while self._to_complete:
-            fetch, partitions = self._to_complete.popitem()
-            if not fetch.done:
-                try:
-                    fetch.partitions_changed(partitions)
-                except Exception as error:
-                    self._services.fail(fetch.slot, error)
-
-    def _complete_fetches(self, partition: Partition, fetches: dict[Any, None]) -> None:
-        """Check delayed fetches of this partition again."""
-        for fetch in list(fetches):
-            try:
-                fetch.try_complete(partition)
-            except Exception as error:
-                self._services.fail(fetch.slot, error)
 
     # Replication ---------------------------------------------------------------------------------
 
@@ -311,38 +271,22 @@ class ReplicaManager(MetadataPublisher):
         have_moved, self._have_moved = self._have_moved, False
         return have_moved
 
-    def parked(self, follower: int, fetch: Any) -> None:
-        """A fetch of a follower waits for data."""
-        self._parked.setdefault(follower, {})[fetch] = None
-
-    def unparked(self, follower: int, fetch: Any) -> None:
-        self._parked.get(follower, {}).pop(fetch, None)
-
     def max_wait_ms(self, follower: int, max_wait_ms: int) -> int:
         """How long a fetch of a follower may wait for data."""
         return self.in_sync_replicas.max_wait_ms(follower, max_wait_ms)
-
-    def _end_waits_of(self, followers: Iterable[int]) -> None:
-        """Respond to the fetches of followers at once: they have another partition to fetch."""
-        for follower in followers:
-            for fetch in self._parked.pop(follower, ()):
-                try:
-                    fetch.expire(self._services.clock())
-                except Exception as error:
-                    self._services.fail(fetch.slot, error)
 
     @property
     def has_work(self) -> bool:
         """Whether fetches can complete, or requests to other brokers leave."""
         return (
-            bool(self._to_complete)
+            self.delayed_fetches.has_work
             or self.in_sync_replicas.changes.is_due
             or self.fetchers.has_work(self._services.clock())
         )
 
     def send_requests(self, now: Now) -> None:
         """Complete fetches, send fetches and ISR changes, after the writes of a turn."""
-        self._complete_session_fetches()
+        self.delayed_fetches.complete()
         self.fetchers.send(now)
         if self.in_sync_replicas.changes.is_due:
             self.in_sync_replicas.changes.poll(now)
@@ -390,7 +334,7 @@ class ReplicaManager(MetadataPublisher):
         elif isinstance(message, LogTruncated):
             partition.truncated(message.start, message.end)
             if self.fetchers.is_following(partition):
-                self.fetchers.truncated(partition)
+                self.fetchers.truncated(partition, self._services.clock())
             else:
                 self._log_is_ready(partition)
         elif isinstance(message, LogStartMoved):
@@ -414,15 +358,13 @@ class ReplicaManager(MetadataPublisher):
         partition.serve()
         if partition.online:
             self.in_sync_replicas.lead(partition)
-            if self._parked:
-                self._end_waits_of(partition.replicas)
-            self._all_changed(partition)
+            self.delayed_fetches.end_waits_of(partition.replicas)
+            self.delayed_fetches.role_changed(partition)
             for listener in self.listeners:
                 listener.leads(partition)
 
     def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
-        self._sessions_changed(partition, partition.consumer_sessions, wakes=False)
-        self._sessions_changed(partition, partition.follower_sessions, wakes=False)
+        self.delayed_fetches.start_moved(partition)
         if not moved.is_stored:
             partition.start_moved(moved.start)
             return
@@ -573,10 +515,7 @@ class ReplicaManager(MetadataPublisher):
             for one in partition.take_unreplicated():
                 one.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
                 complete_one(one.slot)
-        self._complete_fetches(partition, partition.fetches)
-        self._sessions_changed(partition, partition.consumer_sessions)
-        # Followers hear of a high watermark with the next records, or when their wait is over.
-        self._sessions_changed(partition, partition.follower_sessions, wakes=False)
+        self.delayed_fetches.committed(partition)
 
     def forget(self, partition: Partition) -> None:
         """Remove a partition and delete its log."""
@@ -585,10 +524,7 @@ class ReplicaManager(MetadataPublisher):
         del self.by_log[partition.log]
         partition.drop_pending(self.turn)
         self._resign(partition, partition.leader_epoch, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        for known in (*partition.follower_sessions, *partition.consumer_sessions):
-            fetch = known.partition_removed()
-            if fetch is not None:
-                self._to_complete.setdefault(fetch, {})[partition] = None
+        self.delayed_fetches.removed(partition)
         self._emit(DeleteLog(partition.log, partition.topic_id))
 
     # Settings of topics --------------------------------------------------------------------------

@@ -440,7 +440,7 @@ class DelayedFetch:
                 partition.watch(self, by_follower=self.is_by_follower)
             self._note_written()
         if self.is_by_follower:
-            node.replica_manager.parked(self.follower[0], self)
+            node.replica_manager.delayed_fetches.add(self.follower[0], self)
 
     def _note_written(self) -> None:
         """Note the bytes written so far: the next read finds at most what is written since."""
@@ -529,7 +529,7 @@ class DelayedFetch:
 
     def _stop_watching(self, partitions: list[Partition]) -> None:
         if self.is_by_follower:
-            self.node.replica_manager.unparked(self.follower[0], self)
+            self.node.replica_manager.delayed_fetches.remove(self.follower[0], self)
         if self.session is not None:
             if self.session.delayed is self:
                 self.session.delayed = None
