@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
 from kraftlog.controller.partition_change import (
     Election,
+    PartitionChanges,
     PartitionTarget,
     partition_change,
     without,
@@ -54,8 +55,9 @@ def broker_returns(state: ControllerState, broker_id: int) -> list[Message]:
         return broker == broker_id or state.active(broker)
 
     changes: list[Message] = []
+    records, wanted = PartitionChanges(state, alive), PartitionTarget()
     for key in sorted(state.index.leaderless):
-        change = partition_change(state, state.partitions[key], PartitionTarget(), alive)
+        change = records.record(state.partitions[key], wanted)
         if change is not None:
             changes.append(change)
     return changes
@@ -75,10 +77,15 @@ def _take_out(
         return broker != broker_id and state.active(broker)
 
     changes: list[Message] = []
+    records = PartitionChanges(state, alive)
+    targets: dict[tuple[int, ...], PartitionTarget] = {}
     for key in sorted(keys):
         partition = state.partitions[key]
-        wanted = PartitionTarget(isr=without(partition.isr, (broker_id,)), unclean=unclean)
-        change = partition_change(state, partition, wanted, alive)
+        wanted = targets.get(partition.isr)
+        if wanted is None:
+            wanted = PartitionTarget(isr=without(partition.isr, (broker_id,)), unclean=unclean)
+            targets[partition.isr] = wanted
+        change = records.record(partition, wanted)
         if change is not None:
             changes.append(change)
     return changes

@@ -171,8 +171,8 @@ class _Change:
             for broker in self.replicas
         )
 
-    def record(self) -> PartitionChangeRecord | None:
-        """The difference as a record; None if there is none."""
+    def fields(self) -> dict[str, Any]:
+        """The fields of the record that differ; empty if none does."""
         before = self.before
         if self.leader == SAME_LEADER and not set(before.replicas) <= set(self.replicas):
             # A removed replica must not continue: the leader epoch fences it.
@@ -193,9 +193,47 @@ class _Change:
             )
             if now != was
         }
-        if not changes:
+        return changes
+
+
+class PartitionChanges:
+    """Builds the records of one decision about many partitions.
+
+    Partitions of a topic that are alike change alike, so each case is decided once: what a change
+    depends on is in its key. `can_lead` overrides the state.
+    """
+
+    def __init__(
+        self, state: ControllerState, can_lead: Callable[[int], bool] | None = None
+    ) -> None:
+        self._state = state
+        self._can_lead = can_lead
+        self._decided: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+    def record(
+        self, before: PartitionImage, wanted: PartitionTarget
+    ) -> PartitionChangeRecord | None:
+        """The record of a change, if any; `wanted` depends on nothing but these fields."""
+        alike = (
+            before.topic_id,
+            before.replicas,
+            before.isr,
+            before.leader,
+            before.elr,
+            before.directories,
+            before.last_known_elr,
+            before.adding,
+            before.removing,
+            before.recovery,
+            wanted.isr,
+        )
+        fields = self._decided.get(alike)
+        if fields is None:
+            fields = _fields(self._state, before, wanted, self._can_lead)
+            self._decided[alike] = fields
+        if not fields:
             return None
-        return PartitionChangeRecord(partition_id=before.index, topic_id=before.topic_id, **changes)
+        return PartitionChangeRecord(partition_id=before.index, topic_id=before.topic_id, **fields)
 
 
 def partition_change(
@@ -205,6 +243,18 @@ def partition_change(
     can_lead: Callable[[int], bool] | None = None,
 ) -> PartitionChangeRecord | None:
     """The record of a change, if any; `can_lead` overrides the state."""
+    fields = _fields(state, before, wanted, can_lead)
+    if not fields:
+        return None
+    return PartitionChangeRecord(partition_id=before.index, topic_id=before.topic_id, **fields)
+
+
+def _fields(
+    state: ControllerState,
+    before: PartitionImage,
+    wanted: PartitionTarget,
+    can_lead: Callable[[int], bool] | None,
+) -> dict[str, Any]:
     alive = can_lead or state.active
 
     def leads(broker: int) -> bool:
@@ -217,7 +267,7 @@ def partition_change(
     change.complete_reassignment()
     change.follow_eligible()
     change.elect()
-    return change.record()
+    return change.fields()
 
 
 def default_directory(state: ControllerState, broker_id: int) -> Uuid:
