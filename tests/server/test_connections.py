@@ -153,8 +153,8 @@ def test_requests_wait_while_responses_are_not_received(
     assert not connection.holds_frames
 
 
-def give(host: VirtualHost, arena: Arena, sent: bytes) -> None:
-    """A connection with this input, and turns of a node whose disk has not responded yet."""
+def send_while_unflushed(host: VirtualHost, arena: Arena, sent: bytes) -> None:
+    """Send input on a new connection, and run turns while the disk has not flushed yet."""
     ours, peer = socket.socketpair()
     with ours, peer:
         ours.setblocking(False)
@@ -178,7 +178,7 @@ def test_a_large_buffer_is_reused_while_its_batch_is_flushed() -> None:
     arena = Arena()
     values = [b"a" * (FIRST_LARGE - 1000), b"b" * (3 * FIRST_LARGE)]
     for number, value in enumerate(values):
-        give(host, arena, produce(number, value))
+        send_while_unflushed(host, arena, produce(number, value))
     partition = host.node.replica_manager.by_log["demo", 0]
     assert (partition.end, partition.written_end) == (2, 0)
     assert [append.buffers for append in partition.unwritten] == [[], []]

@@ -9,7 +9,7 @@ from functools import partial
 
 from kraftlog.logstate.voters import Endpoint, ReplicaKey
 from kraftlog.node.containment import fail
-from kraftlog.node.quorum.addresses import reached_at
+from kraftlog.node.quorum.addresses import advertised_endpoints
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.raft.core import RaftCore
 from kraftlog.replication.fetcher import fetch_config_of
@@ -69,9 +69,11 @@ def quorum_driver(node: Node, metadata: RecoveredMetadata) -> QuorumDriver:
         node.sliced,
         applied=metadata.applied,
         request_timeout_ms=settings.controller_quorum_request_timeout_ms,
-        known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
-        named={i: (at.host, at.port) for i, at in node.named_voters.items()},
-        reached_at=reached_at(settings),
+        bootstrap_addresses=dict(
+            zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)
+        ),
+        static_addresses={i: (at.host, at.port) for i, at in node.named_voters.items()},
+        advertised_endpoints=advertised_endpoints(settings),
         listener=settings.controller_listener_names[0],
     )
 
@@ -129,11 +131,11 @@ def voter_updater(node: Node) -> VoterUpdater:
         node.controller_channel,
         listeners,
         node.log_line,
-        join_at=_reached_at(node) if joins else (),
+        join_at=_endpoints_as_voter(node) if joins else (),
     )
 
 
-def _reached_at(node: Node) -> list[Endpoint]:
+def _endpoints_as_voter(node: Node) -> list[Endpoint]:
     """The endpoints of this controller once it is a voter."""
     result = node.config.controller_addresses
     return [Endpoint(each.name, each.host, each.port) for each in result]

@@ -85,7 +85,7 @@ def simulate(
 ) -> Outcome:
     """Run a scenario; `kinds` limits the kinds of faults, `keep` selects entries of the plan.
 
-    With `nodes`, every replica is a whole node; so it is in a cluster.
+    With `nodes`, every replica is a whole node, as always in the cluster scenario.
     """
     if scenario == CLUSTER:
         from kraftlog.simulator.cluster.run import simulate_cluster
@@ -104,7 +104,7 @@ def simulate(
         world.plan = tuple([f for f in plan if keep is None or f.number in keep])
     violation = None
     try:
-        with without_collector():
+        with garbage_collection_disabled():
             world.play(script(world))
     except Violation as found:
         violation = found
@@ -127,7 +127,7 @@ def simulate(
 
 
 @contextmanager
-def without_collector() -> Iterator[None]:
+def garbage_collection_disabled() -> Iterator[None]:
     """Disable garbage collection: it finds nothing here, and costs a twentieth of the time."""
     was_on = gc.isenabled()
     gc.disable()

@@ -91,8 +91,8 @@ class Machine:
 def driven(
     *voter_ids: int,
     election: ElectionState | None = None,
-    reached_at: tuple[Endpoint, ...] = (),
-    named: dict[int, tuple[str, int]] | None = None,
+    advertised_endpoints: tuple[Endpoint, ...] = (),
+    static_addresses: dict[int, tuple[str, int]] | None = None,
     records: int = 0,
 ) -> tuple[Machine, list[Any]]:
     """Replica 1 of these, with this number of records of epoch 1; returns the effects
@@ -107,7 +107,12 @@ def driven(
     machine = Machine()
     wanted: list[Any] = []
     machine.driver = QuorumDriver(
-        core, machine, wanted.append, Slices(), named=named or {}, reached_at=reached_at
+        core,
+        machine,
+        wanted.append,
+        Slices(),
+        static_addresses=static_addresses or {},
+        advertised_endpoints=advertised_endpoints,
     )
     machine.driver.start(NOW)
     return machine, wanted
@@ -415,10 +420,10 @@ def test_endpoints_of_another_clusters_leader_are_ignored(epoch: int, is_known: 
     driver, slot, me = machine.driver, PendingResponse(None), ReplicaKey(1)
     assert driver is not None
     if is_known:
-        driver.leader_learned(slot, raft.Begin("cluster", me, 2, 5), ("10.0.0.9", 1), NOW)
+        driver.begin_epoch_received(slot, raft.Begin("cluster", me, 2, 5), ("10.0.0.9", 1), NOW)
     known = driver.address_of(2)
     assert known == (("10.0.0.9", 1) if is_known else ("127.0.0.1", 9092))
-    driver.leader_learned(slot, raft.Begin("another", me, 2, epoch), ("10.0.0.8", 1), NOW)
+    driver.begin_epoch_received(slot, raft.Begin("another", me, 2, epoch), ("10.0.0.8", 1), NOW)
     assert driver.address_of(2) == known
 
 
@@ -428,7 +433,7 @@ def test_peers_do_not_replace_a_leaders_working_address() -> None:
     driver = host.node.quorum
     known = driver.address_of(1)
     begin = raft.Begin(CLUSTER_ID, driver.core.me, 1, driver.epoch)
-    driver.leader_learned(PendingResponse(None), begin, ("10.0.0.8", 1), host.now)
+    driver.begin_epoch_received(PendingResponse(None), begin, ("10.0.0.8", 1), host.now)
     assert driver.is_leader
     assert driver.address_of(1) == known
 
@@ -445,7 +450,7 @@ def asked_for_a_vote(wanted: list[Any]) -> effects.SendRequest:
 
 def test_a_leader_sends_its_endpoints() -> None:
     """C70, on the leader."""
-    machine, wanted = driven(1, 2, reached_at=(Endpoint("C", "10.0.0.1", 1),))
+    machine, wanted = driven(1, 2, advertised_endpoints=(Endpoint("C", "10.0.0.1", 1),))
     driver = machine.driver
     assert driver is not None
     driver.poll(LATER)
@@ -589,7 +594,7 @@ def test_q31_a_leader_of_another_cluster_is_logged_and_the_node_goes_on() -> Non
     driver.handle(effects.ElectionWritten(1), NOW)
     wanted.clear()
     begin = raft.Begin("another", ReplicaKey(1), 7, 9)
-    driver.leader_learned(PendingResponse(None), begin, ("127.0.0.1", 1), NOW)
+    driver.begin_epoch_received(PendingResponse(None), begin, ("127.0.0.1", 1), NOW)
     said = [it.line for it in wanted if isinstance(it, effects.LogLine)]
     assert ["node 7 of another cluster" in line for line in said] == [True]
     assert not any(isinstance(it, effects.Stop) for it in wanted)

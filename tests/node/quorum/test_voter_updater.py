@@ -329,7 +329,7 @@ def says_where_the_leader_is(
 
 def test_r9_a_moved_leader_reports_its_own_endpoint() -> None:
     """Even before its record is updated."""
-    machine, wanted = driven(1, reached_at=WHERE)
+    machine, wanted = driven(1, advertised_endpoints=WHERE)
     driver = machine.driver
     assert driver is not None
     for version in (1, 2):  # its vote for itself, and that it leads
@@ -343,7 +343,9 @@ def test_r9_a_moved_leader_reports_its_own_endpoint() -> None:
 
 def test_r9_static_voters_take_precedence_over_the_log() -> None:
     """An operator changes them to move a voter; the log still has the old address."""
-    machine, wanted = driven(1, 2, 3, election=ElectionState(5, 2), named={2: ("10.0.0.2", 2)})
+    machine, wanted = driven(
+        1, 2, 3, election=ElectionState(5, 2), static_addresses={2: ("10.0.0.2", 2)}
+    )
     [ask] = taken(wanted, effects.SendRequest)
     assert (ask.host, ask.port) == ("10.0.0.2", 2)
     assert machine.driver is not None

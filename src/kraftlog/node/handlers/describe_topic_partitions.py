@@ -8,7 +8,7 @@ from kraftlog.node.handlers.metadata import (
     ALL_TOPIC_OPERATIONS,
     is_internal,
     offline_replicas,
-    why_unknown,
+    unknown_topic_error,
 )
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
@@ -59,7 +59,7 @@ def _topic(
     topic = node.image.topic_named(name)
     if topic is None:
         unknown = api.DescribeTopicPartitionsResponseTopic(
-            error_code=why_unknown(name),
+            error_code=unknown_topic_error(name),
             name=name,
             topic_id=NULL_UUID,
             partitions=(),

@@ -184,12 +184,12 @@ def _refused(
     elif version >= BY_ID_SINCE and asked.topic_id != NULL_UUID:
         code, name, topic_id = ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id
     else:
-        code = codes.get(asked.name or "") or why_unknown(asked.name or "")
+        code = codes.get(asked.name or "") or unknown_topic_error(asked.name or "")
         name, topic_id = asked.name, asked.topic_id
     return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=())
 
 
-def why_unknown(name: str) -> int:
+def unknown_topic_error(name: str) -> int:
     from kraftlog.controller.topics import invalid_name
 
     if invalid_name(name) is not None:

@@ -27,6 +27,6 @@ def handle(node: Node, slot: PendingResponse, request: Message, now: Now) -> Non
     body = request_from_wire(slot.api.key, request)
     endpoint = endpoint_of(getattr(request, "leader_endpoints", ()), node.quorum.listener)
     if endpoint is not None and isinstance(body, Begin):
-        node.quorum.leader_learned(slot, body, (endpoint.host, endpoint.port), now)
+        node.quorum.begin_epoch_received(slot, body, (endpoint.host, endpoint.port), now)
     else:
         node.quorum.handle_request(slot, body, slot.connection, now)

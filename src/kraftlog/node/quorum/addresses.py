@@ -26,15 +26,15 @@ class Addresses:
     def __init__(
         self,
         core: RaftCore,
-        known: Mapping[int, Address],
-        named: Mapping[int, Address],
+        bootstrap_addresses: Mapping[int, Address],
+        static_addresses: Mapping[int, Address],
         listener: str,
     ) -> None:
         self._core = core
         self._listener = listener
-        self._named = named
+        self._static_addresses = static_addresses
         #: Addresses of nodes that are not voters, or of voters without endpoints.
-        self._discovered = dict(known)
+        self._discovered = dict(bootstrap_addresses)
         #: (epoch, leader, address) of a leader, from itself and from peers.
         self._own_report: tuple[int, int, Address] | None = None
         self._peer_report: tuple[int, int, Address] | None = None
@@ -71,7 +71,7 @@ class Addresses:
         for known in (self._own_report, self._peer_report):
             if known is not None and known[:2] == (election.epoch, peer):
                 return known[2]
-        named = self._named.get(peer)
+        named = self._static_addresses.get(peer)
         if named is not None:
             return named
         voter = self._core.log.voter_set.voter(peer)
@@ -87,7 +87,7 @@ def named_voters(settings: BrokerConfig) -> dict[int, Endpoint]:
     return {it.id: Endpoint(name, it.host, it.port) for it in settings.voters if it.port}
 
 
-def reached_at(settings: BrokerConfig) -> list[Endpoint]:
+def advertised_endpoints(settings: BrokerConfig) -> list[Endpoint]:
     """The endpoints that this controller advertises.
 
     With static voters only advertised.listeners count: the host in `listeners` may be unknown to

@@ -74,25 +74,22 @@ class QuorumDriver:
         *,
         applied: int = 0,
         request_timeout_ms: int = 2000,
-        known: Mapping[int, tuple[str, int]] = MappingProxyType({}),
-        named: Mapping[int, tuple[str, int]] = MappingProxyType({}),
-        reached_at: Sequence[Endpoint] = (),
+        bootstrap_addresses: Mapping[int, tuple[str, int]] = MappingProxyType({}),
+        static_addresses: Mapping[int, tuple[str, int]] = MappingProxyType({}),
+        advertised_endpoints: Sequence[Endpoint] = (),
         listener: str = "",
     ) -> None:
-        """`known` are initial addresses, `named` those of static voters; `reached_at` are this
-        node's advertised endpoints.
-
-        `listener` is the name of the controller listener to connect to.
-        """
+        """`listener` is the name of the controller listener to connect to."""
         self.core = core
         self.times = QuorumLatency()
         self._machine = machine
         self._emit = emit
         self._request_timeout_ms = request_timeout_ms
         self.listener = listener
-        self._addresses = Addresses(core, known, named, listener)
-        self._reached_at = [
-            LeaderEndpoint(name=each.name, host=each.host, port=each.port) for each in reached_at
+        self._addresses = Addresses(core, bootstrap_addresses, static_addresses, listener)
+        self._advertised_endpoints = [
+            LeaderEndpoint(name=each.name, host=each.host, port=each.port)
+            for each in advertised_endpoints
         ]
         #: Messages that wait for the disk, in order.
         self._held: list[Any] = []
@@ -201,7 +198,7 @@ class QuorumDriver:
         self._pass_to_core(slot, body, channel, now, max_bytes)
         self._settle(now)
 
-    def leader_learned(
+    def begin_epoch_received(
         self, slot: PendingResponse, body: raft.Begin, address: tuple[str, int], now: Now
     ) -> None:
         """Take a BeginQuorumEpoch with the leader's address, which is newer than the voters record.
@@ -378,7 +375,7 @@ class QuorumDriver:
             # Without an address a peer is unreachable.
             self._emit(effects.UnreachablePeer(QUORUM_CHANNEL, effect.peer, effect.number))
             return
-        api_key, request = request_to_wire(effect.body, self._reached_at)
+        api_key, request = request_to_wire(effect.body, self._advertised_endpoints)
         self._pending[effect.peer, effect.number] = effect.body
         self._emit(
             effects.SendRequest(
@@ -419,7 +416,7 @@ class QuorumDriver:
     def _add_endpoints(self, leader: int, node: Any, response: Any) -> None:
         """Add the leader's endpoint to a response."""
         is_own = leader == self.core.me.id
-        own = endpoint_of(self._reached_at, self.listener) if is_own else None
+        own = endpoint_of(self._advertised_endpoints, self.listener) if is_own else None
         where = self.address_of(leader) if own is None else (own.host, own.port)
         if where is not None:
             response.node_endpoints = [node(node_id=leader, host=where[0], port=where[1])]

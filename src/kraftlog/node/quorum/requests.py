@@ -37,13 +37,13 @@ VERSIONS = {
 
 
 def request_to_wire(
-    body: Any, reached_at: Sequence[begins.LeaderEndpoint] = ()
+    body: Any, advertised_endpoints: Sequence[begins.LeaderEndpoint] = ()
 ) -> tuple[int, Message]:
     """The API key and request for a raft message; a leader's BeginQuorumEpoch has its endpoints."""
     api_key, convert = _TO_WIRE[type(body)]
     request = convert(body)
     if isinstance(request, begins.BeginQuorumEpochRequest):
-        request.leader_endpoints = reached_at
+        request.leader_endpoints = advertised_endpoints
     return api_key, request
 
 

@@ -6,7 +6,7 @@ from kraftlog.simulator.cluster import faults
 from kraftlog.simulator.cluster.setting import any_cluster
 from kraftlog.simulator.cluster.world import ClusterWorld
 from kraftlog.simulator.rng import Rng
-from kraftlog.simulator.run import CLUSTER, Outcome, without_collector
+from kraftlog.simulator.run import CLUSTER, Outcome, garbage_collection_disabled
 from kraftlog.simulator.scenarios.goals import leader_agreed
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.world import Goal, passing
@@ -121,7 +121,7 @@ def simulate_cluster(
     world.plan = tuple([fault for fault in plan if keep is None or fault.number in keep])
     violation = None
     try:
-        with without_collector():
+        with garbage_collection_disabled():
             world.play(mixture(world))
     except Violation as found:
         violation = found

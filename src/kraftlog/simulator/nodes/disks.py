@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.raft.messages import ElectionState
-from kraftlog.storage import quorum_state as elections
+from kraftlog.storage import quorum_state
 from kraftlog.storage.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kraftlog.storage.metadata_snapshots import parse_name
 from kraftlog.value import TYPE_CHECKING
@@ -16,7 +16,9 @@ DIRECTORY = "data"
 FOLDER = "data/__cluster_metadata-0"
 
 
-def set_back(files: MemoryFiles, view: LogView, kept: int, election: ElectionState | None) -> None:
+def restore_old_copy(
+    files: MemoryFiles, view: LogView, kept: int, election: ElectionState | None
+) -> None:
     """Restore an old copy: only the first `kept` batches are left."""
     end = view.batches[kept - 1].last_offset + 1
     for name in files.names(FOLDER):
@@ -30,14 +32,14 @@ def set_back(files: MemoryFiles, view: LogView, kept: int, election: ElectionSta
                 size = max([at for seg, at in view.ends[:kept] if seg == base], default=0)
                 files.make_file(path, files.bytes_of(path)[:size])
                 continue
-        if name != elections.NAME:
+        if name != quorum_state.NAME:
             files.unlink(path)
     for name in (HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS):
         if files.exists(f"{DIRECTORY}/{name}"):
             files.unlink(f"{DIRECTORY}/{name}")
     old = election or ElectionState(view.batches[kept - 1].epoch)
-    stored = elections.QuorumStateData(old.leader_id, old.epoch, old.voted)
-    files.make_file(f"{FOLDER}/{elections.NAME}", elections.encode(stored))
+    stored = quorum_state.QuorumStateData(old.leader_id, old.epoch, old.voted)
+    files.make_file(f"{FOLDER}/{quorum_state.NAME}", quorum_state.encode(stored))
     files.write_back()
 
 

@@ -237,7 +237,7 @@ class NodeReplica(Replica):
             self.disk = LogView(self)
             self.disk.cluster_id = CLUSTER
         else:
-            disks.set_back(self.files, self.disk, kept, election)
+            disks.restore_old_copy(self.files, self.disk, kept, election)
 
     # Turns ---------------------------------------------------------------------------------------
 
