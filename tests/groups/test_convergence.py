@@ -203,7 +203,7 @@ def check(group: Group) -> None:
     # Nobody is forgotten: who need not be heard of waits for something that has an end.
     for member in members:
         assert member.session is not None
-        assert member.excused or member.session.at is not None
+        assert member.has_pending_request or member.session.at is not None
 
 
 TestLife = Life.TestCase

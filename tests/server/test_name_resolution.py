@@ -34,7 +34,7 @@ def test_a_host_name_needs_a_lookup() -> None:
 def test_results_are_delivered_on_the_loop(host: str, is_known: bool) -> None:
     names = NameResolver()
     outcome: list[tuple[list[Place], Now]] = []
-    names.find(host, 9093, lambda *what: outcome.append(what))
+    names.resolve(host, 9093, lambda *what: outcome.append(what))
     assert select.select([names.ready_fd], [], [], LIMIT_S)[0]
     assert not outcome
     names.deliver(NOW)
@@ -61,12 +61,12 @@ def test_a_lookup_fails_if_no_thread_can_be_started(
     outcome: list[list[Place]] = []
     with no_room_for_threads():
         for _ in range(2):
-            names.find("localhost", 9093, lambda places, _: outcome.append(places))
+            names.resolve("localhost", 9093, lambda places, _: outcome.append(places))
         assert not outcome, "on the loop, and not within the call"
         names.deliver(NOW)
     assert outcome == [[], []]
     assert capfd.readouterr().err == "cannot resolve localhost: can't start new thread\n"
-    names.find("localhost", 9093, lambda places, _: outcome.append(places))
+    names.resolve("localhost", 9093, lambda places, _: outcome.append(places))
     assert select.select([names.ready_fd], [], [], LIMIT_S)[0]
     names.deliver(NOW)
     assert outcome[2]

@@ -156,11 +156,11 @@ def describe_all_brokers(
 def _of_broker(name: str, layers: ConfigLayers) -> DescribedConfig:
     key = find_broker_key(name)
     is_secret = key is None or key.sensitive
-    synonyms = list(layers.standing(names_of(name)))
+    synonyms = list(layers.values_of(names_of(name)))
     while synonyms and synonyms[0].name != name:
         synonyms = synonyms[1:]
-    standing = next(layers.standing([name]), None)
-    text = standing.value if standing and not is_secret else None
+    effective = next(layers.values_of([name]), None)
+    text = effective.value if effective and not is_secret else None
     if key is not None and text is not None:
         text = to_text(parse_value(key, text))
     if is_secret:

@@ -53,7 +53,7 @@ class ConfigLayers:
         self.broker = broker or {}
         self._inherited: dict[str, Any] = {}
 
-    def standing(self, names: list[str]) -> Iterator[ConfigSynonym]:
+    def values_of(self, names: list[str]) -> Iterator[ConfigSynonym]:
         """All values of the keys in order of precedence; the first is effective."""
         for layer, source in (
             (self.broker, OF_BROKER),
@@ -71,7 +71,7 @@ class ConfigLayers:
         key = BROKER_KEYS.find(name)
         if key is None:
             raise KeyError(name)
-        texts = [standing.value for standing in self.standing([name])]
+        texts = [each.value for each in self.values_of([name])]
         return parse_value(key, texts[0]) if texts and texts[0] is not None else None
 
     def inherited_value(self, key: Key) -> Any:
@@ -102,7 +102,7 @@ _SAME = {
 def inherited(key: Key, layers: ConfigLayers) -> tuple[str | None, list[ConfigSynonym]]:
     """The default of a topic or group config, and its source."""
     factors = dict(key.synonyms)
-    found = list(layers.standing(list(factors)))
+    found = list(layers.values_of(list(factors)))
     if found and found[0].source != OF_DEFAULT:
         first = found[0]
         assert first.value is not None

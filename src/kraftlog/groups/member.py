@@ -71,7 +71,7 @@ class Member:
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
-    def excused(self) -> bool:
+    def has_pending_request(self) -> bool:
         """Whether a pending request replaces its heartbeats."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 

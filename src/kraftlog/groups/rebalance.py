@@ -107,7 +107,7 @@ def sync_time_over(shard: GroupShard, group: Group, now: Now) -> None:
 
 def session_over(shard: GroupShard, group: Group, member: Member, now: Now) -> None:
     """Remove a member whose session has timed out."""
-    if not member.excused:
+    if not member.has_pending_request:
         remove(shard, group, member.member_id, now)
 
 

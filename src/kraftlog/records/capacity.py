@@ -44,7 +44,7 @@ def _is_skippable(batch: bytes | bytearray, position: int) -> bool:
     return batch[position] & 0xF0 == 0x50 and batch.startswith(b"\x2a\x4d\x18", position + 1)
 
 
-def excess_of(codec: int, records: Buffer, count: int) -> str:
+def count_error(codec: int, records: Buffer, count: int) -> str:
     """Explain why `records` can't hold this many records; an empty string if they can."""
     if not can_hold(codec, len(records), count):
         return f"{count} records in {len(records)} bytes"

@@ -8,7 +8,7 @@ batch; docs/records.md lists the differences for clients.
 from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError, ErrorCode, RejectedRecordsError
-from kraftlog.records.capacity import excess_of
+from kraftlog.records.capacity import count_error
 from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
 from kraftlog.records.examine import examine_records
@@ -94,9 +94,9 @@ def check_produced(records: Buffer, rules: ProduceRules, now_ms: int) -> BatchHe
             code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
         )
     _check_numbers(header)
-    excess = excess_of(header.codec, memoryview(records)[HEADER_SIZE:], header.record_count)
-    if excess:
-        raise _invalid(excess)
+    error = count_error(header.codec, memoryview(records)[HEADER_SIZE:], header.record_count)
+    if error:
+        raise _invalid(error)
     if header.has_log_append_time:
         # Kafka clears the bit on a topic with CreateTime, and refuses it on one with LogAppendTime.
         raise CorruptBatchError(

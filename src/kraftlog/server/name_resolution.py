@@ -45,7 +45,7 @@ class NameResolver:
         self._found: deque[tuple[Found, list[Place]]] = deque()
         self._logged_no_room = False
 
-    def find(self, host: str, port: int, found: Found) -> None:
+    def resolve(self, host: str, port: int, found: Found) -> None:
         """Call `found` on the loop with all addresses of a host; with none if it is unknown."""
         import threading
 

@@ -101,7 +101,7 @@ class Peers(PeerChannels):
                 elif channel.in_flight and channel.sock is None:
                     self._connect(channel, now)
 
-            self._names.find(*address, found)
+            self._names.resolve(*address, found)
 
     def _found(self, channel: SocketChannel, places: list[Place], now: Now) -> None:
         """Connect to the addresses found; an unknown name does not prove that a peer is down."""

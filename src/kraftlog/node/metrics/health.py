@@ -29,7 +29,7 @@ def why_not_ready(node: Node, now: Now) -> list[str]:
     """
     reasons: list[str] = []
     if node.active_controller is not None:
-        reasons += _ails_the_quorum(node, now)
+        reasons += _quorum_problems(node, now)
     if node.logs.is_offline:
         reasons.append("the log directory has failed")
     if node.broker_lifecycle is not None:
@@ -39,7 +39,7 @@ def why_not_ready(node: Node, now: Now) -> list[str]:
     return reasons
 
 
-def _ails_the_quorum(node: Node, now: Now) -> Iterator[str]:
+def _quorum_problems(node: Node, now: Now) -> Iterator[str]:
     core = node.quorum.core
     log, role = core.log, core.role
     if not role.has_live_leader(core):

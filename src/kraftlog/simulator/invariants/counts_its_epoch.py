@@ -21,7 +21,7 @@ class CountsItsEpoch(Invariant):
 
     def on_receive(self, replica: Replica, asker: Replica, body: Any) -> None:
         core = replica.core
-        # A disk that was set back may have lost the epoch.
+        # A disk restored from an old copy may lack the epoch.
         if core is None or asker.disk.election.epoch >= core.election.epoch or asker.lives:
             return
         if type(body) is not Fetch or not isinstance(core.role, Leader):
