@@ -50,6 +50,23 @@ def test_only_one_process_opens_a_directory() -> None:
     directory(files).release()
 
 
+def test_v5_the_topic_id_is_durable_with_the_first_flush_after_a_kill() -> None:
+    """Else a power loss empties the file, and the log is taken for that of a former topic."""
+    files = new_files()
+    directory(files).create(("t", 0), TOPIC_ID)
+    files.kill()
+    logs = directory(files)
+    open_all(logs)
+    log = logs.logs["t", 0]
+    fill(log, 3)
+    log.flush()
+    files.power_loss()
+    logs = directory(files)
+    assert logs.topic_id(("t", 0)) == TOPIC_ID
+    open_all(logs)
+    assert logs.logs["t", 0].end_offset == log.end_offset
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

@@ -174,16 +174,20 @@ class LogDirectory:
         if log is not None:
             report = RecoveryReport(log.folder, True, log.start_offset, log.end_offset)
         else:
+            recovery_point = self._checkpoints.recovery_points.get(name, 0)
             log, report = yield from open_log(
                 self.disk,
                 self.folder(name),
                 config,
                 clean=self.was_clean and row is None,
-                recovery_point=self._checkpoints.recovery_points.get(name, 0),
+                recovery_point=recovery_point,
                 start_offset=self._checkpoints.log_starts.get(name, 0),
                 distrust_cache=self._suspect,
                 before_truncation=self._lower_callback(name),
             )
+            metadata = f"{log.folder}/{PARTITION_METADATA}"
+            if recovery_point == 0 and self.disk.files.exists(metadata):
+                log.mark_created(metadata)  # its creator may have ended before a flush
         self._adopt(name, log)
         return log, report
 
