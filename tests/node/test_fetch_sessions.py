@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.node.fetch_sessions import EVICTION_MS, FetchSessions
+from kraftlog.node.fetch_sessions import EVICTION_MS, UNKNOWN, FetchSession, FetchSessions
 from kraftlog.types import NULL_UUID, Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.fetch import (
+    EpochEndOffset,
     FetchPartition,
     FetchRequest,
     FetchTopic,
     ForgottenTopic,
+    PartitionData,
 )
 from tests.node.frame_client import FrameClient, make_host
 from tests.node.test_requests import batch, produce
@@ -92,6 +94,29 @@ def test_only_changed_partitions_are_requested_and_returned() -> None:
     assert reader.read(session, 3, {1: 1}) == (0, session, {})
     write(host, 0)
     assert reader.read(session, 4, {0: 1}) == (0, session, {0: 0}), "another high watermark"
+
+
+def test_v7_a_partition_named_again_at_its_offset_gets_the_high_watermark() -> None:
+    host = make_host(demo=2)
+    reader = Reader(host)
+    session = reader.begin({0: 0, 1: 0})
+    assert reader.read(session, 1, {1: 0}) == (0, session, {1: 0})
+    assert reader.read(session, 2) == (0, session, {})
+
+
+def test_v7_the_high_watermark_is_sent_again_after_a_divergence() -> None:
+    """The follower truncates, and uses nothing else of that response."""
+    session = FetchSession(1, by_id=False, is_follower=True, now=Now(0, 0))
+    session.update(request(1, 1, {0: 5}).topics)
+    known = session.find("demo", NULL_UUID, 0)
+    assert known is not None
+    data = PartitionData(
+        partition_index=0, error_code=0, high_watermark=3, aborted_transactions=(), records=b""
+    )
+    known.sent(data)
+    assert known.high_watermark == 3
+    known.sent(data.replace(diverging_epoch=EpochEndOffset(epoch=0, end_offset=4)))
+    assert known.high_watermark == UNKNOWN
 
 
 def test_a_session_fetch_waits_for_all_its_partitions() -> None:

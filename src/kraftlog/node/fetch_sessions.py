@@ -99,9 +99,18 @@ class SessionPartition:
         self.partition = None
         return self.changed()
 
+    def named(self, request: FetchPartition) -> None:
+        """A request names the partition again; at the same offset, the client did not use what
+        the last response had: a follower skips it if its leader epoch has changed meanwhile."""
+        if request.fetch_offset == self.request.fetch_offset:
+            self.high_watermark = UNKNOWN
+        self.request = request
+
     def sent(self, data: PartitionData) -> None:
-        """Note what the response has; after an error the next one includes the partition."""
-        self.high_watermark = UNKNOWN if data.error_code else data.high_watermark
+        """Note what the response has; after an error or a divergence, of which the client uses
+        nothing else, the next one includes the partition."""
+        is_unused = data.error_code or data.diverging_epoch.end_offset >= 0
+        self.high_watermark = UNKNOWN if is_unused else data.high_watermark
         self.start = data.log_start_offset
 
 
@@ -187,7 +196,7 @@ class FetchSession:
                     known.known[part.partition] = before
                     self.size += 1
                 else:
-                    before.request = part
+                    before.named(part)
                 self.changed[before] = None
                 if not number % PARTITIONS_PER_SLICE:
                     yield PARTITIONS_PER_SLICE
