@@ -108,6 +108,8 @@ class Fetcher:
         #: No request leaves before this.
         self._due_ms = 0
         self._backoff_ms = 0
+        #: Whether the leader's process is another one than that of the connection.
+        self._is_fresh = False
 
     # Partitions ----------------------------------------------------------------------------------
 
@@ -161,7 +163,7 @@ class Fetcher:
     def deadline(self) -> int | None:
         """When the fetcher has something to do by itself."""
         due = list(self._delayed.values())
-        if self.in_flight is None and self._due_ms:
+        if self._due_ms and self._has_request:
             due.append(self._due_ms)
         return min(due, default=None)
 
@@ -172,8 +174,13 @@ class Fetcher:
             self._changed[key] = None
 
     def can_send(self, now: Now) -> bool:
-        """Whether a request may leave: none is in flight, and all that was fetched is written."""
-        if self.in_flight is not None or self._due_ms > now.monotonic_ms:
+        """Whether a request may leave now."""
+        return self._due_ms <= now.monotonic_ms and self._has_request
+
+    @property
+    def _has_request(self) -> bool:
+        """Whether there is something to fetch, none is in flight, and all is written."""
+        if self.in_flight is not None:
             return False
         if self._unwritten:
             if any(partition.unwritten for partition in self._unwritten):
@@ -241,9 +248,15 @@ class Fetcher:
         self._backoff_ms = min(max(2 * self._backoff_ms, FIRST_BACKOFF_MS), self._config.backoff_ms)
         self._due_ms = now.monotonic_ms + self._backoff_ms
 
-    def leader_moved(self) -> None:
+    def leader_moved(self, *, is_new: bool) -> None:
         """The leader's broker has another address or process: connect without waiting."""
         self._due_ms = self._backoff_ms = 0
+        self._is_fresh |= is_new
+
+    def take_fresh(self) -> bool:
+        """Whether the next request needs another connection than the last one had."""
+        is_fresh, self._is_fresh = self._is_fresh, False
+        return is_fresh
 
     def responded(
         self, response: FetchResponse, now: Now

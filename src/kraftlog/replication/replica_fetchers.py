@@ -136,14 +136,22 @@ class ReplicaFetchers:
                 version=APIS[ApiKey.FETCH].last,
                 request=request,
                 timeout_ms=self._config.timeout_ms,
+                fresh=fetcher.take_fresh(),
             )
         )
 
-    def broker_changed(self, broker_id: int) -> None:
-        """A broker has registered again: what waited for it need not wait any longer."""
+    def broker_changed(self, broker_id: int, now: Now, *, is_new: bool) -> None:
+        """A broker's registration has changed: what waited for it need not wait any longer.
+
+        A new process of the broker never answers what the former one was asked. Its machine may
+        have lost power and said nothing about it.
+        """
         for (leader_id, _), fetcher in self._fetchers.items():
             if leader_id == broker_id:
-                fetcher.leader_moved()
+                if is_new and fetcher.in_flight is not None:
+                    del self._in_flight[fetcher.in_flight]
+                    fetcher.failed(now)
+                fetcher.leader_moved(is_new=is_new)
 
     # Responses -----------------------------------------------------------------------------------
 

@@ -389,7 +389,9 @@ class ReplicaManager(MetadataPublisher):
         elif isinstance(change, TopicRemoved):
             self._topic_removed(change.topic.id, change.topic.name)
         elif isinstance(change, BrokerChanged) and change.after is not None:
-            self.fetchers.broker_changed(change.after.id)
+            is_new = change.before is None or change.before.epoch != change.after.epoch
+            now = self._services.clock()
+            self.fetchers.broker_changed(change.after.id, now, is_new=is_new)
             self.in_sync_replicas.broker_changed(change.after.id)
             self._check_registration()
 
