@@ -63,7 +63,19 @@ class Scene:
 
 
 def a_new_leader_lacks_a_batch(scene: Scene) -> None:
+    scene.truth.committed_in[2] = -1
     scene.lose_batch()
+    scene.shown()
+
+
+def a_leader_commits_without_a_batch(scene: Scene) -> None:
+    scene.lose_batch()
+    scene.shown((scene.partition.leader_epoch, True, True, 0, 0, 0))
+
+
+def a_follower_is_ahead_of_all_leaders(scene: Scene) -> None:
+    scene.partition.leads = scene.partition.online = False
+    scene.partition.high_watermark = scene.truth.mark + 1
     scene.shown()
 
 
@@ -151,6 +163,8 @@ def the_high_watermark_is_beyond_the_end(scene: Scene) -> None:
 
 TAMPERINGS: dict[Callable[[Scene], None], str] = {
     a_new_leader_lacks_a_batch: "committed is kept",
+    a_leader_commits_without_a_batch: "committed is kept",
+    a_follower_is_ahead_of_all_leaders: "committed is kept",
     acknowledged_before_committed: "committed is kept",
     read_before_committed: "committed is kept",
     a_member_lost_a_batch: "every ISR member has what is committed",

@@ -30,6 +30,8 @@ class Consumer(Client):
         super().__init__(world, number)
         self.positions: dict[PartitionKey, int] = {}
         self._in_flight: set[int] = set()
+        #: The partitions in these requests: their leader may change meanwhile.
+        self._fetching: set[PartitionKey] = set()
         self._retry_ms: dict[PartitionKey, int] = {}
         #: Some fetch few batches at once, so that more depends on offsets in between.
         self._max_bytes = self.rng.pick([MAX_BYTES, 150])
@@ -42,7 +44,7 @@ class Consumer(Client):
     def work(self, now: Now) -> None:
         wanted: dict[int, list[PartitionKey]] = {}
         for key in self.world.keys:
-            if self._retry_ms.get(key, 0) > now.monotonic_ms:
+            if key in self._fetching or self._retry_ms.get(key, 0) > now.monotonic_ms:
                 continue
             leader = self.leader_of(key, now)
             if leader >= 0 and leader not in self._in_flight:
@@ -71,6 +73,7 @@ class Consumer(Client):
             topics=[FetchTopic(topic_id=it, partitions=parts) for it, parts in topics.items()],
         )
         self._in_flight.add(leader)
+        self._fetching.update(asked)
         self.ask(
             leader,
             ApiKey.FETCH,
@@ -83,6 +86,7 @@ class Consumer(Client):
         self, leader: int, asked: dict[PartitionKey, int], response: Any, now: Now
     ) -> None:
         self._in_flight.discard(leader)
+        self._fetching.difference_update(asked)
         if response is None or response.error_code:
             for key in asked:
                 self._retry_ms[key] = now.monotonic_ms + RETRY_MS

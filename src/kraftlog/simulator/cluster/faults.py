@@ -60,5 +60,5 @@ def heal(world: ClusterWorld) -> None:
     fault_plan.heal(world)
     for node in world.replicas.values():
         if node.core is not None and node.runner.directory.disk.failure is not None:
-            world.kill(node)
+            world.end_now(node)
             world.start(node)

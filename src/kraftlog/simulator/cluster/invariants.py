@@ -81,13 +81,13 @@ class CommittedIsKept(ClusterInvariant):
             return
         log, truth = node.logs[key], self.world.truth(key)
         if not partition.online:
-            if before is not None and before[2] and partition.high_watermark > truth.mark:
-                # It has resigned in the turn in which it still acknowledged.
-                truth.extend(log, partition.high_watermark)
+            if partition.high_watermark > truth.mark and partition.is_open:
+                self._raised_before(change)
             return
         is_new = before is None or not before[2] or before[0] != partition.leader_epoch
-        lacks = truth.missing_in(log, 0 if is_new else partition.high_watermark)
-        if lacks is not None and (is_new or lacks.end <= partition.high_watermark):
+        # A replica that has just become leader may have a newer successor already.
+        lacks = truth.missing_in(log, 0, partition.leader_epoch) if is_new else None
+        if lacks is not None:
             self.fails(
                 f"{node} leads {_name(key)} in epoch {partition.leader_epoch} without the "
                 f"committed batch {lacks.base} to {lacks.end} of epoch {lacks.epoch}"
@@ -95,7 +95,25 @@ class CommittedIsKept(ClusterInvariant):
         if partition.high_watermark > truth.mark:
             if log.end < partition.high_watermark:
                 self.fails(f"{node}: {_name(key)} ends at {log.end}, before its high watermark")
-            truth.extend(log, partition.high_watermark)
+            truth.extend(log, partition.high_watermark, partition.leader_epoch)
+        elif before is not None and partition.high_watermark > before[3]:
+            lacks = truth.missing_in(log, before[3])
+            if lacks is not None and lacks.end <= partition.high_watermark:
+                self.fails(
+                    f"{node} commits {_name(key)} up to {partition.high_watermark} without the "
+                    f"committed batch {lacks.base} to {lacks.end} of epoch {lacks.epoch}"
+                )
+
+    def _raised_before(self, change: ReplicaChange) -> None:
+        """A leader may raise its high watermark and resign in one turn, in which it may even have
+        become leader; a follower may not raise it."""
+        node, key, partition, before = change
+        if before is None or not (before[2] or before[0] < partition.leader_epoch):
+            self.fails(
+                f"{node} follows {_name(key)} with the high watermark {partition.high_watermark}, "
+                f"which no leader had"
+            )
+        self.world.truth(key).extend(node.logs[key], partition.high_watermark, before[0])
 
     def on_acknowledged(
         self, producer: Producer, key: PartitionKey, value: int, offset: int
@@ -134,8 +152,11 @@ class StrongIsr(ClusterInvariant):
         truth, checked = self.world.truth(key), self._checked.get(key, 0)
         if truth.mark > checked:
             self._checked[key] = truth.mark
+            # The node may be about to apply a newer state, and have the partition's already.
+            newest = change.node.node.image.partitions.get(key)
             for member in self._members.get(key, ()):
-                self._look(member, key, checked)
+                if newest is None or member in (*newest.isr, *newest.elr):
+                    self._look(member, key, checked)
 
     def on_image(self, image: Image) -> None:
         for key, partition in image.partitions.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.errors import StorageError
 from kraftlog.simulator.cluster.replica_logs import ReplicaLog
 from kraftlog.simulator.files import PowerLost
 from kraftlog.simulator.nodes.connections import BROKER_PORT
@@ -31,6 +32,8 @@ class ClusterNode(NodeReplica):
 
     def __init__(self, world: ClusterWorld, replica_id: int) -> None:
         self.logs: dict[PartitionKey, ReplicaLog] = {}
+        #: What a power loss has left is decided at the next start.
+        self.lost_power = False
         super().__init__(world, replica_id)
 
     def _forget_process(self) -> None:
@@ -55,13 +58,28 @@ class ClusterNode(NodeReplica):
             and known.incarnation_id == lifecycle.incarnation
         )
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether it runs on if no fault strikes it."""
+        return self.is_registered and self.runner.directory.disk.failure is None
+
     def listens_on(self, port: int) -> bool:
         return self.was_ready if port == BROKER_PORT else super().listens_on(port)
 
-    def lose_unsynced(self, rng: Rng) -> int:
+    def lose_unsynced(self, rng: Rng) -> int:  # noqa: ARG002 - see `start`
         for log in self.logs.values():
             log.forget()
-        return super().lose_unsynced(rng)
+        self.lost_power = True
+        return 0
+
+    def start(self) -> None:
+        if self.lost_power:
+            self.lost_power = False
+            if self.world.loses_data(self):
+                super().lose_unsynced(self.world.power_rng)
+            else:
+                self.files.write_back()
+        super().start()
 
     # Leaving -------------------------------------------------------------------------------------
 
@@ -81,10 +99,13 @@ class ClusterNode(NodeReplica):
         except PowerLost:
             self.crash()
             return
+        except (StorageError, OSError) as error:
+            self.stopped(error)
+            return
         world = self.world
         world.saw("clean shutdown")
         self.disk.look_at_disk()
-        world.kill(self)
+        world.end_now(self)
         world.at(world.time + RESTART_MS, world.start, self)
 
     # Turns ---------------------------------------------------------------------------------------
@@ -97,6 +118,7 @@ class ClusterNode(NodeReplica):
 
     def _look(self) -> None:
         super()._look()
+        self.world.look_at_image(self)  # first: what a replica does may follow from it
         node, seen = self.node, self.seen
         if not self.was_ready and self.is_broker and node.is_ready:
             self.was_ready = True
@@ -112,7 +134,6 @@ class ClusterNode(NodeReplica):
             )
             if seen.get(key) != state:
                 self._look_at(key, partition, state)
-        self.world.look_at_image(self)
 
     def _look_at(self, key: PartitionKey, partition: Partition, state: Seen) -> None:
         before = self.seen.get(key)

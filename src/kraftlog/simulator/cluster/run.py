@@ -83,6 +83,8 @@ def all_equal(world: ClusterWorld) -> bool:
         if len(logs) < len(it.replicas):
             return False
         for node, log in logs:
+            if node.core is None:
+                return False
             partition = node.node.replica_manager.partitions.get(key)
             if partition is None or partition.high_watermark != log.end:
                 return False

@@ -9,7 +9,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.simulator.rng import Rng
 #: The replicas of a partition, at most.
-MOST_REPLICAS = 1
+MOST_REPLICAS = 3
 
 
 class ClusterSetting(Setting):

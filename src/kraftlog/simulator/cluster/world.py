@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from kraftlog.simulator.nodes.replica import NodeReplica
     from kraftlog.simulator.process import Replica
 
+#: How much later a broker is killed.
+POSTPONED_MS = 50
+
 
 class ClusterWorld(NodeWorld):
     """`image` is the newest that any node has applied."""
@@ -54,9 +57,12 @@ class ClusterWorld(NodeWorld):
         self.history = PartitionHistory()
         self.operations = 0
         self._values = 0
-        #: Brokers that lost power, until they are back in every ISR.
+        #: Brokers that lost data, until they are back in every ISR.
         self.lossy: set[int] = set()
+        #: Whether a process has ended by itself, so that nothing can be postponed.
+        self._is_ending = False
         super().__init__(seed, setting, trace)
+        self.power_rng = self.rng("power")
         self.producers = [Producer(self, number) for number in range(setting.producers)]
         self.consumers = [Consumer(self, 50 + number) for number in range(setting.consumers)]
         self.topics = TopicAdministrator(self, 90)
@@ -186,26 +192,75 @@ class ClusterWorld(NodeWorld):
         if self.history.violations:
             raise Violation("client history", self.history.violations[0])
 
-    # Power ---------------------------------------------------------------------------------------
+    # Processes and power -------------------------------------------------------------------------
+
+    def kill(self, replica: Replica) -> None:
+        if not self._waits(self.kill, replica):
+            super().kill(replica)
 
     def lose_power(self, replica: Replica) -> None:
-        """Lose what is not synced, where replication can survive it; else end the process."""
-        if replica.core is None:
-            return
-        if not self.setting.flushes:
-            if not self._may_lose(replica.id):
-                self.kill(replica)
-                return
-            self.lossy.add(replica.id)
-            self.saw("replicas lost unsynced data")
-        super().lose_power(replica)
+        if not self._waits(self.lose_power, replica):
+            super().lose_power(replica)
 
-    def _may_lose(self, broker: int) -> bool:
-        """Whether fewer brokers than the minimum ISR lose data, and others have all of it (S5)."""
-        lossy = self.lossy | {broker}
-        return len(lossy) < self.setting.min_insync and all(
-            {*it.isr, *it.elr} - lossy for it in self.image.partitions.values()
+    def _waits(self, act: Callable[[Replica], None], replica: Replica) -> bool:
+        """No broker is killed while another one that has lost data is not registered yet: if all
+        others restart before it, it is the last known member of the ISR, and elected."""
+        if self._is_ending or not self._is_vulnerable(replica):
+            return False
+        self.at(self.time + POSTPONED_MS, self._unless_healed, act, replica)
+        return True
+
+    def _is_vulnerable(self, replica: Replica) -> bool:
+        return any(
+            broker != replica.id and not self.replicas[broker].is_registered
+            for broker in self.lossy
         )
+
+    def _unless_healed(self, act: Callable[[Replica], None], replica: Replica) -> None:
+        if not self.healed:
+            act(replica)
+
+    def end_now(self, replica: Replica) -> None:
+        """The process has ended by itself."""
+        self._is_ending = True
+        self.kill(replica)
+        self._is_ending = False
+
+    def crashed(self, replica: NodeReplica) -> None:
+        self._is_ending = True
+        super().crashed(replica)
+        self._is_ending = False
+
+    def stopped(self, replica: NodeReplica, error: BaseException) -> None:
+        self._is_ending = True
+        super().stopped(replica, error)
+        self._is_ending = False
+
+    def may_disturb(self, replica: NodeReplica) -> None:
+        if self._is_vulnerable(replica):
+            replica.files.stop_before = replica.files.capacity_bytes = None
+            replica.files.faults.clear()
+        else:
+            super().may_disturb(replica)
+
+    def sync_fails(self, replica: NodeReplica) -> bool:
+        return not self._is_vulnerable(replica) and super().sync_fails(replica)
+
+    def loses_data(self, node: ClusterNode) -> bool:
+        """Whether a machine that lost power has lost what was not synced: if fewer than the minimum
+        ISR lose some, and every partition has a member of the ISR or ELR that runs and has all of
+        it (S5). Else all of it was written."""
+        if self.setting.flushes:
+            return True
+        if len(self.lossy | {node.id}) >= self.setting.min_insync:
+            return False
+        safe = {broker for broker in self.setting.brokers if self.replicas[broker].is_sound}
+        safe -= self.lossy
+        if not all({*it.isr, *it.elr} & safe for it in self.image.partitions.values()):
+            return False
+        self.lossy.add(node.id)
+        self.saw("replicas lost unsynced data")
+        return True
 
     def _forgive(self) -> None:
         """A broker that is back in the ISR of all its partitions has all data again."""

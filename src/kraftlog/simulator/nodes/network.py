@@ -91,8 +91,11 @@ class Connection:
 
     def _request(self, data: bytes) -> None:
         if not self.is_the_servers:
+            world = self.network.world
             if self.target.machine_up:
                 self.reset_client()
+            elif not self.is_over:  # it is sent again until the machine is there
+                world.at(world.time + RESENT_MS, self._request, data)
             return
         server, life = self.server, self.target.incarnation
         assert server is not None
