@@ -10,7 +10,7 @@ import pytest
 
 from kraftlog.simulator.run import simulate
 
-RUNS = 100
+RUNS = 80
 
 HASHES = """
 import hashlib

@@ -79,6 +79,8 @@ OF_CLUSTERS = (
     "leader change",
     "message lost",
     "node stopped by its disk",
+    "partition truncated",
+    "replicas lost unsynced data",
     "sync failed",
     "zombie leader resigned",
     *[f"fault: {kind}" for kind in CLUSTER_KINDS],
