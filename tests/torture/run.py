@@ -132,10 +132,9 @@ class Run:
         for number, (size, descriptors) in self.most.items():
             if size > MOST_BYTES or descriptors > MOST_DESCRIPTORS:
                 wrong.append(f"node {number} took {size} bytes and {descriptors} descriptors")
+        # One by one: controllers that stop together may end with different uncommitted records.
+        self.nodes.stop()
         for process in self.nodes.all.values():
-            process.terminate()
-        for process in self.nodes.all.values():
-            process.gone()
             if any(process.codes):
                 wrong.append(f"node {process.id} ended with {process.codes}")
             wrong += [f"node {process.id} said: {said}" for said in process.complaints()]
