@@ -55,20 +55,27 @@ def _content(path: str) -> bytes:
         return file.read()
 
 
-def differences(logs: Mapping[str, MetadataLog]) -> Iterable[str]:
-    """Differences between the logs, or between their images at the same offset."""
-    until = min(log.end for log in logs.values())
-    (first_name, first), *others = logs.items()
+def differences(logs: Mapping[str, MetadataLog], committed: int | None = None) -> Iterable[str]:
+    """Differences between the logs, or between their images at the same offset.
+
+    That is the end of the shortest log, or `committed`: controllers that are brokers too go on
+    writing while they stop, and may end with different uncommitted records.
+    """
+    until = min(log.end for log in logs.values()) if committed is None else committed
+    comparable = {name: log for name, log in logs.items() if log.snapshot_end <= until}
+    for name, log in logs.items():
+        if committed is None and name not in comparable:
+            yield f"the snapshot of {name} ends at {log.snapshot_end}, where others have {until}"
+    if len(comparable) < 2:
+        return
+    (first_name, first), *others = comparable.items()
     image = first.image(until)
     for name, log in others:
         for base in log.batches.keys() & first.batches.keys():
-            if log.batches[base] != first.batches[base]:
+            if base < until and log.batches[base] != first.batches[base]:
                 yield f"the batches of {first_name} and {name} at {base} differ"
         there = log.image(until)
         for part, held in image.maps().items():
             if held != there.maps()[part]:
                 other = there.maps()[part]
                 yield f"{part} at {until} of {first_name} and {name}: {held} != {other}"
-    for name, log in logs.items():
-        if log.snapshot_end > until:
-            yield f"the snapshot of {name} ends at {log.snapshot_end}, where others have {until}"

@@ -14,7 +14,7 @@ from tests.torture.faults import Faults, caught_up, in_sync
 from tests.torture.journal import Journal
 from tests.torture.load import GROUP, REGISTERS, TOPICS, Load, read_all, value_of
 from tests.torture.metadata_logs import MetadataLog, differences
-from tests.torture.processes import Nodes, numbers_of, seconds, until
+from tests.torture.processes import CLUSTER, Nodes, numbers_of, seconds, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,16 +132,24 @@ class Run:
         for number, (size, descriptors) in self.most.items():
             if size > MOST_BYTES or descriptors > MOST_DESCRIPTORS:
                 wrong.append(f"node {number} took {size} bytes and {descriptors} descriptors")
-        # One by one: controllers that stop together may end with different uncommitted records.
-        self.nodes.stop()
+        committed = None
+        if self.nodes.kind == CLUSTER:
+            with Client(self.nodes.address, timeout_s=LIMIT_S) as client:
+                committed = client.describe_quorum().high_watermark
         for process in self.nodes.all.values():
+            process.terminate()
+        for process in self.nodes.all.values():
+            process.gone()
             if any(process.codes):
                 wrong.append(f"node {process.id} ended with {process.codes}")
             wrong += [f"node {process.id} said: {said}" for said in process.complaints()]
         logs = {f"node {i}": MetadataLog(process.data) for i, process in self.nodes.all.items()}
-        wrong += differences(logs)
+        wrong += differences(logs, committed)
         log = next(iter(logs.values()))
-        wrong += checks.lost_changes(self.journal, log.image(log.end))
+        wrong += checks.lost_changes(
+            self.journal,
+            log.image(log.end if committed is None else max(committed, log.snapshot_end)),
+        )
         return wrong
 
     def _leave_a_report(self) -> None:
