@@ -66,7 +66,7 @@ def test_d7_a_silent_observer_disappears_and_a_silent_voter_does_not() -> None:
         assert [row.key.id for row in found.voters] == [1, 2, 3]
 
 
-def test_d7_ever_new_replica_keys_fill_no_memory() -> None:
+def test_d7_the_number_of_observers_is_limited() -> None:
     """All voters are kept, however long they have been silent, and the newest observers."""
     net = CoreNetwork(1, 2, 3, 4, voters=(1, 2, 3))
     net.pass_time(5000)

@@ -128,7 +128,7 @@ def test_a_frame_length_alone_uses_no_memory(node: NodeProcess) -> None:
 
 
 def test_memory_of_clients_that_never_read_is_released(tmp_path: Path) -> None:
-    """Nor does that of a thousand clients that announce a large request and send no more."""
+    """Also of a thousand clients that send only the length of a large request."""
     node = NodeProcess(
         str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={"wide": 400}
     )

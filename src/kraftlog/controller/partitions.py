@@ -45,14 +45,14 @@ def decide_create_partitions(
     """Add partitions to topics (V11)."""
     records, results = yield from _topic_by_topic(
         request.topics,
-        lambda topic: _more_partitions(state, topic, context),
+        lambda topic: _add_partitions(state, topic, context),
         partitions_api.CreatePartitionsTopicResult,
     )
     response = partitions_api.CreatePartitionsResponse(results=results)
     return Decision([] if request.validate_only else records, response)
 
 
-def _more_partitions(
+def _add_partitions(
     state: ControllerState, asked: partitions_api.CreatePartitionsTopic, context: Context
 ) -> Generator[int, None, Sequence[Message] | Refusal]:
     topic = state.topic_named(asked.name)
@@ -70,14 +70,14 @@ def _more_partitions(
         return Refusal(ErrorCode.INVALID_PARTITIONS, why)
     if more > RECORDS_IN_BATCH:
         return TOO_LARGE
-    placement = yield from _more_placed(state, topic, asked, context)
+    placement = yield from _place_new_replicas(state, topic, asked, context)
     if isinstance(placement, Refusal):
         return placement
     manual = asked.assignments is not None
     return (yield from new_partitions(state, topic.id, has, placement, manual=manual))
 
 
-def _more_placed(
+def _place_new_replicas(
     state: ControllerState,
     topic: TopicImage,
     asked: partitions_api.CreatePartitionsTopic,
@@ -113,14 +113,14 @@ def decide_remove_partitions(
     """Remove the last partitions of a topic, never all: a gap would break clients (V11)."""
     records, results = yield from _topic_by_topic(
         request.topics,
-        lambda topic: _fewer_partitions(state, topic),
+        lambda topic: _remove_partitions(state, topic),
         removal_api.RemovePartitionsTopicResult,
     )
     response = removal_api.RemovePartitionsResponse(results=results)
     return Decision([] if request.validate_only else records, response)
 
 
-def _fewer_partitions(
+def _remove_partitions(
     state: ControllerState, asked: removal_api.RemovePartitionsTopic
 ) -> Generator[int, None, Sequence[Message] | Refusal]:
     topic = state.topic_named(asked.name)

@@ -64,12 +64,12 @@ class SessionPartition:
         #: The partition that reports its changes, while it is on this broker.
         self.partition: Partition | None = None
         self.is_removed = False
-        #: What was written to it when it was read, or reported a change, last.
+        #: The bytes written to it as of its last read or reported change.
         self.written_bytes = 0
 
     @property
     def is_closed(self) -> bool:
-        """Whether nobody reads it any more."""
+        """Whether the session has ended or no longer has the partition."""
         return self.is_removed or self.session.is_closed
 
     def follow(self, partition: Partition) -> None:

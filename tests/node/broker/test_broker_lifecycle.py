@@ -1,4 +1,4 @@
-"""A broker's life in the cluster: how often it asks to be let in."""
+"""BrokerLifecycle: registration, heartbeats and their backoff."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Controller:
 
 
 class RefusingChannel:
-    """Errands that all end alike: with a code, or unanswered."""
+    """A ControllerChannel on which every request gets this error code, or no response."""
 
     def __init__(self, code: int | None) -> None:
         self.code = code
@@ -100,7 +100,7 @@ def test_an_unregistered_broker_retries_with_backoff(code: int | None) -> None:
 
 
 def test_a_leader_change_resets_the_backoff() -> None:
-    """Another leader may know better, and be asked as often as the last one at first."""
+    """A new leader may accept the broker, so the backoff starts again."""
     controller_channel = RefusingChannel(None)
     member = lifecycle(controller_channel)
     ask_until(member, 10_000)

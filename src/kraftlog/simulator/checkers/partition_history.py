@@ -64,7 +64,7 @@ class PartitionHistory:
             self._is_at(write.partition, offset, value)
 
     def refused(self, value: int) -> None:
-        """The write never happens, and never will."""
+        """The value was not written and never will be."""
         self._refused.add(value)
         if value in self._offsets:
             self._violated("phantom", f"value {value} was read, and then refused")
@@ -77,7 +77,7 @@ class PartitionHistory:
         records: Sequence[Seen],
         following: int,
     ) -> None:
-        """A consumer asked from `position`, got records, and goes on at `following`."""
+        """A consumer fetched from `position`, got records, and continues at `following`."""
         key = consumer, partition
         expected = self._next.get(key, position)
         if position != expected or following < position:
