@@ -1,0 +1,137 @@
+"""V7, V8: what counts as progress of a follower, and what does not."""
+
+from __future__ import annotations
+
+from kraftlog.replication.followers import Follower
+from tests.replication.broker import MAX_LAG_MS, MAX_WAIT_MS, TOPIC_ID
+from tests.replication.cluster import Cluster
+from tests.replication.memory_log import make_batch
+from tests.replication.test_fetching import named, respond_with, two
+
+LONG_MS = 2_000
+
+
+def test_v7_proposed_member_counts_however_long_it_lags() -> None:
+    """V7: the controller may have accepted the proposal, so only its outcome ends the wait."""
+    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 2, 3)]
+    cluster.isolate(3)
+    produced = cluster[1].produce("b")
+    for _ in range(3):
+        cluster.pass_ms(MAX_LAG_MS)
+    assert cluster[1].high_watermark == 1
+    assert produced.outcome != 0
+
+
+def test_v7_kafka_13141_diverging_fetch_is_no_progress() -> None:
+    """V7 (KAFKA-13141): the offset that it names is of other records."""
+    cluster = Cluster({1: "1:a 3:xyz", 2: "1:ab"}, epoch=3)
+    cluster[2].holds_truncations = True
+    cluster.settle()
+    assert [it.offset for it in cluster[2].untruncated] == [1]
+    assert cluster[1].high_watermark == 0
+
+
+def test_v7_fetch_out_of_range_is_no_progress() -> None:
+    """V7: an offset above the leader's end proves nothing of what is below it."""
+    cluster = Cluster({1: "2:xy", 2: ""}, epoch=3, starts={2: 10})
+    cluster[2].holds_truncations = True
+    cluster.settle()
+    assert cluster[1].high_watermark == 0
+
+
+def test_v9_fetch_of_a_newer_epoch_is_no_progress() -> None:
+    """V9: a leader that was deposed and elected again counts nothing before it knows."""
+    cluster = two()
+    cluster[1].produce("b")
+    cluster.turns()
+    cluster.complete(cluster.flight(2))
+    cluster[2].turn()
+    assert named(cluster) == [(0, 2)]
+    cluster.lose(cluster.flight(2))
+    cluster.elect(1, (1, 2), unseen_by=(1,))
+    cluster.pass_ms(LONG_MS)
+    assert cluster[1].high_watermark == 1
+    cluster[1].replay()
+    cluster.pass_ms(LONG_MS)
+    assert cluster[1].high_watermark == 2
+
+
+def test_v7_unwritten_records_are_not_fetched() -> None:
+    """V7: a follower never has what its leader might still lose."""
+    cluster = two()
+    cluster[1].holds_writes = True
+    cluster[1].produce("b")
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
+    assert cluster.logs() == ["1:ab", "1:a"]
+
+
+def test_v7_followers_high_watermark_and_start_stay_within_its_log() -> None:
+    """V7: the leader's may be far ahead of what the follower has."""
+    cluster = two()
+    partition = cluster[2].partition
+    partition.fetched_from(10, 10)
+    cluster[2].replica_manager.fetchers.follow_leader(partition)
+    assert (partition.high_watermark, partition.start) == (1, 1)
+
+
+def test_v8_follower_does_not_join_below_the_high_watermark() -> None:
+    """V8: past the epoch's start, but not at what is committed since."""
+    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"})
+    cluster.settle()
+    cluster.fail(3)
+    cluster[1].produce("bc")
+    cluster.settle()
+    cluster.heal()
+    cluster.unfence(3)
+    cluster[3].holds_writes = True
+    cluster.pass_ms(LONG_MS)
+    assert (cluster[1].high_watermark, cluster[1].proposed) == (3, [])
+    cluster[3].write()
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 2, 3)]
+
+
+def test_v8_caught_up_means_at_the_end_of_the_previous_fetch() -> None:
+    """V8: always one append behind, a follower caught up when it fetched before."""
+    follower = Follower(2, caught_up_ms=0)
+    for end, caught_up_ms in ((1, 0), (2, 1000), (3, 2000)):
+        follower.fetched(broker_epoch=1, end=end, start=0, leader_end=end + 1, now_ms=end * 1000)
+        assert follower.caught_up_ms == caught_up_ms
+    assert follower.keeps_up(leader_end=4, now_ms=12_000, max_lag_ms=10_000)
+    assert not follower.keeps_up(leader_end=4, now_ms=12_001, max_lag_ms=10_000)
+
+
+def test_v8_accepted_proposal_is_not_repeated() -> None:
+    """V8: replay will show it; until then it counts."""
+    cluster = Cluster({1: "1:a", 2: "1:a"}, isr=(1,))
+    cluster.settle()
+    cluster.answer(1)
+    for _ in range(4):
+        cluster.pass_ms(MAX_LAG_MS // 2)
+    assert cluster[1].proposed == []
+    assert cluster[1].partition.maximal_isr == (1, 2)
+
+
+def test_v8_same_partition_epoch_ends_no_proposal() -> None:
+    """V8: a snapshot with the state that the proposal changes is no outcome."""
+    cluster = Cluster({1: "1:a", 2: "1:a"}, isr=(1,))
+    cluster.settle()
+    cluster[1].partition.assign(cluster[1].image.partitions[TOPIC_ID, 0])
+    assert cluster[1].partition.maximal_isr == (1, 2)
+
+
+def test_v6_response_below_the_asked_offset_is_not_appended() -> None:
+    cluster = two()
+    respond_with(cluster, bytes(make_batch("z", base=0, epoch=1)))
+    assert cluster.logs()[1] == "1:a"
+    assert any("where 1 is next" in line for line in cluster[2].lines)
+
+
+def test_v6_part_of_one_batch_is_fetched_again_at_once() -> None:
+    """A response without a whole batch is no error."""
+    cluster = two()
+    respond_with(cluster, bytes(make_batch("z", base=1, epoch=1)[:-5]))
+    assert (named(cluster), cluster[2].lines) == ([(0, 1)], [])
