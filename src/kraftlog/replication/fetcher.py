@@ -94,6 +94,8 @@ class Fetcher:
         self._last_epoch = last_epoch
         self.followed: dict[Key, FollowedPartition] = {}
         self._session_id, self._session_epoch = NO_SESSION, FIRST_EPOCH
+        #: The broker epoch in which the session was begun.
+        self._named_epoch = -1
         #: What the next request names, and what it removes from the session.
         self._changed: dict[Key, None] = {}
         self._forgotten: dict[Key, None] = {}
@@ -192,6 +194,9 @@ class Fetcher:
 
     def request(self) -> FetchRequest:
         """The next request."""
+        broker_epoch = self._broker_epoch()
+        if broker_epoch != self._named_epoch:  # positions count for one registration only
+            self._named_epoch, self._session_epoch = broker_epoch, FIRST_EPOCH
         if self._session_epoch == FIRST_EPOCH:
             self._begin_session()
         topics: dict[Uuid, list[FetchPartition]] = {}
@@ -205,9 +210,7 @@ class Fetcher:
         self._forgotten.clear()
         config = self._config
         return FetchRequest(
-            replica_state=ReplicaState(
-                replica_id=config.broker_id, replica_epoch=self._broker_epoch()
-            ),
+            replica_state=ReplicaState(replica_id=config.broker_id, replica_epoch=broker_epoch),
             max_wait_ms=config.max_wait_ms,
             min_bytes=config.min_bytes,
             max_bytes=config.max_bytes,

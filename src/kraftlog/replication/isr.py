@@ -186,6 +186,9 @@ class IsrChanges:
         if partition.proposed is not proposed:
             return False
         code = result.error_code
+        is_recordless = result.partition_epoch == proposed.partition_epoch
+        if code == ErrorCode.NONE and is_recordless:  # it is so already: no replay will end it
+            code = ErrorCode.OPERATION_NOT_ATTEMPTED
         if code == ErrorCode.NONE or code in _OUTDATED:
             self._waiting.pop((partition.topic_id, partition.index), None)
             return False
