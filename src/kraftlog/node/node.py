@@ -35,6 +35,7 @@ from kraftlog.node import parts
 from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.broker.controller_channel import (
     CONTROLLER_CHANNEL,
+    HEARTBEAT_CHANNEL,
     PROBE_CHANNEL,
     ControllerChannel,
 )
@@ -245,6 +246,8 @@ class Node:
         self._poll_soon()
         if self.broker_lifecycle is not None:
             self.attempts.poll(JOINING, self.broker_lifecycle, now)
+            if self.broker_lifecycle.is_in_flight:
+                return
         self.controller_channel.leader_found(now)
 
     def handle(self, message: Any, now: Now) -> None:
@@ -259,7 +262,7 @@ class Node:
             if isinstance(message, LogFailed) and self.broker_lifecycle is not None:
                 self.broker_lifecycle.soon()
         elif isinstance(message, ResponseReceived | RequestFailed | VersionUnsupported) and (
-            message.channel == CONTROLLER_CHANNEL
+            message.channel in {CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL}
         ):
             self.controller_channel.handle(message, now)
         elif isinstance(message, ResponseReceived | RequestFailed | VersionUnsupported) and (
@@ -281,7 +284,7 @@ class Node:
 
     def _peer_down(self, report: PeerDown, now: Now) -> None:
         """A refused connection is evidence about that listener: the quorum's, or a broker's."""
-        is_of_quorum = report.channel in {QUORUM_CHANNEL, CONTROLLER_CHANNEL}
+        is_of_quorum = report.channel in {QUORUM_CHANNEL, CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL}
         if is_of_quorum:
             self.quorum.handle(report, now)
         if self.broker_probes is not None and (is_of_quorum or report.channel == PROBE_CHANNEL):

@@ -153,6 +153,7 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         addresses=config.addresses,
         rack=settings.broker_rack,
         heartbeat_ms=settings.broker_heartbeat_interval_ms,
+        session_ms=settings.broker_session_timeout_ms,
         controller_channel=node.controller_channel,
         applied=lambda: node.quorum.applied,
         metadata=node.metadata_loader,

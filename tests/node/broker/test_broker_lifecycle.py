@@ -9,6 +9,7 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.node.broker.broker_lifecycle import LONGEST_RETRY_MS, BrokerLifecycle
+from kraftlog.node.broker.controller_channel import HEARTBEAT_CHANNEL
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
@@ -25,7 +26,10 @@ class Controller:
         self.requests: list[Any] = []
         self.is_gone = False
 
-    def send(self, api_key: int, _: int, request: Any, outcome: Any, now: Now) -> None:
+    def send(
+        self, api_key: int, _: int, request: Any, outcome: Any, now: Now, **how: object
+    ) -> None:
+        assert how == {"channel": HEARTBEAT_CHANNEL, "timeout_ms": 4500}, "nothing delays them"
         self.requests.append(request)
         if self.is_gone:
             outcome(None, now)
@@ -39,6 +43,9 @@ class Controller:
         )
         outcome(response, now)
 
+    def leader_found(self, now: Now) -> None:
+        """Nothing else waits."""
+
 
 class RefusingChannel:
     """A ControllerChannel on which every request gets this error code, or no response."""
@@ -47,12 +54,15 @@ class RefusingChannel:
         self.code = code
         self.times: list[int] = []
 
-    def send(self, _: int, __: int, ___: Any, outcome: Any, now: Now) -> None:
+    def send(self, _: int, __: int, ___: Any, outcome: Any, now: Now, **____: object) -> None:
         self.times.append(now.monotonic_ms)
         response = None
         if self.code is not None:
             response = BrokerRegistrationResponse(error_code=self.code, broker_epoch=-1)
         outcome(response, now)
+
+    def leader_found(self, now: Now) -> None:
+        """Nothing else waits."""
 
 
 def lifecycle(
@@ -68,6 +78,7 @@ def lifecycle(
         addresses=(),
         rack=None,
         heartbeat_ms=2000,
+        session_ms=9000,
         controller_channel=controller_channel,  # type: ignore[arg-type]  # the only method that is used
         applied=lambda: 0,
         metadata=MetadataLoader(),

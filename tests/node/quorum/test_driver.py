@@ -543,18 +543,6 @@ def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
     assert [topic.error_code for topic in outcome.topics] == [ErrorCode.NONE]
 
 
-def test_v5_a_broker_sends_its_heartbeat_before_it_forwards_requests() -> None:
-    """The new active controller may have fenced it, and would refuse to create a topic."""
-    host, _, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
-    host.node.handle(effects.RequestFailed(CHANNEL, 2, only_request(letters)), host.now)
-    host.turn()
-    letters.requests.clear()
-    host.node.led_by(2, host.node.quorum.epoch + 1)
-    host.turn()
-    asked = [it.api_key for it in letters.requests if it.channel == CHANNEL]
-    assert asked == [ApiKey.BROKER_REGISTRATION, ApiKey.CREATE_TOPICS]
-
-
 @pytest.mark.parametrize("end", ["answered", "timed out", "gone"])
 def test_completed_waits_for_a_leader_are_dropped(end: str) -> None:
     """Otherwise callbacks would pile up while the leader stays."""

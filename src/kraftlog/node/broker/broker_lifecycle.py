@@ -6,6 +6,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import BrokerChanged
 from kraftlog.metadata.features import OFFERED
 from kraftlog.metadata.loader import MetadataPublisher
+from kraftlog.node.broker.controller_channel import HEARTBEAT_CHANNEL
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages import broker_heartbeat as heartbeats
@@ -58,6 +59,7 @@ class BrokerLifecycle(MetadataPublisher):
         addresses: Sequence[BrokerAddress],
         rack: str | None,
         heartbeat_ms: int,
+        session_ms: int,
         controller_channel: ControllerChannel,
         applied: Callable[[], int],
         metadata: MetadataLoader,
@@ -78,6 +80,8 @@ class BrokerLifecycle(MetadataPublisher):
         self._addresses = addresses
         self._rack = rack
         self._heartbeat_ms = heartbeat_ms
+        #: A lost heartbeat is sent again before the session times out.
+        self._timeout_ms = session_ms // 2
         self._controller_channel = controller_channel
         self._applied = applied
         self._metadata = metadata
@@ -140,6 +144,11 @@ class BrokerLifecycle(MetadataPublisher):
             return 0
         return self._due_ms
 
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether a request is without response; the next forwarded requests wait for it."""
+        return self._in_flight
+
     def soon(self) -> None:
         """Send the next request at once."""
         self._due_ms = self._failures = 0
@@ -181,8 +190,18 @@ class BrokerLifecycle(MetadataPublisher):
             self._in_flight = False
             self._back_off(now)  # until `on_done` has handled a successful response
             on_done(response, now)
+            if response is not None:
+                self._controller_channel.leader_found(now)
 
-        self._controller_channel.send(api_key, APIS[api_key].last, request, on_response, now)
+        self._controller_channel.send(
+            api_key,
+            APIS[api_key].last,
+            request,
+            on_response,
+            now,
+            channel=HEARTBEAT_CHANNEL,
+            timeout_ms=self._timeout_ms,
+        )
 
     def _registration(self, cluster_id: str) -> registrations.BrokerRegistrationRequest:
         return registrations.BrokerRegistrationRequest(

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: The channel of these requests among those to peers.
 CONTROLLER_CHANNEL = "controller"
+#: Registration and heartbeats have a connection of their own: nothing may delay them.
+HEARTBEAT_CHANNEL = "heartbeat"
 #: The active controller's own connections to brokers: see `broker_probes`.
 PROBE_CHANNEL = "probe"
 TIMEOUT_MS = 30_000
@@ -54,7 +56,18 @@ class ControllerChannel:
         #: Callbacks that wait for a leader, each once.
         self._waiting_for_leader: dict[Callable[[Now], None], None] = {}
 
-    def send(self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now) -> None:
+    def send(
+        self,
+        api_key: int,
+        version: int,
+        request: Message,
+        on_done: OnDone,
+        now: Now,
+        *,
+        channel: str = CONTROLLER_CHANNEL,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> None:
+        """Send a request to the active controller, on the connection of this name."""
         active_controller = self._active_controller
         if active_controller is not None and active_controller.is_active:
             active_controller.decide(
@@ -66,7 +79,7 @@ class ControllerChannel:
         if where is None or leader == self._quorum.core.me.id:
             on_done(None, now)
             return
-        self._send(leader, where, api_key, version, request, TIMEOUT_MS, on_done)
+        self._send(channel, leader, where, api_key, version, request, timeout_ms, on_done)
 
     def send_to(
         self,
@@ -78,10 +91,12 @@ class ControllerChannel:
         on_done: OnDone,
     ) -> None:
         """Send a request to the given node, whether it is the leader or not."""
-        self._send(peer, where, api_key, APIS[api_key].last, request, timeout_ms, on_done)
+        last = APIS[api_key].last
+        self._send(CONTROLLER_CHANNEL, peer, where, api_key, last, request, timeout_ms, on_done)
 
     def _send(
         self,
+        channel: str,
         peer: int,
         where: tuple[str, int],
         api_key: int,
@@ -92,7 +107,7 @@ class ControllerChannel:
     ) -> None:
         self._numbers += 1
         effect = SendRequest(
-            channel=CONTROLLER_CHANNEL,
+            channel=channel,
             peer=peer,
             host=where[0],
             port=where[1],
