@@ -2,7 +2,7 @@
 
 Each module has a function `cases()`, which yields (what, figure, unit), and a section of the page,
 which a run replaces. Without names all modules run. `python -m bench beside [CASE …]` compares with
-Apache Kafka.
+Apache Kafka, and `python -m bench cluster` three nodes with three of Kafka.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from bench.beside.command import main as beside
+from bench.cluster.command import main as cluster
 from bench.page import PAGE, rewrite, shown
 
 if TYPE_CHECKING:
@@ -38,15 +39,21 @@ PARTS = {
 def main(names: list[str]) -> int:
     if names[:1] == ["beside"]:
         return beside(names[1:])
+    if names[:1] == ["cluster"]:
+        return cluster(names[1:])
     for name in names:
         if name not in PARTS:
-            print(f"no bench {name!r}; there are {', '.join(PARTS)}, beside", file=sys.stderr)
+            print(
+                f"no bench {name!r}; there are {', '.join(PARTS)}, beside, cluster", file=sys.stderr
+            )
             return 2
     for name in names or PARTS:
         rewrite(PARTS[name], run(name))
         print(f"written: {os.path.relpath(PAGE)}")
-    if not names and beside([]):
-        beside(["--page"])  # from the stored results
+    if not names:
+        if beside([]):
+            beside(["--page"])  # from the stored results
+        cluster([])
     return 0
 
 

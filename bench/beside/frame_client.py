@@ -19,6 +19,13 @@ from kraftlog.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    PartitionData,
+    PartitionResult,
+    TopicData,
+)
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kraftlog.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -108,6 +115,19 @@ def delete_topic(port: int, name: str) -> None:
         connection.call(DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), deadline())
 
 
+def quorum(port: int) -> PartitionResult:
+    """The quorum as the active controller describes it."""
+    topics = [
+        TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])
+    ]
+    with closing(connect(port)) as connection:
+        answer = connection.call(DescribeQuorumRequest(topics=topics), deadline())
+    assert isinstance(answer, DescribeQuorumResponse)
+    assert answer.error_code == 0, answer
+    [partition] = answer.topics[0].partitions
+    return partition
+
+
 def retention(topic: str, value_ms: int) -> IncrementalAlterConfigsRequest:
     """The smallest metadata change: one record."""
     config = AlterableConfig(name="retention.ms", config_operation=0, value=str(value_ms))
@@ -154,8 +174,8 @@ def put(port: int, topic: str, count: int) -> None:
             connection.call(produce(topic, 100), deadline())
 
 
-def produce_frames(topic: str) -> bytes:
-    return frame(ApiKey.PRODUCE, PRODUCE_VERSION, produce(topic, 100))
+def produce_frames(topic: str, acks: int = 1) -> bytes:
+    return frame(ApiKey.PRODUCE, PRODUCE_VERSION, produce(topic, 100, acks))
 
 
 def change_frames(topic: str, count: int = 64) -> bytes:

@@ -8,7 +8,7 @@ from bench.beside.rows import BARE, KAFKA, KRAFTLOG, PEERS, ROWS, SECTIONS, TITL
 from bench.page import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bench.beside.figures import Result
     from bench.beside.rows import Row
@@ -51,13 +51,13 @@ def part(results: Mapping[str, Result]) -> str:
 def tables(result: Result) -> Iterator[str]:
     """The tables of one case."""
     for section in SECTIONS[result.case]:
-        yield from (f"### {TITLES[section]}", "", *table(section, result), "")
+        yield from (f"### {TITLES[section]}", "", *table(ROWS[section], result), "")
         yield from clients(section, result)
 
 
-def table(section: str, result: Result) -> Iterator[str]:
+def table(rows: Sequence[Row], result: Result) -> Iterator[str]:
     """A line for each row with figures of both peers; a column for the bare server if measured."""
-    found = {row: result.medians(row.key) for row in ROWS[section]}
+    found = {row: result.medians(row.key) for row in rows}
     with_bare = any(BARE in medians for medians in found.values())
     columns = f"Kafka | kraftlog |{' bare server |' * with_bare} better | to reach"
     yield f"| | unit | {columns} | |"

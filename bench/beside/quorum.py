@@ -27,17 +27,11 @@ from bench.beside.programs import Probed, probe
 from bench.beside.rows import KAFKA, PEERS
 from kraftlog.client.deadline import Deadline
 from kraftlog.errors import UnreachableError
-from kraftlog.wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    PartitionData,
-    PartitionResult,
-    TopicData,
-)
 
 if TYPE_CHECKING:
     from bench.beside.figures import Result
     from bench.beside.plan import Plan
+    from kraftlog.wire.messages.describe_quorum import PartitionResult
 
 CONTROLLERS = (1, 2, 3)
 BROKER = 4
@@ -101,18 +95,7 @@ class Cluster:
         return self.nodes[BROKER].port
 
     def state(self) -> PartitionResult:
-        """The quorum as the active controller describes it."""
-        topics = [
-            TopicData(
-                topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)]
-            )
-        ]
-        with closing(frame_client.connect(self.port)) as connection:
-            answer = connection.call(DescribeQuorumRequest(topics=topics), frame_client.deadline())
-        assert isinstance(answer, DescribeQuorumResponse)
-        assert answer.error_code == 0, answer
-        [partition] = answer.topics[0].partitions
-        return partition
+        return frame_client.quorum(self.port)
 
     def leader(self) -> Peer:
         return self.nodes[self.state().leader_id]

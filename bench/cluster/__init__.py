@@ -1,0 +1,1 @@
+"""Three nodes with replication, beside three of Apache Kafka in the same run."""

@@ -1,0 +1,134 @@
+"""Thousands of replicated partitions: created, at rest, and moved when a node ends."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from bench.beside import frame_client
+from bench.beside.machine import cpu_seconds, rss_mb
+from bench.cluster.nodes import (
+    IDS,
+    WITHIN_S,
+    creation_error,
+    elect_preferred,
+    is_full,
+    until_each,
+)
+from kraftlog.client.deadline import Deadline
+from kraftlog.errors import UnreachableError
+
+if TYPE_CHECKING:
+    from bench.beside.figures import Result
+    from bench.beside.plan import Plan
+    from bench.cluster.nodes import Cluster
+    from kraftlog.wire.messages.metadata import MetadataResponsePartition
+
+TOPICS, PARTITIONS = 100, 100
+#: How often it is looked whether a node has every ISR full, which takes seconds.
+LOOK_EVERY_S = 0.1
+
+
+def partitions(cluster: Cluster, plan: Plan, result: Result) -> None:
+    begin = time.perf_counter()
+    topics = [f"many-{number}" for number in range(plan.count(TOPICS, least=2))]
+    with closing(frame_client.connect(cluster.nodes[cluster.controller()].port)) as connection:
+        for name in topics:
+            code = creation_error(connection, name, PARTITIONS)
+            assert code == 0, f"{name} can't be made: error {code}"
+    result.add("cluster.made.acked", cluster.name, time.perf_counter() - begin)
+    cluster.topics = topics
+    until_full(cluster)
+    result.add("cluster.made.full", cluster.name, time.perf_counter() - begin)
+
+
+def rest(cluster: Cluster, plan: Plan, result: Result) -> None:
+    time.sleep(plan.settle_s)
+    pids = [node.pid for node in cluster.nodes.values()]
+    before = [cpu_seconds(pid) for pid in pids]
+    time.sleep(plan.rest_s)
+    used = [cpu_seconds(pid) - spent for pid, spent in zip(pids, before, strict=True)]
+    result.add("cluster.rest.cpu", cluster.name, 100 * max(used) / plan.rest_s)
+    result.add("cluster.rest.rss", cluster.name, max(rss_mb(pid) for pid in pids))
+
+
+def shutdown(cluster: Cluster, _: Plan, result: Result) -> None:
+    ended(cluster, signal.SIGTERM, "shutdown", result)
+
+
+def kill(cluster: Cluster, _: Plan, result: Result) -> None:
+    ended(cluster, signal.SIGKILL, "kill", result)
+
+
+def ended(cluster: Cluster, how: signal.Signals, key: str, result: Result) -> None:
+    """End a broker that is not the active controller and leads a third, and start it again."""
+    balanced(cluster)
+    active = cluster.controller()
+    victim = max(set(IDS) - {active})
+    witness = cluster.nodes[active].port
+    node = cluster.nodes[victim]
+
+    def stop() -> None:
+        node.stop(how)
+        result.add(f"cluster.{key}.gone", cluster.name, time.perf_counter() - begin)
+
+    def is_led_elsewhere(partition: MetadataResponsePartition) -> bool:
+        return partition.leader_id > 0 and partition.leader_id != victim
+
+    def has_left_the_isr(partition: MetadataResponsePartition) -> bool:
+        return victim not in partition.isr_nodes
+
+    stopper = threading.Thread(target=stop)
+    begin = time.perf_counter()
+    stopper.start()
+    until_each(witness, cluster.topics, is_led_elsewhere)
+    result.add(f"cluster.{key}.moved", cluster.name, time.perf_counter() - begin)
+    stopper.join()
+    until_each(witness, cluster.topics, has_left_the_isr, LOOK_EVERY_S)
+    begin = time.perf_counter()
+    node.start()
+    until_full(cluster, last=victim)
+    result.add(f"cluster.{key}.back", cluster.name, time.perf_counter() - begin)
+
+
+def controller(cluster: Cluster, _: Plan, result: Result) -> None:
+    """Kill the active controller, for good; clients then ask the other nodes for a new topic."""
+    balanced(cluster)
+    active = cluster.controller()
+    others = [cluster.nodes[each] for each in IDS if each != active]
+    begin = time.perf_counter()
+    cluster.nodes[active].stop(signal.SIGKILL)
+    until_a_topic_is_made([node.port for node in others])
+    result.add("cluster.failover", cluster.name, time.perf_counter() - begin)
+
+
+def until_a_topic_is_made(ports: list[int]) -> None:
+    end = Deadline(WITHIN_S)
+    number = 0
+    while not end.is_over:
+        number += 1  # each time another name, as a topic may exist although an error was answered
+        try:
+            with closing(frame_client.connect(ports[number % len(ports)])) as connection:
+                if creation_error(connection, f"next-{number}") == 0:
+                    return
+        except UnreachableError:
+            pass
+        time.sleep(frame_client.TRY_EVERY_S)
+    raise TimeoutError(f"no topic within {WITHIN_S} s of the kill")
+
+
+def balanced(cluster: Cluster) -> None:
+    """Wait until every replica is in sync and every partition is led by its first replica."""
+    until_full(cluster)
+    port = cluster.nodes[cluster.controller()].port
+    elect_preferred(port)
+    until_each(port, cluster.topics, lambda it: it.leader_id == it.replica_nodes[0], LOOK_EVERY_S)
+
+
+def until_full(cluster: Cluster, last: int = 0) -> None:
+    """Wait until every node's Metadata has every ISR full, one node after the other."""
+    for node_id in sorted(IDS, key=lambda each: each == last):
+        until_each(cluster.nodes[node_id].port, cluster.topics, is_full, LOOK_EVERY_S)

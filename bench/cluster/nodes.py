@@ -1,0 +1,199 @@
+"""Three combined nodes of Kafka or kraftlog, each a process, and what a client sees of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from tests.ports import free_ports
+
+from bench.beside import frame_client
+from bench.beside.machine import cpu_seconds
+from bench.beside.peers import CLUSTER_ID, HEAP, Peer, format_kafka, java, kraftlog, write
+from bench.beside.rows import KAFKA
+from kraftlog.client.deadline import Deadline
+from kraftlog.errors import UnreachableError
+from kraftlog.wire.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest
+from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kraftlog.client.connection import Connection
+    from kraftlog.wire.messages.metadata import MetadataResponsePartition
+
+IDS = (1, 2, 3)
+WITHIN_S = 240
+PROPERTIES = """\
+process.roles=broker,controller
+node.id={node_id}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{quorum}
+controller.listener.names=CONTROLLER
+controller.quorum.voters={voters}
+log.dirs={data}
+default.replication.factor=3
+min.insync.replicas=2
+offsets.topic.replication.factor=3
+"""
+
+
+class Cluster:
+    """A formatted cluster and its nodes by id."""
+
+    def __init__(self, name: str, folder: str) -> None:
+        self.name = name
+        self.folder = folder
+        #: The topics of the many partitions, once they are made.
+        self.topics: list[str] = []
+        ports = free_ports(2 * len(IDS))
+        listeners = dict(zip(IDS, ports[: len(IDS)], strict=True))
+        quorum = dict(zip(IDS, ports[len(IDS) :], strict=True))
+        voters = ",".join([f"{each}@127.0.0.1:{quorum[each]}" for each in IDS])
+
+        def node(node_id: int) -> Peer:
+            return self._node(node_id, listeners[node_id], quorum[node_id], voters)
+
+        with ThreadPoolExecutor(2) as pool:
+            self.nodes = dict(zip(IDS, pool.map(node, IDS), strict=True))
+
+    def _node(self, node_id: int, port: int, quorum: int, voters: str) -> Peer:
+        folder = os.path.join(self.folder, str(node_id))
+        os.mkdir(folder)
+        file, data = f"{folder}/server.properties", f"{folder}/data"
+        text = PROPERTIES.format(
+            node_id=node_id, port=port, quorum=quorum, voters=voters, data=data
+        )
+        write(file, text)
+        if self.name == KAFKA:
+            format_kafka(file)
+            command = java(folder, "kafka.Kafka", file, heap=HEAP)
+        else:
+            command = [*kraftlog(), "format", "-t", CLUSTER_ID, "-c", file]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            command = [*kraftlog(), "start", file]
+        return Peer(self.name, command, port, f"{folder}/log")
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Start all nodes; kill them at the end, as their data is of no use then."""
+        try:
+            for node in self.nodes.values():
+                node.start()
+            for node in self.nodes.values():
+                until(node.port, lambda it: len(metadata(it).brokers) == len(IDS))
+            yield
+        finally:
+            for node in self.nodes.values():
+                node.stop(signal.SIGKILL)
+
+    @property
+    def address(self) -> str:
+        return ",".join([node.address for node in self.nodes.values()])
+
+    def cpu_seconds(self) -> float:
+        return sum(cpu_seconds(node.pid) for node in self.nodes.values())
+
+    def controller(self) -> int:
+        """The id of the active controller."""
+        return frame_client.quorum(self.nodes[IDS[0]].port).leader_id
+
+    def leader_of(self, topic: str) -> Peer:
+        with closing(frame_client.connect(self.nodes[IDS[0]].port)) as connection:
+            [partition] = metadata(connection, topic).topics[0].partitions
+        return self.nodes[partition.leader_id]
+
+    def make_topic(self, name: str) -> None:
+        """Create a topic of one partition, and wait until it is replicated."""
+        port = self.nodes[IDS[0]].port
+        until(port, lambda it: creation_error(it, name) == 0)
+        for node in self.nodes.values():
+            until_each(node.port, [name], is_full)
+
+
+def creation_error(connection: Connection, name: str, partitions: int = 1) -> int:
+    """Create a topic with three replicas; return the error code."""
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=len(IDS),
+        assignments=(),
+        configs=(),
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
+    answer = connection.call(request, frame_client.deadline())
+    assert isinstance(answer, CreateTopicsResponse)
+    return answer.topics[0].error_code
+
+
+def elect_preferred(port: int) -> None:
+    """Let every partition be led by its first replica."""
+    with closing(frame_client.connect(port)) as connection:
+        request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=30_000)
+        connection.call(request, frame_client.deadline())
+
+
+def metadata(connection: Connection, *topics: str) -> MetadataResponse:
+    wanted = [MetadataRequestTopic(name=name) for name in topics]
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    answer = connection.call(request, frame_client.deadline())
+    assert isinstance(answer, MetadataResponse)
+    return answer
+
+
+def is_full(partition: MetadataResponsePartition) -> bool:
+    return partition.leader_id > 0 and len(partition.isr_nodes) == len(IDS)
+
+
+def until(
+    port: int, holds: Callable[[Connection], bool], every_s: float = frame_client.TRY_EVERY_S
+) -> None:
+    """Ask a node repeatedly, as a client retries, until the answer is the wanted one."""
+    end = Deadline(WITHIN_S)
+    while not end.is_over:
+        try:
+            with closing(frame_client.connect(port)) as connection:
+                while not end.is_over:
+                    if holds(connection):
+                        return
+                    time.sleep(every_s)
+        except UnreachableError:
+            time.sleep(frame_client.TRY_EVERY_S)
+    raise TimeoutError(f"127.0.0.1:{port}: not within {WITHIN_S} s")
+
+
+def until_each(
+    port: int,
+    topics: Sequence[str],
+    holds: Callable[[MetadataResponsePartition], bool],
+    every_s: float = 0.01,
+) -> None:
+    """Wait until all partitions of the topics are seen so in the Metadata of a node.
+
+    One topic is asked for until it is so, then all the others: asking shall cost little.
+    """
+    waiting = list(topics)
+    width = 1
+
+    def all_hold(connection: Connection) -> bool:
+        nonlocal waiting, width
+        answer = metadata(connection, *waiting[:width])
+        done = {
+            topic.name
+            for topic in answer.topics
+            if topic.error_code == 0 and topic.partitions and all(map(holds, topic.partitions))
+        }
+        waiting = [name for name in waiting if name not in done]
+        width = len(waiting) if done else 1
+        return not waiting
+
+    until(port, all_hold, every_s)
