@@ -118,9 +118,7 @@ def test_appends_after_a_failed_write_are_not_written() -> None:
     host = make_host()
     writer = Writer(host)
     writer.send(ApiKey.PRODUCE, 9, produce(numbered(0)))
-    host.node.replica_manager.write_failed(
-        host.node.replica_manager.by_log["demo", 0], stays_online=True
-    )
+    host.node.replica_manager.undo(host.node.replica_manager.turn[0])
     [(_, answer)] = writer.take()
     assert told_of(answer).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     host.turn()

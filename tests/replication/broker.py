@@ -271,8 +271,7 @@ class Broker:
         if append not in partition.unwritten:
             return  # it follows an append that has failed
         if self.is_full:
-            is_alone = partition.unwritten[0] is append
-            self.replica_manager.write_failed(partition, stays_online=is_alone)
+            self.replica_manager.undo(append)
             return
         log = self.logs.by_name[partition.log]
         end = log.append(append)

@@ -216,17 +216,40 @@ def test_appends_are_taken_once_and_complete_when_written() -> None:
     assert (slot.is_answered, slot.error_code, later.is_answered) == (True, 0, False)
 
 
-@pytest.mark.parametrize("stays_online", [True, False])
-def test_a_failed_write_fails_later_appends_too(stays_online: bool) -> None:
+def test_a_failed_log_fails_all_that_waits_for_its_writes() -> None:
     this = leading()
     first = this.appended()
     this.manager.take_turn()
     second = this.appended()
-    this.manager.write_failed(this.partition, stays_online=stays_online)
+    this.manager.write_failed(this.partition)
     for slot in (first, second):
         assert (slot.is_answered, slot.error_code) == (True, ErrorCode.KAFKA_STORAGE_ERROR)
-    assert (this.manager.turn, this.partition.end) == ([], 0)
-    assert this.partition.online == stays_online
+    assert (this.manager.turn, this.partition.end, this.partition.online) == ([], 0, False)
+
+
+def test_a_full_disk_undoes_an_append_and_those_after_it() -> None:
+    this = leading()
+    first = this.appended()
+    [write] = this.manager.take_turn()
+    second = this.appended()
+    this.manager.undo(write)
+    for slot in (first, second):
+        assert (slot.is_answered, slot.error_code) == (True, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert (this.manager.turn, this.partition.end, this.partition.online) == ([], 0, True)
+
+
+def test_v18_appends_waiting_for_a_flush_survive_a_full_disk() -> None:
+    """The partition stays online: it is never half led."""
+    this = leading()
+    first = this.appended()
+    this.manager.take_turn()
+    second = this.appended()
+    [write] = this.manager.take_turn()
+    this.manager.undo(write)
+    assert (second.is_answered, second.error_code) == (True, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert (first.is_answered, this.partition.end, this.partition.online) == (False, 1, True)
+    this.manager.written(this.partition, 1)
+    assert (first.is_answered, first.error_code) == (True, 0)
 
 
 def test_appends_of_a_failed_request_are_undone() -> None:
@@ -234,11 +257,11 @@ def test_appends_of_a_failed_request_are_undone() -> None:
     slot = this.appended()
     this.manager.take_back([this.partition])
     assert (slot.is_answered, this.manager.turn, this.partition.online) == (True, [], True)
-    this.appended()
+    earlier = this.appended()
     this.manager.take_turn()
     this.appended()
     this.manager.take_back([this.partition])
-    assert not this.partition.online, "offsets that wait for the disk would be given twice"
+    assert (earlier.is_answered, this.partition.end, this.partition.online) == (False, 1, True)
 
 
 def test_v7_acks_all_waits_for_replicas_up_to_its_timeout() -> None:

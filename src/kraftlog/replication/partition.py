@@ -522,16 +522,32 @@ class Partition:
             del unwritten[0]
         return self._released(end)
 
-    def failed(self, *, stays_online: bool) -> None:
-        """A write failed: discard the offsets assigned since the last successful one."""
-        self.online = self.online and stays_online
-        self.is_open = self.is_open and stays_online
+    def failed(self) -> None:
+        """The log has failed: discard the offsets assigned since the last successful write."""
+        self.online = self.is_open = False
+        self._discard(0)
+
+    def undo(self, append: Append) -> list[tuple[DelayedResponse, Any]]:
+        """An append, and so those after it, did not take place: assign their offsets again.
+
+        Earlier ones may still become durable and keep theirs. Returns the responses that waited for
+        the others, with their results.
+        """
+        self._discard(self.unwritten.index(append))
+        waiting = []
+        while self.acks and self.acks[-1][0] > self.end:
+            _, slot, result, _ = self.acks.pop()
+            waiting.append((slot, result))
+        return waiting[::-1]
+
+    def _discard(self, first: int) -> None:
+        """Discard appends from one on."""
+        discarded, self.unwritten = self.unwritten[first:], self.unwritten[:first]
         self.pending = None
-        self.end = self.written_end
-        for append in reversed(self.unwritten):
+        self.end = self.unwritten[-1].end if self.unwritten else self.written_end
+        for append in reversed(discarded):
             if self.producers is not None:
                 self.producers.put_back(append.producers_before)
-        self.unwritten.clear()
 
     def take_waiting(self) -> list[tuple[DelayedResponse, Any]]:
         """Take all responses that wait for a write or for replicas, with their results."""

@@ -206,21 +206,28 @@ class ReplicaManager(MetadataPublisher):
         if partition.moves_at_once:
             self.delayed_fetches.committed(partition)
 
-    def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
-        """Fail the requests that wait for a write. After a full disk the partition stays online."""
+    def write_failed(self, partition: Partition) -> None:
+        """The log has failed: fail the requests that wait for a write."""
         partition.leave_turn(self.turn)  # its offsets follow offsets that were not written
-        partition.failed(stays_online=stays_online)
-        self.fetchers.write_failed(partition, self._services.clock())
+        partition.failed()
         self._drop_waiting(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def undo(self, append: Append) -> None:
+        """An append did not take place, as the disk is full or its request has failed.
+
+        The partition stays online, and earlier appends keep their offsets.
+        """
+        partition = append.partition
+        partition.leave_turn(self.turn)
+        for slot, result in partition.undo(append):
+            self._fail_produce(slot, result, ErrorCode.KAFKA_STORAGE_ERROR)
+        self.fetchers.write_failed(partition, self._services.clock())
 
     def take_back(self, partitions: Iterable[Partition]) -> None:
         """Drop this turn's appends to the partitions, and fail the requests that wait for them."""
         for partition in partitions:
-            pending = partition.pending
-            if pending is not None:
-                # Earlier appends may yet become durable: their offsets must not be assigned twice.
-                is_only_append = partition.unwritten[0] is pending
-                self.write_failed(partition, stays_online=is_only_append)
+            if partition.pending is not None:
+                self.undo(partition.pending)
 
     # Delayed operations --------------------------------------------------------------------------
 
@@ -252,11 +259,15 @@ class ReplicaManager(MetadataPublisher):
     def _drop_waiting(self, partition: Partition, code: int) -> None:
         """Fail everything that waits for this partition."""
         for slot, result in partition.take_waiting():
-            result.error_code = code
-            result.base_offset = -1
-            complete_one(slot)
+            self._fail_produce(slot, result, code)
         self._drop_deletions(partition, code)
         self.delayed_fetches.role_changed(partition)
+
+    @staticmethod
+    def _fail_produce(slot: DelayedResponse, result: Any, code: int) -> None:
+        result.error_code = code
+        result.base_offset = -1
+        complete_one(slot)
 
     def _drop_deletions(self, partition: Partition, code: int) -> None:
         for _, slot, result in partition.take_deletions():

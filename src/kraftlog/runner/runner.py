@@ -192,9 +192,7 @@ class Runner:
             if append.partition.log not in self._logged_full:
                 self._logged_full.add(append.partition.log)
                 self._log_line(str(error))
-            # If earlier appends still wait for a flush, their offsets would be assigned twice.
-            is_alone = append.partition.unwritten[0] is append
-            self.node.replica_manager.write_failed(append.partition, stays_online=is_alone)
+            self.node.replica_manager.undo(append)
             return
         except StorageError as error:
             self._log_line(str(error))
