@@ -102,6 +102,11 @@ def a_member_joins_without_a_batch(scene: Scene) -> None:
     scene.becomes(isr=(scene.leader.id,))
 
 
+def a_member_is_not_counted(scene: Scene) -> None:
+    scene.becomes(isr=(0, 1, 2), replicas=(0, 1, 2))
+    scene.shown((scene.partition.leader_epoch, True, True, 0, 0, 0))
+
+
 def the_leader_is_not_in_the_isr(scene: Scene) -> None:
     scene.becomes(isr=(), leader_epoch=9)
 
@@ -169,6 +174,7 @@ TAMPERINGS: dict[Callable[[Scene], None], str] = {
     read_before_committed: "committed is kept",
     a_member_lost_a_batch: "every ISR member has what is committed",
     a_member_joins_without_a_batch: "every ISR member has what is committed",
+    a_member_is_not_counted: "the leader counts the ISR",
     the_leader_is_not_in_the_isr: "sound ISR",
     a_stranger_is_in_the_isr: "sound ISR",
     a_fenced_broker_is_in_the_isr: "sound ISR",

@@ -1,4 +1,7 @@
-"""The administrator of topics: creates them at any broker, and retries until they are there."""
+"""The administrator of topics: creates them at any broker, and retries until they are there.
+
+In half of the runs it deletes one and creates it again under its name.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import create_topics as creates
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 if TYPE_CHECKING:
     from typing import Any
@@ -15,26 +19,68 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 REQUEST_MS = 2000
+#: When a topic is deleted and created again.
+RECREATED_MS = (500, 6000)
 
 
 class TopicAdministrator(Client):
     """`wanted` are the topics that do not exist yet."""
 
     wanted: dict[str, int]
+    #: The topic that is to be deleted: name, id, and number of partitions.
+    unwanted: tuple[str, bytes, int] | None = None
     _is_asking = False
     _retry_ms = 0
 
     def begin(self) -> None:
         partitions = self.world.setting.partitions
         self.wanted = {f"topic-{number}": count for number, count in enumerate(partitions)}
+        if self.rng.below(2):
+            self.world.at(self.world.time + self.rng.between(*RECREATED_MS), self._recreate)
+        self.look_around()
+
+    @property
+    def is_idle(self) -> bool:
+        return self.unwanted is None and not self.wanted
+
+    def _recreate(self) -> None:
+        world = self.world
+        if world.healed or not self.is_idle:
+            return
+        topic = self.rng.pick(list(world.image.topics.values()))
+        self.unwanted = topic.name, topic.id, topic.partition_count
+        world.keys = [key for key in world.keys if key[0] != topic.id]
+        world.saw("topic recreated")
         self.look_around()
 
     def deadline(self) -> int | None:
-        return self._retry_ms if self.wanted and not self._is_asking else None
+        return None if self.is_idle or self._is_asking else self._retry_ms
 
     def work(self, now: Now) -> None:
-        if self._is_asking or not self.wanted or self._retry_ms > now.monotonic_ms:
+        if self._is_asking or self.is_idle or self._retry_ms > now.monotonic_ms:
             return
+        self._is_asking = True
+        if self.unwanted is not None:
+            request = DeleteTopicsRequest(
+                topics=[DeleteTopicState(topic_id=self.unwanted[1])], timeout_ms=REQUEST_MS
+            )
+            self.ask(self.some_broker(), ApiKey.DELETE_TOPICS, request, REQUEST_MS, self._deleted)
+        else:
+            self._create()
+
+    def _deleted(self, response: Any, now: Now) -> None:
+        self._is_asking = False
+        self._retry_ms = now.monotonic_ms + RETRY_MS
+        if response is None or self.unwanted is None:
+            return
+        code = response.responses[0].error_code
+        if code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID):  # an earlier attempt was made
+            name, _, count = self.unwanted
+            self.wanted[name], self.unwanted = count, None
+        elif code not in RETRIABLE:
+            raise Violation("administrator", f"deleting {self.unwanted[0]}: error {code}")
+
+    def _create(self) -> None:
         setting = self.world.setting
         configs = {"min.insync.replicas": setting.min_insync}
         if setting.flushes:
@@ -55,7 +101,6 @@ class TopicAdministrator(Client):
             ],
             timeout_ms=REQUEST_MS,
         )
-        self._is_asking = True
         self.ask(self.some_broker(), ApiKey.CREATE_TOPICS, request, REQUEST_MS, self._answered)
 
     def _answered(self, response: Any, now: Now) -> None:

@@ -159,6 +159,10 @@ class StrongIsr(ClusterInvariant):
                     self._look(member, key, checked)
 
     def on_image(self, image: Image) -> None:
+        if len(self._members) > len(image.partitions):
+            self._members = {
+                key: it for key, it in self._members.items() if key in image.partitions
+            }
         for key, partition in image.partitions.items():
             members = (*partition.isr, *partition.elr)
             if self._members.get(key) != members:
@@ -180,6 +184,26 @@ class StrongIsr(ClusterInvariant):
             self.fails(
                 f"{node} is in the ISR or ELR of {_name(key)} without the committed batch "
                 f"{lacks.base} to {lacks.end} of epoch {lacks.epoch}; it ends at {log.end}"
+            )
+
+
+class CountsTheIsr(ClusterInvariant):
+    """S3: a leader counts every member of the ISR for its high watermark, whatever it proposes."""
+
+    name = "the leader counts the ISR"
+
+    def on_replica(self, change: ReplicaChange) -> None:
+        node, key, partition, before = change
+        if not partition.online or before is None or partition.high_watermark <= before[3]:
+            return
+        newest, own = self.world.image.partitions.get(key), node.node.image.partitions.get(key)
+        if newest is None or own is None or own.partition_epoch > newest.partition_epoch:
+            return
+        uncounted = {*newest.isr} - {*partition.maximal_isr}
+        if newest.leader_epoch == partition.leader_epoch and uncounted:
+            self.fails(
+                f"{node} moves the high watermark of {_name(key)} to {partition.high_watermark} "
+                f"without {uncounted} of the ISR {newest.isr}"
             )
 
 
@@ -284,6 +308,7 @@ class HighWatermarkGrows(ClusterInvariant):
 CLUSTER_INVARIANTS: tuple[type[ClusterInvariant], ...] = (
     CommittedIsKept,
     StrongIsr,
+    CountsTheIsr,
     SoundIsr,
     EpochsGrow,
     HighWatermarkGrows,

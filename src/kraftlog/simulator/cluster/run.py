@@ -28,7 +28,7 @@ def begin(world: ClusterWorld) -> Iterator[Goal]:
     yield leader_agreed(world)
     yield Goal("all brokers are unfenced", lambda: all_unfenced(world), HEALING_MS)
     world.topics.begin()
-    yield Goal("the topics exist", lambda: not world.topics.wanted, HEALING_MS)
+    yield Goal("the topics exist", lambda: world.topics.is_idle, HEALING_MS)
     for client in (*world.producers, *world.consumers):
         client.look_around()
     for producer in world.producers:
@@ -47,6 +47,7 @@ def heal(world: ClusterWorld) -> Iterator[Goal]:
     faults.heal(world)
     yield leader_agreed(world).replace(within_ms=HEALING_MS)
     yield Goal("all brokers are unfenced", lambda: all_unfenced(world), HEALING_MS)
+    yield Goal("the topics exist", lambda: world.topics.is_idle, HEALING_MS)
     yield Goal("every partition has a leader", lambda: all_led(world), HEALING_MS)
     yield Goal("every ISR is complete", lambda: all_in_sync(world), HEALING_MS)
     for producer in world.producers:
