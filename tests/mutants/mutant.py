@@ -33,7 +33,7 @@ class Mutant(NamedTuple):
     seed: int = 0
     equivalent: str = ""
     test: str = ""
-    #: Whether the run is one of whole nodes.
+    #: Whether the run is one of whole nodes; those of the scenario `cluster` always are.
     nodes: bool = False
 
     def mutated(self, text: str) -> str:
@@ -51,16 +51,19 @@ def main(words: list[str]) -> int:
     if mutant.test:
         return by_test(mutant)
     sys.meta_path.insert(0, AlteredFinder(mutant.module, mutant.mutated))
-    from kraftlog.simulator.run import scenario_of, simulate
+    from kraftlog.simulator.run import CLUSTER, scenario_of, simulate
 
-    if mutant.nodes:
+    in_cluster = mutant.scenario == CLUSTER
+    if mutant.nodes or in_cluster:
         import_module("kraftlog.simulator.nodes.world")
-    assert mutant.module in sys.modules, "the simulator does not use this module"
     runs, wanted = [(mutant.scenario, mutant.seed)], 1
     if len(words) > 1:
         first, count, wanted = map(int, words[1:])
         seeds = range(first, first + count)
-        runs = [(scenario_of(seed, nodes=mutant.nodes), seed) for seed in seeds]
+        runs = [
+            (CLUSTER if in_cluster else scenario_of(seed, nodes=mutant.nodes), seed)
+            for seed in seeds
+        ]
     played = kills = 0
     for scenario, seed in runs:
         outcome = simulate(scenario, seed, nodes=mutant.nodes)
@@ -70,6 +73,7 @@ def main(words: list[str]) -> int:
             print(scenario, seed, outcome.violation.invariant, outcome, sep="\t")
         if kills == wanted:
             break
+    assert mutant.module in sys.modules, "the simulator does not use this module"
     print(f"{played} runs")
     return 0 if kills else 1
 

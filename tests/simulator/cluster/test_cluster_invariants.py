@@ -166,6 +166,11 @@ def the_high_watermark_is_beyond_the_end(scene: Scene) -> None:
     scene.shown((scene.partition.leader_epoch, True, True, 0, 0, 0))
 
 
+def the_epoch_cache_is_wrong(scene: Scene) -> None:
+    scene.log.batches[-1] = scene.log.batches[-1].replace(epoch=7)
+    scene.shown()
+
+
 TAMPERINGS: dict[Callable[[Scene], None], str] = {
     a_new_leader_lacks_a_batch: "committed is kept",
     a_leader_commits_without_a_batch: "committed is kept",
@@ -187,6 +192,7 @@ TAMPERINGS: dict[Callable[[Scene], None], str] = {
     two_lead_in_an_epoch: "replication epochs grow",
     the_high_watermark_falls: "partition high watermark grows",
     the_high_watermark_is_beyond_the_end: "partition high watermark grows",
+    the_epoch_cache_is_wrong: "epoch cache matches the log",
 }
 
 

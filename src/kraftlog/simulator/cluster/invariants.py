@@ -305,6 +305,20 @@ class HighWatermarkGrows(ClusterInvariant):
             )
 
 
+class EpochsMatchLog(ClusterInvariant):
+    """V6: the epoch cache of a log has the epochs of its batches, by which it is truncated."""
+
+    name = "epoch cache matches the log"
+
+    def on_replica(self, change: ReplicaChange) -> None:
+        view = change.node.logs.get(change.key)
+        if view is None or view.log is None or not view.batches:
+            return
+        known, there = view.log.epochs.entries(), view.epoch_starts
+        if known[-len(there) :] != there:
+            self.fails(f"{change.node}: {_name(change.key)} has {known}, its batches {there}")
+
+
 CLUSTER_INVARIANTS: tuple[type[ClusterInvariant], ...] = (
     CommittedIsKept,
     StrongIsr,
@@ -312,6 +326,7 @@ CLUSTER_INVARIANTS: tuple[type[ClusterInvariant], ...] = (
     SoundIsr,
     EpochsGrow,
     HighWatermarkGrows,
+    EpochsMatchLog,
 )
 
 

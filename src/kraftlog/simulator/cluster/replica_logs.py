@@ -53,6 +53,15 @@ class ReplicaLog:
     def end(self) -> int:
         return self.batches[-1].end if self.batches else self.start
 
+    @property
+    def epoch_starts(self) -> list[tuple[int, int]]:
+        """The leader epochs of the batches, each with the first offset of the epoch's batches."""
+        starts: list[tuple[int, int]] = []
+        for batch in self.batches:
+            if not starts or batch.epoch != starts[-1][0]:
+                starts.append((batch.epoch, batch.base))
+        return starts
+
     def forget(self) -> None:
         """The machine has lost power: what the files will have is known at the next start."""
         self.is_known = False
