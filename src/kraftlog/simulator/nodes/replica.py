@@ -170,6 +170,7 @@ class NodeReplica(Replica):
                 new_id=self._new_id,
                 rng=Random(seed),
                 stopwatch_ns=_no_time,
+                previous_broker_epoch=directory.broker_epoch,
             ),
             self.runner.logs,
             metadata,

@@ -1,0 +1,13 @@
+"""acks=all is acknowledged when the leader has written (V7)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.replication.partition",
+    source="lambda waiting: waiting.offset <= self.high_watermark",
+    replacement="lambda waiting: waiting.offset <= self.written_end",
+    scenario="cluster",
+    seed=1,
+)

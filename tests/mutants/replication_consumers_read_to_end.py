@@ -1,0 +1,13 @@
+"""Consumers read beyond the high watermark (V7)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.node.handlers.fetch",
+    source="return partition.written_end if self.is_by_follower else partition.high_watermark",
+    replacement="return partition.written_end",
+    scenario="cluster",
+    seed=1,
+)
