@@ -17,5 +17,5 @@ MUTANT = Mutant(
         "        epoch, end = end_of_epoch"
     ),
     scenario="cluster",
-    seed=1,
+    seed=10,
 )
