@@ -31,6 +31,7 @@ from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import request_frame
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, set_config
 from tests.node.test_log_ends import delete, delete_request
@@ -234,6 +235,7 @@ SETTINGS = (
     ("cleanup.policy", ("compact", "delete")),
     ("segment.bytes", (1_048_576, 1 << 30)),
     ("flush.messages", (1, 2**63 - 1)),
+    ("min.insync.replicas", (2, 1)),
 )
 CHANGED = st.sampled_from(SETTINGS).flatmap(
     lambda setting: st.tuples(st.just("set"), st.just(setting[0]), st.sampled_from(setting[1]))
@@ -247,6 +249,8 @@ STEPS = st.lists(
         st.tuples(st.just("one turn"), st.booleans()),
         CHANGED,
         st.tuples(st.sampled_from(["make anew", "delete records"])),
+        st.tuples(st.just("isr"), st.integers(0, 1), st.sampled_from([(1,), (1, 2)])),
+        st.tuples(st.just("time"), st.sampled_from([1, 999, 1000])),
     ),
     min_size=3,
     max_size=20,
@@ -267,6 +271,17 @@ def carry_out(side: Side, talks: list[Any], step: tuple[Any, ...], number: int) 
         side.one_turn(disk=step[1])
     elif step[0] == "set":
         set_config(host, TOPIC, "demo", step[1], step[2])
+    elif step[0] == "isr":
+        change = PartitionChangeRecord(
+            partition_id=step[1],
+            topic_id=host.node.image.topic_ids["demo"],
+            replicas=(1, 2),
+            isr=step[2],
+        )
+        host.node.replay([change], 100)
+    elif step[0] == "time":
+        host.pass_time(step[1])
+        side.take()
     elif step[0] == "delete records":
         end = host.node.replica_manager.by_log["demo", 0].high_watermark
         if "delete" in host.node.topic_configs.of("demo").config.cleanup_policy:

@@ -247,7 +247,7 @@ class ProduceTemplate:
                 newest != NO_TIMESTAMP
                 and not -self._after_max_ms <= now.wall_ms - newest <= self._before_max_ms
             )
-            or (self._acks == ACKS_ALL and not partition.moves_at_once)
+            or (self._acks == ACKS_ALL and partition.lacks_replicas)
             or crc32c(view[at + CRC_START : records_end]) != crc
         ):
             return False
