@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from kraftlog.client.model import FoundOffset, PartitionName, Topic
     from kraftlog.client.nodes import ClusterDescription, Features, Quorum
     from kraftlog.client.producer import Headers, Producer
+    from kraftlog.client.reassignments import Reassignment
+    from kraftlog.errors import RefusedError
     from kraftlog.types import Uuid
     from kraftlog.wire.messages.api_versions import ApiVersionsResponse
     from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsResult
@@ -138,6 +140,25 @@ class Client:
 
         arguments.number("count", count, 1)
         topics.add_partitions(self.cluster, arguments.text("topic", name), count, assignment)
+
+    def reassign_partitions(
+        self,
+        targets: Mapping[PartitionName, Sequence[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+    ) -> dict[PartitionName, RefusedError]:
+        """Move partitions to these brokers (None: cancel); return the refused ones."""
+        from kraftlog.client import reassignments
+
+        arguments.mapping("targets", targets, '{("a-topic", 0): [1, 2]}')
+        may_change = allow_replication_factor_change
+        return reassignments.alter(self.cluster, targets, may_change_factor=may_change)
+
+    def reassignments(self) -> dict[PartitionName, Reassignment]:
+        """The ongoing reassignments of partitions."""
+        from kraftlog.client import reassignments
+
+        return reassignments.ongoing(self.cluster)
 
     def delete_records(self, offsets: Mapping[PartitionName, int]) -> dict[PartitionName, int]:
         """Delete records before these offsets (-1: all); return the log start offsets."""

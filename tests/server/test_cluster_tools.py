@@ -1,0 +1,169 @@
+"""Kafka's tools administer a replicated cluster of real processes."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import os
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog import Client
+from tests.client.waiting import until
+from tests.interop.tool_session import CLASSES
+from tests.patience import LIMIT_S
+from tests.server.local_cluster import LocalCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.interop.driver import Driver
+
+#: Leaders move only when a tool asks for it.
+SETTINGS = (
+    "auto.leader.rebalance.enable=false",
+    "min.insync.replicas=2",
+    "broker.session.timeout.ms=2000",
+    "broker.heartbeat.interval.ms=300",
+)
+PREFERRED = ("--election-type", "preferred")
+RECORDS = 50
+#: Topic -> the replicas of its only partition.
+TOPICS = {"moved": [1, 2], "pending": [2, 1], "wide": [3, 1, 2], "narrow": [3]}
+
+
+class Tools:
+    """Kafka's tools on a cluster with `TOPICS`, and its files."""
+
+    def __init__(self, jvm: Driver, cluster: LocalCluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.client = Client(cluster.servers, timeout_s=LIMIT_S)
+        self._jvm = jvm
+        self._folder = folder
+
+    def run(self, tool: str, *words: str, code: int = 0) -> str:
+        where = ("--bootstrap-server", self.cluster.servers)
+        done = self._jvm.tool(CLASSES[tool], *where, *words)
+        assert done.exit_code == code, done.stdout + done.stderr
+        return done.stdout
+
+    def reassign(self, topic: str, replicas: list[int], *words: str, code: int = 0) -> str:
+        """Run kafka-reassign-partitions with this target."""
+        file = self._folder / "reassignment.json"
+        parts = [{"topic": topic, "partition": 0, "replicas": replicas}]
+        file.write_text(json.dumps({"version": 1, "partitions": parts}))
+        words = ("--reassignment-json-file", str(file), *words)
+        return self.run("kafka-reassign-partitions", *words, code=code)
+
+    def await_partition(self, topic: str, **expected: object) -> None:
+        """Wait until the topic's partition is described so; the ISR in any order."""
+
+        def described() -> dict[str, object]:
+            found = self.client.describe_topic(topic).partitions[0]
+            shown = {"leader": found.leader, "replicas": found.replicas}
+            return {name: {**shown, "isr": tuple(sorted(found.isr))}[name] for name in expected}
+
+        until(described, expected)
+
+    def folder(self, node: int, topic: str) -> str:
+        return f"{self.cluster.data}/node-{node}/{topic}-0"
+
+
+@pytest.fixture(scope="module")
+def tools(jvm: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
+    folder = tmp_path_factory.mktemp("cluster")
+    cluster = LocalCluster(folder, *[word for each in SETTINGS for word in ("--override", each)])
+    try:
+        made = Tools(jvm, cluster, folder)
+        with made.client as client:
+            for topic, replicas in TOPICS.items():
+                client.create_topic(topic, assignment={0: replicas})
+            with client.producer() as producer:
+                for topic in TOPICS:
+                    for number in range(RECORDS):
+                        producer.send(topic, b"%d" % number)
+            yield made
+    finally:
+        cluster.end()
+
+
+def test_v10_a_replica_moves_with_its_records(tools: Tools) -> None:
+    """The new broker leads, and the former one deletes its replica."""
+    shown = tools.reassign("moved", [3, 2], "--execute")
+    assert "Successfully started partition reassignment for moved-0" in shown
+    tools.await_partition("moved", replicas=(3, 2), isr=(2, 3))
+    shown = tools.reassign("moved", [3, 2], "--verify")
+    assert "Reassignment of partition moved-0 is completed." in shown
+    until(lambda: os.path.exists(tools.folder(1, "moved")), False)
+    tools.await_partition("moved", leader=3)
+    with tools.client.consume("moved", "beginning", until_end=True) as records:
+        assert [record.value for record in records] == [b"%d" % each for each in range(RECORDS)]
+    for name in os.listdir(tools.folder(2, "moved")):
+        if name.endswith(".log"):
+            copy, copied = (f"{tools.folder(node, 'moved')}/{name}" for node in (2, 3))
+            assert filecmp.cmp(copy, copied, shallow=False)
+
+
+def test_v10_a_reassignment_is_shown_replaced_and_cancelled(tools: Tools) -> None:
+    """Its target is dead, so that it goes on; Kafka's tool starts none to a dead broker."""
+    name = "pending", 0
+    tools.cluster.kill(3)
+    try:
+        assert tools.client.reassign_partitions({name: [3, 2]}) == {}
+        shown = tools.reassign("pending", [3, 2], "--verify")
+        assert "Reassignment of partition pending-0 is still in progress." in shown
+        assert tools.client.reassign_partitions({name: [3, 1]}) == {}
+        shown = tools.run("kafka-reassign-partitions", "--list")
+        assert "pending-0: replicas: 3,1,2. adding: 3. removing: 2." in shown
+        shown = tools.reassign("pending", [3, 1], "--cancel", "--preserve-throttles")
+        assert "Successfully cancelled partition reassignment for: pending-0" in shown
+        shown = tools.run("kafka-reassign-partitions", "--list")
+        assert "No partition reassignments found." in shown
+        tools.await_partition("pending", replicas=(1, 2), isr=(1, 2))
+    finally:
+        tools.cluster.restart(3)
+
+
+def test_v9_kafkas_filters_find_what_a_dead_broker_leaves(tools: Tools) -> None:
+    def described(filter_name: str) -> list[str]:
+        shown = tools.run("kafka-topics", "--describe", f"--{filter_name}-partitions")
+        return sorted(re.findall(r"Topic: (\w+)", shown))
+
+    tools.cluster.kill(3)
+    try:
+        tools.await_partition("wide", isr=(1, 2), leader=1)
+        tools.await_partition("narrow", leader=-1)
+        assert described("under-replicated") == ["moved", "narrow", "wide"]
+        assert described("unavailable") == ["narrow"]
+        assert described("under-min-isr") == ["moved", "narrow"]
+    finally:
+        tools.cluster.restart(3)
+    tools.await_partition("wide", isr=(1, 2, 3), leader=1)
+    shown = tools.run("kafka-leader-election", *PREFERRED, "--topic", "wide", "--partition", "0")
+    assert "Successfully completed leader election (PREFERRED) for partitions wide-0" in shown
+    tools.await_partition("wide", leader=3)
+    assert described("under-replicated") == []
+
+
+def test_kafkas_tool_shows_sizes_and_lags_of_replicas(tools: Tools) -> None:
+    shown = tools.run("kafka-log-dirs", "--describe", "--topic-list", "wide").splitlines()[-1]
+    found = {
+        each["broker"]: part
+        for each in json.loads(shown)["brokers"]
+        for part in each["logDirs"][0]["partitions"]
+    }
+    assert [*found] == [1, 2, 3]
+    assert len({part["size"] for part in found.values()}) == 1
+    assert {part["offsetLag"] for part in found.values()} == {0}
+
+
+def test_kafkas_tool_shows_voters_and_their_lags(tools: Tools) -> None:
+    shown = tools.run("kafka-metadata-quorum", "describe", "--status")
+    leader = int(re.findall(r"LeaderId: +(\d+)", shown)[0])
+    assert [int(each) for each in re.findall(r'"id": (\d)', shown)] == [1, 2, 3]
+    rows = tools.run("kafka-metadata-quorum", "describe", "--replication").splitlines()[1:]
+    roles = {int(row.split()[0]): row.split()[-1] for row in rows if row.strip()}
+    assert roles == {node: "Leader" if node == leader else "Follower" for node in (1, 2, 3)}
