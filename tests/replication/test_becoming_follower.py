@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from kraftlog.effects import LogOpened, LogTruncated
 from kraftlog.errors import ErrorCode
-from tests.replication.broker import MAX_LAG_MS, MAX_WAIT_MS
+from kraftlog.records.header import read_header
+from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
+from tests.replication.broker import LOG, MAX_LAG_MS, MAX_WAIT_MS, TOPIC_ID
 from tests.replication.cluster import Cluster
+from tests.replication.memory_log import make_batch
 
 LONG_MS = 2_000
 
@@ -86,3 +90,48 @@ def test_v8_failed_append_does_not_keep_followers_from_joining() -> None:
     cluster.heal()
     cluster.pass_ms(LONG_MS)
     assert cluster[1].proposed == [(1, 2)]
+
+
+def test_v6_leader_elected_while_truncating_forgets_producers() -> None:
+    """V6: the next batch of a producer whose last one was truncated is no duplicate."""
+    cluster = Cluster({1: "1:a", 2: "1:a"}, leader=2)
+    cluster.settle()
+    cluster.isolate(2)
+    cluster[2].produce("b", producer=(7, 0, 0))
+    cluster.settle()
+    cluster.elect(1, (1,))
+    cluster[1].produce("c")
+    cluster[2].holds_truncations = True
+    cluster.heal()
+    cluster.pass_ms(LONG_MS)
+    cluster.elect(2, (2,))
+    cluster[2].truncate()
+    cluster.settle()
+    assert str(cluster[2].log) == "1:a"
+    again = read_header(make_batch("b", producer=(7, 0, 0)))
+    assert cluster[2].partition.check_producer(again) == ErrorCode.NONE
+
+
+def test_v6_truncation_of_a_replica_that_is_assigned_again() -> None:
+    """V6: the report is about the former log; the new one is followed once it is open."""
+    cluster = Cluster({1: "1:a", 2: "1:abc"}, epoch=3, isr=(1,))
+    cluster[2].holds_truncations = True
+    cluster.settle()
+    report = LogTruncated(LOG, TOPIC_ID, 0, 1)
+    manager = cluster[2].replica_manager
+    for replicas in ((1,), (1, 2)):
+        cluster.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=replicas))
+    manager.handle(report)
+    assert len(manager.fetchers) == 0
+    cluster[2].holds_truncations = False
+    cluster.settle()
+    assert cluster.logs() == ["1:a", "1:a"]
+
+
+def test_log_that_opens_without_a_registration_is_not_followed() -> None:
+    """While another process has the broker's id, this one fetches nothing."""
+    cluster = Cluster({1: "1:a", 2: "1:a"})
+    cluster.settle()
+    cluster.register(2, unseen_by=(1,))
+    cluster[2].replica_manager.handle(LogOpened(LOG, TOPIC_ID, 0, 1, None, 0))
+    assert len(cluster[2].replica_manager.fetchers) == 0

@@ -105,7 +105,11 @@ class DelayedFetches:
         self._of_followers.setdefault(follower, {})[fetch] = None
 
     def remove(self, follower: int, fetch: Any) -> None:
-        self._of_followers.get(follower, {}).pop(fetch, None)
+        fetches = self._of_followers.get(follower)
+        if fetches is not None:
+            fetches.pop(fetch, None)
+            if not fetches:  # any client may name any follower
+                del self._of_followers[follower]
 
     def end_waits_of(self, followers: Iterable[int]) -> None:
         """Respond to the fetches of followers at once: they have another partition to fetch."""

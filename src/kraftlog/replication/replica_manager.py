@@ -343,11 +343,7 @@ class ReplicaManager(MetadataPublisher):
             partition.opened(message.start, message.end, message.producers, message.high_watermark)
             self._log_is_ready(partition)
         elif isinstance(message, LogTruncated):
-            partition.truncated(message.start, message.end)
-            if self.fetchers.is_following(partition):
-                self.fetchers.truncated(partition, self._services.clock())
-            else:
-                self._log_is_ready(partition)
+            self._truncated(partition, message)
         elif isinstance(message, LogStartMoved):
             self._start_moved(partition, message)
         elif isinstance(message, LogStartNotStored):
@@ -358,10 +354,21 @@ class ReplicaManager(MetadataPublisher):
             for listener in self.listeners:
                 listener.log_failed(partition)
 
+    def _truncated(self, partition: Partition, message: LogTruncated) -> None:
+        if not partition.is_truncating:
+            return  # it was removed and assigned again meanwhile: its log is yet to be opened
+        partition.truncated(message.start, message.end)
+        if self.fetchers.is_following(partition):
+            self.fetchers.truncated(partition, self._services.clock())
+            return
+        if partition.leads:  # elected meanwhile
+            partition.set_producers(self._services.logs.producers(partition.log))
+        self._log_is_ready(partition)
+
     def _log_is_ready(self, partition: Partition) -> None:
         if partition.leads:
             self._serve(partition)
-        elif partition.leader >= 0:
+        elif partition.leader >= 0 and self._holds_roles:
             self.fetchers.follow(partition, partition.leader)
 
     def _serve(self, partition: Partition) -> None:
