@@ -20,6 +20,7 @@ from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from kraftlog.wire.messages.join_group import JoinGroupRequestProtocol
 from kraftlog.wire.messages.leave_group import MemberIdentity
+from kraftlog.wire.messages.metadata_records import PartitionRecord
 from kraftlog.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -37,7 +38,7 @@ from kraftlog.wire.messages.offset_fetch import (
 )
 from kraftlog.wire.messages.sync_group import SyncGroupRequestAssignment
 from kraftlog.wire.record_frames import OFFSETS_LOG, encode_versioned
-from tests.node.frame_client import FrameClient, make_host
+from tests.node.frame_client import FrameClient, make_host, set_config
 from tests.node.test_requests import batch, produce, told_of
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ OK = ErrorCode.NONE
 NOT_OURS = ErrorCode.NOT_COORDINATOR
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 GONE_ID = b"g" * 16
+TOPIC_RESOURCE = 2
 
 
 class Broker:
@@ -398,6 +400,29 @@ def test_offsets_are_deleted_and_unknown_topics_are_refused() -> None:
         ("gone", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     assert broker.fetch(9).groups[0].topics == ()
+
+
+def test_v7_nothing_is_committed_without_min_insync_replicas() -> None:
+    """V7: nothing is appended either, as a produce request with acks=all would not."""
+    broker = Broker()
+    host = broker.host
+    set_config(host, TOPIC_RESOURCE, TOPIC, "min.insync.replicas", 2)
+    partition = host.node.replica_manager.by_log[TOPIC, partition_of("g", PARTITIONS)]
+    change = PartitionRecord(
+        partition_id=partition.index,
+        topic_id=partition.topic_id,
+        replicas=(1, 2),
+        isr=(1,),
+        removing_replicas=(),
+        adding_replicas=(),
+        leader=1,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch + 1,
+    )
+    host.node.replay([change], 0)
+    end = partition.end
+    [part] = broker.commit(9).topics[0].partitions
+    assert (part.error_code, partition.end) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, end)
 
 
 def test_a_topic_that_is_deleted_takes_its_offsets_with_it() -> None:

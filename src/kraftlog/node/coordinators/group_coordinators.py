@@ -337,6 +337,9 @@ class GroupCoordinators(MetadataPublisher):
         if not partition.online:
             shard.handle(WriteFailed(effect.token, ErrorCode.NOT_LEADER_OR_FOLLOWER), now)
             return
+        if partition.lacks_replicas:
+            shard.handle(WriteFailed(effect.token, ErrorCode.NOT_ENOUGH_REPLICAS), now)
+            return
         batch = batch_of(effect.records, now)
         rules = partition.append_config.rules
         if len(batch) > min(rules.max_batch_size, rules.segment_size):
