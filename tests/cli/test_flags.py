@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 #: Command -> Kafka's class, and its sub-commands.
 TOOLS = {
     "topics": (CLASSES["kafka-topics"], ()),
+    "reassign": (CLASSES["kafka-reassign-partitions"], ()),
     "produce": (CLASSES["kafka-console-producer"], ()),
     "consume": (CLASSES["kafka-console-consumer"], ()),
     "groups": (CLASSES["kafka-consumer-groups"], ()),
@@ -40,9 +41,15 @@ TOOLS = {
     "storage": (STORAGE, ("info", "format", "random-uuid", "version-mapping")),
 }
 QUOTAS = "quotas and users are not there"
+THROTTLES = "replication is not throttled"
 #: Command, flag -> why it is not supported.
 NOT_TAKEN = {
     ("topics", "--delete-config"): "nor by Kafka 4, which says so",
+    ("reassign", "--bootstrap-controller"): "a controller does not describe topics",
+    ("reassign", "--throttle"): THROTTLES,
+    ("reassign", "--preserve-throttles"): THROTTLES,
+    ("reassign", "--replica-alter-log-dirs-throttle"): THROTTLES,
+    ("reassign", "--timeout"): "for replicas that move between directories of a broker",
     ("configs", "--user"): QUOTAS,
     ("configs", "--user-defaults"): QUOTAS,
     ("configs", "--client"): QUOTAS,

@@ -6,11 +6,13 @@ import filecmp
 import json
 import os
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kraftlog import Client
+from kraftlog.cli import main
 from tests.client.waiting import until
 from tests.interop.tool_session import CLASSES
 from tests.patience import LIMIT_S
@@ -167,3 +169,27 @@ def test_kafkas_tool_shows_voters_and_their_lags(tools: Tools) -> None:
     rows = tools.run("kafka-metadata-quorum", "describe", "--replication").splitlines()[1:]
     roles = {int(row.split()[0]): row.split()[-1] for row in rows if row.strip()}
     assert roles == {node: "Leader" if node == leader else "Follower" for node in (1, 2, 3)}
+
+
+def test_v10_our_command_balances_the_cluster(
+    tools: Tools, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends when all replicas are in sync, and has no more to propose then."""
+    words = ["reassign", "--bootstrap-server", tools.cluster.servers, "--balance"]
+    crowded = {index: [1, 2] for index in range(6)}
+    tools.client.create_topic("crowded", assignment=crowded)
+    assert main(words) == 0
+    shown = capsys.readouterr()
+    assert "Successfully started partition reassignments for crowded-" in shown.out
+    assert re.search(r"(\d+) of \1 partitions done, (\d+) of \2 replicas in sync\n$", shown.err)
+    assert main([*words, "--dry-run"]) == 0
+    assert capsys.readouterr().out == "The partitions are balanced.\n"
+    held = Counter(
+        broker
+        for topic in tools.client.topics()
+        for each in topic.partitions
+        for broker in each.replicas
+    )
+    assert max(held.values()) - min(held.values()) <= 1
+    with tools.client.consume("wide", "beginning", until_end=True) as records:
+        assert len([*records]) == RECORDS

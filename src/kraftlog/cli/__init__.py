@@ -16,6 +16,7 @@ COMMANDS = {
     "format": "format the log directories of a node (short for storage format)",
     "storage": "format and inspect log directories, create ids",
     "topics": "list, describe, create, alter and delete topics",
+    "reassign": "move replicas to other brokers, balance them",
     "produce": "write lines of standard input to a topic",
     "consume": "print the records of topics",
     "groups": "list, describe and delete consumer groups, reset their offsets",

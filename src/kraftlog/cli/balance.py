@@ -1,0 +1,157 @@
+"""A balanced assignment of partitions to brokers that moves few replicas.
+
+Replicas of other brokers move first. Then replicas move from brokers with many to brokers with few,
+until their numbers differ by one at most. At last the order of replicas changes, which moves no
+data, until the numbers of preferred leaders differ by one at most. No partition gets replicas in
+fewer racks than before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kraftlog.client.model import PartitionName
+
+
+def balanced(
+    assignment: Mapping[PartitionName, Sequence[int]], racks: Mapping[int, str | None]
+) -> dict[PartitionName, tuple[int, ...]]:
+    """The changed partitions of a balanced assignment; `racks` has the brokers to use."""
+    most = max(map(len, assignment.values()), default=0)
+    if most > len(racks):
+        raise ValueError(f"{most} replicas need {most} brokers; there are {len(racks)}")
+    plan = _Plan(assignment, racks)
+    plan.leave_other_brokers()
+    plan.even_out_replicas()
+    plan.even_out_leaders()
+    return {
+        name: tuple(replicas)
+        for name, replicas in plan.replicas.items()
+        if replicas != list(assignment[name])
+    }
+
+
+class _Plan:
+    """The assignment so far, and how many replicas each broker has, in all and of each topic."""
+
+    def __init__(
+        self,
+        assignment: Mapping[PartitionName, Sequence[int]],
+        racks: Mapping[int, str | None],
+    ) -> None:
+        self.replicas = {name: list(assignment[name]) for name in sorted(assignment)}
+        self.racks = racks
+        self.brokers = sorted(racks)
+        #: The partitions of each broker, in a stable order.
+        self.held: dict[int, dict[PartitionName, None]] = {each: {} for each in self.brokers}
+        self.of_topic: Counter[tuple[int, str]] = Counter()
+        for name, replicas in self.replicas.items():
+            for broker in replicas:
+                self.held.setdefault(broker, {})[name] = None
+                self.of_topic[broker, name[0]] += 1
+
+    def move(self, name: PartitionName, source: int, target: int) -> None:
+        replicas = self.replicas[name]
+        replicas[replicas.index(source)] = target
+        del self.held[source][name]
+        self.held[target][name] = None
+        self.of_topic[source, name[0]] -= 1
+        self.of_topic[target, name[0]] += 1
+
+    def leave_other_brokers(self) -> None:
+        """Move replicas from brokers that are not to be used to those that have fewest."""
+        for source in sorted(self.held.keys() - self.racks.keys()):
+            for name in list(self.held[source]):
+                others = [each for each in self.replicas[name] if each != source]
+                free = [each for each in self.brokers if each not in others]
+                target = min(free, key=lambda each: self._cost(name, others, each))
+                self.move(name, source, target)
+
+    def _cost(
+        self, name: PartitionName, others: Iterable[int], broker: int
+    ) -> tuple[bool, int, int, int]:
+        rack = self.racks[broker]
+        shares_rack = rack is not None and rack in {self.racks.get(each) for each in others}
+        return shares_rack, len(self.held[broker]), self.of_topic[broker, name[0]], broker
+
+    def even_out_replicas(self) -> None:
+        while self._move_one():
+            pass
+
+    def _move_one(self) -> bool:
+        """Move a replica from a broker with many to one with at least two fewer."""
+        by_load = sorted(self.brokers, key=lambda each: (len(self.held[each]), each))
+        for source in reversed(by_load):
+            for target in by_load:
+                if len(self.held[source]) - len(self.held[target]) < 2:
+                    break
+                movable = [name for name in self.held[source] if self._may(name, source, target)]
+                if movable:
+                    name = max(movable, key=lambda it: self._surplus(it[0], source, target))
+                    self.move(name, source, target)
+                    return True
+        return False
+
+    def _surplus(self, topic: str, source: int, target: int) -> int:
+        return self.of_topic[source, topic] - self.of_topic[target, topic]
+
+    def _may(self, name: PartitionName, source: int, target: int) -> bool:
+        """Whether the replica may move: not beside another, and not into fewer racks."""
+        replicas = self.replicas[name]
+        if target in replicas:
+            return False
+        racks = [self.racks[each] for each in replicas if each != source]
+        return self.racks[target] not in racks or self.racks[source] in racks
+
+    def even_out_leaders(self) -> None:
+        led: dict[int, dict[PartitionName, None]] = {each: {} for each in self.brokers}
+        for name, replicas in self.replicas.items():
+            led[replicas[0]][name] = None
+        while True:
+            for source in sorted(self.brokers, key=lambda each: -len(led[each])):
+                path = self._path_of_leaders(led, source)
+                if path:
+                    break
+            else:
+                return
+            for name, target in path:
+                replicas = self.replicas[name]
+                del led[replicas[0]][name]
+                led[target][name] = None
+                # The other replicas keep their order, and their former leader is next.
+                self.replicas[name] = [target, *[each for each in replicas if each != target]]
+
+    def _path_of_leaders(
+        self, led: Mapping[int, Iterable[PartitionName]], source: int
+    ) -> list[tuple[PartitionName, int]]:
+        """Partitions whose leadership moves along a path, so that `source` leads one fewer."""
+        counts = {each: len(list(led[each])) for each in self.brokers}
+        came: dict[int, tuple[int, PartitionName] | None] = {source: None}
+        queue = deque([source])
+        while queue:
+            broker = queue.popleft()
+            if counts[broker] <= counts[source] - 2:
+                return _path(came, broker)
+            for name in led[broker]:
+                for other in self.replicas[name]:
+                    if other not in came:
+                        came[other] = broker, name
+                        queue.append(other)
+        return []
+
+
+def _path(
+    came: Mapping[int, tuple[int, PartitionName] | None], end: int
+) -> list[tuple[PartitionName, int]]:
+    path = []
+    step = came[end]
+    while step is not None:
+        path.append((step[1], end))
+        end = step[0]
+        step = came[end]
+    return path

@@ -1,0 +1,404 @@
+"""`kraftlog reassign`: the flags of `kafka-reassign-partitions`, and a balanced plan."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from kraftlog.cli.common import UsageError, new_parser, read_text, required, run_with_client
+from kraftlog.cli.show import numbers, print_json, print_table
+from kraftlog.errors import ClientError
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import TextIO
+
+    from kraftlog.client.client import Client
+    from kraftlog.client.model import Partition, PartitionName
+    from kraftlog.client.reassignments import Reassignment
+    from kraftlog.errors import RefusedError
+
+    Assignment = Mapping[PartitionName, Sequence[int]]
+
+#: Time between two looks at the progress.
+POLL_S = 0.2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(
+        "reassign",
+        "Move replicas of partitions to other brokers.",
+        "--balance --dry-run\n"
+        '  FILE: {"partitions": [{"topic": "demo", "partition": 0, "replicas": [1, 2]}]}',
+        usage="kraftlog reassign --balance | --execute | --verify | --cancel | --list | "
+        "--generate [options]",
+    )
+    actions = parser.add_argument_group("what to do").add_mutually_exclusive_group(required=True)
+    for name, what in _HELP.items():
+        actions.add_argument(
+            f"--{name}", dest="action", action="store_const", const=name, help=what
+        )
+    add = parser.add_argument
+    add("--reassignment-json-file", metavar="FILE", help="replicas of partitions")
+    add("--topics-to-move-json-file", metavar="FILE", help="topics for --generate")
+    add("--broker-list", "--brokers", metavar="1,2,3", help="brokers to use; default: all")
+    add("--disable-rack-aware", action="store_true", help="ignore the racks of brokers")
+    add("--dry-run", action="store_true", help="with --balance: only show the plan")
+    add("--wait", action="store_true", help="with --execute: show the progress until the end")
+    add(
+        "--additional",
+        action="store_true",
+        help="with --execute: beside ongoing reassignments, or instead of them",
+    )
+    add(
+        "--disallow-replication-factor-change",
+        action="store_true",
+        help="with --execute: refuse another number of replicas",
+    )
+    return parser
+
+
+_HELP = {
+    "balance": "propose a balanced assignment and carry it out",
+    "execute": "start the reassignments of the file",
+    "verify": "show whether those of the file are completed; exit code 1 if not",
+    "cancel": "cancel those of the file",
+    "list": "list ongoing reassignments",
+    "generate": "propose a balanced assignment of topics as JSON",
+}
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    return run_with_client("reassign", options, _ACTIONS[options.action])
+
+
+# Files -------------------------------------------------------------------------------------------
+
+
+def assignment_in(text: str) -> dict[PartitionName, tuple[int, ...]]:
+    """Parse a file in the format of kafka-reassign-partitions into replicas per partition."""
+    import json
+
+    found: dict[PartitionName, tuple[int, ...]] = {}
+    try:
+        for each in json.loads(text)["partitions"]:
+            name = (str(each["topic"]), int(each["partition"]))
+            if name in found:
+                raise ValueError(f"partition {_text(name)} is listed twice")
+            found[name] = tuple(int(broker) for broker in each["replicas"])
+            if set(each.get("log_dirs", ["any"])) != {"any"}:
+                print("kraftlog reassign: log_dirs have no effect", file=sys.stderr)
+    except (KeyError, TypeError):
+        raise ValueError(
+            'expected {"partitions": [{"topic": …, "partition": …, "replicas": […]}]}'
+        ) from None
+    if not found:
+        raise ValueError("the list of partitions is empty")
+    return found
+
+
+def _assignment_json(assignment: Assignment) -> dict[str, object]:
+    partitions = [
+        {"topic": topic, "partition": index, "replicas": [*replicas]}
+        for (topic, index), replicas in sorted(assignment.items())
+    ]
+    return {"version": 1, "partitions": partitions}
+
+
+def _read_assignment(options: argparse.Namespace) -> dict[PartitionName, tuple[int, ...]]:
+    required(options, "reassignment-json-file")
+    path = options.reassignment_json_file
+    try:
+        return assignment_in(read_text(path))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _text(name: PartitionName) -> str:
+    return f"{name[0]}-{name[1]}"
+
+
+def _texts(names: Iterable[PartitionName]) -> str:
+    return ",".join(map(_text, sorted(names)))
+
+
+def _partitions(client: Client, topics: Iterable[str]) -> dict[PartitionName, Partition]:
+    found = client.describe_topics(sorted(set(topics)))
+    return {(topic.name, each.index): each for topic in found for each in topic.partitions}
+
+
+# Actions -----------------------------------------------------------------------------------------
+
+
+def _execute(client: Client, options: argparse.Namespace) -> int:
+    targets = _read_assignment(options)
+    known = {broker.id for broker in client.describe_cluster(fenced=True).brokers}
+    missing = sorted({broker for each in targets.values() for broker in each} - known)
+    if missing:
+        raise ClientError(f"broker {missing[0]} is not in the cluster")
+    partitions = _partitions(client, [topic for topic, _ in targets])
+    unknown = targets.keys() - partitions.keys()
+    if unknown:
+        raise ClientError(f"partition {_texts(unknown)} does not exist")
+    if not options.additional and client.reassignments():
+        raise ClientError("there are ongoing reassignments; --additional starts these as well")
+    _print_rollback({name: partitions[name].replicas for name in targets}, options)
+    return _start(client, options, targets, is_watched=options.wait)
+
+
+def _print_rollback(assignment: Assignment, options: argparse.Namespace) -> None:
+    import json
+
+    if not options.json:
+        print("Current partition replica assignment\n")
+        print(json.dumps(_assignment_json(assignment)))
+        print("\nSave this to use as the --reassignment-json-file option during rollback")
+
+
+def _start(
+    client: Client, options: argparse.Namespace, targets: Assignment, *, is_watched: bool
+) -> int:
+    refused = client.reassign_partitions(
+        targets,
+        allow_replication_factor_change=not options.disallow_replication_factor_change,
+    )
+    started = {name: each for name, each in targets.items() if name not in refused}
+    _print_outcome(options, "started", started, refused)
+    is_done = not is_watched or not started or watch(client, started)
+    return int(bool(refused) or not is_done)
+
+
+def _print_outcome(
+    options: argparse.Namespace,
+    what: str,
+    names: Iterable[PartitionName],
+    refused: Mapping[PartitionName, RefusedError],
+) -> None:
+    names = sorted(names)
+    if options.json:
+        errors = {_text(name): str(error) for name, error in refused.items()}
+        print_json({what: [*map(_text, names)], "refused": errors})
+    elif names:
+        print(f"Successfully {what} partition reassignment{'s'[: len(names) != 1]} "
+              f"for {_texts(names)}")  # fmt: skip
+    for error in refused.values():
+        print(f"kraftlog reassign: {error}", file=sys.stderr)
+
+
+def _cancel(client: Client, options: argparse.Namespace) -> int:
+    ongoing = client.reassignments()
+    names = [name for name in _read_assignment(options) if name in ongoing]
+    refused = client.reassign_partitions(dict.fromkeys(names)) if names else {}
+    if not names and not options.json:
+        print("None of the specified partition reassignments are active.")
+    else:
+        done = [name for name in names if name not in refused]
+        _print_outcome(options, "cancelled", done, refused)
+    return int(bool(refused))
+
+
+def _verify(client: Client, options: argparse.Namespace) -> int:
+    targets = _read_assignment(options)
+    states = _states(client, targets)
+    if options.json:
+        print_json({_text(name): state for name, state in states.items()})
+    else:
+        print("Status of partition reassignment:")
+        for name, state in states.items():
+            print(f"Reassignment of partition {_text(name)} is {state}.")
+    return int(any(state != _COMPLETED for state in states.values()))
+
+
+_COMPLETED = "completed"
+
+
+def _states(client: Client, targets: Assignment) -> dict[PartitionName, str]:
+    ongoing = client.reassignments()
+    partitions = _partitions(client, [topic for topic, _ in targets])
+    found = {}
+    for name, target in targets.items():
+        there = partitions.get(name)
+        if name in ongoing:
+            state = "still in progress"
+        elif there is None:
+            state = "not possible: the partition does not exist"
+        elif there.replicas != tuple(target):
+            state = f"not completed: the replicas are {numbers(there.replicas)}"
+        else:
+            state = _COMPLETED
+        found[name] = state
+    return found
+
+
+def _list(client: Client, options: argparse.Namespace) -> None:
+    ongoing = client.reassignments()
+    if options.json:
+        print_json(
+            [
+                {
+                    "topic": name[0],
+                    "partition": name[1],
+                    "replicas": each.replicas,
+                    "adding": each.adding,
+                    "removing": each.removing,
+                }
+                for name, each in sorted(ongoing.items())
+            ]
+        )
+    elif not ongoing:
+        print("No partition reassignments found.")
+    else:
+        print("Current partition reassignments:")
+        for name, each in sorted(ongoing.items()):
+            print(_ongoing_text(name, each))
+
+
+def _ongoing_text(name: PartitionName, each: Reassignment) -> str:
+    text = f"{_text(name)}: replicas: {numbers(each.replicas)}."
+    text += f" adding: {numbers(each.adding)}." if each.adding else ""
+    return text + (f" removing: {numbers(each.removing)}." if each.removing else "")
+
+
+# Proposals ---------------------------------------------------------------------------------------
+
+
+def _generate(client: Client, options: argparse.Namespace) -> None:
+    import json
+
+    required(options, "topics-to-move-json-file", "broker-list")
+    path = options.topics_to_move_json_file
+    try:
+        topics = [str(each["topic"]) for each in json.loads(read_text(path))["topics"]]
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f'{path}: expected {{"topics": [{{"topic": …}}]}}') from None
+    current, changes = _proposal(client, options, topics)
+    proposed = {**current, **changes}
+    if options.json:
+        both = {"current": current, "proposed": proposed}
+        print_json({name: _assignment_json(each) for name, each in both.items()})
+        return
+    print(f"Current partition replica assignment\n{json.dumps(_assignment_json(current))}\n")
+    print("Proposed partition reassignment configuration")
+    print(json.dumps(_assignment_json(proposed)))
+
+
+def _balance(client: Client, options: argparse.Namespace) -> int:
+    ongoing = client.reassignments()
+    if ongoing and not options.dry_run:
+        raise ClientError(f"there are ongoing reassignments: {_texts(ongoing)}")
+    names = [topic.name for topic in client.topics()]
+    current, changes = _proposal(client, options, names)
+    if options.json and options.dry_run:
+        print_json(_assignment_json(changes))
+        return 0
+    if not options.json:
+        _print_plan(current, changes)
+    if options.dry_run or not changes:
+        return 0
+    return _start(client, options, changes, is_watched=True)
+
+
+def _proposal(
+    client: Client, options: argparse.Namespace, topics: Iterable[str]
+) -> tuple[dict[PartitionName, tuple[int, ...]], dict[PartitionName, tuple[int, ...]]]:
+    """The current replicas, and the changed ones of a balanced assignment."""
+    from kraftlog.cli.balance import balanced
+
+    live = {broker.id: broker.rack for broker in client.describe_cluster().brokers}
+    chosen = _broker_list(options.broker_list) or list(live)
+    missing = sorted(set(chosen) - set(live))
+    if missing:
+        raise ClientError(f"broker {missing[0]} is not in the cluster, or is fenced")
+    racks = {each: None if options.disable_rack_aware else live[each] for each in chosen}
+    current = {name: each.replicas for name, each in _partitions(client, topics).items()}
+    return current, balanced(current, racks)
+
+
+def _broker_list(text: str | None) -> list[int]:
+    try:
+        return [int(each) for each in text.split(",")] if text else []
+    except ValueError:
+        raise UsageError(f"--broker-list {text}: expected numbers as in 1,2,3") from None
+
+
+def _print_plan(current: Assignment, changes: Assignment) -> None:
+    if not changes:
+        print("The partitions are balanced.")
+        return
+    print_table(
+        ("PARTITION", "REPLICAS", "PROPOSED"),
+        [
+            (_text(name), numbers(current[name]), numbers(replicas))
+            for name, replicas in sorted(changes.items())
+        ],
+    )
+    moved = sum(len(set(each) - set(current[name])) for name, each in changes.items())
+    print(f"{len(changes)} of {len(current)} partitions change, {moved} replicas move")
+
+
+# Progress ----------------------------------------------------------------------------------------
+
+
+class Progress:
+    """Shows progress on standard error: one line redrawn on a terminal, else a line per change."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._is_redrawn = stream.isatty()
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        if text == self._shown:
+            return
+        self._shown = text
+        start, end = ("\r\x1b[K", "") if self._is_redrawn else ("", "\n")
+        print(f"{start}{text}", end=end, file=self._stream, flush=True)
+
+    def end(self) -> None:
+        if self._is_redrawn and self._shown:
+            print(file=self._stream, flush=True)
+
+
+def watch(client: Client, targets: Assignment) -> bool:
+    """Show the progress until no reassignment is ongoing; whether all reached their target."""
+    progress = Progress(sys.stderr)
+    try:
+        while True:
+            ongoing = client.reassignments().keys() & targets.keys()
+            partitions = _partitions(client, [topic for topic, _ in targets])
+            progress.show(progress_text(targets, partitions, ongoing))
+            if not ongoing:
+                break
+            time.sleep(POLL_S)
+    finally:
+        progress.end()
+    lost = {name: state for name, state in _states(client, targets).items() if state != _COMPLETED}
+    for name, state in lost.items():
+        print(f"kraftlog reassign: partition {_text(name)}: {state}", file=sys.stderr)
+    return not lost
+
+
+def progress_text(
+    targets: Assignment,
+    partitions: Mapping[PartitionName, Partition],
+    ongoing: Iterable[PartitionName],
+) -> str:
+    ongoing = set(ongoing)
+    there = [(targets[name], partitions[name]) for name in targets if name in partitions]
+    in_sync = sum(len(set(target) & set(each.isr)) for target, each in there)
+    wanted = sum(map(len, targets.values()))
+    done = len(targets) - len(ongoing)
+    return f"{done} of {len(targets)} partitions done, {in_sync} of {wanted} replicas in sync"
+
+
+_ACTIONS = {
+    "balance": _balance,
+    "execute": _execute,
+    "verify": _verify,
+    "cancel": _cancel,
+    "list": _list,
+    "generate": _generate,
+}
