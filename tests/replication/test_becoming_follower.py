@@ -135,3 +135,14 @@ def test_log_that_opens_without_a_registration_is_not_followed() -> None:
     cluster.register(2, unseen_by=(1,))
     cluster[2].replica_manager.handle(LogOpened(LOG, TOPIC_ID, 0, 1, None, 0))
     assert len(cluster[2].replica_manager.fetchers) == 0
+
+
+def test_v18_follower_whose_log_has_failed_fetches_nothing() -> None:
+    """V18: it could write nothing, and would log that at every attempt."""
+    cluster = Cluster({1: "1:a", 2: "1:a"})
+    cluster.settle()
+    cluster[2].replica_manager.write_failed(cluster[2].partition)
+    cluster[1].produce("b")
+    cluster.pass_ms(LONG_MS)
+    assert cluster.logs() == ["1:ab", "1:a"]
+    assert len(cluster[2].replica_manager.fetchers) == 0

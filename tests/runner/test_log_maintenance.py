@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kraftlog.effects import MoveLogStart, TruncatePartition
 from kraftlog.runner.log_maintenance import INTERVAL_MS, MAX_UNLINKED
 from kraftlog.runner.quorum_io import NodeStoppedError
 from kraftlog.simulator.files import Fault, MemoryFiles
@@ -91,3 +92,16 @@ def test_an_offline_directory_has_no_maintenance() -> None:
     later = host.now.monotonic_ms + host.node.config.settings.log_retention_check_interval_ms
     host.runner.finish_turn(Now(later, host.now.wall_ms))
     assert not host.runner.has_work
+
+
+def test_start_of_a_log_that_is_truncated_meanwhile() -> None:
+    """A log never starts after its end."""
+    host = make_host()
+    FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"a")))
+    FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"b")))
+    log = host.runner.directory.logs["demo", 0]
+    assert log.topic_id is not None
+    host.node.emit(MoveLogStart(("demo", 0), 2))
+    host.node.emit(TruncatePartition(("demo", 0), log.topic_id, 1))
+    host.settle()
+    assert (log.start_offset, log.end_offset) == (0, 1)

@@ -210,6 +210,7 @@ class ReplicaManager(MetadataPublisher):
         """The log has failed: fail the requests that wait for a write."""
         partition.leave_turn(self.turn)  # its offsets follow offsets that were not written
         partition.failed()
+        self.fetchers.stop(partition)
         self._drop_waiting(partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def undo(self, append: Append) -> None:
@@ -350,7 +351,6 @@ class ReplicaManager(MetadataPublisher):
             self._drop_deletions(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             self.write_failed(partition)
-            self.fetchers.stop(partition)
             for listener in self.listeners:
                 listener.log_failed(partition)
 

@@ -208,6 +208,8 @@ class LogMaintenance:
             name, log, offset = self._moves.popleft()
             if self._directory.logs.get(name) is not log:
                 continue  # deleted meanwhile; another log may have its name by now
+            if offset > log.end_offset:
+                continue  # truncated meanwhile
             try:
                 log.move_start(offset)
             except DiskFullError as error:
@@ -344,7 +346,8 @@ class LogMaintenance:
             raise error
         self._directory.checkpoints_durable(job)
         for name, log, start in starts:
-            if self._directory.logs.get(name) is log:  # and not a newer log of that name
+            is_same = self._directory.logs.get(name) is log  # and not a newer log of that name
+            if is_same and start <= log.start_offset:  # nor truncated below its start
                 self._reports.append(LogStartMoved(name, log.topic_id, start, is_stored=True))
         self._continue_reporting(now)
 
