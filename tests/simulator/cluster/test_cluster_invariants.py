@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.simulator.cluster.invariants import CLUSTER_INVARIANTS, ReplicaChange
+from kraftlog.simulator.cluster.invariants import (
+    CLUSTER_INVARIANTS,
+    ClusterInvariant,
+    ReassignmentIsSafe,
+    ReplicaChange,
+)
 from kraftlog.simulator.cluster.run import begin
 from kraftlog.simulator.cluster.setting import ClusterSetting
 from kraftlog.simulator.cluster.world import ClusterWorld
@@ -57,6 +62,9 @@ class Scene:
         change = ReplicaChange(self.leader, self.key, self.partition, before)
         for invariant in self.world.cluster_invariants:
             invariant.on_replica(change)
+
+    def find(self, kind: type[ClusterInvariant]) -> ClusterInvariant:
+        return next(it for it in self.world.cluster_invariants if type(it) is kind)
 
     def lose_batch(self) -> None:
         del self.log.batches[2], self.log.bases[2]
@@ -166,6 +174,18 @@ def the_high_watermark_is_beyond_the_end(scene: Scene) -> None:
     scene.shown((scene.partition.leader_epoch, True, True, 0, 0, 0))
 
 
+def a_reassignment_completes_too_early(scene: Scene) -> None:
+    leader = scene.leader.id
+    others = tuple(sorted({0, 1, 2} - {leader}))
+    scene.world.setting.min_insync = 2
+    invariant = scene.find(ReassignmentIsSafe)
+    moving = scene.image.replace(replicas=(0, 1, 2), isr=(0, 1, 2), adding=others)
+    scene.world.image.partitions[scene.key] = moving
+    invariant.on_image(scene.world.image)
+    scene.world.image.partitions[scene.key] = moving.replace(adding=(), isr=(leader,))
+    invariant.on_image(scene.world.image)
+
+
 def the_epoch_cache_is_wrong(scene: Scene) -> None:
     scene.log.batches[-1] = scene.log.batches[-1].replace(epoch=7)
     scene.shown()
@@ -192,17 +212,18 @@ TAMPERINGS: dict[Callable[[Scene], None], str] = {
     two_lead_in_an_epoch: "replication epochs grow",
     the_high_watermark_falls: "partition high watermark grows",
     the_high_watermark_is_beyond_the_end: "partition high watermark grows",
+    a_reassignment_completes_too_early: "reassignment is safe",
     the_epoch_cache_is_wrong: "epoch cache matches the log",
 }
 
 
 @pytest.mark.parametrize("tamper", TAMPERINGS, ids=lambda it: it.__name__)
-def test_s1_to_s8_an_invariant_notices(tamper: Callable[[Scene], None]) -> None:
+def test_s1_to_s10_an_invariant_notices(tamper: Callable[[Scene], None]) -> None:
     scene = Scene()
     with pytest.raises(Violation) as found:
         tamper(scene)
     assert found.value.invariant == TAMPERINGS[tamper]
 
 
-def test_s1_to_s8_every_invariant_is_broken_by_something() -> None:
+def test_s1_to_s10_every_invariant_is_broken_by_something() -> None:
     assert {it.name for it in CLUSTER_INVARIANTS} == set(TAMPERINGS.values())

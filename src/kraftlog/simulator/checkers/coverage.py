@@ -79,9 +79,11 @@ OF_CLUSTERS = (
     "leader change",
     "message lost",
     "node stopped by its disk",
+    "partition moved",
     "partition truncated",
     "replicas lost unsynced data",
     "sync failed",
+    "topic recreated",
     "zombie leader resigned",
     *[f"fault: {kind}" for kind in CLUSTER_KINDS],
 )

@@ -1,6 +1,7 @@
 """The administrator of topics: creates them at any broker, and retries until they are there.
 
-In half of the runs it deletes one and creates it again under its name.
+In half of the runs it deletes one and creates it again under its name; in half of those with enough
+brokers it moves partitions to other replicas.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from kraftlog.simulator.cluster.clients import RETRY_MS, Client
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import alter_partition_reassignments as moves
 from kraftlog.wire.messages import create_topics as creates
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
@@ -32,16 +34,35 @@ class TopicAdministrator(Client):
     _is_asking = False
     _retry_ms = 0
 
+    #: The replicas that a partition is to have, by topic name and index.
+    moves: list[tuple[str, int, list[int]]]
+
     def begin(self) -> None:
         partitions = self.world.setting.partitions
         self.wanted = {f"topic-{number}": count for number, count in enumerate(partitions)}
+        self.moves = []
+        setting = self.world.setting
+        if len(setting.brokers) > setting.replication and self.rng.below(2):
+            for _ in range(1 + self.rng.below(3)):
+                self.world.at(self.world.time + self.rng.between(*RECREATED_MS), self._move)
         if self.rng.below(2):
             self.world.at(self.world.time + self.rng.between(*RECREATED_MS), self._recreate)
         self.look_around()
 
     @property
     def is_idle(self) -> bool:
-        return self.unwanted is None and not self.wanted
+        return self.unwanted is None and not self.wanted and not self.moves
+
+    def _move(self) -> None:
+        world = self.world
+        if world.healed or not world.keys:
+            return
+        topic_id, index = self.rng.pick(world.keys)
+        replicas = self.rng.some(world.setting.brokers, world.setting.replication)
+        if topic_id in world.image.topics:
+            self.moves.append((world.image.topics[topic_id].name, index, replicas))
+            world.saw("partition moved")
+            self.look_around()
 
     def _recreate(self) -> None:
         world = self.world
@@ -65,8 +86,28 @@ class TopicAdministrator(Client):
                 topics=[DeleteTopicState(topic_id=self.unwanted[1])], timeout_ms=REQUEST_MS
             )
             self.ask(self.some_broker(), ApiKey.DELETE_TOPICS, request, REQUEST_MS, self._deleted)
-        else:
+        elif self.wanted:
             self._create()
+        else:
+            name, index, replicas = self.moves[0]
+            moved = moves.ReassignablePartition(partition_index=index, replicas=replicas)
+            alter = moves.AlterPartitionReassignmentsRequest(
+                timeout_ms=REQUEST_MS,
+                topics=[moves.ReassignableTopic(name=name, partitions=[moved])],
+            )
+            broker = self.some_broker()
+            api_key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
+            self.ask(broker, api_key, alter, REQUEST_MS, self._moved)
+
+    def _moved(self, response: Any, now: Now) -> None:
+        self._is_asking = False
+        self._retry_ms = now.monotonic_ms + RETRY_MS
+        if response is None or response.error_code:
+            return
+        code = response.responses[0].partitions[0].error_code
+        self.world.answered("reassignment", code)
+        self.moves.pop(0)  # one that is refused, as the topic is gone, is not repeated
+        self.world.progress += 1
 
     def _deleted(self, response: Any, now: Now) -> None:
         self._is_asking = False

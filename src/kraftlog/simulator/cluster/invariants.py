@@ -241,6 +241,27 @@ class SoundIsr(ClusterInvariant):
             self.fails(f"{what}: the ISR is empty")
 
 
+class ReassignmentIsSafe(ClusterInvariant):
+    """S10: a reassignment that completes has the minimum ISR among the replicas that remain."""
+
+    name = "reassignment is safe"
+
+    def __init__(self, world: ClusterWorld) -> None:
+        super().__init__(world)
+        self._moving: dict[PartitionKey, PartitionImage] = {}
+
+    def on_image(self, image: Image) -> None:
+        for key, it in image.partitions.items():
+            if it.reassigning:
+                self._moving[key] = it
+                continue
+            before = self._moving.pop(key, None)
+            if before is None or {*it.replicas} & {*before.removing} or not before.adding:
+                continue  # it was cancelled, or adds nothing
+            if len(it.isr) < min(self.world.setting.min_insync, len(before.isr)) and it.leader >= 0:
+                self.fails(f"{_name(key)}: {before} became {it}")
+
+
 class EpochsGrow(ClusterInvariant):
     """S8: leader, partition and broker epochs only grow, and one replica leads in an epoch."""
 
@@ -324,6 +345,7 @@ CLUSTER_INVARIANTS: tuple[type[ClusterInvariant], ...] = (
     StrongIsr,
     CountsTheIsr,
     SoundIsr,
+    ReassignmentIsSafe,
     EpochsGrow,
     HighWatermarkGrows,
     EpochsMatchLog,

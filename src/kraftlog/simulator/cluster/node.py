@@ -10,6 +10,7 @@ from kraftlog.simulator.nodes.replica import NodeReplica
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from typing import Any
 
     from kraftlog.metadata.values import PartitionKey
@@ -42,6 +43,7 @@ class ClusterNode(NodeReplica):
         self.was_ready = False
         self.is_leaving = False
         self.seen: dict[PartitionKey, Seen] = {}
+        self._partitions: dict[PartitionKey, Partition] = {}
 
     @property
     def is_broker(self) -> bool:
@@ -123,7 +125,10 @@ class ClusterNode(NodeReplica):
         if not self.was_ready and self.is_broker and node.is_ready:
             self.was_ready = True
             self.world.progress += 1
-        for key, partition in node.replica_manager.partitions.items():
+        partitions = node.replica_manager.partitions
+        if any(key not in partitions for key in self._partitions):
+            self._look_at_removed(partitions)
+        for key, partition in partitions.items():
             state = (
                 partition.leader_epoch,
                 partition.leads,
@@ -135,9 +140,16 @@ class ClusterNode(NodeReplica):
             if seen.get(key) != state:
                 self._look_at(key, partition, state)
 
+    def _look_at_removed(self, partitions: Container[PartitionKey]) -> None:
+        """A leader may have raised its high watermark in the turn in which it is removed."""
+        for key in [key for key in self._partitions if key not in partitions]:
+            removed = self._partitions.pop(key)
+            self.world.replica_changed(self, key, removed, self.seen.pop(key))
+
     def _look_at(self, key: PartitionKey, partition: Partition, state: Seen) -> None:
         before = self.seen.get(key)
         self.seen[key] = state
+        self._partitions[key] = partition
         log = self.runner.directory.logs.get(partition.log)
         if log is not None and log.topic_id == partition.topic_id:
             view = self.logs.get(key)

@@ -74,7 +74,9 @@ def all_led(world: ClusterWorld) -> bool:
 
 
 def all_in_sync(world: ClusterWorld) -> bool:
-    return all({*it.isr} == {*it.replicas} for it in world.image.partitions.values())
+    return all(
+        {*it.isr} == {*it.replicas} and not it.reassigning for it in world.image.partitions.values()
+    )
 
 
 def all_equal(world: ClusterWorld) -> bool:
