@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
 
 class OpenLog(Value):
-    """Open or create a log; reported by LogOpened or LogFailed."""
+    """Open or create a log; reported by LogOpened or LogFailed.
+
+    A log with records of an older epoch than the first one is of a removed partition: delete it.
+    """
 
     log: LogName
     topic_id: Uuid
     config: Any  # a TopicConfig
+    first_leader_epoch: int = 0
 
 
 class ConfigureLog(Value):
@@ -42,11 +46,13 @@ class DeleteLog(Value):
 class MarkStrays(Value):
     """Rename logs found at start that are not among `logs`: no partition of this broker has them.
 
-    They are deleted only if the metadata log says that their topic was deleted.
+    They are deleted only if the metadata log says that their topic was deleted or that the
+    partition, by topic id and index, was removed.
     """
 
     logs: frozenset[LogName]
     deleted: frozenset[Uuid]
+    removed: frozenset[tuple[Uuid, int]] = frozenset()
 
 
 class Reply(Value):

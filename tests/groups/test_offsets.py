@@ -246,7 +246,7 @@ def test_offsets_of_a_recreated_topic_stay() -> None:
     harness.commit_offsets({T0: 1}, group="old", topic_id=ID_A)
     harness.commit_offsets({T0: 2, U0: 3}, group="older")
     harness.commit_offsets({T0: 4}, group="new", topic_id=ID_B)
-    harness.shard.topic_deleted("t", ID_A, harness.now)
+    harness.shard.partitions_deleted("t", ID_A, 0, harness.now)
     harness.settle()
     assert [harness.offsets(group=each) for each in ("old", "older", "new")] == [
         {},
@@ -255,11 +255,19 @@ def test_offsets_of_a_recreated_topic_stay() -> None:
     ]
 
 
+def test_v11_offsets_of_removed_partitions_are_deleted() -> None:
+    harness = ShardHarness()
+    harness.commit_offsets({T0: 1, ("t", 1): 2, ("t", 2): 3, ("u", 1): 4})
+    harness.shard.partitions_deleted("t", ID_A, 1, harness.now)
+    harness.settle()
+    assert harness.offsets() == {T0: 1, ("u", 1): 4}
+
+
 def test_a_deleted_topic_leaves_groups_of_other_topics_alone() -> None:
     harness = ShardHarness()
     for number in range(500):
         harness.commit_offsets({U0: 1}, group=f"group-{number}")
-    assert calls_of(lambda: harness.shard.topic_deleted("t", ID_A, harness.now)) < 50
+    assert calls_of(lambda: harness.shard.partitions_deleted("t", ID_A, 0, harness.now)) < 50
     assert not harness.shard.has_offsets_of("t")
     assert harness.shard.has_offsets_of("u")
 
@@ -273,7 +281,7 @@ def test_offsets_of_a_deleted_topic_are_deleted_in_slices() -> None:
     def left() -> int:
         return sum(bool(harness.offsets(group=group)) for group in groups)
 
-    harness.shard.topic_deleted("t", ID_A, harness.now)
+    harness.shard.partitions_deleted("t", ID_A, 0, harness.now)
     harness.settle()
     assert left() == 2 * REMOVED_AT_ONCE
     harness.commit_offsets({T0: 2}, group=groups[-1])  # of a topic that has the name by now

@@ -45,6 +45,15 @@ def test_v11_a_snapshot_keeps_removed_partitions() -> None:
     assert again.topics[uuid(1)].partition_count == 1
 
 
+def test_v11_a_snapshot_keeps_the_first_epoch_of_a_partition() -> None:
+    again = samples.partition(1, 0).replace(leader_epoch=5, first_leader_epoch=5)
+    change = records.PartitionChangeRecord(partition_id=0, topic_id=uuid(1), leader=1)
+    image = image_of([samples.topic(1, "a"), again, change])
+    partition = image.partitions[uuid(1), 0]
+    assert (partition.leader_epoch, partition.first_leader_epoch) == (6, 5)
+    assert image_of(list(image.records())) == image
+
+
 def test_a_snapshot_has_the_image_as_of_its_start() -> None:
     image = image_of(SNAPSHOT)
     slices = image.records()

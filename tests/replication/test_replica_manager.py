@@ -185,6 +185,56 @@ def test_no_log_is_opened_before_the_registration_is_replayed() -> None:
     assert this.taken() == [], "once"
 
 
+def removed(index: int) -> PartitionChangeRecord:
+    return PartitionChangeRecord(partition_id=index, topic_id=ID, removed=True)
+
+
+def partition_record(index: int, first_leader_epoch: int = 0) -> Any:
+    _, record = records()
+    return record.replace(
+        partition_id=index, leader_epoch=first_leader_epoch, first_leader_epoch=first_leader_epoch
+    )
+
+
+def test_v11_logs_of_partitions_removed_meanwhile_are_deleted() -> None:
+    this = Replicas()
+    this.replay(*records(), partition_record(1), removed(1))
+    this.manager.open_logs()
+    assert this.taken()[1:] == [MarkStrays(frozenset([LOG]), frozenset(), frozenset([(ID, 1)]))]
+
+
+def test_v11_a_partition_added_again_has_a_first_epoch() -> None:
+    this = leading()
+    topic, first = records()
+    this.replay(partition_record(1))
+    [opened] = this.taken()
+    assert opened.first_leader_epoch == 0
+    this.replay(removed(1))
+    assert this.taken() == [DeleteLog(("t", 1), ID)]
+    code = this.manager.partition("t", b"", 1, by_id=False)
+    assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    this.replay(partition_record(1, 4))
+    [opened] = this.taken()
+    assert (opened.log, opened.first_leader_epoch) == (("t", 1), 4)
+    this.loader.reload([topic, first, partition_record(1, 4)])
+    assert not [it for it in this.taken() if isinstance(it, OpenLog | DeleteLog)], "it is the same"
+
+
+def test_v11_a_partition_replaced_in_a_snapshot_loses_its_log() -> None:
+    """The records of the removal are in the snapshot only as its outcome."""
+    this = leading()
+    topic, first = records()
+    this.replay(partition_record(1))
+    [opened] = this.taken()
+    before = this.manager.by_log["t", 1]
+    this.loader.reload([topic, first, partition_record(1, 4)])
+    deleted, opened = [it for it in this.taken() if isinstance(it, OpenLog | DeleteLog)]
+    assert deleted == DeleteLog(("t", 1), ID)
+    assert isinstance(opened, OpenLog)
+    assert (opened.log, opened.first_leader_epoch) == (("t", 1), 4)
+    assert this.manager.by_log["t", 1] is not before
+
+
 def test_listeners_are_called_once_the_leaders_log_is_open() -> None:
     this = leading()
     assert (this.partition.online, this.heard) == (True, ["leads in 3"])

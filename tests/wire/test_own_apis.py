@@ -15,7 +15,7 @@ from kraftlog.wire.messages.discover_brokers import (
     DiscoveredBroker,
 )
 from kraftlog.wire.messages.metadata import MetadataRequest
-from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
+from kraftlog.wire.messages.metadata_records import PartitionChangeRecord, PartitionRecord
 from kraftlog.wire.messages.read_offset import (
     ReadOffsetPartition,
     ReadOffsetPartitionResult,
@@ -133,6 +133,19 @@ def test_our_apis_have_their_exact_bytes(cls: type[Message], message: Message, g
             PartitionChangeRecord(partition_id=1, topic_id=bytes(16), removed=True),
             0,
             "00000001 00000000000000000000000000000000 01 904e 01 01",
+        ),
+        (
+            PartitionRecord(
+                partition_id=1,
+                topic_id=bytes(16),
+                replicas=(),
+                isr=(),
+                removing_replicas=(),
+                adding_replicas=(),
+                first_leader_epoch=7,
+            ),
+            0,
+            f"00000001 {bytes(16).hex()} 01 01 01 01 {'ff' * 12} 01 904e 04 00000007",
         ),
         (
             MetadataRequest(topics=None, linearizable=True),

@@ -326,6 +326,7 @@ def new_partitions(
             leader_epoch=epoch,
             partition_epoch=0,
             directories=tuple(default_directory(state, broker) for broker in replicas),
+            first_leader_epoch=epoch,
         )
         records.append(partition_record(partition))
         yield PARTITION_COST

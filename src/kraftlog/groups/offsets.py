@@ -315,12 +315,12 @@ def offset_keys(shard: GroupShard, group_id: str) -> dict[tuple[str, int], None]
     return keys
 
 
-def topic_deleted(shard: GroupShard, topic: str, topic_id: Uuid, now: Now) -> None:
-    """Offsets of a deleted topic, without those of a new topic of the same name."""
+def partitions_deleted(shard: GroupShard, topic: str, topic_id: Uuid, first: int, now: Now) -> None:
+    """Offsets of deleted partitions, without those of a new topic of the same name."""
     gone = deque(
         found
         for found in shard.durable.offsets.of_topic(topic)
-        if found[2].topic_id in {NULL_UUID, topic_id}
+        if found[1] >= first and found[2].topic_id in {NULL_UUID, topic_id}
     )
     if gone:
         _remove_some(shard, topic, gone, now)

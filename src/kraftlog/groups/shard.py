@@ -166,9 +166,9 @@ class GroupShard:
         """Whether a group has a committed offset of the topic."""
         return self.is_loaded and self.durable.offsets.has_topic(topic)
 
-    def topic_deleted(self, topic: str, topic_id: Uuid, now: Now) -> None:
-        """Delete the offsets of a deleted topic."""
-        offsets.topic_deleted(self, topic, topic_id, now)
+    def partitions_deleted(self, topic: str, topic_id: Uuid, first: int, now: Now) -> None:
+        """Delete the offsets of a topic's partitions from `first` on, which are deleted."""
+        offsets.partitions_deleted(self, topic, topic_id, first, now)
 
     def delete_groups(self, slot: object, group_ids: Sequence[str], now: Now) -> None:
         """Delete the groups of a request that belong to this shard."""

@@ -32,6 +32,11 @@ class EpochCache:
         """The newest epoch that has records, or -1."""
         return self.epochs[-1] if self.epochs else NO_EPOCH
 
+    @property
+    def oldest(self) -> int | float:
+        """The oldest epoch that has records, or infinity."""
+        return self.epochs[0] if self.epochs else float("inf")
+
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self.epochs, self.starts, strict=True))
 

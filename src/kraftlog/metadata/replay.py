@@ -156,6 +156,7 @@ def _partition(image: Image, record: records.PartitionRecord) -> Sequence[Change
         elr=tuple(record.eligible_leader_replicas or ()),
         last_known_elr=tuple(record.last_known_elr or ()),
         recovery=record.leader_recovery_state,
+        first_leader_epoch=record.first_leader_epoch,
     )
     key = partition.key
     if partition.index >= topic.partition_count:
@@ -203,6 +204,7 @@ def changed(before: PartitionImage, record: records.PartitionChangeRecord) -> Pa
         elr=_or(record.eligible_leader_replicas, before.elr),
         last_known_elr=_or(record.last_known_elr, before.last_known_elr),
         recovery=before.recovery if recovery == SAME_RECOVERY else recovery,
+        first_leader_epoch=before.first_leader_epoch,
     )
 
 

@@ -93,4 +93,5 @@ def partition_record(partition: PartitionImage) -> records.PartitionRecord:
         directories=partition.directories,
         eligible_leader_replicas=partition.elr or None,
         last_known_elr=partition.last_known_elr or None,
+        first_leader_epoch=partition.first_leader_epoch,
     )

@@ -12,10 +12,18 @@ if TYPE_CHECKING:
 #: Topic id and partition index.
 PartitionKey = tuple[bytes, int]
 
+#: Topics that brokers use themselves.
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
 NO_LEADER = -1
 
 #: Leader recovery state: RECOVERING after an unclean election, until the leader recovers.
 RECOVERED, RECOVERING = 0, 1
+
+
+def is_internal(topic: str) -> bool:
+    """Whether a topic is one of the brokers' own."""
+    return topic in INTERNAL
 
 
 class Directory:
@@ -98,6 +106,8 @@ class PartitionImage(Value):
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
     recovery: int = RECOVERED
+    #: Logs with older epochs are of a removed partition of this number (V11).
+    first_leader_epoch: int = 0
 
     @property
     def key(self) -> PartitionKey:

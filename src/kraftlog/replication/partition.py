@@ -102,6 +102,7 @@ class Partition:
         "deletions",
         "end",
         "fetches",
+        "first_leader_epoch",
         "follower_fetches",
         "follower_sessions",
         "followers",
@@ -147,6 +148,8 @@ class Partition:
         self.index = index
         self.log = log
         self.leader = self.leader_epoch = -1
+        #: A partition that is added again under this number has a higher one (V11).
+        self.first_leader_epoch = 0
         self.leads = False
         #: All replicas and those in sync, with the epoch of their last change in the image.
         self.replicas: tuple[int, ...] = ()
@@ -220,6 +223,7 @@ class Partition:
     def assign(self, image: PartitionImage) -> None:
         """Take the replicas and the ISR from the image; a newer one ends a proposed ISR."""
         self.replicas, self.isr, self.leader = image.replicas, image.isr, image.leader
+        self.first_leader_epoch = image.first_leader_epoch
         if image.partition_epoch != self.partition_epoch:
             self.partition_epoch = image.partition_epoch
             self.proposed = None

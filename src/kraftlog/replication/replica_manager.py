@@ -448,7 +448,8 @@ class ReplicaManager(MetadataPublisher):
             return
         self.is_registered = self._holds_roles = True
         self._apply_all()
-        self._emit(MarkStrays(frozenset(self.by_log), frozenset(self._deleted_before)))
+        removed = frozenset(self._metadata.image.removed)
+        self._emit(MarkStrays(frozenset(self.by_log), frozenset(self._deleted_before), removed))
         self._deleted_before.clear()
 
     def _apply_all(self) -> None:
@@ -464,13 +465,15 @@ class ReplicaManager(MetadataPublisher):
         """Open the replica, lead, resign or remove it, as the image says."""
         is_here = self._broker_id in image.replicas
         partition = self.partitions.get(image.key)
-        if partition is None:
-            if not is_here:
-                return
-            partition = self._open(image)
-        elif not is_here:
-            self.forget(partition)
+        if partition is not None and not (
+            is_here and partition.first_leader_epoch == image.first_leader_epoch
+        ):
+            self.forget(partition)  # reassigned, or removed and added again (V11)
+            partition = None
+        if not is_here:
             return
+        if partition is None:
+            partition = self._open(image)
         partition.assign(image)
         if not self._holds_roles:
             return
@@ -523,7 +526,7 @@ class ReplicaManager(MetadataPublisher):
         )
         self.partitions[image.key] = self.by_log[log] = partition
         self._unopened.add(image.key)
-        self._emit(OpenLog(log, image.topic_id, settings.config))
+        self._emit(OpenLog(log, image.topic_id, settings.config, image.first_leader_epoch))
         return partition
 
     def _high_watermark_moved(self, partition: Partition) -> None:

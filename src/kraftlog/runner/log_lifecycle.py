@@ -168,7 +168,8 @@ class LogLifecycle:
         strays: list[LogName] = []
         for name in sorted(self._directory.unopened - effect.logs - {METADATA_LOG}):
             owner = self._owner(name)
-            if owner in effect.deleted:
+            was_removed = owner in effect.deleted or (owner, name[1]) in effect.removed
+            if owner is not None and was_removed:
                 self._steps.append(DeleteLog(name, owner))
             else:
                 self._steps.append(_StrayLog(name))
@@ -209,7 +210,10 @@ class LogLifecycle:
             log, report = end.value
             if report.is_noteworthy:
                 self._log_line(report.line())
-            self._opened(effect, log, now)
+            if log.epochs.oldest < effect.first_leader_epoch:
+                self._discard(effect)
+            else:
+                self._opened(effect, log, now)
         except DiskFullError as error:
             if name in self._directory.unopened and self._directory.reserve.spend():
                 self._steps.appendleft(effect)  # readers need it: retry at once
@@ -241,6 +245,17 @@ class LogLifecycle:
                 name
             )  # first, so that it is retried when there is no space for a new name
             directory.forget(name)
+
+    def _discard(self, effect: OpenLog) -> None:
+        """Delete the log of a removed partition of this number, and then create its own (V11)."""
+        name = effect.log
+        self._log_line(
+            f"{self._directory.folder(name)}: deleted, because it belongs to a partition of this "
+            "number that was removed"
+        )
+        self._directory.forget(name)
+        # `resume` drops the step under way, which is the first.
+        self._steps.extendleft((DeleteLog(name, effect.topic_id), effect))
 
     def _mark_stray(self, name: LogName) -> None:
         renamed = self._directory.rename_as_stray(name)

@@ -10,7 +10,7 @@ from kraftlog.errors import CorruptBatchError, ErrorCode, InternalError, Protoco
 from kraftlog.groups.config import GroupConfig
 from kraftlog.groups.messages import GroupResponse, WriteFailed, WriteRecords, Written
 from kraftlog.groups.shard import GroupShard, partition_of
-from kraftlog.metadata.changes import TopicRemoved
+from kraftlog.metadata.changes import PartitionChanged, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.node.coordinators.group_log import batch_of, replay
 from kraftlog.records.header import read_header
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kraftlog.effects import LogRead
     from kraftlog.metadata.changes import Change
     from kraftlog.metadata.image import Image
+    from kraftlog.metadata.values import TopicImage
     from kraftlog.node.node import Node
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
@@ -192,28 +193,39 @@ class GroupCoordinators(MetadataPublisher):
 
     def changed(self, change: Change) -> None:
         if isinstance(change, TopicRemoved):
-            self._forget_offsets(change.topic.name, change.topic.id, self._node.now)
+            self._forget_offsets(change.topic, 0)
+        elif isinstance(change, PartitionChanged) and change.after is None:
+            assert change.before is not None, "a change is from something or to something"
+            topic = self._node.image.topics.get(change.before.topic_id)
+            # Partitions are removed in order: the others follow the first one.
+            if topic is not None and topic.partition_count == change.before.index:
+                self._forget_offsets(topic, topic.partition_count)
 
     def reloaded(self, before: Image) -> None:
         for topic in before.topics.values():
-            if topic.id not in self._node.image.topics:
-                self._forget_offsets(topic.name, topic.id, self._node.now)
+            now = self._node.image.topics.get(topic.id)
+            count = 0 if now is None else now.partition_count
+            if count < topic.partition_count:
+                self._forget_offsets(topic, count)
 
-    def _forget_offsets(self, topic: str, topic_id: bytes, now: Now) -> None:
+    def _forget_offsets(self, topic: TopicImage, first: int) -> None:
+        """Delete the offsets of the topic's partitions from `first` on."""
         for context in list(self._shards.values()):
-            if context.shard.has_offsets_of(topic):
+            if context.shard.has_offsets_of(topic.name):
                 self._attempt(
                     context,
-                    "deleting the offsets of a deleted topic",
-                    self._topic_deleted,
+                    "deleting the offsets of deleted partitions",
+                    self._partitions_deleted,
                     context,
                     topic,
-                    topic_id,
-                    now,
+                    first,
+                    self._node.now,
                 )
 
-    def _topic_deleted(self, context: ShardContext, topic: str, topic_id: bytes, now: Now) -> None:
-        context.shard.topic_deleted(topic, topic_id, now)
+    def _partitions_deleted(
+        self, context: ShardContext, topic: TopicImage, first: int, now: Now
+    ) -> None:
+        context.shard.partitions_deleted(topic.name, topic.id, first, now)
         self._carry_out(context, now)
 
     def _new_member_id(self, prefix: str) -> str:

@@ -81,6 +81,8 @@ class PartitionRecord(Message, versions=(0, 2), flexible=0):
     last_known_elr: Sequence[int] | None = array(
         "int32", since=2, nullable=True, tag=2, default=None
     )
+    # Our own: the first leader epoch of a partition that was removed and added again.
+    first_leader_epoch: int = int32(tag=10000, default=0)
 
 
 class ConfigRecord(Message, versions=(0, 0), flexible=0):
