@@ -43,6 +43,7 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
     (lambda c: c.describe_topics("t"), "names 't': expected several, such as [\"a-topic\"]"),
     (lambda c: c.create_partitions("t", "5"), "count '5': expected a whole number"),
     (lambda c: c.create_partitions("t", 0), "count 0: expected 1 to 2147483647"),
+    (lambda c: c.remove_partitions("t", 0), "count 0: expected 1 to 2147483647"),
     (lambda c: c.produce(b"t", "x"), "topic b't': expected a text"),
     (lambda c: c.produce("t", "x", partition="0"), "partition '0': expected a whole number"),
     (lambda c: c.produce("t", "x", timestamp_ms="now"), f"timestamp_ms 'now': {A_NUMBER}"),

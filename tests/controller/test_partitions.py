@@ -180,5 +180,18 @@ def test_v11_a_partition_added_again_has_higher_epochs() -> None:
     assert cluster.committed.partitions[topic, 1].leader_epoch == 1
     shrink(cluster, 1)
     grow(cluster, 2)
-    assert cluster.committed.partitions[topic, 1].leader_epoch == 2
+    again = cluster.committed.partitions[topic, 1]
+    assert (again.leader_epoch, again.first_leader_epoch) == (2, 2)
     assert cluster.committed.removed == {}
+    cluster.controller.broker_is_gone(2)
+    cluster.pass_time(0)
+    later = cluster.committed.partitions[topic, 1]
+    assert (later.leader_epoch, later.first_leader_epoch) == (3, 2)
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+def test_v11_partitions_of_internal_topics_are_not_removed(topic: str) -> None:
+    """The partition of a group or a transaction is its hash modulo their number."""
+    cluster = Cluster(brokers=1)
+    cluster.create(topic, (1,), (1,))
+    assert shrink(cluster, 1, name=topic) == ErrorCode.INVALID_TOPIC_EXCEPTION

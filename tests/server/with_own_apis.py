@@ -1,4 +1,4 @@
-"""Advertises kraftlog's own APIs too: `python -m tests.server.with_own_apis start ...`."""
+"""Advertises kraftlog's own APIs to all: `python -m tests.server.with_own_apis start ...`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import sys
 
 from kraftlog.cli import main
 from kraftlog.node.api_table import SERVED, ServedApi
+from kraftlog.node.handlers import api_versions
 from kraftlog.wire.apis import APIS, ApiKey
 
 if __name__ == "__main__":
     for key in (ApiKey.DISCOVER_BROKERS, ApiKey.READ_OFFSET, ApiKey.REMOVE_PARTITIONS):
         api = APIS[key]
-        SERVED[key] = ServedApi(key, api.module, api.first, api.last)
+        SERVED.setdefault(key, ServedApi(key, api.module, api.first, api.last))
+    api_versions.HIDDEN_FROM = 1 << 15
     sys.exit(main())

@@ -42,6 +42,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="1:2,2:3",
         help="brokers of each partition (with --alter: including existing ones)",
     )
+    parser.add_argument(
+        "--remove-partitions",
+        action="store_true",
+        help="with --alter: delete the partitions beyond --partitions, with their records",
+    )
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument(
         "--if-exists", action="store_true", help="succeed if the topic does not exist"
@@ -225,7 +230,17 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
         raise UsageError("topic configs are altered by kraftlog configs --alter --topic")
     assignment = _assignment(options.replica_assignment)
     chosen = _chosen(client, options)
+    if options.remove_partitions and assignment:
+        raise UsageError("--remove-partitions adds none that --replica-assignment could place")
     for topic in chosen:
+        if options.remove_partitions:
+            client.remove_partitions(topic.name, options.partitions)
+            continue
+        if options.partitions < len(topic.partitions):
+            raise ClientError(
+                f"topic {topic.name} has {len(topic.partitions)} partitions; --remove-partitions "
+                "deletes the last ones with their records"
+            )
         new = assignment[len(topic.partitions) :] if assignment else None
         client.create_partitions(topic.name, options.partitions, new)
     _print_outcome(

@@ -141,6 +141,13 @@ class Client:
         arguments.number("count", count, 1)
         topics.add_partitions(self.cluster, arguments.text("topic", name), count, assignment)
 
+    def remove_partitions(self, name: str, count: int) -> None:
+        """Remove the last partitions of a topic, with their records: `count` are left."""
+        from kraftlog.client import topics
+
+        arguments.number("count", count, 1)
+        topics.remove_last_partitions(self.cluster, arguments.text("topic", name), count)
+
     def reassign_partitions(
         self,
         targets: Mapping[PartitionName, Sequence[int] | None],

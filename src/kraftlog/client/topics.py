@@ -1,4 +1,4 @@
-"""Describes, creates and deletes topics, adds partitions, deletes records."""
+"""Describes, creates and deletes topics, adds and removes partitions, deletes records."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kraftlog.wire.messages import (
     delete_records,
     delete_topics,
     describe_topic_partitions,
+    remove_partitions,
 )
 
 if TYPE_CHECKING:
@@ -153,6 +154,25 @@ def add_partitions(
         request, create_partitions.CreatePartitionsResponse, broker=CONTROLLER, check=check
     )
     _wait_for(cluster, name, lambda now: now >= count)
+
+
+def remove_last_partitions(cluster: Cluster, name: str, count: int) -> None:
+    """Remove the last partitions of a topic with their records, so that `count` are left."""
+    cluster.drop_cache()
+    has = len(cluster.topic(name).partitions)
+    topic = remove_partitions.RemovePartitionsTopic(name=name, partitions=range(count, has))
+
+    def check(response: remove_partitions.RemovePartitionsResponse, context: ErrorContext) -> None:
+        for each in response.results:
+            context.check(each.error_code, f"topic {name}", each.error_message)
+
+    request = remove_partitions.RemovePartitionsRequest(
+        topics=[topic], timeout_ms=_ms(cluster.timeout_s)
+    )
+    cluster.call(
+        request, remove_partitions.RemovePartitionsResponse, broker=CONTROLLER, check=check
+    )
+    _wait_for(cluster, name, lambda now: now <= count)
 
 
 def _wait_for(cluster: Cluster, name: str, is_reached: Callable[[int], bool]) -> None:

@@ -12,6 +12,7 @@ from kraftlog.controller.decision import (
 from kraftlog.controller.placement import place_in_steps
 from kraftlog.controller.topics import UNKNOWN_TOPIC, new_partitions, refuse_assignment
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.values import is_internal
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import create_partitions as partitions_api
 from kraftlog.wire.messages import remove_partitions as removal_api
@@ -126,6 +127,9 @@ def _remove_partitions(
     topic = state.topic_named(asked.name)
     if topic is None:
         return UNKNOWN_TOPIC
+    if is_internal(topic.name):
+        why = f"{topic.name} is an internal topic, whose keys depend on its number of partitions."
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     gone = sorted(asked.partitions)
     left = topic.partition_count - len(gone)
     if not gone or gone != list(range(left, topic.partition_count)) or left < 1:

@@ -1,7 +1,8 @@
 """The served APIs, their handlers and the advertised versions.
 
 A handler module is imported at the first request of its API, to start fast. An API that is not in
-this table is not advertised; a request for it closes the connection, as in Kafka.
+this table is not advertised; a request for it closes the connection, as in Kafka. APIs of our own
+are advertised to our own client only.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ SERVED = {
         _whole(ApiKey.CREATE_TOPICS, "forwarding"),
         _whole(ApiKey.DELETE_TOPICS, "forwarding"),
         _whole(ApiKey.CREATE_PARTITIONS, "forwarding"),
+        _whole(ApiKey.REMOVE_PARTITIONS, "forwarding"),
         _whole(ApiKey.INCREMENTAL_ALTER_CONFIGS, "forwarding"),
         _whole(ApiKey.ALTER_CONFIGS, "forwarding"),
         _whole(ApiKey.UPDATE_FEATURES, "forwarding"),

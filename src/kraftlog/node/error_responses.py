@@ -49,6 +49,11 @@ def _create_partitions(request: Any, _: int, code: int) -> dict[str, Any]:
     return {"results": [one(name=topic.name, error_code=code) for topic in request.topics]}
 
 
+def _remove_partitions(request: Any, _: int, code: int) -> dict[str, Any]:
+    one = _module(ApiKey.REMOVE_PARTITIONS).RemovePartitionsTopicResult
+    return {"results": [one(name=topic.name, error_code=code) for topic in request.topics]}
+
+
 def _configs(api_key: int) -> Callable[[Any, int, int], dict[str, Any]]:
     def fields(request: Any, _: int, code: int) -> dict[str, Any]:
         one = _module(api_key).AlterConfigsResourceResponse
@@ -83,6 +88,7 @@ _FIELDS: dict[int, Callable[[Any, int, int], dict[str, Any]]] = {
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.REMOVE_PARTITIONS: _remove_partitions,
     ApiKey.ALTER_CONFIGS: _configs(ApiKey.ALTER_CONFIGS),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(ApiKey.INCREMENTAL_ALTER_CONFIGS),
     ApiKey.ELECT_LEADERS: _elect_leaders,

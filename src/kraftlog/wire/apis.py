@@ -19,6 +19,8 @@ BROKER = 1
 CONTROLLER = 2
 BOTH = BROKER | CONTROLLER
 
+#: The key of the first API of our own.
+FIRST_OWN = 20_000
 #: The first flexible version of an API that has none.
 NEVER = 0x7FFF
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from struct import Struct
 
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.values import is_internal
 from kraftlog.node.fast_path.encoded_responses import RESPONSE_HEAD, split_around_numbers
-from kraftlog.node.handlers.metadata import is_internal
 from kraftlog.node.handlers.produce import ACKS, BY_ID_SINCE, ZSTD_SINCE, timeout_ms
 from kraftlog.records.capacity import EXPANSION, MOST_RECORDS, has_codec_magic
 from kraftlog.records.compression import ZSTD

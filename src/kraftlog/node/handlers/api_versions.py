@@ -10,7 +10,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.features import KRAFT_VERSION, OFFERED
 from kraftlog.node.api_table import SERVED, served_on
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.apis import FIRST_OWN, ApiKey
 from kraftlog.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsResponse,
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 
 ZERO_SINCE = 4
+#: The software name of our own client; only it sees APIs with keys from `HIDDEN_FROM` on.
+OWN_CLIENT = "kraftlog"
+HIDDEN_FROM = FIRST_OWN
 
 
 def handle(node: Node, slot: PendingResponse, request: ApiVersionsRequest | None, now: Now) -> None:  # noqa: ARG001 - interface of handlers
@@ -32,6 +35,8 @@ def handle(node: Node, slot: PendingResponse, request: ApiVersionsRequest | None
         served, code = [SERVED[ApiKey.API_VERSIONS]], ErrorCode.UNSUPPORTED_VERSION
     else:
         served, code = served_on(slot.connection.listener), ErrorCode.NONE
+        if request.client_software_name != OWN_CLIENT:
+            served = [api for api in served if api.key < HIDDEN_FROM]
     keys = [ApiVersion(api_key=s.key, min_version=s.first, max_version=s.last) for s in served]
     response = ApiVersionsResponse(error_code=code, api_keys=keys)
     if request is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.image import NO_LEADER
+from kraftlog.metadata.values import is_internal
 from kraftlog.node.handlers.metadata import (
     ALL_TOPIC_OPERATIONS,
-    is_internal,
     offline_replicas,
     unknown_topic_error,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kraftlog.controller.decision import RECORDS_IN_BATCH
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.image import NO_LEADER
-from kraftlog.metadata.values import TopicImage
+from kraftlog.metadata.values import TopicImage, is_internal
 from kraftlog.steps import drained
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
@@ -49,11 +49,6 @@ NAMES_PER_SLICE = 100
 PARTITIONS_PER_SLICE = 100
 TOPIC_COST = 10
 UNKNOWN_COST = 3
-INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-
-
-def is_internal(topic: str) -> bool:
-    return topic in INTERNAL
 
 
 def offline_replicas(

@@ -14,7 +14,7 @@ from kraftlog.errors import (
     UnansweredError,
     error_name,
 )
-from kraftlog.node.handlers.metadata import is_internal
+from kraftlog.metadata.values import is_internal
 from kraftlog.node.leaders import leader_of, name_endpoint
 from kraftlog.records.header import (
     HEADER_SIZE,

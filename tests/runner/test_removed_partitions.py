@@ -1,0 +1,156 @@
+"""Removed partitions: their logs are deleted, and a new one of the same number has its own.
+
+Topic id and folder are the same, so only the leader epochs tell the logs apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.storage.disk import read_whole, write_whole
+from kraftlog.wire.apis import CONTROLLER, FIRST_OWN, ApiKey
+from kraftlog.wire.messages.api_versions import ApiVersionsRequest
+from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kraftlog.wire.messages.remove_partitions import RemovePartitionsRequest, RemovePartitionsTopic
+from tests.node.frame_client import FrameClient, ask_settled, make_host
+from tests.node.test_requests import batch, found_in, produce, told_of, values_in
+
+REMOVED = "data/demo-1"
+
+
+def remove(host: VirtualHost, *partitions: int) -> int:
+    topic = RemovePartitionsTopic(name="demo", partitions=partitions)
+    request = RemovePartitionsRequest(topics=[topic], timeout_ms=1000)
+    [result] = ask_settled(host, ApiKey.REMOVE_PARTITIONS, 0, request).results
+    return int(result.error_code)
+
+
+def add(host: VirtualHost, count: int) -> None:
+    topic = CreatePartitionsTopic(name="demo", count=count, assignments=None)
+    request = CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False)
+    [result] = ask_settled(host, ApiKey.CREATE_PARTITIONS, 3, request).results
+    assert result.error_code == ErrorCode.NONE
+
+
+def write(host: VirtualHost, value: bytes, index: int = 1) -> int:
+    answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(value), index=index))
+    return int(told_of(answer).error_code)
+
+
+def read(host: VirtualHost, epoch: int = -1) -> Any:
+    part = FetchPartition(
+        partition=1, current_leader_epoch=epoch, fetch_offset=0, partition_max_bytes=1 << 20
+    )
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic="demo", partitions=[part])]
+    )
+    return FrameClient(host).ask(ApiKey.FETCH, 12, request)
+
+
+def leader_epochs(host: VirtualHost) -> list[int]:
+    """The leader epochs of the topic's partitions in Metadata."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="demo")])
+    [topic] = FrameClient(host).ask(ApiKey.METADATA, 12, request).topics
+    return [partition.leader_epoch for partition in topic.partitions]
+
+
+def folders(host: VirtualHost) -> list[str]:
+    """The folders that are not to be unlinked by the I/O thread."""
+    names = host.files.list("data")
+    return [name for name in names if name.startswith("demo-") and not name.endswith("-delete")]
+
+
+def stored(host: VirtualHost) -> dict[str, bytes]:
+    """The files of partition 1."""
+    return {name: read_whole(host.files, f"{REMOVED}/{name}") for name in host.files.list(REMOVED)}
+
+
+def put_back(host: VirtualHost, files: dict[str, bytes]) -> None:
+    """Give partition 1 these files, as if this broker had been away since."""
+    if host.files.exists(REMOVED):
+        for name in host.files.list(REMOVED):
+            host.files.unlink(f"{REMOVED}/{name}")
+    else:
+        host.files.make_directory(REMOVED)
+    for name, data in files.items():
+        write_whole(host.files, f"{REMOVED}/{name}", data)
+
+
+def test_v11_clients_notice_a_removed_partition() -> None:
+    host = make_host(demo=2)
+    assert write(host, b"old") == ErrorCode.NONE
+    assert leader_epochs(host) == [0, 0]
+    assert remove(host, 0) == ErrorCode.INVALID_PARTITIONS
+    assert remove(host, 1) == ErrorCode.NONE
+    assert leader_epochs(host) == [0]
+    assert write(host, b"late") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert found_in(read(host)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert folders(host) == ["demo-0"]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_v11_a_partition_added_again_is_empty(is_restarted: bool) -> None:
+    host = make_host(demo=2)
+    assert write(host, b"old") == ErrorCode.NONE
+    assert remove(host, 1) == ErrorCode.NONE
+    if is_restarted:
+        host.files.kill()
+        host = VirtualHost(host.files)
+    add(host, 2)
+    assert leader_epochs(host)[1] == 1
+    assert found_in(read(host, epoch=0)).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert found_in(read(host)).error_code == ErrorCode.NONE
+    assert values_in(read(host)) == []
+    assert write(host, b"new") == ErrorCode.NONE
+    for life in range(2):
+        if life:
+            host.files.kill()
+            host = VirtualHost(host.files)
+        assert values_in(read(host)) == [b"new"]
+    assert host.log_lines == []
+
+
+def test_v11_a_broker_that_was_away_deletes_removed_logs() -> None:
+    """V4: also those of brokers that were down."""
+    host = make_host(demo=2)
+    assert write(host, b"old") == ErrorCode.NONE
+    old = stored(host)
+    assert remove(host, 1) == ErrorCode.NONE
+    host.files.kill()
+    put_back(host, old)
+    host = VirtualHost(host.files)
+    assert (folders(host), host.log_lines) == (["demo-0"], [])
+
+
+def test_v11_a_broker_that_was_away_discards_an_older_log() -> None:
+    host = make_host(demo=2)
+    assert write(host, b"old") == ErrorCode.NONE
+    old = stored(host)
+    assert remove(host, 1) == ErrorCode.NONE
+    add(host, 2)
+    host.files.kill()
+    put_back(host, old)
+    host = VirtualHost(host.files)
+    [line] = [line for line in host.log_lines if "removed" in line]
+    assert line.startswith(f"{REMOVED}: deleted, ")
+    assert found_in(read(host)).error_code == ErrorCode.NONE
+    assert values_in(read(host)) == []
+    assert write(host, b"new") == ErrorCode.NONE
+    assert values_in(read(host)) == [b"new"]
+    assert folders(host) == ["demo-0", "demo-1"]
+
+
+@pytest.mark.parametrize("listener", [0, CONTROLLER])
+def test_apis_of_our_own_are_advertised_to_our_own_client_only(listener: int) -> None:
+    host = make_host()
+    client = FrameClient(host, listener) if listener else FrameClient(host)
+    for name, are_shown in (("kraftlog", True), ("librdkafka", False)):
+        request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
+        keys = [api.api_key for api in client.ask(ApiKey.API_VERSIONS, 4, request).api_keys]
+        assert (max(keys) >= FIRST_OWN) == are_shown
