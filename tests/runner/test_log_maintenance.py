@@ -105,3 +105,15 @@ def test_start_of_a_log_that_is_truncated_meanwhile() -> None:
     host.node.emit(TruncatePartition(("demo", 0), log.topic_id, 1))
     host.settle()
     assert (log.start_offset, log.end_offset) == (0, 1)
+
+
+def test_v15_stored_high_watermark_of_a_log_truncated_within_a_batch() -> None:
+    """V15: it is lowered to the log's new end, as other records will take the offsets."""
+    host = make_host()
+    FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b", b"c")))
+    host.pass_time(INTERVAL_MS)
+    log = host.runner.directory.logs["demo", 0]
+    assert log.topic_id is not None
+    host.node.emit(TruncatePartition(("demo", 0), log.topic_id, 2))
+    host.one_turn()
+    assert (log.end_offset, offsets(host.files, HIGH_WATERMARKS)["demo", 0]) == (0, 0)

@@ -149,6 +149,8 @@ class LogLifecycle:
                 log.truncate_fully_and_start_at(effect.offset)
             else:
                 log.truncate_to(effect.offset)
+                # It may end earlier: at the start of the batch that has the offset.
+                self._directory.lower_high_watermark(effect.log, log.end_offset)
         except StorageError as error:
             self._log_line(str(error))
             self._notify(LogFailed(effect.log, effect.topic_id, str(error)), now)
