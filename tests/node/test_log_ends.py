@@ -325,6 +325,15 @@ def test_the_log_directory_is_described() -> None:
     assert sizes(log_dirs(host, {"more": [1, 9], "nobody": [0]})) == {("more", 1): 0}
 
 
+def test_the_lag_of_a_follower_is_described() -> None:
+    host = make_host()
+    Writer(host).write(batch(b"x"))
+    lead_in(host, 4, leader=NO_LEADER)
+    host.node.replica_manager.by_log["demo", 0].fetched_from(5, 0)
+    [topic] = log_dirs(host).topics
+    assert [part.offset_lag for part in topic.partitions] == [4]
+
+
 def test_a_failed_directory_is_described_as_failed() -> None:
     host = configured_host()
     host.files.faults.append(Fault("pwritev"))

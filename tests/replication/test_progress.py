@@ -78,6 +78,21 @@ def test_v7_followers_high_watermark_and_start_stay_within_its_log() -> None:
     assert (partition.high_watermark, partition.start) == (1, 1)
 
 
+def test_v7_lag_is_what_is_committed_and_not_written() -> None:
+    """V7: a follower knows the leader's high watermark; a leader lacks nothing."""
+    cluster = Cluster({1: "1:abc", 2: "1:abc", 3: ""}, isr=(1, 2), high_watermarks={1: 3})
+    cluster[3].holds_writes = True
+    cluster.settle()
+    assert [cluster[each].partition.lag for each in (1, 2, 3)] == [0, 0, 3]
+    cluster[3].write()
+    cluster.settle()
+    assert cluster[3].partition.lag == 0
+    cluster[2].partition.fetched_from(10, 0)
+    cluster.elect(2, (1, 2))
+    cluster.settle()
+    assert cluster[2].partition.lag == 0
+
+
 def test_v8_follower_does_not_join_below_the_high_watermark() -> None:
     """V8: past the epoch's start, but not at what is committed since."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"})

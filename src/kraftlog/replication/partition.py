@@ -339,6 +339,12 @@ class Partition:
         offset = min(self.leader_high_watermark, self.written_end)
         return self.raise_high_watermark(max(offset, self.start))
 
+    @property
+    def lag(self) -> int:
+        """The number of committed offsets that this replica lacks, as of the last fetch."""
+        committed = 0 if self.leads else max(self.high_watermark, self.leader_high_watermark)
+        return max(0, committed - self.written_end)
+
     def begin_truncation(self) -> None:
         self.is_truncating = True
 

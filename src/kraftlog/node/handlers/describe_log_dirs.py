@@ -76,7 +76,7 @@ def _topics(
             DescribeLogDirsPartition(
                 partition_index=partition.index,
                 partition_size=node.logs.size_bytes(partition.log),
-                offset_lag=max(0, partition.high_watermark - partition.written_end),
+                offset_lag=partition.lag,
                 is_future_key=False,
             )
         )
