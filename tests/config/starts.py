@@ -10,7 +10,7 @@ OWN_DEFAULTS = {
     "group.initial.rebalance.delay.ms": ("0", "3000"),
 }
 #: kraftlog's own keys of brokers and topics.
-OWN_NAMES = frozenset({"batch.validation"})
+OWN_NAMES = frozenset({"batch.validation", "replica.lag.max.bytes"})
 PLAIN = {
     "process.roles": "broker,controller",
     "node.id": "1",

@@ -121,7 +121,12 @@ class Broker:
         self.loader = MetadataLoader()
         configs = TopicConfigs(self.loader, lambda: ConfigLayers({}))
         self.replica_manager = ReplicaManager(
-            ReplicationConfig(LISTENER, lambda: MAX_LAG_MS, FetchConfig(broker_id=broker_id)),
+            ReplicationConfig(
+                LISTENER,
+                lambda: MAX_LAG_MS,
+                cluster.max_lag_bytes,
+                FetchConfig(broker_id=broker_id),
+            ),
             self.loader,
             configs,
             ReplicationServices(

@@ -51,7 +51,9 @@ class Cluster:
         min_isr: int = 1,
         high_watermarks: dict[int, int] | None = None,
         starts: dict[int, int] | None = None,
+        max_lag_bytes: int = -1,
     ) -> None:
+        self.max_lag_bytes = max_lag_bytes
         self.now = Now(1_000_000, 1_000_000)
         self.metadata: list[Any] = []
         self.flights: list[Flight] = []

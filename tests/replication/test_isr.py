@@ -14,9 +14,10 @@ CHECK_MS = MAX_LAG_MS // 2
 LONG_MS = 2_000
 
 
-def at_rest(isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1) -> Cluster:
+def at_rest(isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1, max_lag_bytes: int = -1) -> Cluster:
     """Three equal replicas, broker 1 leads; proposals are not answered."""
-    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=isr, min_isr=min_isr)
+    logs = {1: "1:a", 2: "1:a", 3: "1:a"}
+    cluster = Cluster(logs, isr=isr, min_isr=min_isr, max_lag_bytes=max_lag_bytes)
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)
     return cluster
@@ -58,6 +59,36 @@ def test_v8_lag_begins_with_the_record_that_is_missing() -> None:
     cluster[1].produce("b")
     pass_checks(cluster, MAX_LAG_MS)
     assert cluster[1].proposed == []
+
+
+def test_v8_lag_begins_with_the_missing_record_beside_a_dead_follower() -> None:
+    """V8: a follower that was at the end is not late because another one is."""
+    cluster = at_rest()
+    cluster.isolate(3)
+    cluster[1].produce("b")
+    pass_checks(cluster, MAX_LAG_MS + CHECK_MS + MAX_WAIT_MS)
+    cluster.accept(1)
+    pass_checks(cluster, 3 * MAX_LAG_MS)
+    cluster.isolate(2)
+    cluster[1].produce("c")
+    pass_checks(cluster, MAX_LAG_MS - MAX_WAIT_MS)
+    assert cluster[1].proposed == []
+    pass_checks(cluster, CHECK_MS + 2 * MAX_WAIT_MS)
+    assert cluster[1].proposed == [(1,)]
+
+
+def test_v8_follower_leaves_when_it_lacks_too_many_bytes() -> None:
+    """V8: replica.lag.max.bytes, at once and whatever the time."""
+    cluster = at_rest(max_lag_bytes=150)
+    cluster.isolate(3)
+    cluster[1].produce("b")
+    cluster.settle()
+    cluster[1].produce("c")
+    cluster.settle()
+    assert cluster[1].proposed == []
+    cluster[1].produce("d")
+    cluster.settle()
+    assert cluster[1].proposed == [(1, 2)]
 
 
 def test_v8_all_slow_followers_leave_together() -> None:

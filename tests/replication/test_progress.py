@@ -112,9 +112,9 @@ def test_v8_follower_does_not_join_below_the_high_watermark() -> None:
 
 def test_v8_caught_up_means_at_the_end_of_the_previous_fetch() -> None:
     """V8: always one append behind, a follower caught up when it fetched before."""
-    follower = Follower(2, caught_up_ms=0)
+    follower = Follower(2, caught_up_ms=0, leader_bytes=0)
     for end, caught_up_ms in ((1, 0), (2, 1000), (3, 2000)):
-        follower.fetched(broker_epoch=1, end=end, start=0, leader_end=end + 1, now_ms=end * 1000)
+        follower.fetched(1, end, 0, leader_end=end + 1, leader_bytes=0, now_ms=end * 1000)
         assert follower.caught_up_ms == caught_up_ms
     assert follower.keeps_up(leader_end=4, now_ms=12_000, max_lag_ms=10_000)
     assert not follower.keeps_up(leader_end=4, now_ms=12_001, max_lag_ms=10_000)

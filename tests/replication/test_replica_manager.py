@@ -92,7 +92,7 @@ class Replicas:
         self.now = NOW
         self.logs = Logs()
         self.manager = ReplicaManager(
-            ReplicationConfig(LISTENER, lambda: MAX_LAG_MS, FetchConfig(broker_id=1)),
+            ReplicationConfig(LISTENER, lambda: MAX_LAG_MS, -1, FetchConfig(broker_id=1)),
             self.loader,
             configs,
             ReplicationServices(

@@ -1,8 +1,8 @@
 """The broker keys of Kafka 4.3: name, type, default, valid values, update mode.
 
 `keys` explains the columns. A line that ends in a backslash continues in the next one. One default
-differs from Kafka's: `group.initial.rebalance.delay.ms` is 3000 there. `batch.validation` is
-kraftlog's own.
+differs from Kafka's: `group.initial.rebalance.delay.ms` is 3000 there. `batch.validation` and
+`replica.lag.max.bytes` are kraftlog's own.
 """
 
 from __future__ import annotations
@@ -272,6 +272,7 @@ replica.fetch.min.bytes                                     int 1
 replica.fetch.response.max.bytes                            int 10485760 0..
 replica.fetch.wait.max.ms                                   int 500
 replica.high.watermark.checkpoint.interval.ms               long 5000
+replica.lag.max.bytes                                       long -1 -1..
 replica.lag.time.max.ms                                     long 30000
 replica.selector.class                                      string null
 replica.socket.receive.buffer.bytes                         int 65536

@@ -130,6 +130,7 @@ _BROKER = {
     "replica.fetch.response.max.bytes": "Bytes of one response to a follower's fetch.",
     "replica.fetch.wait.max.ms": "Longest wait of a follower's fetch for new records.",
     "replica.high.watermark.checkpoint.interval.ms": "Interval between writes of high watermarks.",
+    "replica.lag.max.bytes": "Bytes by which a follower may lag before it leaves the ISR; -1: any.",
     "replica.lag.time.max.ms": "Time after which a follower that has not caught up leaves the ISR.",
     "replica.socket.timeout.ms": "Time after which a follower's fetch counts as failed.",
     "queued.max.request.bytes": (

@@ -40,6 +40,7 @@ def replica_manager(node: Node) -> ReplicaManager:
         ReplicationConfig(
             listener=settings.inter_broker_listener_name,
             max_lag_ms=lambda: settings["replica.lag.time.max.ms"],
+            max_lag_bytes=settings["replica.lag.max.bytes"],
             fetch=fetch_config_of(settings),
         ),
         node.metadata_loader,

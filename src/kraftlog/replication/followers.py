@@ -18,25 +18,35 @@ class Follower:
     __slots__ = (
         "broker_epoch",
         "broker_id",
+        "caught_up_bytes",
         "caught_up_ms",
         "end",
+        "fetched_bytes",
         "fetched_ms",
         "leader_end",
         "start",
     )
 
-    def __init__(self, broker_id: int, caught_up_ms: int) -> None:
+    def __init__(self, broker_id: int, caught_up_ms: int, leader_bytes: int) -> None:
         self.broker_id = broker_id
         self.broker_epoch = UNKNOWN
         self.start = self.end = UNKNOWN
-        #: When it fetched last, and the leader's log end at that time.
+        #: When it fetched last, and the leader's log end and written bytes at that time.
         self.fetched_ms = NEVER_MS
         self.leader_end = 0
-        #: The last time at which it had everything that the leader had.
+        self.fetched_bytes = leader_bytes
+        #: The last time at which it had everything that the leader had, as time and as bytes.
         self.caught_up_ms = caught_up_ms
+        self.caught_up_bytes = leader_bytes
 
     def fetched(
-        self, broker_epoch: int, end: int, start: int, leader_end: int, now_ms: int
+        self,
+        broker_epoch: int,
+        end: int,
+        start: int,
+        leader_end: int,
+        leader_bytes: int,
+        now_ms: int,
     ) -> None:
         """Take the position of a fetch.
 
@@ -44,11 +54,12 @@ class Follower:
         it never reaches the present one.
         """
         if end >= leader_end:
-            self.caught_up_ms = now_ms
+            self.caught_up_ms, self.caught_up_bytes = now_ms, leader_bytes
         elif self.end != UNKNOWN and end >= self.leader_end:
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+            self.caught_up_bytes = max(self.caught_up_bytes, self.fetched_bytes)
         self.broker_epoch, self.end, self.start = broker_epoch, end, start
-        self.fetched_ms, self.leader_end = now_ms, leader_end
+        self.fetched_ms, self.leader_end, self.fetched_bytes = now_ms, leader_end, leader_bytes
 
     def keeps_up(self, leader_end: int, now_ms: int, max_lag_ms: int) -> bool:
         return self.end == leader_end or now_ms - self.caught_up_ms <= max_lag_ms
@@ -64,20 +75,23 @@ class Followers:
         self.epoch_start = epoch_start
         self.by_broker: dict[int, Follower] = {}
 
-    def assign(self, brokers: Iterable[int], isr: Collection[int], now_ms: int) -> None:
+    def assign(
+        self, brokers: Iterable[int], isr: Collection[int], leader_bytes: int, now_ms: int
+    ) -> None:
         """Keep what is known of assigned followers; members of the ISR get time to catch up."""
         known, self.by_broker = self.by_broker, {}
         for broker in brokers:
             follower = known.get(broker)
             if follower is None:
-                follower = Follower(broker, now_ms if broker in isr else NEVER_MS)
+                since_ms = now_ms if broker in isr else NEVER_MS
+                follower = Follower(broker, since_ms, leader_bytes)
             self.by_broker[broker] = follower
 
-    def started_to_lag(self, former_end: int, now_ms: int) -> None:
+    def started_to_lag(self, former_end: int, former_bytes: int, now_ms: int) -> None:
         """The leader's end has moved: the followers that were at the former end lag from now on."""
         for follower in self.by_broker.values():
             if follower.end == former_end:
-                follower.caught_up_ms = now_ms
+                follower.caught_up_ms, follower.caught_up_bytes = now_ms, former_bytes
 
     def all_at(self, end: int) -> bool:
         return all(follower.end == end for follower in self.by_broker.values())
@@ -90,3 +104,12 @@ class Followers:
             if follower is not None and not follower.keeps_up(end, now_ms, max_lag_ms):
                 found.append(broker)
         return found
+
+    def too_far_behind(self, isr: Iterable[int], leader_bytes: int, max_bytes: int) -> list[int]:
+        """The members of the ISR that lack more than a number of bytes (V8)."""
+        return [
+            broker
+            for broker in isr
+            if (follower := self.by_broker.get(broker)) is not None
+            and leader_bytes - follower.caught_up_bytes > max_bytes
+        ]

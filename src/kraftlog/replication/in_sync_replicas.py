@@ -34,6 +34,7 @@ class InSyncReplicas:
         broker_id: int,
         metadata: MetadataLoader,
         max_lag_ms: Callable[[], int],
+        max_lag_bytes: int,
         clock: Callable[[], Now],
         broker_epoch: Callable[[], int],
         ask: Callable[..., None],
@@ -42,6 +43,8 @@ class InSyncReplicas:
         self._broker_id = broker_id
         self._metadata = metadata
         self._max_lag_ms = max_lag_ms
+        #: Bytes that a member of the ISR may lack; negative: any number.
+        self._max_lag_bytes = max_lag_bytes
         self._clock = clock
         self._moved = moved
         self.changes = IsrChanges(broker_id, broker_epoch, ask, self.update)
@@ -76,7 +79,7 @@ class InSyncReplicas:
         if followers is not None:
             self._count_unnamed(partition, -1)
             brokers = [broker for broker in partition.replicas if broker != self._broker_id]
-            followers.assign(brokers, partition.isr, now_ms)
+            followers.assign(brokers, partition.isr, partition.written_bytes, now_ms)
             self._count_unnamed(partition, 1)
             if not followers.all_at(partition.written_end):
                 self._lagging[partition] = None
@@ -127,7 +130,9 @@ class InSyncReplicas:
         if follower.end == UNKNOWN:
             self._unnamed[broker_id] -= 1
         now_ms = self._clock().monotonic_ms
-        follower.fetched(broker_epoch, end, start, partition.written_end, now_ms)
+        follower.fetched(
+            broker_epoch, end, start, partition.written_end, partition.written_bytes, now_ms
+        )
         if end == partition.written_end and followers.all_at(end):
             self._lagging.pop(partition, None)
         self.update(partition)
@@ -182,12 +187,16 @@ class InSyncReplicas:
 
     # The high watermark --------------------------------------------------------------------------
 
-    def written(self, partition: Partition, former_end: int) -> None:
+    def written(self, partition: Partition, former_end: int, former_bytes: int) -> None:
         """The leader has written: followers that were at its former end lag from now on."""
         followers = partition.followers
-        if followers is not None and partition not in self._lagging:
-            self._lagging[partition] = None
-            followers.started_to_lag(former_end, self._clock().monotonic_ms)
+        if followers is None:
+            return
+        now_ms = self._clock().monotonic_ms
+        self._lagging[partition] = None
+        followers.started_to_lag(former_end, former_bytes, now_ms)
+        if self._max_lag_bytes >= 0:
+            self._shrink(partition, now_ms)
 
     def update(self, partition: Partition) -> None:
         """Move the high watermark as far as the followers that count allow."""
@@ -240,13 +249,17 @@ class InSyncReplicas:
         self.changes.poll(now)
 
     def _shrink(self, partition: Partition, now_ms: int) -> None:
-        """Propose an ISR without the members that have not caught up for too long."""
+        """Propose an ISR without the members that lag for too long or by too many bytes."""
         followers = partition.followers
         if followers is None or not partition.online:
             return
         if partition.proposed is None:
             end = partition.written_end
             slow = followers.lagging(partition.isr, end, now_ms, self._max_lag_ms())
+            if self._max_lag_bytes >= 0:
+                slow += followers.too_far_behind(
+                    partition.isr, partition.written_bytes, self._max_lag_bytes
+                )
             if slow:
                 isr = tuple([broker for broker in partition.isr if broker not in slow])
                 self._propose(partition, isr)

@@ -77,6 +77,7 @@ class ReplicationConfig(Value):
 
     listener: str
     max_lag_ms: Callable[[], int]
+    max_lag_bytes: int
     fetch: FetchConfig
 
 
@@ -137,6 +138,7 @@ class ReplicaManager(MetadataPublisher):
             self._broker_id,
             metadata,
             config.max_lag_ms,
+            config.max_lag_bytes,
             services.clock,
             services.broker_epoch,
             services.ask_controller,
@@ -190,7 +192,7 @@ class ReplicaManager(MetadataPublisher):
         return taken
 
     def written(self, partition: Partition, end: int) -> None:
-        former_end = partition.written_end
+        former_end, former_bytes = partition.written_end, partition.written_bytes
         for _, slot, _, _ in partition.written(end):
             complete_one(slot)
         if not partition.leads:
@@ -199,7 +201,7 @@ class ReplicaManager(MetadataPublisher):
             return
         if not partition.online:
             self._serve(partition)
-        self.in_sync_replicas.written(partition, former_end)
+        self.in_sync_replicas.written(partition, former_end, former_bytes)
         if partition.just_written:
             self._wait_for_replicas(partition)
         self.delayed_fetches.written(partition)
