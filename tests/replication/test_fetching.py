@@ -9,6 +9,7 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.records.header import read_header
 from kraftlog.wire.messages import metadata_records as records
+from kraftlog.wire.messages.fetch import EpochEndOffset
 from tests.replication.broker import LOG, MAX_LAG_MS, MAX_WAIT_MS, TOPIC_ID
 from tests.replication.cluster import Cluster, topic_records
 from tests.replication.memory_log import make_batch
@@ -214,6 +215,22 @@ def test_v6_batch_of_a_newer_epoch_is_refused_even_alone() -> None:
     assert cluster.logs()[1] == "1:a"
     cluster.pass_ms(LONG_MS)
     assert cluster.logs()[1] == "1:aw"
+
+
+def test_v6_divergence_beyond_the_followers_end_delays_its_next_fetch() -> None:
+    """A truncation to there would change nothing, and the leader would say the same again."""
+    cluster = two()
+    flight = cluster.flight(2)
+    cluster[1].produce("b")
+    cluster.turns()
+    [part] = flight.response.responses[0].partitions
+    part.diverging_epoch = EpochEndOffset(epoch=1, end_offset=9)
+    cluster.complete(flight)
+    cluster[2].turn()
+    assert cluster.flights == []
+    assert cluster[2].truncations == []
+    cluster.pass_ms(LONG_MS)
+    assert cluster.logs() == ["1:ab", "1:ab"]
 
 
 def test_v6_cut_off_batch_is_fetched_again() -> None:

@@ -168,7 +168,7 @@ class ReplicaFetchers:
             if data.error_code:
                 self._refused(fetcher, followed, data, now)
             elif data.diverging_epoch.end_offset >= 0:
-                self._diverged(fetcher, followed, data)
+                self._diverged(fetcher, followed, data, now)
             else:
                 self._take(fetcher, followed, data, now)
 
@@ -240,13 +240,19 @@ class ReplicaFetchers:
 
     # Truncation ----------------------------------------------------------------------------------
 
-    def _diverged(self, fetcher: Fetcher, followed: FollowedPartition, data: PartitionData) -> None:
+    def _diverged(
+        self, fetcher: Fetcher, followed: FollowedPartition, data: PartitionData, now: Now
+    ) -> None:
         """Truncate to where the two logs may still agree: the next response says if they do."""
         epoch, end = data.diverging_epoch.epoch, data.diverging_epoch.end_offset
         _, own_end = self._logs.end_of_epoch(followed.partition.log, epoch)
         if own_end >= 0:
             end = min(end, own_end)
         why = f"it diverges from the leader's log in epoch {epoch}"
+        if end >= followed.partition.end:  # from no leader with a sound log: truncate nothing
+            self._report(followed, f"broker {fetcher.leader_id}: {why}, which ends at {end}")
+            fetcher.delay(followed, now)
+            return
         self._truncate(fetcher, followed, end, why)
 
     def _truncate(
