@@ -46,6 +46,7 @@ def test_v11_a_snapshot_keeps_removed_partitions() -> None:
 
 
 def test_v11_a_snapshot_keeps_the_first_epoch_of_a_partition() -> None:
+    """V11: also after other changes of the partition."""
     again = samples.partition(1, 0).replace(leader_epoch=5, first_leader_epoch=5)
     change = records.PartitionChangeRecord(partition_id=0, topic_id=uuid(1), leader=1)
     image = image_of([samples.topic(1, "a"), again, change])

@@ -11,6 +11,7 @@ from kraftlog.wire import primitives
 from kraftlog.wire.apis import APIS, BROKER, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kraftlog.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -21,6 +22,7 @@ from kraftlog.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kraftlog.wire.messages.remove_partitions import RemovePartitionsRequest, RemovePartitionsTopic
 
 if TYPE_CHECKING:
     from kraftlog.simulator.files import MemoryFiles
@@ -65,6 +67,21 @@ def create_topics(
     if missing:
         answer = ask_settled(host, ApiKey.CREATE_TOPICS, 7, creation(missing, configs))
         assert [topic.error_code for topic in answer.topics] == [0] * len(missing)
+
+
+def create_partitions(host: VirtualHost, topic: str, count: int) -> None:
+    wanted = CreatePartitionsTopic(name=topic, count=count, assignments=None)
+    request = CreatePartitionsRequest(topics=[wanted], timeout_ms=1000, validate_only=False)
+    [result] = ask_settled(host, ApiKey.CREATE_PARTITIONS, 3, request).results
+    assert result.error_code == 0
+
+
+def remove_partitions(host: VirtualHost, topic: str, *partitions: int) -> int:
+    """Remove partitions; return the error code."""
+    unwanted = RemovePartitionsTopic(name=topic, partitions=partitions)
+    request = RemovePartitionsRequest(topics=[unwanted], timeout_ms=1000)
+    [result] = ask_settled(host, ApiKey.REMOVE_PARTITIONS, 0, request).results
+    return int(result.error_code)
 
 
 def configured_host(**configs: object) -> VirtualHost:

@@ -221,7 +221,7 @@ def test_v11_a_partition_added_again_has_a_first_epoch() -> None:
 
 
 def test_v11_a_partition_replaced_in_a_snapshot_loses_its_log() -> None:
-    """The records of the removal are in the snapshot only as its outcome."""
+    """V11: a snapshot shows the removal only by its outcome."""
     this = leading()
     topic, first = records()
     this.replay(partition_record(1))

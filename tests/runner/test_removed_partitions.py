@@ -1,4 +1,4 @@
-"""Removed partitions: their logs are deleted, and a new one of the same number has its own.
+"""V11: the logs of removed partitions are deleted, and a new one of the same number has its own.
 
 Topic id and folder are the same, so only the leader epochs tell the logs apart.
 """
@@ -14,28 +14,17 @@ from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.disk import read_whole, write_whole
 from kraftlog.wire.apis import CONTROLLER, FIRST_OWN, ApiKey
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
-from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from kraftlog.wire.messages.remove_partitions import RemovePartitionsRequest, RemovePartitionsTopic
-from tests.node.frame_client import FrameClient, ask_settled, make_host
+from tests.node.frame_client import (
+    FrameClient,
+    create_partitions,
+    make_host,
+    remove_partitions,
+)
 from tests.node.test_requests import batch, found_in, produce, told_of, values_in
 
 REMOVED = "data/demo-1"
-
-
-def remove(host: VirtualHost, *partitions: int) -> int:
-    topic = RemovePartitionsTopic(name="demo", partitions=partitions)
-    request = RemovePartitionsRequest(topics=[topic], timeout_ms=1000)
-    [result] = ask_settled(host, ApiKey.REMOVE_PARTITIONS, 0, request).results
-    return int(result.error_code)
-
-
-def add(host: VirtualHost, count: int) -> None:
-    topic = CreatePartitionsTopic(name="demo", count=count, assignments=None)
-    request = CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False)
-    [result] = ask_settled(host, ApiKey.CREATE_PARTITIONS, 3, request).results
-    assert result.error_code == ErrorCode.NONE
 
 
 def write(host: VirtualHost, value: bytes, index: int = 1) -> int:
@@ -86,8 +75,8 @@ def test_v11_clients_notice_a_removed_partition() -> None:
     host = make_host(demo=2)
     assert write(host, b"old") == ErrorCode.NONE
     assert leader_epochs(host) == [0, 0]
-    assert remove(host, 0) == ErrorCode.INVALID_PARTITIONS
-    assert remove(host, 1) == ErrorCode.NONE
+    assert remove_partitions(host, "demo", 0) == ErrorCode.INVALID_PARTITIONS
+    assert remove_partitions(host, "demo", 1) == ErrorCode.NONE
     assert leader_epochs(host) == [0]
     assert write(host, b"late") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert found_in(read(host)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -98,11 +87,11 @@ def test_v11_clients_notice_a_removed_partition() -> None:
 def test_v11_a_partition_added_again_is_empty(is_restarted: bool) -> None:
     host = make_host(demo=2)
     assert write(host, b"old") == ErrorCode.NONE
-    assert remove(host, 1) == ErrorCode.NONE
+    assert remove_partitions(host, "demo", 1) == ErrorCode.NONE
     if is_restarted:
         host.files.kill()
         host = VirtualHost(host.files)
-    add(host, 2)
+    create_partitions(host, "demo", 2)
     assert leader_epochs(host)[1] == 1
     assert found_in(read(host, epoch=0)).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert found_in(read(host)).error_code == ErrorCode.NONE
@@ -121,7 +110,7 @@ def test_v11_a_broker_that_was_away_deletes_removed_logs() -> None:
     host = make_host(demo=2)
     assert write(host, b"old") == ErrorCode.NONE
     old = stored(host)
-    assert remove(host, 1) == ErrorCode.NONE
+    assert remove_partitions(host, "demo", 1) == ErrorCode.NONE
     host.files.kill()
     put_back(host, old)
     host = VirtualHost(host.files)
@@ -132,8 +121,8 @@ def test_v11_a_broker_that_was_away_discards_an_older_log() -> None:
     host = make_host(demo=2)
     assert write(host, b"old") == ErrorCode.NONE
     old = stored(host)
-    assert remove(host, 1) == ErrorCode.NONE
-    add(host, 2)
+    assert remove_partitions(host, "demo", 1) == ErrorCode.NONE
+    create_partitions(host, "demo", 2)
     host.files.kill()
     put_back(host, old)
     host = VirtualHost(host.files)

@@ -38,7 +38,13 @@ from kraftlog.wire.messages.offset_fetch import (
 )
 from kraftlog.wire.messages.sync_group import SyncGroupRequestAssignment
 from kraftlog.wire.record_frames import OFFSETS_LOG, encode_versioned
-from tests.node.frame_client import FrameClient, make_host, set_config
+from tests.node.frame_client import (
+    FrameClient,
+    create_partitions,
+    make_host,
+    remove_partitions,
+    set_config,
+)
 from tests.node.test_requests import batch, produce, told_of
 
 if TYPE_CHECKING:
@@ -434,6 +440,25 @@ def test_a_topic_that_is_deleted_takes_its_offsets_with_it() -> None:
     broker.host.settle()
     broker.client.take()
     assert [broker.fetch(9, group=g).groups[0].topics for g in ("g", elsewhere())] == [(), ()]
+
+
+def test_removed_partitions_take_their_offsets_with_them() -> None:
+    """V11: a partition that is added again under the number starts without."""
+    broker = Broker()
+    create_partitions(broker.host, "t", 3)
+    parts = [
+        OffsetCommitRequestPartition(
+            partition_index=index, committed_offset=7, committed_metadata="m"
+        )
+        for index in range(3)
+    ]
+    topic = OffsetCommitRequestTopic(name="t", topic_id=broker.t_id, partitions=parts)
+    for group in ("g", elsewhere()):
+        broker.ask(ApiKey.OFFSET_COMMIT, 9, group_id=group, member_id="", topics=(topic,))
+    remove_partitions(broker.host, "t", 1, 2)
+    for group in ("g", elsewhere()):
+        [left] = broker.fetch(9, group=group).groups[0].topics
+        assert [part.partition_index for part in left.partitions] == [0]
 
 
 # Several groups ----------------------------------------------------------------------------------
