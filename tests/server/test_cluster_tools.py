@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from kraftlog.client.model import Topic
     from tests.interop.driver import Driver
 
 #: Leaders move only when a tool asks for it.
@@ -191,5 +192,11 @@ def test_v10_our_command_balances_the_cluster(
         for broker in each.replicas
     )
     assert max(held.values()) - min(held.values()) <= 1
+    until(lambda: led_by_others(tools.client.describe_topic("crowded")), [])
     with tools.client.consume("wide", "beginning", until_end=True) as records:
         assert len([*records]) == RECORDS
+
+
+def led_by_others(topic: Topic) -> list[int]:
+    """The partitions that are not led by their first replica."""
+    return [each.index for each in topic.partitions if each.leader != each.replicas[0]]

@@ -298,7 +298,11 @@ def _balance(client: Client, options: argparse.Namespace) -> int:
         _print_plan(current, changes)
     if options.dry_run or not changes:
         return 0
-    return _start(client, options, changes, is_watched=True)
+    code = _start(client, options, changes, is_watched=True)
+    failed = client.elect_preferred_leaders(changes)
+    for error in failed.values():
+        print(f"kraftlog reassign: no preferred leader: {error}", file=sys.stderr)
+    return int(bool(code or failed))
 
 
 def _proposal(

@@ -167,6 +167,15 @@ class Client:
 
         return reassignments.ongoing(self.cluster)
 
+    def elect_preferred_leaders(
+        self, partitions: Iterable[PartitionName]
+    ) -> dict[PartitionName, RefusedError]:
+        """Let the first replica of these partitions lead; return those that failed."""
+        from kraftlog.client import reassignments
+
+        names = arguments.partition_names("partitions", partitions)
+        return reassignments.elect_preferred(self.cluster, names)
+
     def delete_records(self, offsets: Mapping[PartitionName, int]) -> dict[PartitionName, int]:
         """Delete records before these offsets (-1: all); return the log start offsets."""
         from kraftlog.client import topics

@@ -1,17 +1,25 @@
-"""Reassigns partitions to other brokers, cancels reassignments and lists them."""
+"""Reassigns partitions to other brokers, cancels and lists reassignments, elects leaders."""
 
 from __future__ import annotations
 
 from kraftlog.client.cluster import CONTROLLER
+from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING, Value
-from kraftlog.wire.messages import alter_partition_reassignments, list_partition_reassignments
+from kraftlog.wire.messages import (
+    alter_partition_reassignments,
+    elect_leaders,
+    list_partition_reassignments,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kraftlog.client.cluster import Cluster, ErrorContext
     from kraftlog.client.model import PartitionName
     from kraftlog.errors import RefusedError
+
+
+PREFERRED = 0
 
 
 class Reassignment(Value):
@@ -97,3 +105,34 @@ def ongoing(cluster: Cluster) -> dict[PartitionName, Reassignment]:
         for topic in response.topics
         for each in topic.partitions
     }
+
+
+def elect_preferred(
+    cluster: Cluster, partitions: Iterable[PartitionName]
+) -> dict[PartitionName, RefusedError]:
+    """Let the first replica of these partitions lead; return those that failed."""
+    failed: dict[PartitionName, RefusedError] = {}
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        by_topic.setdefault(topic, []).append(index)
+
+    def check(response: elect_leaders.ElectLeadersResponse, context: ErrorContext) -> None:
+        context.check(response.error_code)
+        for topic in response.replica_election_results:
+            for each in topic.partition_result:
+                if each.error_code not in {ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED}:
+                    name = topic.topic, each.partition_id
+                    subject = f"{topic.topic}-{each.partition_id}"
+                    failed[name] = context.error(each.error_code, subject, each.error_message)
+
+    request = elect_leaders.ElectLeadersRequest(
+        election_type=PREFERRED,
+        topic_partitions=[
+            elect_leaders.TopicPartitions(topic=topic, partitions=indexes)
+            for topic, indexes in by_topic.items()
+        ],
+        timeout_ms=int(cluster.timeout_s * 1000),
+    )
+    cluster.call(request, elect_leaders.ElectLeadersResponse, broker=CONTROLLER, check=check)
+    cluster.drop_cache()
+    return failed
