@@ -160,7 +160,10 @@ class InSyncReplicas:
             self._propose(partition, (*partition.isr, *joining))
 
     def _is_stale(self, follower: Follower, broker_epoch: int) -> bool:
-        """Whether a fetch comes from an earlier process of the broker."""
+        """Whether a fetch comes from an earlier process of the broker.
+
+        Its newer process may have fetched before this broker has replayed the registration.
+        """
         registered = self._metadata.image.brokers.get(follower.broker_id)
         known = UNKNOWN if registered is None else registered.epoch
         return UNKNOWN < broker_epoch < max(known, follower.broker_epoch)
@@ -205,7 +208,8 @@ class InSyncReplicas:
         followers = partition.followers
         if partition.lacks_replicas:
             partition.set_moves_at_once(False)
-            self._moved(partition)
+            if partition.awaiting_isr:
+                self._moved(partition)  # they fail now
             return
         if followers is None:
             partition.set_moves_at_once(True)

@@ -426,8 +426,12 @@ class ReplicaManager(MetadataPublisher):
                 self.forget(partition)
         if self.is_registered:
             self._apply_all()
-        for broker in image.brokers:
-            self.in_sync_replicas.broker_changed(broker)
+        now = self._services.clock()
+        for broker in image.brokers.values():
+            former = before.brokers.get(broker.id)
+            is_new = former is None or former.epoch != broker.epoch
+            self.fetchers.broker_changed(broker.id, now, is_new=is_new)
+            self.in_sync_replicas.broker_changed(broker.id)
         self._check_registration()
 
     def _check_registration(self) -> None:
