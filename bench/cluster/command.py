@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     plan = QUICK if options.quick else FULL
     peers = [options.only] if options.only else PEERS
     tasks = [task for task in TASKS if task in options.rows]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that all processes are stopped
+    signal.signal(signal.SIGTERM, stopped)
     try:
         require(tasks, peers)
     except UnavailableError as complaint:
@@ -75,6 +75,12 @@ def main(arguments: Sequence[str]) -> int:
         if plan == FULL and not options.only:
             keep(results)
     return 1 if failed else 0
+
+
+def stopped(*_: object) -> None:
+    """Exit so that all processes are stopped, and undisturbed by a second signal."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
@@ -105,7 +111,7 @@ def is_measured(peer: str, plan: Plan, results: Mapping[str, Result]) -> bool:
     waiting = list(results.values())
     is_well = True
     while waiting:
-        with tempfile.TemporaryDirectory(prefix="cluster-") as folder:
+        with tempfile.TemporaryDirectory(prefix="cluster-", ignore_cleanup_errors=True) as folder:
             cluster = Cluster(peer, folder)
             with cluster.running():
                 if plan.warm_s:
@@ -125,6 +131,7 @@ def is_done(result: Result, cluster: Cluster, plan: Plan) -> bool:
         TASKS[result.case](cluster, plan, result)
     except Exception as error:
         traceback.print_exc()
+        print("\n".join(cluster.state()), file=sys.stderr)
         result.notes.append(f"**{cluster.name}: `{result.case}` failed: {type(error).__name__}.**")
         return False
     finally:

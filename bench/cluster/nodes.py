@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.metadata import MetadataResponsePartition
 
 IDS = (1, 2, 3)
-WITHIN_S = 240
+WITHIN_S = 150
 PROPERTIES = """\
 process.roles=broker,controller
 node.id={node_id}
@@ -106,6 +106,14 @@ class Cluster:
     def controller(self) -> int:
         """The id of the active controller."""
         return frame_client.quorum(self.nodes[IDS[0]].port).leader_id
+
+    def state(self) -> Iterator[str]:
+        """Whether each node runs, and the last lines that it has logged."""
+        for node_id, node in self.nodes.items():
+            ended = node.process.poll() if node.process else "stopped"
+            yield f"{self.name} {node_id}: {'runs' if ended is None else f'exit code {ended}'}"
+            with open(node.log, encoding="utf-8", errors="replace") as log:
+                yield from [f"    {line.rstrip()[:300]}" for line in log.readlines()[-6:]]
 
     def leader_of(self, topic: str) -> Peer:
         with closing(frame_client.connect(self.nodes[IDS[0]].port)) as connection:
@@ -196,4 +204,7 @@ def until_each(
         width = len(waiting) if done else 1
         return not waiting
 
-    until(port, all_hold, every_s)
+    try:
+        until(port, all_hold, every_s)
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}: {len(waiting)} topics, the first is {waiting[0]}") from None

@@ -64,7 +64,7 @@ def test_kraftlog_alone_is_measured_and_nothing_is_written(
 
 
 def test_after_a_failed_task_the_others_have_another_cluster(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     used = []
 
@@ -82,3 +82,5 @@ def test_after_a_failed_task_the_others_have_another_cluster(
     assert len(set(used)) == 2
     assert found["sync"].notes == ["**kraftlog: `sync` failed: TimeoutError.**"]
     assert found["create"].notes == []
+    printed = capsys.readouterr().err
+    assert all(f"kraftlog {node_id}: runs" in printed for node_id in (1, 2, 3))
