@@ -12,7 +12,8 @@ from kraftlog.node.fetch_sessions import FIRST, LAST
 from kraftlog.node.handlers import large_fetch
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
-from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.node.frame_client import FrameClient, ask_settled, make_host
 from tests.node.test_requests import batch
@@ -195,3 +196,29 @@ def test_partitions_that_changed_meanwhile_are_read_in_slices(goes: bool) -> Non
     assert waiting == [not goes] * len(waiting)
     slot.abandon()
     assert not any(partition.fetches for partition in host.node.replica_manager.partitions.values())
+
+
+def test_v8_a_follower_names_again_what_was_not_led_when_it_arrived() -> None:
+    """The log is ready by the time of the read: without an error the follower would rest."""
+    host = make_host(many=MANY)
+    late = host.node.replica_manager.by_log["many", 0]
+    client, state = FrameClient(host), ReplicaState(replica_id=2, replica_epoch=-1)
+    request = fetch(0, max_wait_ms=500, session_epoch=FIRST, replica_state=state)
+    topic_id = host.node.image.topic_ids["many"]
+    for topic in request.topics:
+        topic.topic_id = topic_id
+    for index in range(MANY):
+        record = PartitionChangeRecord(
+            partition_id=index, topic_id=topic_id, replicas=(1, 2), isr=(1,)
+        )
+        host.node.replay([record], 100)
+    late.begin_truncation()
+    late.serve()
+    client.send(ApiKey.FETCH, 17, request)
+    host.one_turn()
+    late.truncated(0, 0)
+    host.node.replica_manager._serve(late)
+    response = settled(client)
+    codes = {it.partition_index: it.error_code for it in response.responses[0].partitions}
+    assert codes.pop(0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert set(codes.values()) == {ErrorCode.NONE}

@@ -170,7 +170,9 @@ class DelayedFetch:
     def take_positions(self, node: Node) -> Iterator[int]:
         """A follower has everything below the offsets that it names; yields the costs.
 
-        Partitions that only its session has prove nothing: they are as they were.
+        Partitions that only its session has prove nothing: they are as they were. A position that
+        is refused here is refused by the read, too, even if this broker leads by then: else the
+        follower would rest, and its position would never be named again.
         """
         broker_id, broker_epoch = self.follower
         by_id = self.slot.version >= BY_ID_SINCE
@@ -181,16 +183,18 @@ class DelayedFetch:
                 partition = node.replica_manager.partition(
                     topic.topic, topic.topic_id, part.partition, by_id
                 )
+                if isinstance(partition, int):
+                    self.refused_positions[topic.topic_id, part.partition] = partition
+                    continue
+                code = partition.refusal(part.current_leader_epoch)
                 if (
-                    isinstance(partition, int)
-                    or partition.refusal(part.current_leader_epoch)
-                    or not partition.start <= part.fetch_offset <= partition.written_end
-                    or self._diverges(node, partition, part) is not None
+                    not code
+                    and partition.start <= part.fetch_offset <= partition.written_end
+                    and self._diverges(node, partition, part) is None
                 ):
-                    continue  # the read says why
-                code = node.replica_manager.in_sync_replicas.fetched(
-                    partition, broker_id, broker_epoch, part.fetch_offset, part.log_start_offset
-                )
+                    code = node.replica_manager.in_sync_replicas.fetched(
+                        partition, broker_id, broker_epoch, part.fetch_offset, part.log_start_offset
+                    )
                 if code:
                     self.refused_positions[partition.topic_id, partition.index] = code
                 if work > SLICE_COST:
