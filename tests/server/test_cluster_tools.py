@@ -135,8 +135,9 @@ def test_v9_kafkas_filters_find_what_a_dead_broker_leaves(tools: Tools) -> None:
         shown = tools.run("kafka-topics", "--describe", f"--{filter_name}-partitions")
         return sorted(re.findall(r"Topic: (\w+)", shown))
 
+    assert tools.client.reassign_partitions({("moved", 0): [3, 2]}) == {}
+    tools.await_partition("moved", replicas=(3, 2), isr=(2, 3))
     tools.await_partition("wide", isr=(1, 2, 3))  # the broker may just be back
-    tools.await_partition("moved", isr=(2, 3))
     tools.cluster.kill(3)
     try:
         tools.await_partition("wide", isr=(1, 2), leader=1)
