@@ -402,3 +402,12 @@ def test_a_response_is_sent_with_its_last_result() -> None:
     assert not slot.is_answered
     complete_one(slot)
     assert slot.is_answered
+
+
+def test_v10_a_write_to_a_replica_that_moves_away_may_yet_be_committed() -> None:
+    """The other replicas may have it: the producer must not take it for refused."""
+    this = leading((1, 2))
+    slot = this.appended()
+    this.manager.take_turn()
+    this.change(replicas=(2,), isr=(2,), leader=2)
+    assert (slot.is_answered, slot.error_code) == (True, ErrorCode.NOT_LEADER_OR_FOLLOWER)

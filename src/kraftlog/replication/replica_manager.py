@@ -552,7 +552,12 @@ class ReplicaManager(MetadataPublisher):
         self._unopened.discard((partition.topic_id, partition.index))
         del self.by_log[partition.log]
         partition.drop_pending(self.turn)
-        self._resign(partition, partition.leader_epoch, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        # What waits may be committed by the replicas elsewhere, if there still are any.
+        is_elsewhere = (partition.topic_id, partition.index) in self._metadata.image.partitions
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if is_elsewhere:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self._resign(partition, partition.leader_epoch, code)
         self.delayed_fetches.removed(partition)
         self._emit(DeleteLog(partition.log, partition.topic_id))
 
