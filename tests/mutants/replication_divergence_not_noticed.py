@@ -6,16 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.node.handlers.fetch",
-    source=(
-        "        if part.last_fetched_epoch < 0:\n"
-        "            return None\n"
-        "        epoch, end = end_of_epoch"
-    ),
-    replacement=(
-        "        if part.last_fetched_epoch < 99999:\n"
-        "            return None\n"
-        "        epoch, end = end_of_epoch"
-    ),
+    source="if part.last_fetched_epoch >= 0 and part.fetch_offset >= partition.start:",
+    replacement="if part.last_fetched_epoch >= 99999 and part.fetch_offset >= partition.start:",
     scenario="cluster",
     seed=10,
 )

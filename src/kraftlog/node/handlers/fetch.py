@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.logs import Slice
     from kraftlog.replication.counts import TopicCounts
     from kraftlog.replication.partition import Partition
-    from kraftlog.types import Now, Uuid
+    from kraftlog.types import Now
     from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 #: The first version whose responses can name a diverging epoch.
@@ -74,9 +74,6 @@ def handle(
 
         return LargeFetch(slot, request, session).serve(node, now)
     fetch = DelayedFetch(slot, request, session)
-    if fetch.is_by_follower:
-        for _ in fetch.take_positions(node):
-            pass
     fetch.read(node)
     if fetch.is_enough:
         fetch.respond(node, now)
@@ -112,13 +109,13 @@ class DelayedFetch:
         "found",
         "node",
         "partitions",
-        "refused_positions",
         "request",
         "response",
         "seen_bytes",
         "session",
         "size",
         "slot",
+        "untaken",
     )
 
     #: Set while it waits.
@@ -132,8 +129,10 @@ class DelayedFetch:
         state = request.replica_state
         #: The broker that fetches as a follower, and its epoch; -1 for a consumer.
         self.follower = max(request.replica_id, state.replica_id), state.replica_epoch
-        #: By topic id and partition: why the position of the follower does not count.
-        self.refused_positions: dict[tuple[Uuid, int], int] = {}
+        #: The positions of a follower that are not taken yet, by identity: each counts once.
+        self.untaken: set[int] = set()
+        if self.is_by_follower:
+            self.untaken.update([id(part) for it in request.topics for part in it.partitions])
         #: The session that it continues; a new session is created with the response.
         self.session = session
         self.epoch = LAST if session is None else session.epoch
@@ -166,41 +165,6 @@ class DelayedFetch:
         if not self.is_by_follower:
             return self.request.max_wait_ms
         return node.replica_manager.max_wait_ms(self.follower[0], self.request.max_wait_ms)
-
-    def take_positions(self, node: Node) -> Iterator[int]:
-        """A follower has everything below the offsets that it names; yields the costs.
-
-        Partitions that only its session has prove nothing: they are as they were. A position that
-        is refused here is refused by the read, too, even if this broker leads by then: else the
-        follower would rest, and its position would never be named again.
-        """
-        broker_id, broker_epoch = self.follower
-        by_id = self.slot.version >= BY_ID_SINCE
-        for topic in self.request.topics:
-            work = 0
-            for part in topic.partitions:
-                work += CHECK_COST
-                partition = node.replica_manager.partition(
-                    topic.topic, topic.topic_id, part.partition, by_id
-                )
-                if isinstance(partition, int):
-                    self.refused_positions[topic.topic_id, part.partition] = partition
-                    continue
-                code = partition.refusal(part.current_leader_epoch)
-                if (
-                    not code
-                    and partition.start <= part.fetch_offset <= partition.written_end
-                    and self._diverges(node, partition, part) is None
-                ):
-                    code = node.replica_manager.in_sync_replicas.fetched(
-                        partition, broker_id, broker_epoch, part.fetch_offset, part.log_start_offset
-                    )
-                if code:
-                    self.refused_positions[partition.topic_id, partition.index] = code
-                if work > SLICE_COST:
-                    yield work
-                    work = 0
-            yield work
 
     def read(self, node: Node) -> None:
         """Read all partitions from scratch."""
@@ -306,18 +270,9 @@ class DelayedFetch:
         if isinstance(partition, int):
             return self._refused(part.partition, partition)
         partition.counts.fetches += 1
-        code = partition.refusal(part.current_leader_epoch)
-        if self.refused_positions:
-            code = code or self.refused_positions.get((partition.topic_id, partition.index), 0)
-        if code:
-            partition.counts.failed_fetches += 1
-            return self._refused(part.partition, code)
-        if part.fetch_offset >= partition.start:
-            other = self._diverging_epoch(node, partition, part)
-            if other is not None:
-                return other
-        if not partition.start <= part.fetch_offset <= partition.end:
-            return self._out_of_range(node, partition, part)
+        other = self._check_position(node, partition, part)
+        if other is not None:
+            return other
         self.partitions.append(partition)
         found = None
         if part.fetch_offset < self._limit(partition):
@@ -343,6 +298,32 @@ class DelayedFetch:
             records=b"" if found is None else found,  # type: ignore[arg-type]  # bytes still in a file
         )
 
+    def _check_position(
+        self, node: Node, partition: Partition, part: FetchPartition
+    ) -> PartitionData | None:
+        """Check the offset and epoch of a fetch, and take them as a follower's position.
+
+        A follower has everything below the offset that it names. Where only its session has a
+        partition that proves nothing: it is as it was.
+        """
+        code = partition.refusal(part.current_leader_epoch)
+        if not code:
+            if part.last_fetched_epoch >= 0 and part.fetch_offset >= partition.start:
+                other = self._diverging_epoch(node, partition, part)
+                if other is not None:
+                    return other
+            if not partition.start <= part.fetch_offset <= partition.end:
+                return self._out_of_range(node, partition, part)
+            if id(part) in self.untaken and part.fetch_offset <= partition.written_end:
+                self.untaken.remove(id(part))
+                code = node.replica_manager.in_sync_replicas.fetched(
+                    partition, *self.follower, part.fetch_offset, part.log_start_offset
+                )
+        if code:
+            partition.counts.failed_fetches += 1
+            return self._refused(part.partition, code)
+        return None
+
     def _find_partition(
         self,
         node: Node,
@@ -364,12 +345,11 @@ class DelayedFetch:
         self, node: Node, partition: Partition, part: FetchPartition
     ) -> PartitionData | None:
         """The diverging epoch, if the last fetched epoch and offset do not match this log."""
-        diverges = self._diverges(node, partition, part)
-        if diverges is None:
-            return None
-        epoch, end = diverges
+        epoch, end = end_of_epoch(node.logs, partition, part.last_fetched_epoch)
         if end < 0:
             return self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch == part.last_fetched_epoch and part.fetch_offset <= end:
+            return None
         self.failed = True  # respond at once, even without data
         return PartitionData(
             partition_index=part.partition,
@@ -381,16 +361,6 @@ class DelayedFetch:
             aborted_transactions=None,
             records=b"",
         )
-
-    @staticmethod
-    def _diverges(node: Node, partition: Partition, part: FetchPartition) -> tuple[int, int] | None:
-        """The end of the last fetched epoch in this log, if the two logs differ by then."""
-        if part.last_fetched_epoch < 0:
-            return None
-        epoch, end = end_of_epoch(node.logs, partition, part.last_fetched_epoch)
-        if epoch == part.last_fetched_epoch and 0 <= part.fetch_offset <= end:
-            return None
-        return epoch, end
 
     def _out_of_range(
         self, node: Node, partition: Partition, part: FetchPartition

@@ -48,8 +48,6 @@ class LargeFetch(DelayedFetch):
 
     def serve(self, node: Node, now: Now) -> Iterator[int]:
         """Serve the request, in steps."""
-        if self.is_by_follower:
-            yield from self.take_positions(node)
         deadline_ms = now.monotonic_ms + self.max_wait_ms(node)
         try:
             yield from self.read_in_steps(node)
