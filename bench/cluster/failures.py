@@ -75,7 +75,7 @@ def ended(cluster: Cluster, how: signal.Signals, key: str, result: Result) -> No
         node.stop(how)
         result.add(f"cluster.{key}.gone", cluster.name, time.perf_counter() - begin)
 
-    def is_led_elsewhere(partition: MetadataResponsePartition) -> bool:
+    def has_another_leader(partition: MetadataResponsePartition) -> bool:
         return partition.leader_id > 0 and partition.leader_id != victim
 
     def has_left_the_isr(partition: MetadataResponsePartition) -> bool:
@@ -84,7 +84,7 @@ def ended(cluster: Cluster, how: signal.Signals, key: str, result: Result) -> No
     stopper = threading.Thread(target=stop)
     begin = time.perf_counter()
     stopper.start()
-    until_each(witness, cluster.topics, is_led_elsewhere)
+    until_each(witness, cluster.topics, has_another_leader)
     result.add(f"cluster.{key}.moved", cluster.name, time.perf_counter() - begin)
     stopper.join()
     until_each(witness, cluster.topics, has_left_the_isr, LOOK_EVERY_S)

@@ -267,6 +267,10 @@ class LogFailed(Value):
     why: str
 
 
+#: What becomes of the log of a partition.
+LogReport = LogOpened | LogTruncated | LogStartMoved | LogStartNotStored | LogPostponed | LogFailed
+
+
 class LogFlushed(Value):
     """Everything in a log below `offset` is durable."""
 
@@ -338,6 +342,10 @@ class VersionUnsupported(Value):
     channel: str
     peer: int
     number: int
+
+
+#: What becomes of a `SendRequest`.
+RequestReport = ResponseReceived | RequestFailed | VersionUnsupported
 
 
 class PeerDown(Value):

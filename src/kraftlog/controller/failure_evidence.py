@@ -39,7 +39,7 @@ class FailureEvidence:
         self.notes: list[str] = []
 
     def begin(self) -> None:
-        """Start anew on activation."""
+        """Forget the evidence of a former activation."""
         self._believed.clear()
 
     def is_believed(

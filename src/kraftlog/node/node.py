@@ -16,17 +16,11 @@ from kraftlog.effects import (
     LogFailed,
     LogFlushed,
     LogLine,
-    LogOpened,
-    LogPostponed,
     LogRead,
-    LogStartMoved,
-    LogStartNotStored,
-    LogTruncated,
+    LogReport,
     LogUnreadable,
     PeerDown,
-    RequestFailed,
-    ResponseReceived,
-    VersionUnsupported,
+    RequestReport,
 )
 from kraftlog.errors import ProtocolError
 from kraftlog.metadata.image import ReplayError
@@ -254,26 +248,12 @@ class Node:
         """Take the outcome of an effect."""
         self.now = now
         self.needs_poll = True
-        if isinstance(
-            message,
-            LogOpened | LogPostponed | LogStartMoved | LogStartNotStored | LogTruncated | LogFailed,
-        ):
+        if isinstance(message, LogReport):
             self.replica_manager.handle(message)
             if isinstance(message, LogFailed) and self.broker_lifecycle is not None:
                 self.broker_lifecycle.soon()
-        elif isinstance(message, ResponseReceived | RequestFailed | VersionUnsupported) and (
-            message.channel in {CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL}
-        ):
-            self.controller_channel.handle(message, now)
-        elif isinstance(message, ResponseReceived | RequestFailed | VersionUnsupported) and (
-            self.replica_manager.is_own_channel(message.channel)
-        ):
-            self.replica_manager.fetchers.handle(message, now)
-        elif isinstance(message, ResponseReceived | RequestFailed | VersionUnsupported) and (
-            message.channel == PROBE_CHANNEL
-        ):
-            if self.broker_probes is not None:
-                self.broker_probes.handle(message, now)
+        elif isinstance(message, RequestReport):
+            self._request_ended(message, now)
         elif isinstance(message, PeerDown):
             self._peer_down(message, now)
         elif isinstance(message, LogRead | LogUnreadable) and message.log != METADATA_LOG:
@@ -281,6 +261,18 @@ class Node:
                 self.group_coordinators.read(message, now)
         elif not isinstance(message, LogFlushed) or message.log == METADATA_LOG:
             self.quorum.handle(message, now)
+
+    def _request_ended(self, report: RequestReport, now: Now) -> None:
+        """Pass a response to what has sent the request: each has channels of its own."""
+        channel = report.channel
+        if channel in {CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL}:
+            self.controller_channel.handle(report, now)
+        elif self.replica_manager.is_own_channel(channel):
+            self.replica_manager.fetchers.handle(report, now)
+        elif channel != PROBE_CHANNEL:
+            self.quorum.handle(report, now)
+        elif self.broker_probes is not None:
+            self.broker_probes.handle(report, now)
 
     def _peer_down(self, report: PeerDown, now: Now) -> None:
         """A refused connection is evidence about that listener: the quorum's, or a broker's."""

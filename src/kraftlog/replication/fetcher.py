@@ -139,11 +139,13 @@ class Fetcher:
 
     def delay(self, followed: FollowedPartition, now: Now) -> None:
         """Leave a partition out for a while."""
-        longest_ms = self._config.backoff_ms
-        followed.backoff_ms = min(max(2 * followed.backoff_ms, FIRST_BACKOFF_MS), longest_ms)
+        followed.backoff_ms = self._next_backoff_ms(followed.backoff_ms)
         self._leave_out(followed)
         self._truncating.discard(followed.key)
         self._delayed[followed.key] = now.monotonic_ms + followed.backoff_ms
+
+    def _next_backoff_ms(self, backoff_ms: int) -> int:
+        return min(max(2 * backoff_ms, FIRST_BACKOFF_MS), self._config.backoff_ms)
 
     def pause(self, followed: FollowedPartition) -> None:
         """Leave a partition out until its log is truncated."""
@@ -248,7 +250,7 @@ class Fetcher:
         """The request in flight gets no response: begin a new session after a while."""
         self.in_flight = None
         self._session_epoch = FIRST_EPOCH
-        self._backoff_ms = min(max(2 * self._backoff_ms, FIRST_BACKOFF_MS), self._config.backoff_ms)
+        self._backoff_ms = self._next_backoff_ms(self._backoff_ms)
         self._due_ms = now.monotonic_ms + self._backoff_ms
 
     def leader_moved(self, *, is_new: bool) -> None:

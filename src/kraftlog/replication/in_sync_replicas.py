@@ -62,11 +62,9 @@ class InSyncReplicas:
 
     def lead(self, partition: Partition) -> None:
         """This broker has become the partition's leader, and the log is open."""
-        now_ms = self._clock().monotonic_ms
         self.resign(partition)
         if len(partition.replicas) > 1:
-            partition.led_with(Followers(partition.written_end))
-            self._elected_ms = now_ms
+            self._elected_ms = self._clock().monotonic_ms
         self.assigned(partition)
 
     def assigned(self, partition: Partition) -> None:
@@ -240,12 +238,15 @@ class InSyncReplicas:
         return min([*due, at] if at is not None else due, default=None)
 
     def postpone(self, now: Now) -> None:
-        self._check_due_ms = now.monotonic_ms + max(self._max_lag_ms() // 2, 1)
+        self._postpone_check(now)
         self.changes.postpone(now)
+
+    def _postpone_check(self, now: Now) -> None:
+        self._check_due_ms = now.monotonic_ms + max(self._max_lag_ms() // 2, 1)
 
     def poll(self, now: Now) -> None:
         if now.monotonic_ms >= self._check_due_ms:
-            self._check_due_ms = now.monotonic_ms + max(self._max_lag_ms() // 2, 1)
+            self._postpone_check(now)
             for partition in list(self._lagging):
                 self._shrink(partition, now.monotonic_ms)
             for partition in list(self._shrunk):

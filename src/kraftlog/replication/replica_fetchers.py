@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.effects import RequestFailed, VersionUnsupported
+    from kraftlog.effects import RequestReport
     from kraftlog.ports.logs import LogReader
     from kraftlog.replication.fetcher import FetchConfig, FollowedPartition
     from kraftlog.replication.partition import Append, Partition
@@ -155,9 +155,7 @@ class ReplicaFetchers:
 
     # Responses -----------------------------------------------------------------------------------
 
-    def handle(
-        self, report: ResponseReceived | RequestFailed | VersionUnsupported, now: Now
-    ) -> None:
+    def handle(self, report: RequestReport, now: Now) -> None:
         fetcher = self._in_flight.pop(report.number, None)
         if fetcher is None:
             return
@@ -259,7 +257,6 @@ class ReplicaFetchers:
         self, fetcher: Fetcher, followed: FollowedPartition, offset: int, why: str
     ) -> None:
         partition = followed.partition
-        offset = min(offset, partition.end)
         if offset < partition.high_watermark:
             topic, index = partition.log
             self._emit(
@@ -268,25 +265,25 @@ class ReplicaFetchers:
                     f"{partition.high_watermark}: {why}; committed records are lost"
                 )
             )
-        fetcher.pause(followed)
-        partition.begin_truncation()
-        self._emit(TruncatePartition(partition.log, partition.topic_id, offset))
+        self._wait_for_truncation(fetcher, followed, offset, restarts=False)
 
     def _restart(self, fetcher: Fetcher, followed: FollowedPartition, offset: int) -> None:
         """All records of this log were deleted on the leader: continue at its log start."""
+        self._wait_for_truncation(fetcher, followed, offset, restarts=True)
+
+    def _wait_for_truncation(
+        self, fetcher: Fetcher, followed: FollowedPartition, offset: int, *, restarts: bool
+    ) -> None:
         partition = followed.partition
         fetcher.pause(followed)
         partition.begin_truncation()
-        self._emit(TruncatePartition(partition.log, partition.topic_id, offset, restarts=True))
+        self._emit(TruncatePartition(partition.log, partition.topic_id, offset, restarts))
 
     def truncated(self, partition: Partition, now: Now) -> None:
-        """A truncation is done: go on from the new end."""
-        fetcher = self._by_partition.get(partition)
-        if fetcher is None:
-            return
-        key = partition.topic_id, partition.index
-        fetcher.resume(key)
-        followed = fetcher.followed[key]
+        """The truncation of a followed partition is done: go on from the new end."""
+        fetcher = self._by_partition[partition]
+        followed = fetcher.followed[partition.topic_id, partition.index]
+        fetcher.resume(followed.key)
         if followed.held:
             held, followed.held = followed.held, b""
             self._append(fetcher, followed, held, now)

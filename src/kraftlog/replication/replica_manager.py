@@ -40,10 +40,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, Protocol
 
+    from kraftlog.effects import LogReport
     from kraftlog.metadata.changes import Change
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.loader import MetadataLoader
-    from kraftlog.metadata.values import PartitionImage
+    from kraftlog.metadata.values import BrokerImage, PartitionImage
     from kraftlog.ports.logs import LogReader
     from kraftlog.replication.fetcher import FetchConfig
     from kraftlog.replication.partition import Append
@@ -285,10 +286,6 @@ class ReplicaManager(MetadataPublisher):
         have_moved, self._have_moved = self._have_moved, False
         return have_moved
 
-    def max_wait_ms(self, follower: int, max_wait_ms: int) -> int:
-        """How long a fetch of a follower may wait for data."""
-        return self.in_sync_replicas.max_wait_ms(follower, max_wait_ms)
-
     @property
     def has_work(self) -> bool:
         """Whether fetches can complete, or requests to other brokers leave."""
@@ -324,15 +321,7 @@ class ReplicaManager(MetadataPublisher):
 
     # Reports about logs --------------------------------------------------------------------------
 
-    def handle(
-        self,
-        message: LogOpened
-        | LogPostponed
-        | LogStartMoved
-        | LogStartNotStored
-        | LogTruncated
-        | LogFailed,
-    ) -> None:
+    def handle(self, message: LogReport) -> None:
         """Apply a report about a log, unless its partition has since been removed."""
         key = message.topic_id, message.log[1]
         partition = self.partitions.get(key)
@@ -409,10 +398,7 @@ class ReplicaManager(MetadataPublisher):
         elif isinstance(change, TopicRemoved):
             self._topic_removed(change.topic.id, change.topic.name)
         elif isinstance(change, BrokerChanged) and change.after is not None:
-            is_new = change.before is None or change.before.epoch != change.after.epoch
-            now = self._services.clock()
-            self.fetchers.broker_changed(change.after.id, now, is_new=is_new)
-            self.in_sync_replicas.broker_changed(change.after.id)
+            self._broker_changed(change.before, change.after)
             self._check_registration()
 
     def reloaded(self, before: Image) -> None:
@@ -426,13 +412,14 @@ class ReplicaManager(MetadataPublisher):
                 self.forget(partition)
         if self.is_registered:
             self._apply_all()
-        now = self._services.clock()
         for broker in image.brokers.values():
-            former = before.brokers.get(broker.id)
-            is_new = former is None or former.epoch != broker.epoch
-            self.fetchers.broker_changed(broker.id, now, is_new=is_new)
-            self.in_sync_replicas.broker_changed(broker.id)
+            self._broker_changed(before.brokers.get(broker.id), broker)
         self._check_registration()
+
+    def _broker_changed(self, before: BrokerImage | None, after: BrokerImage) -> None:
+        is_new = before is None or before.epoch != after.epoch
+        self.fetchers.broker_changed(after.id, self._services.clock(), is_new=is_new)
+        self.in_sync_replicas.broker_changed(after.id)
 
     def _check_registration(self) -> None:
         """Hold roles only while the image has this process under the broker's id.
@@ -554,10 +541,8 @@ class ReplicaManager(MetadataPublisher):
         partition.drop_pending(self.turn)
         # What waits may be committed by the replicas elsewhere, if there still are any.
         is_elsewhere = (partition.topic_id, partition.index) in self._metadata.image.partitions
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if is_elsewhere:
-            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        self._resign(partition, partition.leader_epoch, code)
+        moved, gone = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._resign(partition, partition.leader_epoch, moved if is_elsewhere else gone)
         self.delayed_fetches.removed(partition)
         self._emit(DeleteLog(partition.log, partition.topic_id))
 

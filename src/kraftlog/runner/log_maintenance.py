@@ -11,6 +11,7 @@ from collections import deque
 from kraftlog.effects import LogFailed, LogStartMoved, LogStartNotStored
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.steps import result_of
 from kraftlog.storage.checkpoints import LINES_PER_STEP
 from kraftlog.storage.directory import unlink_garbage
 from kraftlog.storage.producer_snapshots import encode_entries_in_steps
@@ -283,17 +284,18 @@ class LogMaintenance:
 
     def note_high_watermarks(self, node: Node) -> None:
         """Note all high watermarks, for the checkpoint of a clean stop."""
-        for name, partition in node.replica_manager.by_log.items():
-            if partition.is_open:
-                self._directory.high_watermarks[name] = partition.high_watermark
+        result_of(self._note_high_watermarks_in_steps(node))
 
-    def _make_checkpoint(self, node: Node) -> Generator[None, None, None]:
-        starts = self._starts_to_store()
+    def _note_high_watermarks_in_steps(self, node: Node) -> Generator[None, None, None]:
         for number, (name, partition) in enumerate(list(node.replica_manager.by_log.items()), 1):
             if partition.is_open and node.replica_manager.by_log.get(name) is partition:
                 self._directory.high_watermarks[name] = partition.high_watermark
             if not number % LINES_PER_STEP:
                 yield
+
+    def _make_checkpoint(self, node: Node) -> Generator[None, None, None]:
+        starts = self._starts_to_store()
+        yield from self._note_high_watermarks_in_steps(node)
         job = yield from self._directory.checkpoint_job_in_steps()
 
         def written(_: Any, error: BaseException | None, now: Now) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.effects import RequestFailed
+    from kraftlog.effects import RequestReport
     from kraftlog.node.controller.active_controller import ActiveController, OnDone
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.types import Now
@@ -140,9 +140,7 @@ class ControllerChannel:
         for again in waiting:
             self._attempt("asking again", again, now)
 
-    def handle(
-        self, report: ResponseReceived | RequestFailed | VersionUnsupported, now: Now
-    ) -> None:
+    def handle(self, report: RequestReport, now: Now) -> None:
         """Take the outcome of a request to a peer."""
         waiting = self._waiting.pop(report.number, None)
         if waiting is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.controller.controller import Controller
-    from kraftlog.effects import PeerDown, RequestFailed, VersionUnsupported
+    from kraftlog.effects import PeerDown, RequestReport
     from kraftlog.metadata.changes import Change
     from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.metadata.values import BrokerImage
@@ -143,9 +143,7 @@ class BrokerProbes(MetadataPublisher):
             )
         )
 
-    def handle(
-        self, report: ResponseReceived | RequestFailed | VersionUnsupported, now: Now
-    ) -> None:
+    def handle(self, report: RequestReport, now: Now) -> None:
         """Take the outcome of a probe."""
         probe = self._probes.get(report.peer)
         if probe is None or probe.number != report.number:

@@ -164,7 +164,9 @@ class DelayedFetch:
     def max_wait_ms(self, node: Node) -> int:
         if not self.is_by_follower:
             return self.request.max_wait_ms
-        return node.replica_manager.max_wait_ms(self.follower[0], self.request.max_wait_ms)
+        return node.replica_manager.in_sync_replicas.max_wait_ms(
+            self.follower[0], self.request.max_wait_ms
+        )
 
     def read(self, node: Node) -> None:
         """Read all partitions from scratch."""

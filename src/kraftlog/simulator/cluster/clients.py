@@ -42,7 +42,7 @@ class Client:
         self.incarnation = 0
         self.paused = False
         self.waiting: list[Any] = []
-        self.peers = VirtualPeers(self, self._told)  # type: ignore[arg-type]  # what it needs of a replica
+        self.peers = VirtualPeers(self, self._receive)  # type: ignore[arg-type]  # what it needs of a replica
         self._asked: dict[int, Answered] = {}
         self._numbers = 0
         #: The leader of each partition and its epoch.
@@ -114,7 +114,7 @@ class Client:
             )
         )
 
-    def _told(self, report: Any, now: Now) -> None:
+    def _receive(self, report: Any, now: Now) -> None:
         if isinstance(report, ResponseReceived):
             self._asked.pop(report.number)(report.response, now)
         elif isinstance(report, RequestFailed | VersionUnsupported):
