@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from kraftlog.runner.new_folders import CALM_MS
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire import primitives
 from kraftlog.wire.apis import APIS, BROKER, ApiKey
@@ -34,6 +35,12 @@ def make_host(files: MemoryFiles | None = None, **topics: int) -> VirtualHost:
     host = VirtualHost(files)
     create_topics(host, topics or {"demo": 1})
     return host
+
+
+def make_folders(host: VirtualHost) -> None:
+    """Wait until the folders of new logs are made."""
+    host.pass_time(CALM_MS)
+    host.settle()
 
 
 def creation(

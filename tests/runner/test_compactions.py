@@ -21,6 +21,7 @@ from tests.node.frame_client import (
     FrameClient,
     configured_host,
     create_topics,
+    make_folders,
     make_host,
     set_config,
 )
@@ -182,6 +183,7 @@ def test_leftovers_of_a_killed_compaction_do_not_enter_the_next_log(
     monkeypatch.setattr("kraftlog.simulator.host.clean", ends_late)
     host.pass_time(BACKOFF_MS)
     assert host.runner.directory.logs[NAME].topic_id == ANOTHER_ID
+    make_folders(host)
     assert host.files.list(FOLDER) == [PARTITION_METADATA]
 
 

@@ -16,6 +16,7 @@ from kraftlog.effects import DeleteLog
 from kraftlog.errors import ErrorCode
 from kraftlog.node.quorum.snapshots import RECORDS_IN_BATCH
 from kraftlog.runner.log_lifecycle import BYTES_PER_TURN, FOLDER_COST, FULL_BACKOFF_MS, STEP_COST
+from kraftlog.runner.new_folders import CALM_MS, LATEST_MS, PER_TURN
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
@@ -23,7 +24,13 @@ from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsReq
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.describe_groups import DescribeGroupsRequest
 from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
-from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
+from tests.node.frame_client import (
+    FrameClient,
+    ask_settled,
+    create_topics,
+    make_folders,
+    make_host,
+)
 from tests.node.test_requests import batch, produce
 
 if TYPE_CHECKING:
@@ -105,13 +112,55 @@ def test_many_logs_are_created_in_slices() -> None:
     steps = steps_beside_a_probe(
         host, ApiKey.CREATE_TOPICS, create_many(), 7, lambda: open_logs(host)
     )
-    assert max(steps) == FOLDERS_A_TURN
+    assert max(steps) == STEPS_PER_TURN
     assert sum(steps) == MANY
+
+
+def test_folders_of_new_logs_are_made_later_and_in_slices() -> None:
+    """They take the file system longer than everything else about a partition."""
+    host = make_host(many=MANY)
+    assert (open_logs(host), folders(host)) == (MANY, [])
+    FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="many", index=7))
+    assert folders(host) == ["many-7"], "its first record needs it"
+    host.pass_time(CALM_MS)
+    made = [len(folders(host))]
+    while host.runner.has_work:
+        host.one_turn()
+        made.append(len(folders(host)))
+    assert max([after - before for before, after in pairwise(made)]) <= PER_TURN
+    assert made[-1] == MANY
+
+
+def test_folders_of_new_logs_do_not_wait_for_ever() -> None:
+    host = make_host(demo=1)
+    for number in range(LATEST_MS // (CALM_MS - 1) + 1):
+        create_topics(host, {f"next-{number}": 1})
+        host.pass_time(CALM_MS - 1)
+    assert "demo-0" in host.files.list("data")
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+def test_a_log_whose_folder_was_never_made_is_created_again(clean: bool) -> None:
+    first = make_host(many=3)
+    FrameClient(first).ask(ApiKey.PRODUCE, 9, produce(batch(b"kept"), topic="many", index=1))
+    if clean:
+        first.runner.close()
+    else:
+        first.files.kill()
+    host = VirtualHost(first.files)
+    assert host.log_lines == []
+    offsets = []
+    for index in range(3):
+        request = produce(batch(b"x"), topic="many", index=index)
+        answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, request)
+        offsets.append(answer.responses[0].partition_responses[0].base_offset)
+    assert offsets == [0, 1, 0]
 
 
 def test_many_logs_are_deleted_in_slices() -> None:
     """They are deleted at once for every request."""
     host = make_host(many=MANY)
+    make_folders(host)
     steps = steps_beside_a_probe(
         host, ApiKey.DELETE_TOPICS, delete("many"), 5, lambda: MANY - len(folders(host))
     )
@@ -163,12 +212,14 @@ def test_a_log_deleted_during_creation_leaves_nothing() -> None:
 def test_a_recreated_topic_has_its_own_logs() -> None:
     """Its logs wait until the old folders are renamed."""
     host = make_host(many=MANY)
+    make_folders(host)
     FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"old"), topic="many", index=MANY - 1))
     talker = FrameClient(host)
     talker.send(ApiKey.DELETE_TOPICS, 5, delete("many"))
     talker.until_answered()
     assert folders(host), "some are left to be deleted"
     create_topics(host, {"many": MANY})
+    make_folders(host)
     new_id = host.node.image.topic_ids["many"]
     assert {host.runner.directory.topic_id(("many", index)) for index in range(MANY)} == {new_id}
     request = produce(batch(b"new"), topic="many", index=MANY - 1)
@@ -179,6 +230,7 @@ def test_a_recreated_topic_has_its_own_logs() -> None:
 
 def test_a_shutdown_completes_pending_deletions() -> None:
     host = make_host(many=MANY)
+    make_folders(host)
     talker = FrameClient(host)
     talker.send(ApiKey.DELETE_TOPICS, 5, delete("many"))
     talker.until_answered()
@@ -204,6 +256,7 @@ def test_a_metadata_snapshot_is_written_a_batch_a_turn() -> None:
 
 def test_unreadable_partition_metadata_takes_only_its_log_offline() -> None:
     first = make_host(demo=1, other=1)
+    make_folders(first)
     first.files.kill()
     first.files.faults.append(Fault("open", errno.EACCES, "demo-0/partition.metadata"))
     host = VirtualHost(first.files)
@@ -228,26 +281,41 @@ def expect_a_log_at_the_third_try(host: VirtualHost) -> None:
         host.settle()
 
 
-def test_a_log_is_created_once_there_is_disk_space() -> None:
-    host = make_host()
+def write(host: VirtualHost) -> int:
+    answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="many"))
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+def test_a_first_record_waits_for_disk_space() -> None:
+    """Its incomplete folder is deleted."""
+    host = make_host(many=1)
     fault = Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata", times=2)
     host.files.faults.append(fault)
-    create_topics(host, {"many": 1})
-    expect_a_log_at_the_third_try(host)
+    for _ in range(2):
+        assert write(host) != ErrorCode.NONE
+        assert folders(host) == []
+    assert write(host) == ErrorCode.NONE
 
 
-def test_a_log_not_created_on_a_full_disk_blocks_no_other() -> None:
-    """Its incomplete folder is deleted: a later topic of that name gets a log again."""
-    host = make_host()
+def test_a_folder_waits_for_disk_space() -> None:
+    host = make_host(many=2)
     host.files.faults.append(Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata"))
-    create_topics(host, {"many": 1})
+    make_folders(host)
     assert folders(host) == []
-    assert host.runner.deadline() <= host.now.monotonic_ms + FULL_BACKOFF_MS
+    assert host.log_lines[-1].endswith("No space left on device")
+    host.pass_time(FULL_BACKOFF_MS)
+    host.settle()
+    assert folders(host) == ["many-0", "many-1"]
+
+
+def test_a_log_that_lacked_disk_space_does_not_block_the_next() -> None:
+    host = make_host(many=1)
+    host.files.faults.append(Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata"))
+    make_folders(host)
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
     create_topics(host, {"many": 1})
+    assert write(host) == ErrorCode.NONE
     assert folders(host) == ["many-0"]
-    answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="many"))
-    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
 
 NO_ROOM_TO_PUT_AWAY = "data/many-0: putting the log away: No space left on device"
@@ -255,6 +323,7 @@ NO_ROOM_TO_PUT_AWAY = "data/many-0: putting the log away: No space left on devic
 
 def test_a_recreated_topic_waits_until_the_old_folder_is_renamed() -> None:
     host = make_host(many=1)
+    make_folders(host)
     host.files.faults.append(Fault("rename", errno.ENOSPC, "many-0", times=2))
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
     create_topics(host, {"many": 1})
@@ -264,6 +333,7 @@ def test_a_recreated_topic_waits_until_the_old_folder_is_renamed() -> None:
 
 def test_a_shutdown_logs_folders_it_could_not_rename() -> None:
     host = make_host(many=1)
+    make_folders(host)
     host.files.faults.append(Fault("rename", errno.ENOSPC, "many-0", times=2))
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
     host.runner.close()

@@ -19,6 +19,7 @@ from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 from tests.node.frame_client import (
     FrameClient,
     create_partitions,
+    make_folders,
     make_host,
     remove_partitions,
 )
@@ -73,6 +74,7 @@ def put_back(host: VirtualHost, files: dict[str, bytes]) -> None:
 
 def test_v11_clients_notice_a_removed_partition() -> None:
     host = make_host(demo=2)
+    make_folders(host)
     assert write(host, b"old") == ErrorCode.NONE
     assert leader_epochs(host) == [0, 0]
     assert remove_partitions(host, "demo", 0) == ErrorCode.INVALID_PARTITIONS
@@ -86,6 +88,7 @@ def test_v11_clients_notice_a_removed_partition() -> None:
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_v11_a_partition_added_again_is_empty(is_restarted: bool) -> None:
     host = make_host(demo=2)
+    make_folders(host)
     assert write(host, b"old") == ErrorCode.NONE
     assert remove_partitions(host, "demo", 1) == ErrorCode.NONE
     if is_restarted:
@@ -108,6 +111,7 @@ def test_v11_a_partition_added_again_is_empty(is_restarted: bool) -> None:
 def test_v11_a_broker_that_was_away_deletes_removed_logs() -> None:
     """V4: also those of brokers that were down."""
     host = make_host(demo=2)
+    make_folders(host)
     assert write(host, b"old") == ErrorCode.NONE
     old = stored(host)
     assert remove_partitions(host, "demo", 1) == ErrorCode.NONE
@@ -119,6 +123,7 @@ def test_v11_a_broker_that_was_away_deletes_removed_logs() -> None:
 
 def test_v11_a_broker_that_was_away_discards_an_older_log() -> None:
     host = make_host(demo=2)
+    make_folders(host)
     assert write(host, b"old") == ErrorCode.NONE
     old = stored(host)
     assert remove_partitions(host, "demo", 1) == ErrorCode.NONE
@@ -132,6 +137,7 @@ def test_v11_a_broker_that_was_away_discards_an_older_log() -> None:
     assert values_in(read(host)) == []
     assert write(host, b"new") == ErrorCode.NONE
     assert values_in(read(host)) == [b"new"]
+    make_folders(host)
     assert folders(host) == ["demo-0", "demo-1"]
 
 

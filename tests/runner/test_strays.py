@@ -21,7 +21,13 @@ from kraftlog.storage.directory import STRAY, LogDirectory
 from kraftlog.storage.disk import unlink_if_there
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
-from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
+from tests.node.frame_client import (
+    FrameClient,
+    ask_settled,
+    create_topics,
+    make_folders,
+    make_host,
+)
 from tests.node.test_requests import batch, fetch, found_in, produce
 
 ANOTHER_ID = b"\x07" * 16
@@ -212,6 +218,7 @@ def test_strays_are_renamed_even_if_the_node_stops_at_once() -> None:
 def test_leftovers_of_a_deleted_topic_are_removed_at_the_next_start() -> None:
     """The log was deleted by a record, so it does not become a stray."""
     first = make_host(demo=1, many=100)
+    make_folders(first)
     request = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
     talker = FrameClient(first)
     talker.send(ApiKey.DELETE_TOPICS, 5, request)

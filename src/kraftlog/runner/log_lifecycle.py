@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.topic import TopicConfig
     from kraftlog.runner.flushes import Flushes
+    from kraftlog.runner.new_folders import NewFolders
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
     from kraftlog.storage.recovery import Opening
@@ -60,11 +61,13 @@ class LogLifecycle:
         self,
         directory: LogDirectory,
         flushes: Flushes,
+        new_folders: NewFolders,
         log_line: Callable[[str], None],
         notify: Callable[[Any, Now], None],
     ) -> None:
         self._directory = directory
         self._flushes = flushes
+        self._new_folders = new_folders
         self._log_line = log_line
         self._notify = notify
         self._steps: deque[OpenLog | DeleteLog | _StrayLog] = deque()
@@ -202,9 +205,10 @@ class LogLifecycle:
                 self._mark_other_topics_log(effect)
                 if name not in self._directory.unopened:
                     config = log_config(self._configs[name])
-                    log = self._directory.create(name, effect.topic_id, config)
+                    log = self._directory.create(name, effect.topic_id, config, with_folder=False)
+                    self._new_folders.add(name, log, now)
                     self._opened(effect, log, now)
-                    return FOLDER_COST
+                    return STEP_COST
                 self._under_way = self._directory.open_log(name, log_config(self._configs[name]))
             # A log that opens at once, after a clean shutdown, also counts.
             return STEP_COST + next(self._under_way)

@@ -28,6 +28,7 @@ from kraftlog.runner.flushes import Flushes
 from kraftlog.runner.log_lifecycle import LogLifecycle
 from kraftlog.runner.log_maintenance import LogMaintenance
 from kraftlog.runner.logs import Logs
+from kraftlog.runner.new_folders import NewFolders
 from kraftlog.runner.quorum_io import SEGMENT_BYTES, NodeStoppedError, QuorumIO
 from kraftlog.runner.recovered_log import read_batches
 from kraftlog.value import TYPE_CHECKING
@@ -81,7 +82,10 @@ class Runner:
         self.logs = Logs(files, directory)
         self._log_line = log_line
         self._flushes = Flushes(files, self.logs, io_thread, self._flushed, self._flush_failed)
-        self._log_lifecycle = LogLifecycle(directory, self._flushes, log_line, self._notify)
+        self._new_folders = NewFolders(directory, log_line, self._notify)
+        self._log_lifecycle = LogLifecycle(
+            directory, self._flushes, self._new_folders, log_line, self._notify
+        )
         self._quorum = QuorumIO(
             files,
             directory,
@@ -141,6 +145,8 @@ class Runner:
         self._disk_space.take(now)
         if self._log_lifecycle.resume(now):
             self._step("open")
+        if self._new_folders.take(now):
+            self._step("new folders")
         if self._reads:
             self._continue_reading(now)
             self._step("replay")
@@ -153,7 +159,7 @@ class Runner:
 
     def deadline(self) -> int:
         """When the next turn has something to do, in monotonic milliseconds."""
-        others = (self._log_lifecycle.due_ms, self._disk_space.due_ms)
+        others = (self._log_lifecycle.due_ms, self._new_folders.due_ms, self._disk_space.due_ms)
         due_ms = [at for at in others if at is not None]
         return min(self._maintenance.due_ms, self._compactions.due_ms, *due_ms)
 
@@ -162,6 +168,7 @@ class Runner:
         """Whether the next turn has something to do without any request."""
         return bool(
             self._log_lifecycle.has_work
+            or self._new_folders.has_work
             or self._reads
             or self._quorum.has_work
             or self._maintenance.has_work

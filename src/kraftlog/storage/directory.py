@@ -7,15 +7,12 @@ The lock ensures that only one process opens it. Logs are opened one by one and 
 
 from __future__ import annotations
 
-import contextlib
-
-from kraftlog.errors import CorruptLogError, DiskFullError, StorageError
+from kraftlog.errors import CorruptLogError, StorageError
 from kraftlog.steps import result_of
 from kraftlog.storage.checkpoints import (
     LINES_PER_STEP,
     PARTITION_METADATA,
     decode_partition_metadata,
-    encode_partition_metadata,
 )
 from kraftlog.storage.config import DEFAULT_CONFIG
 from kraftlog.storage.disk import (
@@ -198,40 +195,41 @@ class LogDirectory:
         log.clean_offset = min(self._checkpoints.cleaned.get(name, 0), log.recovery_point)
         log.before_truncation = self._lower_callback(name)
 
-    def create(self, name: Name, topic_id: Uuid, config: LogConfig = DEFAULT_CONFIG) -> Log:
-        """Create a log: its folder with the topic id. Its other files follow with the data."""
+    def create(
+        self,
+        name: Name,
+        topic_id: Uuid,
+        config: LogConfig = DEFAULT_CONFIG,
+        *,
+        with_folder: bool = True,
+    ) -> Log:
+        """Create a log: its folder with the topic id. Its other files follow with the data.
+
+        Without `with_folder` the folder, too, is made by the first record, or by `make_folder`.
+        """
         self.disk.check()
         assert name not in self.logs
         assert name not in self.unopened
         folder = self.folder(name)
         try:
             self._checkpoints.clear(name)
-            self.disk.files.make_directory(folder)
-            data = encode_partition_metadata(topic_id)
-            write_whole(self.disk.files, f"{folder}/{PARTITION_METADATA}", data, sync=False)
         except OSError as error:
-            failure = self.disk.failed(f"{folder}: making the log", error)
-            if isinstance(failure, DiskFullError):
-                self._delete_incomplete(folder)
-            raise failure from error
+            raise self.disk.failed(f"{folder}: making the log", error) from error
         log = Log(self.disk, folder, config)
-        log.mark_created(f"{folder}/{PARTITION_METADATA}")
+        log.topic_id = topic_id
+        log.has_folder = False
+        if with_folder:
+            log.make_folder()
         self._adopt(name, log)
         return log
 
-    def _delete_incomplete(self, folder: str) -> None:
-        """Delete an incomplete folder, which would block the next log of that name."""
-        with contextlib.suppress(OSError):
-            unlink_if_there(self.disk.files, f"{folder}/{PARTITION_METADATA}")
-            self.disk.files.remove_directory(folder)
-
     def delete(self, name: Name) -> None:
         """Delete a log."""
-        self.forget(name)
-        self.remove_folder(name)
+        if self.forget(name):
+            self.remove_folder(name)
 
     def forget(self, name: Name) -> bool:
-        """Remove a log from the directory, but not its folder; return whether it existed."""
+        """Remove a log from the directory, but not its folder; return whether there is one."""
         self._checkpoints.forget(name)
         self._rows.pop(name, None)
         log = self.logs.pop(name, None)
@@ -239,6 +237,8 @@ class LogDirectory:
             log.abandon()
             if log.is_flushing:
                 self._in_use[name] = log
+            if not log.has_folder:
+                return False
         elif name not in self.unopened:
             return False
         self.unopened.discard(name)
@@ -410,7 +410,7 @@ class LogDirectory:
             log.filesystem_synced()
 
     def _write_clean_shutdown(self, broker_epoch: int) -> None:
-        rows = {name: encode_row(log) for name, log in self.logs.items()}
+        rows = {name: encode_row(log) for name, log in self.logs.items() if log.has_folder}
         manifest = encode_manifest({**self._rows, **rows})
         unlink_if_there(self.disk.files, self._file(SUSPECT))
         write_atomically(self.disk.files, self._file(MANIFEST), manifest)

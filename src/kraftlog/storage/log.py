@@ -23,6 +23,7 @@ from kraftlog.storage.config import DEFAULT_CONFIG, MAX_RELATIVE_OFFSET, LogConf
 from kraftlog.storage.disk import NO_DESCRIPTOR, write_all, write_atomically, write_whole
 from kraftlog.storage.flush import FlushJob
 from kraftlog.storage.io_errors import IOContext
+from kraftlog.storage.log_folder import make_log_folder
 from kraftlog.storage.producer_tracker import ProducerTracker
 from kraftlog.storage.retention import expired_segments, segments_below
 from kraftlog.storage.scan import Scan, scan_file
@@ -60,6 +61,7 @@ class Log:
         "epochs",
         "folder",
         "garbage",
+        "has_folder",
         "recovery_point",
         "segments",
         "start_offset",
@@ -70,6 +72,8 @@ class Log:
     def __init__(self, disk: Disk, folder: str, config: LogConfig = DEFAULT_CONFIG) -> None:
         self.disk = disk
         self.folder = folder
+        #: False for a new log that has no files: its first record makes the folder
+        self.has_folder = True
         #: the topic of this log; another topic may use its name and folder later
         self.topic_id: Uuid = NULL_UUID
         self.config = config
@@ -207,11 +211,21 @@ class Log:
                     if seals:
                         self.seal(active)
                     self._unsynced += self.tracker.roll(self.end_offset)
-            segment = Segment(self.disk, self.folder, base_offset)
-            segment.created_ms = now_ms
-            segment.log.create()
-            self.segments.append(segment)
+            self._add_segment(base_offset).created_ms = now_ms
             self._names_changed = True
+
+    def _add_segment(self, base_offset: int) -> Segment:
+        if not self.has_folder:
+            self.make_folder()
+        segment = Segment(self.disk, self.folder, base_offset)
+        segment.log.create()
+        self.segments.append(segment)
+        return segment
+
+    def make_folder(self) -> None:
+        """Make the folder; the next flush makes it durable."""
+        self.mark_created(make_log_folder(self.disk, self.folder, self.topic_id))
+        self.has_folder = True
 
     def seal(self, segment: Segment) -> None:
         """Complete a segment's files; the next flush makes them durable."""
@@ -344,9 +358,7 @@ class Log:
             self.tracker.clear()
             if self.epochs.clear():
                 write_atomically(self.disk.files, f"{self.folder}/{EPOCHS}", encode_epochs(()))
-            segment = Segment(self.disk, self.folder, offset)
-            segment.log.create()
-            self.segments.append(segment)
+            self._add_segment(offset)
             self.start_offset = self.end_offset = self.recovery_point = offset
             self.disk.files.sync_directory(self.folder)
 

@@ -10,6 +10,7 @@ from kraftlog.metadata.values import RECOVERED, RECOVERING
 from kraftlog.runner.log_lifecycle import BYTES_PER_TURN, STEP_COST
 from kraftlog.simulator.files import Fault, MemoryFiles
 from kraftlog.simulator.host import VirtualHost
+from kraftlog.storage.directory import LogDirectory
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.node.frame_client import ask_settled, create_topics
@@ -94,10 +95,12 @@ def test_v5_a_broker_is_fenced_until_its_logs_are_open() -> None:
 
 def test_v5_a_log_that_lacks_disk_space_does_not_keep_the_broker_fenced() -> None:
     host = VirtualHost()
-    host.files.faults.append(Fault("make_directory", errno.ENOSPC, "demo-0"))
     create_topics(host, {"demo": 1})
-    host.files.kill()
-    host.files.faults.append(Fault("make_directory", errno.ENOSPC, "demo-0"))
+    host.runner.close()
+    directory = LogDirectory(host.files, "data")
+    directory.create(("demo", 0), b"\x07" * 16)  # a stray, which must be renamed first
+    directory.close()
+    host.files.faults.append(Fault("rename", errno.ENOSPC, "demo-0"))
     again = VirtualHost(host.files)
     assert not any(fault.times for fault in host.files.faults)
     (partition,) = again.node.replica_manager.partitions.values()

@@ -1,0 +1,82 @@
+"""Makes the folders of new logs while the node is calm.
+
+A new log needs no folder before its first record, and the file system takes longer to make one than
+the node takes for everything else about a partition. So thousands of partitions are created, led
+and followed first. A node that stops or crashes before their folders are made loses nothing: its
+next start creates the same empty logs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog.effects import LogFailed
+from kraftlog.errors import DiskFullError, StorageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.storage.directory import LogDirectory
+    from kraftlog.storage.log import Log
+    from kraftlog.types import LogName, Now
+
+#: How long no log must have been created, and how long a folder waits at most.
+CALM_MS = 500
+LATEST_MS = 5_000
+PER_TURN = 8
+FULL_BACKOFF_MS = 10_000
+
+
+class NewFolders:
+    """Logs without a folder, in the order of their creation."""
+
+    def __init__(
+        self,
+        directory: LogDirectory,
+        log_line: Callable[[str], None],
+        notify: Callable[[LogFailed, Now], None],
+    ) -> None:
+        self._directory = directory
+        self._log_line = log_line
+        self._notify = notify
+        self._waiting: deque[tuple[LogName, Log]] = deque()
+        self._latest_ms = 0
+        #: When to begin; None while none waits, or while they are made.
+        self.due_ms: int | None = None
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._waiting) and self.due_ms is None
+
+    def add(self, name: LogName, log: Log, now: Now) -> None:
+        """A log was created without its folder."""
+        if not self._waiting:
+            self._latest_ms = now.monotonic_ms + LATEST_MS
+        self._waiting.append((name, log))
+        self.due_ms = min(now.monotonic_ms + CALM_MS, self._latest_ms)
+
+    def take(self, now: Now) -> bool:
+        """Make the next folders if it is time; return whether any was made."""
+        if self.due_ms is not None:
+            if self.due_ms > now.monotonic_ms:
+                return False
+            self.due_ms = None
+        made = 0
+        while self._waiting and made < PER_TURN:
+            name, log = self._waiting.popleft()
+            if log.has_folder or self._directory.logs.get(name) is not log:
+                continue  # its first record was quicker, or it is deleted
+            try:
+                log.make_folder()
+                made += 1
+            except DiskFullError as error:
+                self._log_line(str(error))
+                self._waiting.append((name, log))
+                self.due_ms = self._latest_ms = now.monotonic_ms + FULL_BACKOFF_MS
+                break
+            except StorageError as error:
+                self._log_line(str(error))
+                self._notify(LogFailed(name, log.topic_id, str(error)), now)
+                self._waiting.clear()  # the directory is offline
+        return made > 0

@@ -1,0 +1,34 @@
+"""Makes the folder of a new log."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from kraftlog.errors import DiskFullError
+from kraftlog.storage.checkpoints import PARTITION_METADATA, encode_partition_metadata
+from kraftlog.storage.disk import unlink_if_there, write_whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kraftlog.storage.disk import Disk
+    from kraftlog.types import Uuid
+
+
+def make_log_folder(disk: Disk, folder: str, topic_id: Uuid) -> str:
+    """Make a folder with the topic id in a file, whose path is returned; neither is durable yet.
+
+    On a full disk nothing is left, and another attempt may follow.
+    """
+    files, path = disk.files, f"{folder}/{PARTITION_METADATA}"
+    try:
+        with suppress(FileExistsError):  # an attempt that could not be undone
+            files.make_directory(folder)
+        write_whole(files, path, encode_partition_metadata(topic_id), sync=False)
+    except OSError as error:
+        failure = disk.failed(f"{folder}: making the log", error)
+        if isinstance(failure, DiskFullError):
+            with suppress(OSError):
+                unlink_if_there(files, path)
+                files.remove_directory(folder)
+        raise failure from error
+    return path
