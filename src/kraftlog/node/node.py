@@ -247,6 +247,11 @@ class Node:
     def handle(self, message: Any, now: Now) -> None:
         """Take the outcome of an effect."""
         self.now = now
+        if isinstance(message, RequestReport) and self.replica_manager.is_own_channel(
+            message.channel
+        ):
+            self._fetch_ended(message, now)
+            return
         self.needs_poll = True
         if isinstance(message, LogReport):
             self.replica_manager.handle(message)
@@ -262,13 +267,18 @@ class Node:
         elif not isinstance(message, LogFlushed) or message.log == METADATA_LOG:
             self.quorum.handle(message, now)
 
+    def _fetch_ended(self, report: RequestReport, now: Now) -> None:
+        """Follow a leader. Records alone change no deadline."""
+        fetchers = self.replica_manager.fetchers
+        due_ms = fetchers.deadline()
+        fetchers.handle(report, now)
+        self.needs_poll |= fetchers.deadline() != due_ms
+
     def _request_ended(self, report: RequestReport, now: Now) -> None:
         """Pass a response to what has sent the request: each has channels of its own."""
         channel = report.channel
         if channel in {CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL}:
             self.controller_channel.handle(report, now)
-        elif self.replica_manager.is_own_channel(channel):
-            self.replica_manager.fetchers.handle(report, now)
         elif channel != PROBE_CHANNEL:
             self.quorum.handle(report, now)
         elif self.broker_probes is not None:

@@ -37,6 +37,9 @@ FIRST_CORRELATION, FIRST_VERSION = 0, 0
 #: The most immediate reconnections to a peer that accepts connections and closes them.
 MAX_PROBES = 5
 
+#: Later than any deadline.
+NEVER_MS = 1 << 62
+
 _CORRELATION = struct.Struct(">i")
 
 
@@ -116,8 +119,8 @@ class PeerChannels:
             default=None,
         )
 
-    def flush(self, now: Now) -> None:
-        """Send the requests of a turn, at its end."""
+    def flush(self, now: Now) -> int:
+        """Send the requests of a turn, at its end; return the first time at which one times out."""
         requests, self._new = self._new, []
         channels: dict[PeerChannel, None] = {}
         for effect in requests:
@@ -131,6 +134,7 @@ class PeerChannels:
                 self._flush(channel, now)
             else:
                 self._connect(channel, now)
+        return min([now.monotonic_ms + it.timeout_ms for it in requests], default=NEVER_MS)
 
     def expire(self, now: Now) -> None:
         """Close the connections with timed out requests."""

@@ -163,6 +163,9 @@ class Connection:
         #: What is on its way out: bytes, and slices of files, of the first of which some is sent.
         self.out: deque[Any] = deque()
         self.slice_sent = 0
+        #: Whether the socket holds back the last bytes of a slice until what follows is sent.
+        self.is_corked = False
+        self.is_tcp = sock.family in (socket.AF_INET, socket.AF_INET6)
         #: Bytes of the answers that are ready, sent or not; those of them that are in files; and
         #: those of the requests that are not answered.
         self.unsent = 0
@@ -437,11 +440,19 @@ class Connection:
                 return False
             sent -= len(piece)
             out.popleft()
+        if self.is_corked and not out:
+            self._cork(False)
         return True
+
+    def _cork(self, is_corked: bool) -> None:
+        self.is_corked = is_corked
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, is_corked)
 
     def _send_slice(self, piece: Any) -> bool:
         """Send the large slice at the head of the queue; return whether all of it was sent."""
         size = len(piece)
+        if len(self.out) > 1 and self.is_tcp and not self.is_corked:
+            self._cork(True)  # or the few bytes that follow would wake up the peer once more
         while self.slice_sent < size:
             at = self.slice_sent
             try:

@@ -270,8 +270,8 @@ class Server:
     def turn(self) -> None:
         """Wait, serve requests, write, send responses.
 
-        Produce and Fetch change no deadlines: after a turn with nothing else, `_due_ms` is still
-        valid, and neither the node nor the peers are polled before it.
+        Produce and Fetch change no deadlines, also as a follower: after a turn with nothing else,
+        `_due_ms` is still valid, and neither the node nor the peers are polled before it.
         """
         events = self._wait()
         node, turns = self.node, self.turns
@@ -307,7 +307,7 @@ class Server:
                 turns.step("http")
         self.runner.finish_turn(now)
         self.arena.clear()
-        self.peers.flush(now)
+        self._due_ms = min(self._due_ms, self.peers.flush(now))
         at_ns = turns.step("append")
         if self.dirty:
             took_ms = (at_ns - began_ns + 500_000) // 1_000_000
@@ -337,13 +337,15 @@ class Server:
 
     def _event(self, fd: int, event: int, now: Now) -> str:
         """Handle an event that is not a client's; return its kind for the turn statistics."""
+        if self.peers.owns(fd):
+            # Received bytes matter once they are a response, which the node handles.
+            self.node.needs_poll |= event != EPOLLIN
+            self.peers.event(fd, event, now)
+            return "peers"
         self.node.needs_poll = True
         if fd in self.listeners:
             self._accept(self.listeners[fd], now)
             return "accept"
-        if self.peers.owns(fd):
-            self.peers.event(fd, event, now)
-            return "peers"
         if fd == self.io_thread.ready_fd:
             self.io_thread.deliver(now)
             return "flush"
