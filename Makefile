@@ -72,11 +72,11 @@ nodes: $(READY)
 	$(BIN)/kraftlog simulate --nodes --scenario any --runs $$half --seed $$((from + half)); second=$$?; \
 	wait $$first && exit $$second
 
-## cluster   RUNS=500 random runs of a cluster and its clients, on two cores (FROM=1: the first seed)
+## cluster   RUNS=1000 random runs of a cluster and its clients, on two cores (FROM=1: the first seed)
 cluster: $(READY)
-	@half=$$(($(or $(RUNS),500) / 2)); from=$(or $(FROM),30001); \
-	$(BIN)/kraftlog simulate --scenario cluster --runs $$half --seed $$from & first=$$!; \
-	$(BIN)/kraftlog simulate --scenario cluster --runs $$half --seed $$((from + half)); second=$$?; \
+	@half=$$(($(or $(RUNS),1000) / 2)); from=$(or $(FROM),30001); \
+	$(BIN)/kraftlog simulate --sights --scenario cluster --runs $$half --seed $$from & first=$$!; \
+	$(BIN)/kraftlog simulate --sights --scenario cluster --runs $$half --seed $$((from + half)); second=$$?; \
 	wait $$first && exit $$second
 
 ## mutants   break the quorum's rules one by one, and see what SEEDS=2000 runs find (ARGS=NAME)

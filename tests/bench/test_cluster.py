@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from bench.beside.figures import Result
 from bench.beside.rows import KAFKA, KRAFTLOG
@@ -9,6 +11,9 @@ from bench.cluster import command
 from bench.cluster.rows import ROWS
 
 from tests.interop.cache import UnavailableError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def results() -> dict[str, Result]:
@@ -64,7 +69,7 @@ def test_kraftlog_alone_is_measured_and_nothing_is_written(
 
 
 def test_after_a_failed_task_the_others_have_another_cluster(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     used = []
 
@@ -78,7 +83,7 @@ def test_after_a_failed_task_the_others_have_another_cluster(
     monkeypatch.setitem(command.TASKS, "sync", fails)
     monkeypatch.setitem(command.TASKS, "create", works)
     found = {task: Result(task) for task in ("sync", "create")}
-    assert not command.is_measured(KRAFTLOG, command.QUICK, found)
+    assert not command.is_measured(KRAFTLOG, command.QUICK, found, str(tmp_path))
     assert len(set(used)) == 2
     assert found["sync"].notes == ["**kraftlog: `sync` failed: TimeoutError.**"]
     assert found["create"].notes == []

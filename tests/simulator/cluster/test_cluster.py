@@ -35,6 +35,12 @@ def test_s5_random_clusters_keep_every_invariant() -> None:
     assert [str(outcome) for outcome in played if outcome.failed] == []
 
 
+def test_the_log_of_a_removed_partition_is_not_compared() -> None:
+    """In this run a replica takes a batch and is removed in one turn."""
+    outcome = simulate("cluster", 30687)
+    assert not outcome.failed, str(outcome)
+
+
 @pytest.mark.slow
 def test_q37_a_cluster_repeats_a_run_under_any_hash_seed() -> None:
     played = [

@@ -141,9 +141,14 @@ class ClusterNode(NodeReplica):
                 self._look_at(key, partition, state)
 
     def _look_at_removed(self, partitions: Container[PartitionKey]) -> None:
-        """A leader may have raised its high watermark in the turn in which it is removed."""
+        """A leader may have raised its high watermark in the turn in which it is removed.
+
+        What it appended in that turn is not looked at any more: its log is deleted.
+        """
         for key in [key for key in self._partitions if key not in partitions]:
             removed = self._partitions.pop(key)
+            if key in self.logs:
+                self.logs[key].log = None
             self.world.replica_changed(self, key, removed, self.seen.pop(key))
 
     def _look_at(self, key: PartitionKey, partition: Partition, state: Seen) -> None:
