@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.server import connections, loop
-from kraftlog.server.io_thread import IOThread
+from kraftlog.server.io_thread import IOThreads
 from kraftlog.server.loop import Server
 from kraftlog.server.turns import SLICE_NS, TURN_NS, TurnClock
 from kraftlog.server.worker_process import WorkerProcess
@@ -89,9 +89,7 @@ def server() -> Iterator[Server]:
     host = make_host()
     clock = count(0, REQUEST_NS)
     turns = TurnClock(clock.__next__, lambda: 0)
-    made = Server(
-        IOThread("test"), WorkerProcess(), max_frame=1 << 20, max_connections=64, turns=turns
-    )
+    made = Server(IOThreads(), WorkerProcess(), max_frame=1 << 20, max_connections=64, turns=turns)
     made.carry(host.node, host.runner)
     yield made
     made._hang_up()

@@ -1,4 +1,4 @@
-"""An I/O thread runs jobs in order and delivers their results on the loop."""
+"""I/O threads run jobs in order and deliver their results on the loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kraftlog.server.io_thread import IOThread
+from kraftlog.server.io_thread import IOThread, IOThreads
 from kraftlog.types import Now
 from tests.patience import LIMIT_S
 from tests.server.crowded import no_room_for_threads
@@ -47,33 +47,82 @@ def test_close_finishes_submitted_jobs() -> None:
     assert done == list(range(100))
 
 
-def test_an_unused_thread_closes() -> None:
-    io_thread = IOThread("test")
-    io_thread.finish(NOW)
-    io_thread.close()
+def test_unused_threads_close() -> None:
+    io_threads = IOThreads()
+    io_threads.finish(NOW)
+    io_threads.close()
 
 
 def test_finish_waits_for_jobs_and_delivers_their_results() -> None:
     """A flush without a reported result may have failed, so its log does not count as clean."""
-    io_thread = IOThread("test")
+    io_threads = IOThreads()
     outcome: list[int] = []
     may_end = threading.Event()
 
     def ended(result: int, _: BaseException | None, __: Now) -> None:
         outcome.append(result)
         if result < 3:
-            io_thread.submit(
+            io_threads.data.submit(
                 lambda: result + 2, ended
             )  # a job submitted by a callback is not waited for
 
-    io_thread.submit(lambda: [1, may_end.wait(60)][0], ended)
-    io_thread.submit(lambda: 2, ended)
+    io_threads.data.submit(lambda: [1, may_end.wait(60)][0], ended)
+    io_threads.data.submit(lambda: 2, ended)
     may_end.set()
-    io_thread.finish(NOW)
+    io_threads.finish(NOW)
     assert outcome == [1, 2]
-    io_thread.finish(NOW)
+    io_threads.finish(NOW)
     assert outcome == [1, 2, 3, 4]
-    io_thread.close()
+    io_threads.close()
+
+
+def test_finish_waits_for_the_jobs_of_every_thread() -> None:
+    io_threads = IOThreads()
+    workers: list[threading.Thread] = []
+    for thread in (io_threads.maintenance, io_threads.data, io_threads.quorum):
+        thread.submit(threading.current_thread, lambda worker, *_: workers.append(worker))
+    io_threads.finish(NOW)
+    assert sorted(it.name for it in workers) == ["data", "maintenance", "quorum"]
+    assert not any(it.is_alive() for it in workers)
+    io_threads.close()
+
+
+def test_no_thread_waits_for_another() -> None:
+    io_threads = IOThreads()
+    outcome: list[str] = []
+    may_end = threading.Event()
+    io_threads.data.submit(lambda: may_end.wait(60), lambda *_: outcome.append("data"))
+    io_threads.maintenance.submit(lambda: may_end.wait(60), lambda *_: outcome.append("other"))
+    io_threads.quorum.submit(lambda: None, lambda *_: outcome.append("quorum"))
+    while not outcome:
+        assert select.select([io_threads.ready_fd], [], [], LIMIT_S)[0]
+        io_threads.deliver(NOW)
+    assert outcome == ["quorum"]
+    may_end.set()
+    io_threads.close()
+
+
+def test_threads_run_only_when_needed() -> None:
+    """That of the quorum stays; that of maintenance ends once it has nothing left to do."""
+    io_threads = IOThreads()
+    before = set(threading.enumerate())
+    started: list[threading.Thread] = []
+
+    def ended(*_: object) -> None:
+        started.extend(set(threading.enumerate()) - before)
+
+    for thread in (io_threads.quorum, io_threads.maintenance):
+        started.clear()
+        thread.submit(lambda: None, ended)
+        while not started:
+            assert select.select([io_threads.ready_fd], [], [], LIMIT_S)[0]
+            io_threads.deliver(NOW)
+    assert sorted(it.name for it in started) == ["maintenance", "quorum"]
+    [maintenance] = [it for it in started if it.name == "maintenance"]
+    maintenance.join(LIMIT_S)
+    assert [it.name for it in set(threading.enumerate()) - before] == ["quorum"]
+    io_threads.close()
+    assert set(threading.enumerate()) <= before
 
 
 def test_jobs_run_on_the_loop_if_no_thread_can_be_started(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.config.keys import BROKER as BROKER_RESOURCE
-from kraftlog.server.io_thread import IOThread
+from kraftlog.server.io_thread import IOThreads
 from kraftlog.server.limits import parse_overrides
 from kraftlog.server.listening import bind, host_of
 from kraftlog.server.loop import Server
@@ -44,7 +44,7 @@ def clock() -> Clock:
 @pytest.fixture
 def server(host: VirtualHost, clock: Clock) -> Iterator[Server]:
     made = Server(
-        IOThread("test"),
+        IOThreads(),
         WorkerProcess(),
         max_frame=1 << 20,
         max_connections=64,
@@ -77,7 +77,7 @@ def look(server: Server) -> None:
     """A turn that does not wait and runs everything that is due."""
     server._clients_due_ms = 0
     server.node.needs_poll = True
-    os.eventfd_write(server.io_thread.ready_fd, 1)
+    os.eventfd_write(server.io_threads.ready_fd, 1)
     server.turn()
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.errors import ConfigError
-from kraftlog.server.io_thread import IOThread
+from kraftlog.server.io_thread import IOThreads
 from kraftlog.server.listening import ListeningSocket
 from kraftlog.server.loop import (
     EPOLLIN,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def server() -> Iterator[Server]:
     host = make_host()
-    made = Server(IOThread("test"), WorkerProcess(), max_frame=1 << 20, max_connections=8)
+    made = Server(IOThreads(), WorkerProcess(), max_frame=1 << 20, max_connections=8)
     made.carry(host.node, host.runner)
     yield made
     made._hang_up()
@@ -106,11 +106,11 @@ def test_an_unreachable_peer_is_disconnected(server: Server) -> None:
 def test_objects_are_frozen_again_after_much_growth(server: Server) -> None:
     before = gc.get_freeze_count()
     try:
-        os.eventfd_write(server.io_thread.ready_fd, 1)  # a turn that waits for nothing
+        os.eventfd_write(server.io_threads.ready_fd, 1)  # a turn that waits for nothing
         server.turn()
         assert gc.get_freeze_count() == before
         server._freeze_above = 0
-        os.eventfd_write(server.io_thread.ready_fd, 1)
+        os.eventfd_write(server.io_threads.ready_fd, 1)
         server.turn()
         assert gc.get_freeze_count() > before
         assert server._freeze_above == 2 * len(server.node.replica_manager.by_log) + GROWN_BY

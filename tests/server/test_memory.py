@@ -10,7 +10,7 @@ import pytest
 
 from kraftlog.server import connections
 from kraftlog.server.connections import MAX_HELD, SMALL_FRAME
-from kraftlog.server.io_thread import IOThread
+from kraftlog.server.io_thread import IOThreads
 from kraftlog.server.loop import LOOK_AFTER_MS, Server
 from kraftlog.server.memory import DEFAULT_LIMIT, FREE, STILL_MS, ClientMemory, limit_of
 from kraftlog.server.turns import TurnClock
@@ -49,7 +49,7 @@ def clock() -> Clock:
 def server(clock: Clock) -> Iterator[Server]:
     host = make_host(wide=100, demo=1)
     made = Server(
-        IOThread("test"),
+        IOThreads(),
         WorkerProcess(),
         max_frame=MAX_FRAME,
         max_connections=64,

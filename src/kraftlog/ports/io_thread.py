@@ -1,4 +1,8 @@
-"""`IOThread`: runs blocking calls outside the event loop."""
+"""`IOThread`: runs blocking calls outside the event loop; `IOThreads` are those of a node.
+
+Each thread runs its jobs in order. Between two threads there is no order: whatever must follow a
+job of another thread is started by its callback, on the loop (docs/storage.md has the list).
+"""
 
 from __future__ import annotations
 
@@ -17,4 +21,22 @@ if TYPE_CHECKING:
             done: Callable[[Any, BaseException | None, Now], None],
         ) -> None:
             """Run `job` on the thread, in order; then call `done(result, error, now)`."""
+            ...
+
+    class IOThreads(Protocol):
+        """A disk that hangs delays only the jobs that need it: no vote waits for a data log."""
+
+        @property
+        def quorum(self) -> IOThread:
+            """For the metadata log, its snapshots and the election state."""
+            ...
+
+        @property
+        def data(self) -> IOThread:
+            """For flushes of all other logs."""
+            ...
+
+        @property
+        def maintenance(self) -> IOThread:
+            """For checkpoint files, and for deleting files."""
             ...

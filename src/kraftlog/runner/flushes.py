@@ -1,7 +1,8 @@
 """Group commit: what waits for a log to be durable, and the flushes for it.
 
 Each log has at most one flush in progress. Everything that starts to wait meanwhile is covered by
-the next one, so under load one `fdatasync` completes many requests.
+the next one, so under load one `fdatasync` completes many requests. The metadata log has a
+`Flushes` of its own, so that it never waits, or pauses, for another log.
 """
 
 from __future__ import annotations

@@ -60,6 +60,7 @@ class LogMaintenance:
         directory: LogDirectory,
         io_thread: IOThread,
         flushes: Flushes,
+        metadata_flushes: Flushes,
         log_line: Callable[[str], None],
         notify: Callable[[Any, Now], None],
     ) -> None:
@@ -67,6 +68,7 @@ class LogMaintenance:
         self._directory = directory
         self._io_thread = io_thread
         self._flushes = flushes
+        self._metadata_flushes = metadata_flushes
         self._log_line = log_line
         self._notify = notify
         self._checkpoint_due_ms = 0
@@ -231,7 +233,8 @@ class LogMaintenance:
         """Flush sealed segments, so that recovery need not read them."""
         for name, log in self._directory.logs.items():
             if log.segments and log.recovery_point < log.segments[-1].base_offset:
-                self._flushes.ask(name, log.segments[-1].base_offset)
+                flushes = self._metadata_flushes if name == METADATA_LOG else self._flushes
+                flushes.ask(name, log.segments[-1].base_offset)
 
     def _store_starts(self, node: Node, now: Now) -> None:
         failure = self._directory.disk.failure
@@ -365,7 +368,7 @@ class LogMaintenance:
         self._continue_reporting(now)
 
     def _unlink(self) -> None:
-        """Delete in small jobs, as flushes and a shutdown wait for the same I/O thread."""
+        """Delete in small jobs, as checkpoints and a shutdown wait for the same I/O thread."""
         self._garbage += self._directory.take_garbage()
         if self._garbage and not self._is_unlinking:
             self._is_unlinking = True

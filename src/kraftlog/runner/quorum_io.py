@@ -172,6 +172,8 @@ class QuorumIO:
         self._flushes = flushes
         self._notify = notify
         self._snapshots = MetadataSnapshots(files, self._folder)
+        #: The newest election state; it may not be on disk yet.
+        self._election = quorum_state.QuorumStateData()
         #: The last read and its position: all followers fetch the same at about the same time.
         self._read = NOTHING_READ
         self._storing: _SnapshotWrite | None = None
@@ -210,7 +212,8 @@ class QuorumIO:
         self._flushes.ask(METADATA_LOG, self._log.end_offset)
 
     def _write_election(self, effect: effects.WriteElection, _: Now) -> None:
-        stored = quorum_state.QuorumStateData(
+        """Every job writes the newest state, as the retry of one may follow a newer one."""
+        self._election = quorum_state.QuorumStateData(
             effect.leader_id,
             effect.epoch,
             effect.voted,
@@ -224,15 +227,22 @@ class QuorumIO:
 
         self._submit(
             "writing the election state",
-            lambda: quorum_state.store(self._files, self._folder, stored),
+            lambda: quorum_state.store(self._files, self._folder, self._election),
             lambda now: self._notify(effects.ElectionWritten(effect.version), now),
         )
 
     def _submit(self, what: str, job: Callable[[], Any], then: Callable[[Now], None]) -> None:
-        """Run a job in the I/O thread; if the disk is full, once more with the reserve."""
+        """Run a job in the I/O thread; if the disk is full, once more with the reserve.
+
+        Another thread may have found the disk full, and the loop spent the reserve, meanwhile.
+        """
+        disk, reserve = self._directory.disk, self._directory.reserve
+        was_spent = disk.has_only_reserve
 
         def ended(_: Any, error: BaseException | None, now: Now) -> None:
-            if is_full(error) and self._directory.reserve.spend():
+            nonlocal was_spent
+            if is_full(error) and (reserve.spend() or was_spent < disk.has_only_reserve):
+                was_spent = True
                 self._io_thread.submit(job, ended)
             elif error is not None:
                 raise NodeStoppedError(f"{self._folder}: {what}: {error}")

@@ -2,8 +2,8 @@
 
 A turn has a fixed order. First the records that requests appended are written, one call per
 partition, and the node completes their responses. Then all effects are carried out in order,
-including those that follow from others. Then the flushes that something waits for start in an I/O
-thread. The host sends responses after the turn.
+including those that follow from others. Then the flushes that something waits for start in I/O
+threads. The host sends responses after the turn.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from kraftlog.node.node import Node
     from kraftlog.ports.files import Files
-    from kraftlog.ports.io_thread import IOThread
+    from kraftlog.ports.io_thread import IOThreads
     from kraftlog.ports.peers import Peers
     from kraftlog.ports.worker_process import WorkerProcess
     from kraftlog.replication.partition import Append
@@ -69,7 +69,7 @@ class Runner:
         self,
         files: Files,
         directory: LogDirectory,
-        io_thread: IOThread,
+        io_threads: IOThreads,
         worker: WorkerProcess,
         peers: Peers,
         log_line: Callable[[str], None],
@@ -81,7 +81,12 @@ class Runner:
         self._step = step
         self.logs = Logs(files, directory)
         self._log_line = log_line
-        self._flushes = Flushes(files, self.logs, io_thread, self._flushed, self._flush_failed)
+        self._flushes = Flushes(
+            files, self.logs, io_threads.data, self._flushed, self._flush_failed
+        )
+        self._metadata_flushes = Flushes(
+            files, self.logs, io_threads.quorum, self._flushed, self._flush_failed
+        )
         self._new_folders = NewFolders(directory, log_line, self._notify)
         self._log_lifecycle = LogLifecycle(
             directory, self._flushes, self._new_folders, log_line, self._notify
@@ -89,19 +94,31 @@ class Runner:
         self._quorum = QuorumIO(
             files,
             directory,
-            io_thread,
-            self._flushes,
+            io_threads.quorum,
+            self._metadata_flushes,
             peers,
             log_line,
             self._notify,
             metadata_segment_bytes,
         )
         self._maintenance = LogMaintenance(
-            files, directory, io_thread, self._flushes, log_line, self._notify
+            files,
+            directory,
+            io_threads.maintenance,
+            self._flushes,
+            self._metadata_flushes,
+            log_line,
+            self._notify,
         )
         self._disk_space = DiskSpace(directory, log_line)
         self._compactions = Compactions(
-            files, directory, io_thread, worker, self._flushes, log_line, self._notify
+            files,
+            directory,
+            io_threads.maintenance,
+            worker,
+            self._flushes,
+            log_line,
+            self._notify,
         )
         self._logged_offline = False
         #: Logs that were full at the last attempt, which is logged once.
@@ -131,10 +148,11 @@ class Runner:
                 self._carry_out[type(effect)](effect, now)
                 self._step(type(effect).__name__)
         self._maintain(now)
-        self._flushes.start(now)
-        if self._flushes.obstacle is not None:
-            self._log_line(f"flushes are blocked: {self._flushes.obstacle}")
-            self._flushes.obstacle = None
+        for flushes in (self._metadata_flushes, self._flushes):
+            flushes.start(now)
+            if flushes.obstacle is not None:
+                self._log_line(f"flushes are blocked: {flushes.obstacle}")
+                flushes.obstacle = None
         failure = self.directory.disk.failure
         if failure is not None and not self._logged_offline:
             self._logged_offline = True

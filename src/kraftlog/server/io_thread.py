@@ -1,6 +1,6 @@
-"""An I/O thread for calls that block in the kernel (fdatasync, cold reads, unlink).
+"""I/O threads for calls that block in the kernel (fdatasync, cold reads, unlink).
 
-It must not compute: a busy thread costs the loop five sixths of its throughput. Results are
+They must not compute: a busy thread costs the loop five sixths of its throughput. Results are
 delivered on the loop, which an eventfd wakes up.
 """
 
@@ -25,24 +25,69 @@ if TYPE_CHECKING:
     Job = tuple[Callable[[], Any], Done]
 
 
+class Results:
+    """Results of the jobs of one or several threads, in the order in which the jobs ended."""
+
+    def __init__(self) -> None:
+        self.ready_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._ended: deque[tuple[IOThread, Done, Any, BaseException | None]] = deque()
+
+    def add(self, thread: IOThread, done: Done, result: Any, failure: BaseException | None) -> None:
+        self._ended.append((thread, done, result, failure))
+        os.eventfd_write(self.ready_fd, 1)
+
+    def deliver(self, now: Now) -> None:
+        """On the loop: deliver the results."""
+        try:
+            os.eventfd_read(self.ready_fd)
+        except BlockingIOError:
+            return
+        while self._ended:
+            thread, done, result, failure = self._ended.popleft()
+            done(result, failure, now)
+            thread.delivered()
+
+    def finish(self, now: Now) -> None:
+        """All threads have finished: deliver their results."""
+        ended, self._ended = self._ended, deque()  # jobs submitted by callbacks are not included
+        for thread, done, result, failure in ended:
+            done(result, failure, now)
+            thread.delivered()
+
+    def close(self) -> None:
+        os.close(self.ready_fd)
+
+
 class IOThread:
     """Runs jobs in order; the thread starts with the first job.
 
-    If the system cannot start a thread, jobs run on the loop, which delays all clients; jobs that
-    `may_fail`, because they would take too long, fail instead.
+    A thread that `ends_when_idle` runs only while there are jobs. If the system cannot start a
+    thread, jobs run on the loop, which delays all clients; jobs that `may_fail`, because they would
+    take too long, fail instead.
     """
 
-    def __init__(self, name: str, *, may_fail: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        results: Results | None = None,
+        *,
+        may_fail: bool = False,
+        ends_when_idle: bool = False,
+    ) -> None:
         self.name = name
         self._may_fail = may_fail
+        self._ends_when_idle = ends_when_idle
         self._logged_no_room = False
-        self.ready_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._results = results or Results()
+        self.ready_fd = self._results.ready_fd
+        #: Jobs whose results are not delivered yet.
+        self._pending = 0
         self._jobs: SimpleQueue[Job | None] | None = None
-        self._done: deque[tuple[Done, Any, BaseException | None]] = deque()
         self._thread: threading.Thread | None = None
 
     def submit(self, job: Callable[[], Any], done: Done) -> None:
         """Run `job` on the thread, then call `done(result, error, now)` on the loop."""
+        self._pending += 1
         if self._jobs is None and not self._start():
             self._do_without(job, done)
             return
@@ -76,41 +121,67 @@ class IOThread:
             result = job()
         except BaseException as error:
             failure = error
-        self._notify(done, result, failure)
+        self._results.add(self, done, result, failure)
 
     def _do_without(self, job: Callable[[], Any], done: Done) -> None:
         if self._may_fail:
-            self._notify(done, None, OSError(errno.EAGAIN, "cannot start an I/O thread"))
+            failure = OSError(errno.EAGAIN, "cannot start an I/O thread")
+            self._results.add(self, done, None, failure)
         else:
             self._do(job, done)
 
-    def _notify(self, done: Done, result: Any, failure: BaseException | None) -> None:
-        self._done.append((done, result, failure))
-        os.eventfd_write(self.ready_fd, 1)
-
     def deliver(self, now: Now) -> None:
         """On the loop: deliver the results."""
-        try:
-            os.eventfd_read(self.ready_fd)
-        except BlockingIOError:
-            return
-        while self._done:
-            done, result, failure = self._done.popleft()
-            done(result, failure, now)
+        self._results.deliver(now)
 
-    def finish(self, now: Now) -> None:
-        """Wait for all submitted jobs and deliver their results."""
+    def delivered(self) -> None:
+        """A result has been delivered, and its callback may have submitted more jobs."""
+        self._pending -= 1
+        if not self._pending and self._ends_when_idle and self._jobs is not None:
+            self._jobs.put(None)
+            self._thread = self._jobs = None
+
+    def join(self) -> None:
+        """Finish all submitted jobs and stop the thread; the next job starts another."""
         if self._thread is not None and self._jobs is not None:
             self._jobs.put(None)
             self._thread.join()
             self._thread = self._jobs = None
-        ended, self._done = self._done, deque()  # jobs submitted by callbacks are not included
-        for done, result, failure in ended:
-            done(result, failure, now)
 
     def close(self) -> None:
         """Finish all submitted jobs, then stop the thread."""
-        if self._thread is not None and self._jobs is not None:
-            self._jobs.put(None)
-            self._thread.join()
-        os.close(self.ready_fd)
+        self.join()
+        self._results.close()
+
+
+class IOThreads:
+    """The I/O threads of a node; all report to one eventfd.
+
+    A node at rest has the one of the quorum: that of data logs starts with the first flush of one,
+    and that of maintenance ends after each checkpoint.
+    """
+
+    def __init__(self) -> None:
+        self._results = Results()
+        self.ready_fd = self._results.ready_fd
+        self.quorum = IOThread("quorum", self._results)
+        self.data = IOThread("data", self._results)
+        self.maintenance = IOThread("maintenance", self._results, ends_when_idle=True)
+
+    def deliver(self, now: Now) -> None:
+        """On the loop: deliver the results."""
+        self._results.deliver(now)
+
+    def finish(self, now: Now) -> None:
+        """Wait for all submitted jobs and deliver their results."""
+        self._join()
+        self._results.finish(now)
+
+    def close(self) -> None:
+        """Finish all submitted jobs, then stop the threads."""
+        self._join()
+        self._results.close()
+
+    def _join(self) -> None:
+        for thread in (self.quorum, self.data, self.maintenance):
+            thread.join()

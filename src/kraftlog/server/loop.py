@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from kraftlog.node.node import Node
     from kraftlog.runner.runner import Runner
     from kraftlog.server.http import HttpServer
-    from kraftlog.server.io_thread import IOThread
+    from kraftlog.server.io_thread import IOThreads
     from kraftlog.server.worker_process import WorkerProcess
 
 EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
@@ -85,7 +85,7 @@ class Server:
 
     def __init__(
         self,
-        io_thread: IOThread,
+        io_threads: IOThreads,
         worker: WorkerProcess,
         *,
         max_frame: int,
@@ -93,7 +93,7 @@ class Server:
         turns: TurnClock | None = None,
         memory: ClientMemory | None = None,
     ) -> None:
-        self.io_thread = io_thread
+        self.io_threads = io_threads
         self.worker = worker
         self.max_frame = max_frame
         self.max_connections = max_connections
@@ -133,7 +133,7 @@ class Server:
         self._freeze_above = GROWN_BY
         #: Connections accepted since the start.
         self.accepted = 0
-        self.epoll.register(io_thread.ready_fd, EPOLLIN)
+        self.epoll.register(io_threads.ready_fd, EPOLLIN)
         self.epoll.register(worker.ready_fd, EPOLLIN)
 
     def carry(self, node: Node, runner: Runner) -> None:
@@ -215,7 +215,7 @@ class Server:
                 self.turn()
             self._leave()
             # Flush errors count before the logs are closed as clean.
-            self.io_thread.finish(read_clock())
+            self.io_threads.finish(read_clock())
         except BaseException:
             self._hang_up()
             self.runner.abandon()
@@ -346,8 +346,8 @@ class Server:
         if fd in self.listeners:
             self._accept(self.listeners[fd], now)
             return "accept"
-        if fd == self.io_thread.ready_fd:
-            self.io_thread.deliver(now)
+        if fd == self.io_threads.ready_fd:
+            self.io_threads.deliver(now)
             return "flush"
         if fd == self.worker.ready_fd:
             self.worker.deliver(now)
@@ -593,5 +593,5 @@ class Server:
         for connection in list(self.connections.values()):
             self._drop(connection)
         self.worker.close()
-        self.io_thread.close()
+        self.io_threads.close()
         self.epoll.close()

@@ -20,7 +20,7 @@ from kraftlog.runner.quorum_io import open_quorum
 from kraftlog.runner.runner import Runner
 from kraftlog.server.files import OsFiles
 from kraftlog.server.ids import new_id
-from kraftlog.server.io_thread import IOThread
+from kraftlog.server.io_thread import IOThreads
 from kraftlog.server.loop import Server, read_clock
 from kraftlog.server.memory import ClientMemory, limit_of
 from kraftlog.server.operator_log import log_line
@@ -64,7 +64,7 @@ def serve(
     may_open = _raise_file_limit()
     log_files = min(MAX_OPEN_LOG_FILES, may_open // 4)
     files = OsFiles()
-    io_thread = IOThread("flush")
+    io_threads = IOThreads()
     worker = WorkerProcess()
     path = _directory(settings)
     if not is_formatted(files, path):
@@ -82,13 +82,13 @@ def serve(
     directory = LogDirectory(files, path, HandleCache(files, log_files))
     directory.keep_reserve(settings["kraftlog.reserve.bytes"])
     server = Server(
-        io_thread,
+        io_threads,
         worker,
         max_frame=settings.socket_request_max_bytes,
         max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
         memory=ClientMemory(limit_of(settings["queued.max.request.bytes"])),
     )
-    runner = Runner(files, directory, io_thread, worker, server.peers, log_line, server.turns.step)
+    runner = Runner(files, directory, io_threads, worker, server.peers, log_line, server.turns.step)
     _listen(server, settings)
     server.stop_on_signals()
     metadata = open_quorum(directory, _voters(settings), log_line)

@@ -87,6 +87,8 @@ class InlineIOThread:
         self._jobs: deque[
             tuple[Callable[[], Any], Callable[[Any, BaseException | None, Now], None]]
         ] = deque()
+        #: A thread that hangs runs no jobs.
+        self.hangs = False
 
     def submit(
         self, job: Callable[[], Any], done: Callable[[Any, BaseException | None, Now], None]
@@ -95,6 +97,8 @@ class InlineIOThread:
 
     def deliver(self, now: Now) -> bool:
         """Run the submitted jobs; return whether there were any."""
+        if self.hangs:
+            return False
         had_jobs = bool(self._jobs)
         while self._jobs:
             job, done = self._jobs.popleft()
@@ -105,6 +109,20 @@ class InlineIOThread:
                 failure = error
             done(result, failure, now)
         return had_jobs
+
+
+class InlineIOThreads:
+    """The I/O threads of a virtual host. The thread of the quorum comes last, as it may be late."""
+
+    def __init__(self) -> None:
+        self.quorum = InlineIOThread()
+        self.data = InlineIOThread()
+        self.maintenance = InlineIOThread()
+
+    def deliver(self, now: Now) -> bool:
+        """Run the submitted jobs; return whether there were any."""
+        had_jobs = [it.deliver(now) for it in (self.maintenance, self.data, self.quorum)]
+        return any(had_jobs)
 
 
 class InlineWorkerProcess:
@@ -170,6 +188,7 @@ class VirtualHost:
         cluster_id: str | None = CLUSTER_ID,
         fresh_cluster_id: str | None = None,
         voters: VoterSet | None = None,
+        io_threads: Any = None,
     ) -> None:
         """Start a node; `voters` are the configured ones, by default this node alone."""
         self.files = files or MemoryFiles()
@@ -180,7 +199,7 @@ class VirtualHost:
         self.log_lines: list[str] = []
         #: The node's stopwatch, which the caller advances.
         self.stopwatch_ns = 0
-        self._io_thread = InlineIOThread()
+        self.io_threads = io_threads or InlineIOThreads()
         self._held: list[VirtualConnection] = []
         directory = LogDirectory(self.files, "data")
         node_settings = read_config(settings, {})[0]
@@ -192,8 +211,8 @@ class VirtualHost:
         self.runner = Runner(
             self.files,
             directory,
-            self._io_thread,
-            InlineWorkerProcess(self.files, self._io_thread),
+            self.io_threads,
+            InlineWorkerProcess(self.files, self.io_threads.maintenance),
             peers or NoPeers(),
             self.log_lines.append,
         )
@@ -256,9 +275,9 @@ class VirtualHost:
         self.node.frame(slot, buffer, 4, len(buffer), self.now)
 
     def turn(self) -> None:
-        """Run turns until the I/O thread has no results."""
+        """Run turns until the I/O threads have no results."""
         self.one_turn()
-        while self._io_thread.deliver(self.now):
+        while self.io_threads.deliver(self.now):
             self.one_turn()
 
     def one_turn(self) -> None:
@@ -272,7 +291,7 @@ class VirtualHost:
 
     def deliver(self) -> None:
         """Deliver the results of jobs."""
-        self._io_thread.deliver(self.now)
+        self.io_threads.deliver(self.now)
 
     def ask(self, connection: VirtualConnection, frame: bytes) -> bytes:
         self.send(connection, frame)

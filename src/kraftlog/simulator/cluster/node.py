@@ -93,7 +93,7 @@ class ClusterNode(NodeReplica):
         """The controlled shutdown is over: the process ends in good order."""
         if incarnation != self.incarnation or self._node is None:
             return
-        if self.io_thread.is_busy:
+        if self.io_threads.is_busy:
             self.world.at(self.world.time + 1, self.close, incarnation)
             return
         try:

@@ -1,4 +1,8 @@
-"""The I/O thread of a virtual process: runs jobs one by one, each in the disk's time."""
+"""The I/O threads of a virtual process: each runs its jobs one by one, in the disk's time.
+
+The threads are independent, and may be slow for long: whatever relies on an order between two of
+them fails in some run.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,9 @@ if TYPE_CHECKING:
 class VirtualIOThread:
     """Belongs to one incarnation: its pending jobs end with it."""
 
-    def __init__(self, replica: NodeReplica) -> None:
+    def __init__(self, replica: NodeReplica, name: str) -> None:
         self._replica = replica
+        self._name = name
         self._life = replica.incarnation
         self._jobs: deque[tuple[Callable[[], Any], Done]] = deque()
 
@@ -38,7 +43,7 @@ class VirtualIOThread:
 
     def _begin(self) -> None:
         world = self._replica.world
-        world.at(world.time + world.disk_ms(self._replica), self._run)
+        world.at(world.time + world.job_ms(self._replica, self._name), self._run)
 
     def _run(self) -> None:
         replica = self._replica
@@ -76,12 +81,25 @@ class VirtualIOThread:
             replica.turn("has written", done, result, failure)
 
 
-class VirtualWorkerProcess:
-    """Compacts in the I/O thread, on the same files."""
+class VirtualIOThreads:
+    """The I/O threads of one incarnation."""
 
-    def __init__(self, replica: NodeReplica, io_thread: VirtualIOThread) -> None:
+    def __init__(self, replica: NodeReplica) -> None:
+        self.quorum = VirtualIOThread(replica, "quorum")
+        self.data = VirtualIOThread(replica, "data")
+        self.maintenance = VirtualIOThread(replica, "maintenance")
+
+    @property
+    def is_busy(self) -> bool:
+        return self.quorum.is_busy or self.data.is_busy or self.maintenance.is_busy
+
+
+class VirtualWorkerProcess:
+    """Compacts on the same files, independently of the I/O threads."""
+
+    def __init__(self, replica: NodeReplica) -> None:
         self._files = replica.files
-        self._io_thread = io_thread
+        self._io_thread = VirtualIOThread(replica, "worker")
 
     def compact(self, task: dict[str, Any], done: Done) -> None:
         self._io_thread.submit(lambda: clean(self._files, task), done)

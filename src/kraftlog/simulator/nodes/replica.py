@@ -28,7 +28,7 @@ from kraftlog.simulator.nodes.connections import (
     DirectResponse,
     VirtualPeers,
 )
-from kraftlog.simulator.nodes.io_thread import VirtualIOThread, VirtualWorkerProcess
+from kraftlog.simulator.nodes.io_thread import VirtualIOThreads, VirtualWorkerProcess
 from kraftlog.simulator.nodes.log_view import DIRECTORY, LogView
 from kraftlog.simulator.process import CLUSTER, Replica
 from kraftlog.storage.directory import LogDirectory
@@ -141,13 +141,13 @@ class NodeReplica(Replica):
             self._format()
         directory = LogDirectory(files, DIRECTORY)
         directory.keep_reserve(world.reserve_bytes)
-        io_thread = self.io_thread = VirtualIOThread(self)
+        self.io_threads = VirtualIOThreads(self)
         self.peers = VirtualPeers(self, self._notify)
         self.runner = Runner(
             files,
             directory,
-            io_thread,
-            VirtualWorkerProcess(self, io_thread),
+            self.io_threads,
+            VirtualWorkerProcess(self),
             self.peers,
             self._log_line,
             metadata_segment_bytes=world.segment_bytes,

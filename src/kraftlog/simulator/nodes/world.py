@@ -38,6 +38,9 @@ CRASHES_WHILE_DOWNLOADING = 300
 #: A commit costs a whole node many times what it costs a core.
 APPEND_GAP_MS = 20
 FEW_BATCHES = 10
+#: The I/O threads whose jobs no vote waits for, and how slow they are in some runs.
+NOT_OF_THE_QUORUM = ("data", "maintenance", "worker")
+SLOWER_MS = (0, 10, 300)
 #: The size of a batch on a disk that is nearly full.
 BATCH_BYTES = 120
 
@@ -75,6 +78,9 @@ class NodeWorld(World):
         #: The time in a turn for sliced work, and the duration of such a turn. In some runs it is a
         #: single step, so that everything else happens between the steps of a change.
         self.sliced_us, self.slice_ms = Rng(seed, "slices").pick([(A_TURN, 0), (1, 0), (1, 1)])
+        #: How much longer than the quorum's a job of another I/O thread takes, at most.
+        self._io_rng = Rng(seed, "I/O threads")
+        self._slower_ms = {it: self._io_rng.pick(SLOWER_MS) for it in NOT_OF_THE_QUORUM}
         #: The configured voters; none if the log has them.
         self.static_voters = VoterSet() if setting.dynamic else first_voters(setting.voters)
         self._count = setting.voters + setting.observers
@@ -194,6 +200,11 @@ class NodeWorld(World):
             if room is not None:
                 left = max(room - len(replica.disk.batches), 0) * BATCH_BYTES
                 files.capacity_bytes = files.used_bytes() + left
+
+    def job_ms(self, replica: NodeReplica, thread: str) -> int:
+        """How long a job of an I/O thread takes."""
+        slower_ms = 0 if self.healed else self._slower_ms.get(thread, 0)
+        return self.disk_ms(replica) + (self._io_rng.below(slower_ms + 1) if slower_ms else 0)
 
     def sync_fails(self, replica: NodeReplica) -> bool:
         if not self._disk_rng.permille(self.failing_disks.get(replica.id, 0)):

@@ -1,0 +1,12 @@
+"""A vote waits for the disk of a data log (Q13)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.runner.runner",
+    source="            io_threads.quorum,\n            self._metadata_flushes,",
+    replacement="            io_threads.data,\n            self._metadata_flushes,",
+    test="tests/runner/test_io_threads.py::test_q13_a_vote_is_given_while_the_other_threads_hang",
+)
