@@ -345,6 +345,39 @@ def test_v6_next_fetch_waits_for_the_write() -> None:
     assert named(cluster) == [(0, 2)]
 
 
+def test_v13_removed_partition_never_holds_back_the_fetches_of_others() -> None:
+    """Its log is deleted while what was fetched waits for a flush, which never comes."""
+    cluster = two()
+    add_partition(cluster, 1)
+    cluster.settle()
+    cluster[2].holds_writes = True
+    cluster[1].produce("b")
+    cluster.settle()
+    assert cluster.flights == []
+    cluster.commit(
+        records.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=(1,), isr=(1,))
+    )
+    cluster.settle()
+    cluster[2].write()
+    other = cluster[1].replica_manager.partitions[TOPIC_ID, 1]
+    produced = cluster[1].produce("x", partition=other)
+    cluster.settle()
+    assert produced.outcome == 0
+
+
+def test_v13_next_leader_that_still_writes_holds_back_no_fetches() -> None:
+    """What it has fetched from its former leader is no matter of the fetcher any longer."""
+    cluster = two()
+    add_partition(cluster, 1)
+    cluster.settle()
+    cluster[2].holds_writes = True
+    cluster[1].produce("b")
+    cluster.settle()
+    cluster.elect(2, (1, 2))
+    cluster.settle()
+    assert cluster.flight(2).effect.peer == 1
+
+
 # DeleteRecords -----------------------------------------------------------------------------------
 
 

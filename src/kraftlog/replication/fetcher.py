@@ -104,7 +104,7 @@ class Fetcher:
         #: The partitions that are left out until their logs are truncated.
         self._truncating: set[Key] = set()
         #: The partitions with fetched batches that are not written yet.
-        self._unwritten: list[Partition] = []
+        self._unwritten: dict[Partition, None] = {}
         #: The number of the request in flight.
         self.in_flight: int | None = None
         #: No request leaves before this.
@@ -121,7 +121,7 @@ class Fetcher:
         self.followed[followed.key] = followed
         self._changed[followed.key] = None
         if partition.unwritten:  # by the fetcher of another leader, or as a leader
-            self._unwritten.append(partition)
+            self._unwritten[partition] = None
 
     def remove(self, key: Key) -> None:
         followed = self.followed.pop(key, None)
@@ -129,6 +129,8 @@ class Fetcher:
             self._leave_out(followed)
             self._delayed.pop(key, None)
             self._truncating.discard(key)
+            # What was fetched may never be written: a removed log drops what it held.
+            self._unwritten.pop(followed.partition, None)
 
     def _leave_out(self, followed: FollowedPartition) -> None:
         """Name a partition no longer."""
@@ -297,5 +299,5 @@ class Fetcher:
         """The batches of a response are on their way to the log."""
         followed.backoff_ms = 0
         followed.reported = ""
-        self._unwritten.append(followed.partition)
+        self._unwritten[followed.partition] = None
         self._changed[followed.key] = None
