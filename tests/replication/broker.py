@@ -126,6 +126,7 @@ class Broker:
                 lambda: MAX_LAG_MS,
                 cluster.max_lag_bytes,
                 FetchConfig(broker_id=broker_id),
+                selects_by_rack=bool(cluster.racks),
             ),
             self.loader,
             configs,
@@ -235,18 +236,29 @@ class Broker:
 
     def consume(self, offset: int, leader_epoch: int = -1) -> tuple[int, str, int]:
         """Fetch as a consumer: error code, records and high watermark."""
-        slot = Fetched(LAST_FETCH)
+        [data] = self.fetch(offset, leader_epoch).response.responses[0].partitions
+        return data.error_code, str(MemoryLog.of(data.records)), data.high_watermark
+
+    def fetch(
+        self,
+        offset: int,
+        leader_epoch: int = -1,
+        rack: str = "",
+        max_wait_ms: int = 0,
+        version: int = LAST_FETCH,
+    ) -> Fetched:
+        """A Fetch request of a consumer, and its response unless it waits."""
+        slot = Fetched(version)
         part = FetchPartition(
             partition=0,
             fetch_offset=offset,
             current_leader_epoch=leader_epoch,
             partition_max_bytes=1 << 20,
         )
-        topic = FetchTopic(topic_id=self.partition.topic_id, partitions=[part])
-        request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[topic])
+        topic = FetchTopic(topic="t", topic_id=self.partition.topic_id, partitions=[part])
+        request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, rack_id=rack, topics=[topic])
         fetch.handle(cast("Any", self), cast("Any", slot), request, self.now)
-        [data] = slot.response.responses[0].partitions
-        return data.error_code, str(MemoryLog.of(data.records)), data.high_watermark
+        return slot
 
     def delete_records(self, offset: int) -> Produced:
         slot = Produced()

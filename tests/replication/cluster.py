@@ -52,8 +52,11 @@ class Cluster:
         high_watermarks: dict[int, int] | None = None,
         starts: dict[int, int] | None = None,
         max_lag_bytes: int = -1,
+        racks: dict[int, str] | None = None,
     ) -> None:
         self.max_lag_bytes = max_lag_bytes
+        #: The racks of the brokers, whose leaders then name the nearest replica to consumers.
+        self.racks = racks or {}
         self.now = Now(1_000_000, 1_000_000)
         self.metadata: list[Any] = []
         self.flights: list[Flight] = []
@@ -95,7 +98,7 @@ class Cluster:
             ],
             features=(),
             fenced=False,
-            rack=None,
+            rack=self.racks.get(broker_id),
         )
 
     def commit(self, *changes: Any, unseen_by: Iterable[int] = ()) -> None:

@@ -143,8 +143,7 @@ def test_v16_leader_that_has_not_taken_over_answers_a_retriable_error() -> None:
     cluster = two()
     cluster.elect(2, (1, 2), unseen_by=(2,))
     cluster.settle()
-    assert cluster[2].consume(0)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert cluster[2].consume(0, leader_epoch=2)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert cluster[2].consume(0, leader_epoch=2)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert cluster[2].produce("x").outcome == ErrorCode.NOT_LEADER_OR_FOLLOWER
     cluster.pass_ms(LONG_MS)
     cluster[2].replay()

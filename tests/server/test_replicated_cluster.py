@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -343,3 +344,61 @@ def test_v9_a_consumer_reads_what_is_acknowledged_while_leaders_change(
         writer.stop()
         consumer.close()
     assert writer.failures == []
+
+
+def test_v7_a_consumer_reads_from_the_follower_in_its_rack(
+    tmp_path: Path,
+) -> None:
+    """KIP-392: librdkafka goes where the leader sends it, and back when that replica is killed."""
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    words = [word for it in SETTINGS for word in ("--override", it)]
+    cluster = LocalCluster(tmp_path, *words, "--override", f"replica.selector.class={selector}")
+    readers: dict[str, Any] = {}
+    try:
+        for node in NODES:
+            cluster.kill(node)
+            with open(cluster.file(node), "a") as file:
+                file.write(f"broker.rack=rack-{node}\n")
+            cluster.restart(node)
+        with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+            client.create_topic(TOPIC, PARTITIONS)
+            leader = client.describe_topic(TOPIC).partitions[0].leader
+        nearest, other = [node for node in NODES if node != leader]
+        consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.rows[other][2],
+                "group.id": "none",
+                "client.rack": f"rack-{nearest}",
+                "statistics.interval.ms": 20,
+                "stats_cb": lambda text: readers.update(
+                    json.loads(text)["topics"][TOPIC]["partitions"]["0"]
+                ),
+                "reconnect.backoff.max.ms": 100,
+                "log_level": 2,
+            }
+        )
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        writer = Writer(write_with_confluent(cluster.servers))
+        read: set[int] = set()
+
+        def read_what_is_acknowledged() -> bool:
+            messages = consumer.consume(500, 0.05)
+            read.update([int(it.value() or b"") for it in messages if it.error() is None])
+            acknowledged = dict(writer.acknowledged)
+            return read >= {number for number, (index, _) in acknowledged.items() if index == 0}
+
+        def reads_from(node: int) -> Callable[[], bool]:
+            return lambda: read_what_is_acknowledged() and readers.get("broker") == node
+
+        try:
+            writer.await_more()
+            until(reads_from(nearest), "the follower in the rack is read from")
+            assert readers["leader"] == leader
+            cluster.kill(nearest)
+            writer.await_more()
+            until(reads_from(leader), "the leader is read from once the follower has gone")
+        finally:
+            writer.stop()
+            consumer.close()
+    finally:
+        cluster.end()

@@ -132,6 +132,9 @@ _BROKER = {
     "replica.high.watermark.checkpoint.interval.ms": "Interval between writes of high watermarks.",
     "replica.lag.max.bytes": "Bytes by which a follower may lag before it leaves the ISR; -1: any.",
     "replica.lag.time.max.ms": "Time after which a follower that has not caught up leaves the ISR.",
+    "replica.selector.class": (
+        "RackAwareReplicaSelector: a consumer reads from an in-sync follower in its own rack."
+    ),
     "replica.socket.timeout.ms": "Time after which a follower's fetch counts as failed.",
     "queued.max.request.bytes": (
         "Memory for requests and unsent responses of all connections; beyond it, connections that "

@@ -14,6 +14,7 @@ from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.raft.core import RaftCore
 from kraftlog.replication.fetcher import fetch_config_of
 from kraftlog.replication.producer_expiration import ProducerExpiration
+from kraftlog.replication.read_replica import selects_by_rack
 from kraftlog.replication.replica_manager import (
     ReplicaManager,
     ReplicationConfig,
@@ -42,6 +43,7 @@ def replica_manager(node: Node) -> ReplicaManager:
             max_lag_ms=lambda: settings["replica.lag.time.max.ms"],
             max_lag_bytes=settings["replica.lag.max.bytes"],
             fetch=fetch_config_of(settings),
+            selects_by_rack=selects_by_rack(settings["replica.selector.class"]),
         ),
         node.metadata_loader,
         node.topic_configs,

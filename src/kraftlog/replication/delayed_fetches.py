@@ -18,11 +18,22 @@ if TYPE_CHECKING:
 
 
 class DelayedFetches:
-    """`fail(slot, error)` fails a pending response after an internal error."""
+    """`fail(slot, error)` fails a pending response after an internal error.
 
-    def __init__(self, clock: Callable[[], Now], fail: Callable[[Any, Exception], None]) -> None:
+    `tells_followers`: a new high watermark alone ends the wait of a follower, whose consumers read
+    up to it.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], Now],
+        fail: Callable[[Any, Exception], None],
+        *,
+        tells_followers: bool = False,
+    ) -> None:
         self._clock = clock
         self._fail = fail
+        self._tells_followers = tells_followers
         #: The fetches of sessions with news, and in which partitions.
         self._changed: dict[Any, dict[Partition, None]] = {}
         #: The fetches of each follower.
@@ -39,13 +50,16 @@ class DelayedFetches:
     def committed(self, partition: Partition) -> None:
         """Consumers read up to the high watermark.
 
-        Followers learn of it with the next records, or when their wait is over.
+        Followers learn of it with the next records, or when their wait is over, unless consumers
+        may read from them.
         """
         if partition.fetches:
             self._complete(partition, partition.fetches)
         self._sessions_changed(partition, partition.consumer_sessions)
         if not partition.moves_at_once:
-            self._sessions_changed(partition, partition.follower_sessions, wakes=False)
+            self._sessions_changed(
+                partition, partition.follower_sessions, wakes=self._tells_followers
+            )
 
     def start_moved(self, partition: Partition) -> None:
         """The next response to a reader has the log start offset."""

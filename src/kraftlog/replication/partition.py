@@ -580,9 +580,14 @@ class Partition:
         self.just_written += [ack for ack in done if ack[3] != WRITTEN_IS_ENOUGH]
         return [ack for ack in done if ack[3] == WRITTEN_IS_ENOUGH]
 
-    def refusal(self, leader_epoch: int) -> int:
+    @property
+    def follows(self) -> bool:
+        """Whether this is a follower whose log can be read, up to its own high watermark."""
+        return self.is_open and not (self.leads or self.is_truncating or self.leader_epoch < 0)
+
+    def refusal(self, leader_epoch: int, *, reads_followers: bool = False) -> int:
         """The error code for a request to this partition; `leader_epoch` -1: not given."""
-        if not self.online:
+        if not (self.online or (reads_followers and self.follows)):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if leader_epoch >= 0:
             if leader_epoch < self.leader_epoch:

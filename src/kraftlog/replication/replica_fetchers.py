@@ -39,7 +39,8 @@ CHANNEL = "replication-"
 class ReplicaFetchers:
     """A fetcher for each leader, or several (`num.replica.fetchers`).
 
-    `address_of(broker)` is its inter-broker endpoint, or None; `turn` are the appends of this turn.
+    `address_of(broker)` is its inter-broker endpoint, or None; `turn` are the appends of this turn;
+    `moved(partition)` is called when the high watermark of a followed partition has moved.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class ReplicaFetchers:
         turn: list[Append],
         address_of: Callable[[int], tuple[str, int] | None],
         broker_epoch: Callable[[], int],
+        moved: Callable[[Partition], None],
     ) -> None:
         self._config = config
         self._logs = logs
@@ -57,6 +59,7 @@ class ReplicaFetchers:
         self._turn = turn
         self._address_of = address_of
         self._broker_epoch = broker_epoch
+        self._moved = moved
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         #: The fetcher of each followed partition.
         self._by_partition: dict[Partition, Fetcher] = {}
@@ -213,7 +216,8 @@ class ReplicaFetchers:
 
     def follow_leader(self, partition: Partition) -> None:
         """Follow the leader's high watermark and log start, as far as this log is written."""
-        partition.follow_high_watermark()
+        if partition.follow_high_watermark():
+            self._moved(partition)
         start = min(partition.leader_start, partition.written_end)
         if start > partition.start:
             partition.start_moved(start)

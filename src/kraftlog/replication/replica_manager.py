@@ -80,6 +80,8 @@ class ReplicationConfig(Value):
     max_lag_ms: Callable[[], int]
     max_lag_bytes: int
     fetch: FetchConfig
+    #: Whether consumers are told of a follower in their rack (KIP-392).
+    selects_by_rack: bool = False
 
 
 class ReplicationServices(Value):
@@ -134,7 +136,10 @@ class ReplicaManager(MetadataPublisher):
         self._holds_roles = False
         #: Whether a replicated partition's high watermark has moved since `take_moved`.
         self._have_moved = False
-        self.delayed_fetches = DelayedFetches(services.clock, services.fail)
+        self.selects_by_rack = config.selects_by_rack
+        self.delayed_fetches = DelayedFetches(
+            services.clock, services.fail, tells_followers=config.selects_by_rack
+        )
         self.in_sync_replicas = InSyncReplicas(
             self._broker_id,
             metadata,
@@ -152,6 +157,7 @@ class ReplicaManager(MetadataPublisher):
             self.turn,
             self._address_of,
             services.broker_epoch,
+            self.delayed_fetches.committed,
         )
 
     @property

@@ -12,7 +12,7 @@ from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fast_path.encoded_responses import split_around_numbers
 from kraftlog.node.fast_path.request_templates import LONGEST_PREFIX
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
-from kraftlog.node.handlers.fetch import BY_ID_SINCE, READ_COMMITTED
+from kraftlog.node.handlers.fetch import BY_ID_SINCE, RACKS_SINCE, READ_COMMITTED
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import LENGTH_SIZE, request_frame, response_frame
@@ -63,6 +63,7 @@ class FetchTemplate:
         "_count_key",
         "_epoch_at",
         "_front",
+        "_is_at_leader",
         "_is_flexible",
         "_max_bytes",
         "_middle",
@@ -106,6 +107,7 @@ class FetchTemplate:
         self._partition_request = self._topic.partitions[0]
         self._max_bytes = min(self._partition_request.partition_max_bytes, request.max_bytes)
         self.partition = partition
+        self._is_at_leader = partition.leads
         self._session = session
         self._is_flexible = version >= _API.flexible
         self._count_key = node.counts.key_of(_API.key, version)
@@ -114,8 +116,19 @@ class FetchTemplate:
     @property
     def is_stale(self) -> bool:
         session = self._session
-        return bool(self.partition.refusal(self._partition_request.current_leader_epoch)) or (
+        return self._is_refused or (
             session is not None and not self.node.fetch_sessions.has(session)
+        )
+
+    @property
+    def _is_refused(self) -> bool:
+        """Whether the leader has changed, or the log has failed."""
+        partition = self.partition
+        return partition.leads != self._is_at_leader or bool(
+            partition.refusal(
+                self._partition_request.current_leader_epoch,
+                reads_followers=not self._is_at_leader,
+            )
         )
 
     def take(
@@ -134,7 +147,7 @@ class FetchTemplate:
             end - pos != self._size
             or not buffer.startswith(self._suffix, at + 8)
             or (self._session is not None and not self._is_next(self._session, buffer, pos))
-            or partition.refusal(self._partition_request.current_leader_epoch)
+            or self._is_refused
         ):
             return False
         (offset,) = _INT64.unpack_from(buffer, at)
@@ -262,7 +275,11 @@ def partition_of_request(
     ends = request.session_epoch == LAST and request.session_id != NO_SESSION
     if (
         isinstance(partition, int)
-        or partition.refusal(asked.current_leader_epoch)
+        or partition.refusal(
+            asked.current_leader_epoch, reads_followers=slot.version >= RACKS_SINCE
+        )
+        # Another replica may be nearer.
+        or (partition.leads and request.rack_id and node.replica_manager.selects_by_rack)
         or ends
         or asked.last_fetched_epoch >= 0
         or (session is None) != (request.session_epoch == LAST)

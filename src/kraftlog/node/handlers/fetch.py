@@ -1,7 +1,8 @@
 """Fetch 4-18: batches as stored, sent once there are min.bytes of them or max.wait.ms has passed.
 
 Consumers see what is below the high watermark; without transactions the last stable offset is the
-same. Followers read up to the end of the log; the offset that one names says what it has.
+same. They may read from a follower too, up to its own high watermark (KIP-392). Followers read up
+to the end of the leader's log; the offset that one names says what it has.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
 from kraftlog.node.leaders import leader_of, name_endpoint
 from kraftlog.node.quorum.requests import request_from_wire
 from kraftlog.replication.leader_epochs import end_of_epoch
+from kraftlog.replication.read_replica import NO_FOLLOWER, nearest_follower
 from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import CONTROLLER, ApiKey
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 #: The first version whose responses can name a diverging epoch.
 DIVERGING_SINCE = 12
 BY_ID_SINCE = 13
+#: The first version with a rack: since then consumers may read from followers.
+RACKS_SINCE = 11
 #: The first version whose errors name the leader, and the errors that do.
 LEADERS_SINCE = 16
 #: A fetch from more partitions is served in slices.
@@ -102,6 +106,7 @@ class DelayedFetch:
     """A Fetch request: what it has read so far, and whether the response is sent."""
 
     __slots__ = (
+        "at_once",
         "done",
         "epoch",
         "failed",
@@ -109,6 +114,7 @@ class DelayedFetch:
         "found",
         "node",
         "partitions",
+        "reads_followers",
         "request",
         "response",
         "seen_bytes",
@@ -129,6 +135,7 @@ class DelayedFetch:
         state = request.replica_state
         #: The broker that fetches as a follower, and its epoch; -1 for a consumer.
         self.follower = max(request.replica_id, state.replica_id), state.replica_epoch
+        self.reads_followers = slot.version >= RACKS_SINCE and not self.is_by_follower
         #: The positions of a follower that are not taken yet, by identity: each counts once.
         self.untaken: set[int] = set()
         if self.is_by_follower:
@@ -138,6 +145,8 @@ class DelayedFetch:
         self.epoch = LAST if session is None else session.epoch
         self.done = False
         self.failed = False
+        #: Whether there is news that does not wait for data.
+        self.at_once = False
         self.size = 0
         self.partitions: list[Partition] = []
         #: Bytes written to the partitions as of the last read; None: not all of them are committed.
@@ -152,7 +161,7 @@ class DelayedFetch:
         request = self.request
         return (
             self.size >= request.min_bytes
-            or self.failed
+            or self.at_once
             or request.max_wait_ms <= 0
             or not (self.partitions or self.session)
         )
@@ -176,7 +185,7 @@ class DelayedFetch:
     def read_in_steps(self, node: Node) -> Iterator[int]:
         """`read` in steps; yields their costs."""
         self.size = 0
-        self.failed = False
+        self.failed = self.at_once = False
         self.partitions = []
         self.found = []
         session = self.session
@@ -273,6 +282,8 @@ class DelayedFetch:
             return self._refused(part.partition, partition)
         partition.counts.fetches += 1
         other = self._check_position(node, partition, part)
+        if other is None and self.request.rack_id and node.replica_manager.selects_by_rack:
+            other = self._nearer_replica(node, partition, part)
         if other is not None:
             return other
         self.partitions.append(partition)
@@ -287,6 +298,7 @@ class DelayedFetch:
             known.written_bytes = partition.written_bytes
             if found is None and known.has_sent(partition):
                 return None
+            self.at_once |= self._tells_follower(node, partition, known)
         if found is not None:
             self.size += len(found)
             self.found.append((partition.counts, len(found)))
@@ -308,7 +320,7 @@ class DelayedFetch:
         A follower has everything below the offset that it names. Where only its session has a
         partition that proves nothing: it is as it was.
         """
-        code = partition.refusal(part.current_leader_epoch)
+        code = self._refusal(partition, part)
         if not code:
             if part.last_fetched_epoch >= 0 and part.fetch_offset >= partition.start:
                 other = self._diverging_epoch(node, partition, part)
@@ -325,6 +337,42 @@ class DelayedFetch:
             partition.counts.failed_fetches += 1
             return self._refused(part.partition, code)
         return None
+
+    def _nearer_replica(
+        self, node: Node, partition: Partition, part: FetchPartition
+    ) -> PartitionData | None:
+        """Name a follower in the consumer's rack, instead of records (KIP-392)."""
+        if not (partition.leads and self.reads_followers):
+            return None
+        request, listener = self.request, self.slot.connection.listener_name
+        nearest = nearest_follower(
+            partition, part.fetch_offset, request.rack_id, node.image, listener
+        )
+        if nearest == NO_FOLLOWER:
+            return None
+        self.at_once = True
+        return PartitionData(
+            partition_index=part.partition,
+            error_code=ErrorCode.NONE,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.high_watermark,
+            log_start_offset=partition.start,
+            aborted_transactions=None,
+            preferred_read_replica=nearest,
+            records=b"",
+        )
+
+    def _tells_follower(self, node: Node, partition: Partition, known: SessionPartition) -> bool:
+        """Whether a follower is told a new high watermark at once: consumers may read up to it."""
+        return (
+            self.is_by_follower
+            and node.replica_manager.selects_by_rack
+            and known.high_watermark != partition.high_watermark
+        )
+
+    def _refusal(self, partition: Partition, part: FetchPartition) -> int:
+        epoch = part.current_leader_epoch
+        return partition.refusal(epoch, reads_followers=self.reads_followers)
 
     def _find_partition(
         self,
@@ -352,7 +400,7 @@ class DelayedFetch:
             return self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
         if epoch == part.last_fetched_epoch and part.fetch_offset <= end:
             return None
-        self.failed = True  # respond at once, even without data
+        self.at_once = True
         return PartitionData(
             partition_index=part.partition,
             error_code=ErrorCode.NONE,
@@ -395,7 +443,7 @@ class DelayedFetch:
         )
 
     def _refused(self, index: int, code: int) -> PartitionData:
-        self.failed = True
+        self.failed = self.at_once = True
         return PartitionData(
             partition_index=index,
             error_code=code,
@@ -449,7 +497,7 @@ class DelayedFetch:
     def _try_complete(self) -> None:
         node, watched = self.node, self.partitions
         self.read(node)
-        if self.size >= self.request.min_bytes or self.failed:
+        if self.size >= self.request.min_bytes or self.at_once:
             self._stop_watching(watched)
             self.respond(node, node.now)
         else:

@@ -69,7 +69,11 @@ class LargeFetch(DelayedFetch):
         """Check again the partitions that changed between their read and `park`."""
         for partition in self.partitions:
             known = self.sizes.get(partition)
-            if known is None or known[2] < self._limit(partition) or not partition.online:
+            if (
+                known is None
+                or known[2] < self._limit(partition)
+                or self._refusal(partition, known[0])
+            ):
                 self.try_complete(partition)
                 if not self.done:
                     yield READ_COST
@@ -136,7 +140,7 @@ class LargeFetch(DelayedFetch):
         if part is None and self.session is not None:
             known = self.session.find(partition.topic, partition.topic_id, partition.index)
             part = None if known is None else known.request
-        if part is not None and partition.online:
+        if part is not None and not self._refusal(partition, part):
             try:
                 found = super()._locate(self.node, partition, part)
             except StorageError:
