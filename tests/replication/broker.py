@@ -260,9 +260,10 @@ class Broker:
         fetch.handle(cast("Any", self), cast("Any", slot), request, self.now)
         return slot
 
-    def delete_records(self, offset: int) -> Produced:
+    def delete_records(self, offset: int, timeout_ms: int = TIMEOUT_MS) -> Produced:
         slot = Produced()
-        self.replica_manager.delete_records(self.partition, offset, slot, slot)
+        manager = self.replica_manager
+        manager.delete_records(self.partition, offset, slot, slot, timeout_ms)
         return slot
 
     # The host ------------------------------------------------------------------------------------

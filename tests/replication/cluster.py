@@ -118,6 +118,12 @@ class Cluster:
         change = records.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=isr)
         self.commit(change, unseen_by=unseen_by)
 
+    def reassign(self, replicas: tuple[int, ...], isr: tuple[int, ...]) -> None:
+        change = records.PartitionChangeRecord(
+            partition_id=0, topic_id=TOPIC_ID, replicas=replicas, isr=isr
+        )
+        self.commit(change)
+
     def delete_topic(self, topic_id: bytes, unseen_by: Iterable[int] = ()) -> None:
         self.commit(records.RemoveTopicRecord(topic_id=topic_id), unseen_by=unseen_by)
         self.turns()

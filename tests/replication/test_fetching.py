@@ -377,34 +377,6 @@ def test_v13_next_leader_that_still_writes_holds_back_no_fetches() -> None:
     assert cluster.flight(2).effect.peer == 1
 
 
-# DeleteRecords -----------------------------------------------------------------------------------
-
-
-def test_v6_followers_follow_the_leaders_log_start() -> None:
-    """DeleteRecords on the leader moves the start of its followers' logs."""
-    cluster = two("1:abcd", "1:abcd")
-    deleted = cluster[1].delete_records(3)
-    cluster.settle()
-    assert (deleted.outcome, deleted.low_watermark) == (0, 3)
-    cluster.pass_ms(MAX_WAIT_MS)
-    assert (cluster[2].partition.start, cluster[2].log.start) == (3, 3)
-
-
-def test_v6_log_start_is_never_past_the_followers_end() -> None:
-    """A follower that is behind restarts at the leader's start, with nothing before it."""
-    cluster = Cluster({1: "1:abcd", 2: "1:ab"}, isr=(1,))
-    cluster[2].holds_writes = True
-    cluster.settle()
-    cluster[1].delete_records(4)
-    cluster[1].produce("e")
-    cluster.settle()
-    cluster[2].write()
-    cluster.settle()
-    cluster.pass_ms(MAX_WAIT_MS)
-    assert cluster[2].partition.start == 4
-    assert cluster.logs() == ["1:e", "1:e"]
-
-
 # Producers ---------------------------------------------------------------------------------------
 
 

@@ -334,7 +334,7 @@ def test_records_are_deleted_once_the_log_start_offset_is_durable() -> None:
     this.manager.written(this.partition, 5)
     slots = [Slot(), Slot()]
     for offset, slot in zip((2, 4), slots, strict=True):
-        this.manager.delete_records(this.partition, offset, slot, slot)
+        this.manager.delete_records(this.partition, offset, slot, slot, 0)
     assert this.taken() == [MoveLogStart(LOG, 2), MoveLogStart(LOG, 4)]
     assert (this.partition.start, this.partition.stored_start) == (4, 0)
     this.manager.handle(LogStartMoved(LOG, ID, 2, is_stored=True))

@@ -61,10 +61,10 @@ class DelayedFetches:
                 partition, partition.follower_sessions, wakes=self._tells_followers
             )
 
-    def start_moved(self, partition: Partition) -> None:
+    def start_moved(self, partition: Partition, *, wakes_followers: bool) -> None:
         """The next response to a reader has the log start offset."""
         self._sessions_changed(partition, partition.consumer_sessions, wakes=False)
-        self._sessions_changed(partition, partition.follower_sessions, wakes=False)
+        self._sessions_changed(partition, partition.follower_sessions, wakes=wakes_followers)
 
     def role_changed(self, partition: Partition) -> None:
         """All that wait for the partition get another response, or an error."""

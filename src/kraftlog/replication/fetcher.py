@@ -164,6 +164,11 @@ class Fetcher:
         """The next request names the position of a partition, even if it has not moved."""
         self._changed[followed.key] = None
 
+    def start_moved(self, key: Key) -> None:
+        """The next request names the log start of a partition, unless that is left out."""
+        if key not in self._delayed and key not in self._truncating:
+            self._changed[key] = None
+
     # Time ----------------------------------------------------------------------------------------
 
     def deadline(self) -> int | None:

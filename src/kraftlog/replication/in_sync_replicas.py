@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kraftlog.metadata.loader import MetadataLoader
+    from kraftlog.replication.delayed_deletions import DelayedDeletions
     from kraftlog.replication.followers import Follower
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
@@ -39,6 +40,7 @@ class InSyncReplicas:
         broker_epoch: Callable[[], int],
         ask: Callable[..., None],
         moved: Callable[[Partition], None],
+        deletions: DelayedDeletions,
     ) -> None:
         self._broker_id = broker_id
         self._metadata = metadata
@@ -47,6 +49,7 @@ class InSyncReplicas:
         self._max_lag_bytes = max_lag_bytes
         self._clock = clock
         self._moved = moved
+        self._deletions = deletions
         self.changes = IsrChanges(broker_id, broker_epoch, ask, self.update)
         #: The partitions with a follower that is not at the leader's end.
         self._lagging: dict[Partition, None] = {}
@@ -87,6 +90,7 @@ class InSyncReplicas:
                 self._shrunk.pop(partition, None)
         self.update(partition)
         self._expand(partition)
+        self._deletions.check(partition)
 
     def resign(self, partition: Partition) -> None:
         """This broker does not lead the partition any more."""
@@ -134,6 +138,8 @@ class InSyncReplicas:
         if end == partition.written_end and followers.all_at(end):
             self._lagging.pop(partition, None)
         self.update(partition)
+        if partition in self._deletions:
+            self._deletions.check(partition)
         if broker_id not in partition.isr:
             self._expand(partition)
         return ErrorCode.NONE

@@ -99,7 +99,6 @@ class Partition:
         "awaiting_isr",
         "consumer_sessions",
         "counts",
-        "deletions",
         "end",
         "fetches",
         "first_leader_epoch",
@@ -190,8 +189,6 @@ class Partition:
         #: Written batches with acks=all: those without a timeout yet, and those that wait.
         self.just_written: list[Ack] = []
         self.awaiting_isr: list[DelayedProduce] = []
-        #: DeleteRecords that wait for a durable log start: (offset, slot, partition result).
-        self.deletions: list[tuple[int, DelayedResponse, Any]] = []
         #: Delayed fetches that wait for the high watermark to move; those of followers wait for
         #: writes.
         self.fetches: dict[Any, None] = {}
@@ -487,24 +484,10 @@ class Partition:
         """Advance the log start offset; it is not durable, so a crash may undo it."""
         self.start = max(self.start, start)
 
-    def delete_records(self, offset: int, slot: DelayedResponse, result: Any) -> None:
-        """Advance the log start offset at once; the response waits until it is durable."""
-        self.start_moved(offset)
-        self.deletions.append((offset, slot, result))
-
-    def start_stored(self, start: int) -> list[tuple[int, DelayedResponse, Any]]:
-        """The log start offset is durable; returns the deletions that waited for it."""
+    def start_stored(self, start: int) -> None:
+        """The log start offset is durable."""
         self.start_moved(start)
         self.stored_start = max(self.stored_start, start)
-        done = [waiting for waiting in self.deletions if waiting[0] <= start]
-        if done:
-            self.deletions = [waiting for waiting in self.deletions if waiting[0] > start]
-        return done
-
-    def take_deletions(self) -> list[tuple[int, DelayedResponse, Any]]:
-        """Take all waiting deletions."""
-        waiting, self.deletions = self.deletions, []
-        return waiting
 
     def handed_over(self) -> None:
         """The host has received this turn's append."""

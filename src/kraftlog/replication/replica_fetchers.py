@@ -222,6 +222,9 @@ class ReplicaFetchers:
         if start > partition.start:
             partition.start_moved(start)
             self._emit(MoveLogStart(partition.log, start))
+            fetcher = self._by_partition.get(partition)
+            if fetcher is not None:  # the leader's DeleteRecords waits for it
+                fetcher.start_moved((partition.topic_id, partition.index))
 
     def _refused(
         self, fetcher: Fetcher, followed: FollowedPartition, data: PartitionData, now: Now

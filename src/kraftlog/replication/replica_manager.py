@@ -29,6 +29,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import BrokerChanged, PartitionChanged, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.replication.counts import BrokerTopicStats
+from kraftlog.replication.delayed_deletions import DelayedDeletions
 from kraftlog.replication.delayed_fetches import DelayedFetches
 from kraftlog.replication.delayed_produce import DelayedProduce, complete_one
 from kraftlog.replication.in_sync_replicas import InSyncReplicas
@@ -140,6 +141,7 @@ class ReplicaManager(MetadataPublisher):
         self.delayed_fetches = DelayedFetches(
             services.clock, services.fail, tells_followers=config.selects_by_rack
         )
+        self.deletions = DelayedDeletions(services.schedule, self._is_alive)
         self.in_sync_replicas = InSyncReplicas(
             self._broker_id,
             metadata,
@@ -149,6 +151,7 @@ class ReplicaManager(MetadataPublisher):
             services.broker_epoch,
             services.ask_controller,
             self._high_watermark_moved,
+            self.deletions,
         )
         self.fetchers = ReplicaFetchers(
             config.fetch,
@@ -170,6 +173,10 @@ class ReplicaManager(MetadataPublisher):
         broker = self._metadata.image.brokers.get(broker_id)
         at = None if broker is None else broker.endpoint(self._listener)
         return None if at is None else (at.host, at.port)
+
+    def _is_alive(self, broker_id: int) -> bool:
+        broker = self._metadata.image.brokers.get(broker_id)
+        return broker is not None and broker.active
 
     def partition(self, topic: str, topic_id: Uuid, index: int, by_id: bool) -> Partition | int:
         """The partition that a request names by topic name or id; else an error code."""
@@ -259,18 +266,21 @@ class ReplicaManager(MetadataPublisher):
             self._high_watermark_moved(partition)
 
     def delete_records(
-        self, partition: Partition, offset: int, slot: DelayedResponse, result: Any
+        self, partition: Partition, offset: int, slot: DelayedResponse, result: Any, timeout_ms: int
     ) -> None:
-        """Advance the log start offset; the response waits until that is durable."""
-        slot.waits += 1
-        partition.delete_records(offset, slot, result)
-        self._emit(MoveLogStart(partition.log, offset))
+        """Advance the log start; the response waits until all replicas that are alive have it."""
+        self.deletions.add(partition, offset, slot, result, timeout_ms)
+        if offset > partition.stored_start:
+            partition.start_moved(offset)
+            self._emit(MoveLogStart(partition.log, offset))
+        else:
+            self.deletions.check(partition)
 
     def _drop_waiting(self, partition: Partition, code: int) -> None:
         """Fail everything that waits for this partition."""
         for slot, result in partition.take_waiting():
             self._fail_produce(slot, result, code)
-        self._drop_deletions(partition, code)
+        self.deletions.fail(partition, code)
         self.delayed_fetches.role_changed(partition)
 
     @staticmethod
@@ -278,12 +288,6 @@ class ReplicaManager(MetadataPublisher):
         result.error_code = code
         result.base_offset = -1
         complete_one(slot)
-
-    def _drop_deletions(self, partition: Partition, code: int) -> None:
-        for _, slot, result in partition.take_deletions():
-            result.error_code = code
-            result.low_watermark = -1
-            complete_one(slot)
 
     # Replication ---------------------------------------------------------------------------------
 
@@ -345,7 +349,7 @@ class ReplicaManager(MetadataPublisher):
         elif isinstance(message, LogStartMoved):
             self._start_moved(partition, message)
         elif isinstance(message, LogStartNotStored):
-            self._drop_deletions(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            self.deletions.fail(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             self.write_failed(partition)
             for listener in self.listeners:
@@ -379,13 +383,12 @@ class ReplicaManager(MetadataPublisher):
                 listener.leads(partition)
 
     def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
-        self.delayed_fetches.start_moved(partition)
-        if not moved.is_stored:
+        if moved.is_stored:
+            partition.start_stored(moved.start)
+            self.deletions.check(partition)
+        else:
             partition.start_moved(moved.start)
-            return
-        for _, slot, result in partition.start_stored(moved.start):
-            result.low_watermark = partition.stored_start
-            complete_one(slot)
+        self.delayed_fetches.start_moved(partition, wakes_followers=partition in self.deletions)
 
     # Metadata changes ----------------------------------------------------------------------------
 
@@ -426,6 +429,7 @@ class ReplicaManager(MetadataPublisher):
         is_new = before is None or before.epoch != after.epoch
         self.fetchers.broker_changed(after.id, self._services.clock(), is_new=is_new)
         self.in_sync_replicas.broker_changed(after.id)
+        self.deletions.check_all()
 
     def _check_registration(self) -> None:
         """Hold roles only while the image has this process under the broker's id.

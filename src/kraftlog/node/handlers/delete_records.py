@@ -1,7 +1,7 @@
-"""DeleteRecords 0-2: advances log start offsets, durably; offset -1 is the high watermark.
+"""DeleteRecords 0-2: advances log start offsets; offset -1 is the high watermark.
 
-The timeout of the request is for other replicas, as in Kafka: it does not limit this broker's own
-disk write, so a request with timeout 0 gets a response too.
+The response waits for the disk of this broker and for the replicas that are alive, for these no
+longer than its timeout.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
 class DelayedDeleteRecords:
-    """A request that waits for durable log start offsets."""
+    """A request that waits for log start offsets."""
 
-    __slots__ = ("_node", "_size", "_slot", "response", "waits")
+    __slots__ = ("_node", "_size", "_slot", "_timeout_ms", "response", "waits")
 
     def __init__(self, node: Node, slot: PendingResponse) -> None:
         self._node = node
         self._slot = slot
         #: Partitions to wait for, and 1 until all of the request is processed.
         self.waits = 1
+        self._timeout_ms = 0
         self._size = 0
         self.response = DeleteRecordsResponse(topics=())
 
@@ -55,6 +56,7 @@ class DelayedDeleteRecords:
 
     def decide_in_steps(self, request: DeleteRecordsRequest) -> Iterator[int]:
         topics = []
+        self._timeout_ms = request.timeout_ms
         for topic in drained(request.topics):
             result = []
             for part in topic.partitions:
@@ -79,10 +81,7 @@ class DelayedDeleteRecords:
         if code or isinstance(partition, int):
             return result
         offset = partition.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
-        if offset <= partition.stored_start:
-            result.low_watermark = partition.stored_start
-            return result
-        node.replica_manager.delete_records(partition, offset, self, result)
+        node.replica_manager.delete_records(partition, offset, self, result, self._timeout_ms)
         return result
 
 

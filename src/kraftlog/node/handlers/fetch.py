@@ -298,7 +298,8 @@ class DelayedFetch:
             known.written_bytes = partition.written_bytes
             if found is None and known.has_sent(partition):
                 return None
-            self.at_once |= self._tells_follower(node, partition, known)
+        if self.is_by_follower:
+            self.at_once |= self._tells_follower(node, partition, part, known)
         if found is not None:
             self.size += len(found)
             self.found.append((partition.counts, len(found)))
@@ -362,11 +363,16 @@ class DelayedFetch:
             records=b"",
         )
 
-    def _tells_follower(self, node: Node, partition: Partition, known: SessionPartition) -> bool:
-        """Whether a follower is told a new high watermark at once: consumers may read up to it."""
-        return (
-            self.is_by_follower
-            and node.replica_manager.selects_by_rack
+    @staticmethod
+    def _tells_follower(
+        node: Node, partition: Partition, part: FetchPartition, known: SessionPartition | None
+    ) -> bool:
+        """Whether a follower is told at once of a new log start, for which DeleteRecords waits, or
+        of a new high watermark, up to which its consumers read."""
+        manager = node.replica_manager
+        return (part.log_start_offset < partition.start and partition in manager.deletions) or (
+            manager.selects_by_rack
+            and known is not None
             and known.high_watermark != partition.high_watermark
         )
 

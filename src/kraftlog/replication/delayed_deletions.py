@@ -1,0 +1,117 @@
+"""`DelayedDeletions`: DeleteRecords that wait for this log's start, then for the followers'.
+
+A deletion is done when the log start is durable here and every live follower has named it in
+a fetch. When the request's timeout expires before, the response has REQUEST_TIMED_OUT; the records
+are deleted nevertheless. The timeout does not limit the write of this broker.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.replication.delayed_produce import complete_one
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.replication.partition import Partition
+    from kraftlog.types import DelayedResponse, Now
+
+NO_OFFSET = -1
+
+
+class DelayedDeletion:
+    """One partition of a DeleteRecords request."""
+
+    __slots__ = ("deletions", "has_timeout", "offset", "partition", "result", "slot", "timeout_ms")
+
+    def __init__(
+        self,
+        deletions: DelayedDeletions,
+        partition: Partition,
+        offset: int,
+        slot: DelayedResponse,
+        result: Any,
+        timeout_ms: int,
+    ) -> None:
+        self.deletions = deletions
+        self.partition = partition
+        #: The log start that completes it.
+        self.offset = offset
+        self.slot = slot
+        self.result = result
+        self.timeout_ms = timeout_ms
+        #: Whether it waits for followers only, and so no longer than its timeout.
+        self.has_timeout = False
+
+    def complete(self, low_watermark: int, error_code: int = ErrorCode.NONE) -> None:
+        self.result.low_watermark = low_watermark
+        self.result.error_code = error_code
+        complete_one(self.slot)
+
+    def expire(self, now: Now) -> None:  # noqa: ARG002 - interface of delayed operations
+        self.deletions.expire(self)
+
+
+class DelayedDeletions:
+    """`schedule(deletion, timeout_ms)` calls `expire` later; `is_alive(broker)`: it is unfenced."""
+
+    def __init__(
+        self, schedule: Callable[[Any, int], None], is_alive: Callable[[int], bool]
+    ) -> None:
+        self._schedule = schedule
+        self._is_alive = is_alive
+        self._waiting: dict[Partition, list[DelayedDeletion]] = {}
+
+    def __contains__(self, partition: Partition) -> bool:
+        """Whether a deletion waits in a partition."""
+        return partition in self._waiting
+
+    def add(
+        self, partition: Partition, offset: int, slot: DelayedResponse, result: Any, timeout_ms: int
+    ) -> None:
+        slot.waits += 1
+        waiting = DelayedDeletion(self, partition, offset, slot, result, timeout_ms)
+        self._waiting.setdefault(partition, []).append(waiting)
+
+    def low_watermark(self, partition: Partition) -> int:
+        """The lowest log start of the leader and of its followers that are alive."""
+        followers = () if partition.followers is None else partition.followers.by_broker.values()
+        starts = [it.start for it in followers if self._is_alive(it.broker_id)]
+        return min([partition.stored_start, *starts])
+
+    def check(self, partition: Partition) -> None:
+        """The start of this log or of a follower's has moved: complete what has waited for it."""
+        if partition not in self._waiting:
+            return
+        low_watermark = self.low_watermark(partition)
+        waiting = self._waiting.pop(partition)
+        remaining = [it for it in waiting if it.offset > low_watermark]
+        if remaining:
+            self._waiting[partition] = remaining
+        for one in waiting:
+            if one.offset <= low_watermark:
+                one.complete(low_watermark)
+            elif one.offset <= partition.stored_start and not one.has_timeout:
+                one.has_timeout = True
+                self._schedule(one, one.timeout_ms)
+
+    def check_all(self) -> None:
+        """A broker was fenced, or is alive again."""
+        for partition in list(self._waiting):
+            self.check(partition)
+
+    def expire(self, expired: DelayedDeletion) -> None:
+        waiting = self._waiting.get(expired.partition, [])
+        if expired in waiting:
+            waiting.remove(expired)
+            if not waiting:
+                del self._waiting[expired.partition]
+            low_watermark = self.low_watermark(expired.partition)
+            expired.complete(low_watermark, ErrorCode.REQUEST_TIMED_OUT)
+
+    def fail(self, partition: Partition, error_code: int) -> None:
+        """Fail all that wait in a partition: it has another leader, or no disk to write to."""
+        for one in self._waiting.pop(partition, ()):
+            one.complete(NO_OFFSET, error_code)
