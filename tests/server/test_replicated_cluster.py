@@ -156,18 +156,26 @@ def expect_acknowledged(cluster: LocalCluster, writer: Writer) -> None:
     assert writer.acknowledged.items() <= found.items()
 
 
+def kill_each(
+    cluster: LocalCluster, writer: Writer, while_dead: Callable[[], None] = lambda: None
+) -> None:
+    """Kill each node under a writer that goes on without it, and restart it."""
+    for node in NODES:
+        writer.await_more()
+        cluster.kill(node)
+        writer.await_more()
+        while_dead()
+        cluster.restart(node)
+        await_isr(cluster, *NODES)
+
+
 def test_v7_acknowledged_records_survive_kills_and_pauses_of_every_node(
     cluster: LocalCluster,
 ) -> None:
     """Each node in turn is killed and restarted, then paused beyond its session."""
     writer = Writer(write_with_confluent(cluster.servers))
     try:
-        writer.await_more()
-        for node in NODES:
-            cluster.kill(node)
-            writer.await_more()
-            cluster.restart(node)
-            await_isr(cluster, *NODES)
+        kill_each(cluster, writer)
         for node in NODES:
             others = [each for each in NODES if each != node]
             cluster.pause(node)
@@ -185,12 +193,7 @@ def test_v7_acknowledged_records_survive_kills_and_pauses_of_every_node(
 def test_v7_acknowledged_records_of_kafka_python_survive_kills(cluster: LocalCluster) -> None:
     writer = Writer(write_with_kafka_python(cluster.servers))
     try:
-        writer.await_more()
-        for node in NODES:
-            cluster.kill(node)
-            writer.await_more()
-            cluster.restart(node)
-            await_isr(cluster, *NODES)
+        kill_each(cluster, writer)
     finally:
         writer.stop()
     assert writer.failures == []
@@ -333,13 +336,7 @@ def test_v9_a_consumer_reads_what_is_acknowledged_while_leaders_change(
                     assert read.setdefault(int(message.value() or b""), where) == where
 
     try:
-        for node in NODES:
-            writer.await_more()
-            cluster.kill(node)
-            writer.await_more()
-            read_up_to_now()
-            cluster.restart(node)
-            await_isr(cluster, *NODES)
+        kill_each(cluster, writer, while_dead=read_up_to_now)
     finally:
         writer.stop()
         consumer.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from glob import glob
 from pathlib import Path
@@ -15,12 +14,15 @@ import pytest
 import kraftlog
 from kraftlog.simulator.run import simulate
 from kraftlog.simulator.scenarios.catalog import SCENARIOS
+from tests.simulator import traces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MIXTURES = 60
 OF_EACH_NAMED = 2
+#: Seeds whose traces are compared.
+TRACED = 20
 
 PINNED = Path(__file__).with_name("pinned_seeds.txt")
 
@@ -52,16 +54,6 @@ def test_pinned_seeds(scenario: str, seed: int) -> None:
     assert not outcome.failed, str(outcome)
 
 
-HASHES = """
-import hashlib
-from kraftlog.simulator.run import simulate
-for seed in range(1, 21):
-    digest = hashlib.sha256()
-    simulate("mixture", seed, trace=lambda line: digest.update(line.encode() + b"\\n"))
-    print(seed, digest.hexdigest())
-"""
-
-
 #: CRC-32C in pure Python, for interpreters without the package.
 CHECKSUM = """
 TABLE = []
@@ -79,20 +71,9 @@ def crc32c(data, value=0):
 """
 
 
-def played_by(python: str, hash_seed: str, path: str = "") -> subprocess.Popen[str]:
-    variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
-    return subprocess.Popen(
-        [python, "-c", HASHES], env=variables, stdout=subprocess.PIPE, text=True
-    )
-
-
 @pytest.mark.slow
 def test_a_seed_gives_the_same_bytes_under_any_hash_seed() -> None:
-    """Twenty seeds, in two processes with different hash seeds."""
-    played = [played_by(sys.executable, hash_seed) for hash_seed in ("1", "20261")]
-    first, second = [process.communicate()[0] for process in played]
-    assert first == second
-    assert len(set(first.split())) == 40
+    traces.expect_same_under_any_hash_seed("mixture", TRACED)
 
 
 @pytest.mark.slow
@@ -103,10 +84,13 @@ def test_a_seed_gives_the_same_bytes_under_any_python(tmp_path: Path) -> None:
         pytest.skip("this machine has no other Python from 3.11 on")
     (tmp_path / "crc32c.py").write_text(CHECKSUM)
     sources = os.path.dirname(os.path.dirname(kraftlog.__file__))
-    played = [played_by(sys.executable, "1")]
-    played += [played_by(python, "7", f"{sources}:{tmp_path}") for python in others]
-    ours, *theirs = [process.communicate()[0] for process in played]
-    assert len(set(ours.split())) == 40
+    path = f"{sources}:{tmp_path}"
+    played = [traces.start("mixture", TRACED, hash_seed="1")]
+    played += [
+        traces.start("mixture", TRACED, hash_seed="7", python=python, path=path)
+        for python in others
+    ]
+    ours, *theirs = traces.digests(played, TRACED)
     assert dict.fromkeys(others, ours) == dict(zip(others, theirs, strict=True))
 
 

@@ -67,9 +67,6 @@ class ReplicaFetchers:
         #: The fetchers with a request in flight, by its number.
         self._in_flight: dict[int, Fetcher] = {}
 
-    def __len__(self) -> int:
-        return len(self._by_partition)
-
     # Partitions ----------------------------------------------------------------------------------
 
     def follow(self, partition: Partition, leader_id: int) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.faults.fault_plan import Fault
     from kraftlog.simulator.scenarios.goals import Script
     from kraftlog.simulator.setting import Setting
+    from kraftlog.simulator.world import Goal
 
 
 #: The scenario with brokers and their clients; any other is about the metadata quorum.
@@ -87,29 +88,25 @@ def simulate(
 
     With `nodes`, every replica is a whole node, as always in the cluster scenario.
     """
+    world: World
+    script: Iterator[Goal]
     if scenario == CLUSTER:
-        from kraftlog.simulator.cluster.run import simulate_cluster
+        from kraftlog.simulator.cluster.run import prepare
 
-        return simulate_cluster(seed, kinds=kinds, keep=keep, trace=trace)
-    draw_setting, script = scenarios(nodes=nodes)[scenario]
-    setting = draw_setting(Rng(seed, f"setting of {scenario}"))
-    if nodes:
-        from kraftlog.simulator.nodes.world import NodeWorld, node_setting
-
-        make_world = NodeWorld
-        setting = node_setting(setting, changes_voters=scenario in VOTER_SCENARIOS)
-    world = make_world(seed, setting, trace)
-    if scenario in WITH_FAULTS:
-        plan = plan_of(seed, kinds)
-        world.plan = tuple([f for f in plan if keep is None or f.number in keep])
+        world, script, plan = prepare(seed, kinds, trace)
+    else:
+        world = _make_world(scenario, seed, trace, make_world, nodes=nodes)
+        script = scenarios(nodes=nodes)[scenario][1](world)
+        plan = plan_of(seed, kinds) if scenario in WITH_FAULTS else ()
+    world.plan = tuple([fault for fault in plan if keep is None or fault.number in keep])
     violation = None
     try:
         with garbage_collection_disabled():
-            world.play(script(world))
+            world.play(script)
     except Violation as found:
         violation = found
         world.note(None, "violation", str(found))
-    options = " --nodes" if nodes else ""
+    options = " --nodes" if nodes and scenario != CLUSTER else ""
     options += f" --faults {','.join(kinds)}" if kinds is not None else ""
     if keep is not None:
         options += f" --keep {','.join(map(str, sorted(keep)))}"
@@ -124,6 +121,25 @@ def simulate(
         world.plan,
         options,
     )
+
+
+def _make_world(
+    scenario: str,
+    seed: int,
+    trace: Callable[[str], None] | None,
+    make_world: Callable[..., World],
+    *,
+    nodes: bool,
+) -> World:
+    """The world of a quorum, of bare cores or of whole nodes."""
+    draw_setting, _ = scenarios(nodes=nodes)[scenario]
+    setting = draw_setting(Rng(seed, f"setting of {scenario}"))
+    if nodes:
+        from kraftlog.simulator.nodes.world import NodeWorld, node_setting
+
+        make_world = NodeWorld
+        setting = node_setting(setting, changes_voters=scenario in VOTER_SCENARIOS)
+    return make_world(seed, setting, trace)
 
 
 @contextmanager

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from kraftlog.simulator.run import simulate
+from tests.simulator.traces import expect_same_under_any_hash_seed
 
 RUNS = 80
-
-HASHES = """
-import hashlib
-from kraftlog.simulator.run import simulate
-for seed in range(1, 4):
-    digest = hashlib.sha256()
-    simulate("cluster", seed, trace=lambda line: digest.update(line.encode() + b"\\n"))
-    print(seed, digest.hexdigest())
-"""
 
 
 def test_s5_without_faults_everything_is_written_and_read() -> None:
@@ -43,15 +31,4 @@ def test_the_log_of_a_removed_partition_is_not_compared() -> None:
 
 @pytest.mark.slow
 def test_q37_a_cluster_repeats_a_run_under_any_hash_seed() -> None:
-    played = [
-        subprocess.run(
-            [sys.executable, "-c", HASHES],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "20261")
-    ]
-    assert played[0] == played[1]
-    assert len(set(played[0].split())) == 6
+    expect_same_under_any_hash_seed("cluster", 3)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from kraftlog.simulator.nodes.world import NodeWorld
 from kraftlog.simulator.run import scenario_of, scenarios, simulate
 from kraftlog.simulator.setting import KAFKA_TIMES, Setting
 from kraftlog.simulator.world import Goal
+from tests.simulator.traces import expect_same_under_any_hash_seed
 
 RUNS = 6
 #: Runs that once found a bug.
@@ -39,30 +36,9 @@ def test_q37_random_runs_of_whole_nodes_pass() -> None:
     assert [str(outcome) for outcome in played if outcome.failed] == []
 
 
-HASHES = """
-import hashlib
-from kraftlog.simulator.run import simulate
-for seed in range(1, 4):
-    digest = hashlib.sha256()
-    simulate("mixture", seed, nodes=True, trace=lambda line: digest.update(line.encode() + b"\\n"))
-    print(seed, digest.hexdigest())
-"""
-
-
 @pytest.mark.slow
 def test_q37_whole_nodes_repeat_a_run_under_any_hash_seed() -> None:
-    played = [
-        subprocess.run(
-            [sys.executable, "-c", HASHES],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "20261")
-    ]
-    assert played[0] == played[1]
-    assert len(set(played[0].split())) == 6
+    expect_same_under_any_hash_seed("mixture", 3, "nodes")
 
 
 def test_q8_a_power_loss_loses_only_unsynced_data() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kraftlog.simulator.faults import fault_plan
-from kraftlog.simulator.faults.fault_plan import Fault, drawn
 from kraftlog.simulator.rng import Rng
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from kraftlog.simulator.cluster.world import ClusterWorld
+    from kraftlog.simulator.faults.fault_plan import Fault
 
 #: Disks that lose what was synced are not among them: three replicas survive one such loss at most.
 CLUSTER_KINDS = (
@@ -45,14 +45,9 @@ CLUSTER_KINDS = (
 
 def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:
     """The plan of a seed; `kinds` limits it to some kinds of faults."""
-    plan = sorted(drawn(Rng(seed, "faults"), CLUSTER_KINDS, duration_ms, kinds))
-    return tuple(
-        [Fault(i, kind, at_ms, for_ms, dice) for i, (at_ms, kind, for_ms, dice) in enumerate(plan)]
+    return fault_plan.in_order(
+        fault_plan.drawn(Rng(seed, "faults"), CLUSTER_KINDS, duration_ms, kinds)
     )
-
-
-def schedule(world: ClusterWorld, plan: Iterable[Fault]) -> None:
-    fault_plan.schedule(world, plan)
 
 
 def heal(world: ClusterWorld) -> None:

@@ -1,12 +1,12 @@
-"""One run of a cluster: its script, and its outcome."""
+"""The script of a cluster's run."""
 
 from __future__ import annotations
 
 from kraftlog.simulator.cluster import faults
 from kraftlog.simulator.cluster.setting import any_cluster
 from kraftlog.simulator.cluster.world import ClusterWorld
+from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.rng import Rng
-from kraftlog.simulator.run import CLUSTER, Outcome, garbage_collection_disabled
 from kraftlog.simulator.scenarios.goals import leader_agreed
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.world import Goal, passing
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from kraftlog.simulator.cluster.producer import Producer
+    from kraftlog.simulator.faults.fault_plan import Fault
 
 FAULTS_MS = 8_000
 HEALING_MS = 20_000
@@ -37,7 +38,7 @@ def begin(world: ClusterWorld) -> Iterator[Goal]:
 
 def mixture(world: ClusterWorld) -> Iterator[Goal]:
     yield from begin(world)
-    faults.schedule(world, world.plan)
+    fault_plan.schedule(world, world.plan)
     yield passing(FAULTS_MS)
     yield from heal(world)
 
@@ -113,35 +114,9 @@ def judge(world: ClusterWorld) -> None:
             raise Violation("client history", violations[0])
 
 
-def simulate_cluster(
-    seed: int,
-    *,
-    kinds: Collection[str] | None = None,
-    keep: Collection[int] | None = None,
-    trace: Callable[[str], None] | None = None,
-) -> Outcome:
-    """Run a random cluster; `kinds` limits the faults, `keep` selects entries of the plan."""
+def prepare(
+    seed: int, kinds: Collection[str] | None, trace: Callable[[str], None] | None
+) -> tuple[ClusterWorld, Iterator[Goal], tuple[Fault, ...]]:
+    """The random cluster of a seed, its script, and its plan of faults."""
     world = ClusterWorld(seed, any_cluster(Rng(seed, "setting of cluster")), trace)
-    plan = faults.draw(seed, FAULTS_MS, kinds)
-    world.plan = tuple([fault for fault in plan if keep is None or fault.number in keep])
-    violation = None
-    try:
-        with garbage_collection_disabled():
-            world.play(mixture(world))
-    except Violation as found:
-        violation = found
-        world.note(None, "violation", str(found))
-    options = f" --faults {','.join(kinds)}" if kinds is not None else ""
-    if keep is not None:
-        options += f" --keep {','.join(map(str, sorted(keep)))}"
-    return Outcome(
-        CLUSTER,
-        seed,
-        violation,
-        world.steps,
-        world.handled,
-        world.time,
-        world.coverage,
-        world.plan,
-        options,
-    )
+    return world, mixture(world), faults.draw(seed, FAULTS_MS, kinds)

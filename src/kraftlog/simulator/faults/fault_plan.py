@@ -48,9 +48,16 @@ def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> t
         *(drawn(damage, DAMAGES, duration_ms, kinds) if wants_damage else ()),
         *(drawn(lies, LIES, duration_ms, kinds) if wants_lies else ()),
     ]
-    plan.sort()
+    return in_order(plan)
+
+
+def in_order(plan: Iterable[tuple[int, str, int, int]]) -> tuple[Fault, ...]:
+    """Faults as they are drawn, numbered by their time."""
     return tuple(
-        [Fault(i, kind, at_ms, for_ms, dice) for i, (at_ms, kind, for_ms, dice) in enumerate(plan)]
+        [
+            Fault(number, kind, at_ms, for_ms, dice)
+            for number, (at_ms, kind, for_ms, dice) in enumerate(sorted(plan))
+        ]
     )
 
 

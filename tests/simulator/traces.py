@@ -1,0 +1,47 @@
+"""Digests of the traces of runs, as other processes compute them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+PROGRAM = """
+import hashlib
+import sys
+from kraftlog.simulator.run import simulate
+for seed in range(1, int(sys.argv[2]) + 1):
+    digest = hashlib.sha256()
+    write = lambda line: digest.update(line.encode() + b"\\n")
+    simulate(sys.argv[1], seed, nodes="nodes" in sys.argv[3:], trace=write)
+    print(seed, digest.hexdigest())
+"""
+#: Two values that give sets of strings and of bytes different orders.
+HASH_SEEDS = ("1", "20261")
+
+
+def start(
+    scenario: str,
+    seeds: int,
+    *words: str,
+    hash_seed: str,
+    python: str = sys.executable,
+    path: str = "",
+) -> subprocess.Popen[str]:
+    """Begin to play the first seeds of a scenario in another process."""
+    variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
+    command = [python, "-c", PROGRAM, scenario, str(seeds), *words]
+    return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
+
+
+def digests(processes: list[subprocess.Popen[str]], seeds: int) -> list[str]:
+    """The output of each process: a line for each seed, each with another digest."""
+    outputs = [process.communicate()[0] for process in processes]
+    assert all(len(set(output.split())) == 2 * seeds for output in outputs)
+    return outputs
+
+
+def expect_same_under_any_hash_seed(scenario: str, seeds: int, *words: str) -> None:
+    processes = [start(scenario, seeds, *words, hash_seed=each) for each in HASH_SEEDS]
+    first, second = digests(processes, seeds)
+    assert first == second
