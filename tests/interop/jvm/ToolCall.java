@@ -150,10 +150,15 @@ final class ToolCall extends ThreadGroup {
         }
     }
 
-    /** Ends what a process would take with it; the names of those that won't go. */
+    /**
+     * Ends what a process would take with it; the names of those that won't go.
+     *
+     * Daemon threads are not interrupted: the thread of an admin client that is not closed would
+     * try again for ever without waiting, which costs a whole core.
+     */
     private List<String> interruptAll(long patience) throws InterruptedException {
         do {
-            interrupt();
+            lasting().forEach(Thread::interrupt);
             for (Thread thread : lasting()) {
                 thread.join(50);
             }
