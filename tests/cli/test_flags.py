@@ -41,15 +41,13 @@ TOOLS = {
     "storage": (STORAGE, ("info", "format", "random-uuid", "version-mapping")),
 }
 QUOTAS = "quotas and users are not there"
-THROTTLES = "replication is not throttled"
+DIRECTORIES = "for replicas that move between directories of a broker"
 #: Command, flag -> why it is not supported.
 NOT_TAKEN = {
     ("topics", "--delete-config"): "nor by Kafka 4, which says so",
     ("reassign", "--bootstrap-controller"): "a controller does not describe topics",
-    ("reassign", "--throttle"): THROTTLES,
-    ("reassign", "--preserve-throttles"): THROTTLES,
-    ("reassign", "--replica-alter-log-dirs-throttle"): THROTTLES,
-    ("reassign", "--timeout"): "for replicas that move between directories of a broker",
+    ("reassign", "--replica-alter-log-dirs-throttle"): DIRECTORIES,
+    ("reassign", "--timeout"): DIRECTORIES,
     ("configs", "--user"): QUOTAS,
     ("configs", "--user-defaults"): QUOTAS,
     ("configs", "--client"): QUOTAS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
+from kraftlog.config.keys import BROKER
 from kraftlog.config.layers import ConfigLayers
 from kraftlog.effects import (
     DeleteLog,
@@ -119,13 +120,16 @@ class Broker:
         #: The offsets that the log was truncated to.
         self.truncations: list[int] = []
         self.loader = MetadataLoader()
-        configs = TopicConfigs(self.loader, lambda: ConfigLayers({}))
+        self.fetch_config = FetchConfig(
+            broker_id=broker_id, partition_max_bytes=cluster.partition_max_bytes
+        )
+        configs = TopicConfigs(self.loader, self._config_layers)
         self.replica_manager = ReplicaManager(
             ReplicationConfig(
                 LISTENER,
                 lambda: MAX_LAG_MS,
                 cluster.max_lag_bytes,
-                FetchConfig(broker_id=broker_id),
+                self.fetch_config,
                 selects_by_rack=bool(cluster.racks),
             ),
             self.loader,
@@ -137,6 +141,7 @@ class Broker:
                 fail=_raise,
                 clock=lambda: self.now,
                 broker_epoch=lambda: self.epoch,
+                config_layers=self._config_layers,
                 ask_controller=self._ask_controller,
                 is_registered=lambda: self.is_registered,
             ),
@@ -146,6 +151,9 @@ class Broker:
         self.fetch_sessions = FetchSessions(10, Random(broker_id))
         self.max_fetch_bytes = 1 << 30
         self.needs_poll = False
+
+    def _config_layers(self) -> ConfigLayers:
+        return ConfigLayers({}, broker=self.image.config(BROKER, str(self.id)))
 
     def _ask_controller(self, api_key: int, _: int, request: Any, on_done: Any, __: Now) -> None:
         assert api_key == ApiKey.ALTER_PARTITION

@@ -53,7 +53,9 @@ class Cluster:
         starts: dict[int, int] | None = None,
         max_lag_bytes: int = -1,
         racks: dict[int, str] | None = None,
+        partition_max_bytes: int = 1 << 20,
     ) -> None:
+        self.partition_max_bytes = partition_max_bytes
         self.max_lag_bytes = max_lag_bytes
         #: The racks of the brokers, whose leaders then name the nearest replica to consumers.
         self.racks = racks or {}

@@ -96,6 +96,7 @@ class Replicas:
             self.loader,
             configs,
             ReplicationServices(
+                config_layers=lambda: ConfigLayers({}),
                 logs=cast("Any", self.logs),
                 emit=self.effects.append,
                 schedule=lambda waiter, timeout_ms: self.scheduled.append((waiter, timeout_ms)),

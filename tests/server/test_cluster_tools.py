@@ -55,11 +55,15 @@ class Tools:
 
     def reassign(self, topic: str, replicas: list[int], *words: str, code: int = 0) -> str:
         """Run kafka-reassign-partitions with this target."""
+        words = ("--reassignment-json-file", self.reassignment(topic, replicas), *words)
+        return self.run("kafka-reassign-partitions", *words, code=code)
+
+    def reassignment(self, topic: str, replicas: list[int]) -> str:
+        """The path of a file with this target."""
         file = self._folder / "reassignment.json"
         parts = [{"topic": topic, "partition": 0, "replicas": replicas}]
         file.write_text(json.dumps({"version": 1, "partitions": parts}))
-        words = ("--reassignment-json-file", str(file), *words)
-        return self.run("kafka-reassign-partitions", *words, code=code)
+        return str(file)
 
     def await_partition(self, topic: str, **expected: object) -> None:
         """Wait until the topic's partition is described so; the ISR in any order."""
@@ -128,6 +132,53 @@ def test_v10_a_reassignment_is_shown_replaced_and_cancelled(tools: Tools) -> Non
         tools.await_partition("pending", replicas=(1, 2), isr=(1, 2))
     finally:
         tools.cluster.restart(3)
+
+
+#: Settings of throttles, and of which kind of resource.
+THROTTLES = {
+    "brokers": ("leader.replication.throttled.rate", "follower.replication.throttled.rate"),
+    "topics": ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"),
+}
+
+
+def throttles(tools: Tools, topic: str) -> dict[tuple[str, str], list[str | None]]:
+    """The throttles of each broker and of the topic."""
+    found = {}
+    for kind, names in (("brokers", ("1", "2", "3")), ("topics", (topic,))):
+        for name in names:
+            settings = {it.name: it for it in tools.client.describe_configs(kind, name)}
+            values = [settings[key].value for key in THROTTLES[kind] if key in settings]
+            if any(values):
+                found[kind, name] = values
+    return found
+
+
+@pytest.mark.parametrize("is_kafkas", [True, False])
+def test_v10_a_throttled_reassignment_ends_without_throttles(
+    tools: Tools, is_kafkas: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kafka's tool and ours set the same, and take away what the other has set."""
+    rate = "3000000"
+    topic = f"throttled-{is_kafkas}"
+    tools.client.create_topic(topic, assignment={0: [1, 2]})
+    words = ["reassign", "--bootstrap-server", tools.cluster.servers]
+    file = ["--reassignment-json-file", tools.reassignment(topic, [1, 3])]
+    if is_kafkas:
+        shown = tools.run("kafka-reassign-partitions", *file, "--execute", "--throttle", rate)
+    else:
+        assert main([*words, *file, "--execute", "--throttle", rate]) == 0
+        shown = capsys.readouterr().out
+    assert f"The inter-broker throttle limit was set to {rate} B/s" in shown
+    brokers = {("brokers", each): [rate, rate] for each in "123"}
+    assert throttles(tools, topic) == {**brokers, ("topics", topic): ["0:1,0:2", "0:3"]}
+    tools.await_partition(topic, replicas=(1, 3), isr=(1, 3))
+    until(tools.client.reassignments, {})
+    if is_kafkas:
+        assert main([*words, *file, "--verify"]) == 0
+    else:
+        tools.run("kafka-reassign-partitions", *file, "--verify")
+    until(lambda: throttles(tools, topic), {})
+    tools.client.delete_topic(topic)
 
 
 def test_v9_kafkas_filters_find_what_a_dead_broker_leaves(tools: Tools) -> None:

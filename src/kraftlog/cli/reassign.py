@@ -53,6 +53,17 @@ def _parser() -> argparse.ArgumentParser:
         help="with --execute: beside ongoing reassignments, or instead of them",
     )
     add(
+        "--throttle",
+        type=int,
+        metavar="BYTES",
+        help="with --execute or --balance: bytes per second that a broker may send or receive",
+    )
+    add(
+        "--preserve-throttles",
+        action="store_true",
+        help="with --verify or --cancel: leave throttles that were set",
+    )
+    add(
         "--disallow-replication-factor-change",
         action="store_true",
         help="with --execute: refuse another number of replicas",
@@ -145,8 +156,9 @@ def _execute(client: Client, options: argparse.Namespace) -> int:
         raise ClientError(f"partition {_texts(unknown)} does not exist")
     if not options.additional and client.reassignments():
         raise ClientError("there are ongoing reassignments; --additional starts these as well")
-    _print_rollback({name: partitions[name].replicas for name in targets}, options)
-    return _start(client, options, targets, is_watched=options.wait)
+    current = {name: partitions[name].replicas for name in targets}
+    _print_rollback(current, options)
+    return _start(client, options, current, targets, is_watched=options.wait)
 
 
 def _print_rollback(assignment: Assignment, options: argparse.Namespace) -> None:
@@ -159,8 +171,15 @@ def _print_rollback(assignment: Assignment, options: argparse.Namespace) -> None
 
 
 def _start(
-    client: Client, options: argparse.Namespace, targets: Assignment, *, is_watched: bool
+    client: Client,
+    options: argparse.Namespace,
+    current: Assignment,
+    targets: Assignment,
+    *,
+    is_watched: bool,
 ) -> int:
+    if options.throttle is not None:
+        _throttle(client, options, current, targets)
     refused = client.reassign_partitions(
         targets,
         allow_replication_factor_change=not options.disallow_replication_factor_change,
@@ -168,7 +187,36 @@ def _start(
     started = {name: each for name, each in targets.items() if name not in refused}
     _print_outcome(options, "started", started, refused)
     is_done = not is_watched or not started or watch(client, started)
+    if options.throttle is not None and is_watched and is_done:
+        _clear_throttles(client, options, targets)
     return int(bool(refused) or not is_done)
+
+
+def _throttle(
+    client: Client, options: argparse.Namespace, current: Assignment, targets: Assignment
+) -> None:
+    """Throttle the reassignment, and those that are ongoing in its topics."""
+    from kraftlog.cli.throttles import throttle
+
+    topics = {topic for topic, _ in targets}
+    ongoing = {name: it for name, it in client.reassignments().items() if name[0] in topics}
+    sources = {name: set(it.replicas) - set(it.adding) for name, it in ongoing.items()}
+    throttle(
+        client,
+        {**current, **{name: tuple(sorted(each)) for name, each in sources.items()}},
+        {**{name: it.replicas for name, it in ongoing.items()}, **targets},
+        options.throttle,
+    )
+    if not options.json:
+        print(f"The inter-broker throttle limit was set to {options.throttle} B/s")
+
+
+def _clear_throttles(client: Client, options: argparse.Namespace, targets: Assignment) -> None:
+    from kraftlog.cli.throttles import clear_throttles
+
+    cleared = clear_throttles(client, [topic for topic, _ in targets])
+    if cleared and not options.json:
+        print(f"Cleared the throttles of {', '.join(cleared)}")
 
 
 def _print_outcome(
@@ -190,13 +238,16 @@ def _print_outcome(
 
 def _cancel(client: Client, options: argparse.Namespace) -> int:
     ongoing = client.reassignments()
-    names = [name for name in _read_assignment(options) if name in ongoing]
+    targets = _read_assignment(options)
+    names = [name for name in targets if name in ongoing]
     refused = client.reassign_partitions(dict.fromkeys(names)) if names else {}
     if not names and not options.json:
         print("None of the specified partition reassignments are active.")
     else:
         done = [name for name in names if name not in refused]
         _print_outcome(options, "cancelled", done, refused)
+    if not refused and not options.preserve_throttles:
+        _clear_throttles(client, options, targets)
     return int(bool(refused))
 
 
@@ -209,10 +260,12 @@ def _verify(client: Client, options: argparse.Namespace) -> int:
         print("Status of partition reassignment:")
         for name, state in states.items():
             print(f"Reassignment of partition {_text(name)} is {state}.")
+    if _ONGOING not in states.values() and not options.preserve_throttles:
+        _clear_throttles(client, options, targets)
     return int(any(state != _COMPLETED for state in states.values()))
 
 
-_COMPLETED = "completed"
+_COMPLETED, _ONGOING = "completed", "still in progress"
 
 
 def _states(client: Client, targets: Assignment) -> dict[PartitionName, str]:
@@ -222,7 +275,7 @@ def _states(client: Client, targets: Assignment) -> dict[PartitionName, str]:
     for name, target in targets.items():
         there = partitions.get(name)
         if name in ongoing:
-            state = "still in progress"
+            state = _ONGOING
         elif there is None:
             state = "not possible: the partition does not exist"
         elif there.replicas != tuple(target):
@@ -298,7 +351,7 @@ def _balance(client: Client, options: argparse.Namespace) -> int:
         _print_plan(current, changes)
     if options.dry_run or not changes:
         return 0
-    code = _start(client, options, changes, is_watched=True)
+    code = _start(client, options, current, changes, is_watched=True)
     failed = client.elect_preferred_leaders(changes)
     for error in failed.values():
         print(f"kraftlog reassign: no preferred leader: {error}", file=sys.stderr)

@@ -57,12 +57,18 @@ _BROKER = {
     "default.replication.factor": "Replication factor of topics created without one.",
     "delete.topic.enable": "Allow topics to be deleted.",
     "fetch.max.bytes": "Largest amount of records in one fetch response.",
+    "follower.replication.throttled.rate": (
+        "Bytes per second for which this broker's throttled followers fetch."
+    ),
     "group.initial.rebalance.delay.ms": "Wait for further members of a new group.",
     "group.max.session.timeout.ms": "Longest session timeout a group member may request.",
     "group.max.size": "Largest number of members in a group.",
     "group.min.session.timeout.ms": "Shortest session timeout a group member may request.",
     "inter.broker.listener.name": (
         "Listener between brokers; max.connections does not limit it where clients have another."
+    ),
+    "leader.replication.throttled.rate": (
+        "Bytes per second that this broker sends to throttled followers."
     ),
     "leader.imbalance.check.interval.seconds": "Interval between preferred leader elections.",
     "listener.security.protocol.map": (
@@ -135,6 +141,8 @@ _BROKER = {
     "replica.selector.class": (
         "RackAwareReplicaSelector: a consumer reads from an in-sync follower in its own rack."
     ),
+    "replication.quota.window.num": "Windows over which the rate of a throttle is measured.",
+    "replication.quota.window.size.seconds": "Length of such a window.",
     "replica.socket.timeout.ms": "Time after which a follower's fetch counts as failed.",
     "queued.max.request.bytes": (
         "Memory for requests and unsent responses of all connections; beyond it, connections that "
@@ -178,6 +186,12 @@ _TOPIC = {
     "compression.zstd.level": "zstd level, if compression.type is zstd.",
     "delete.retention.ms": "Time that tombstones are kept in a compacted topic.",
     "flush.messages": "Number of unflushed records that forces a flush before a produce response.",
+    "follower.replication.throttled.replicas": (
+        "Followers under the throttle, as partition:broker,… or *."
+    ),
+    "leader.replication.throttled.replicas": (
+        "Leaders under the throttle, as partition:broker,… or *."
+    ),
     "index.interval.bytes": "Bytes of records between two index entries.",
     "max.compaction.lag.ms": "Longest time a record may stay uncompacted.",
     "max.message.bytes": "Largest record batch.",

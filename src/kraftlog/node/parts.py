@@ -44,6 +44,8 @@ def replica_manager(node: Node) -> ReplicaManager:
             max_lag_bytes=settings["replica.lag.max.bytes"],
             fetch=fetch_config_of(settings),
             selects_by_rack=selects_by_rack(settings["replica.selector.class"]),
+            quota_windows=settings["replication.quota.window.num"],
+            quota_window_ms=1000 * settings["replication.quota.window.size.seconds"],
         ),
         node.metadata_loader,
         node.topic_configs,
@@ -57,6 +59,7 @@ def replica_manager(node: Node) -> ReplicaManager:
                 node.broker_lifecycle is not None and node.broker_lifecycle.registration is not None
             ),
             broker_epoch=node.broker_epoch,
+            config_layers=node.config_layers,
             ask_controller=lambda *request: node.controller_channel.send(*request),  # noqa: PLW0108 - made later
         ),
     )

@@ -146,6 +146,15 @@ class Fetcher:
         self._truncating.discard(followed.key)
         self._delayed[followed.key] = now.monotonic_ms + followed.backoff_ms
 
+    def hold_back(self, hold_ms: Callable[[Partition], int], now: Now) -> None:
+        """Leave out for a while what a throttle holds back."""
+        for key in list(self._changed):
+            followed = self.followed[key]
+            hold = hold_ms(followed.partition)
+            if hold:
+                self._leave_out(followed)
+                self._delayed[key] = now.monotonic_ms + hold
+
     def _next_backoff_ms(self, backoff_ms: int) -> int:
         return min(max(2 * backoff_ms, FIRST_BACKOFF_MS), self._config.backoff_ms)
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.logs import LogReader
     from kraftlog.replication.fetcher import FetchConfig, FollowedPartition
     from kraftlog.replication.partition import Append, Partition
+    from kraftlog.replication.quotas import ReplicationQuota
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.messages.fetch import PartitionData
 
@@ -52,6 +53,7 @@ class ReplicaFetchers:
         address_of: Callable[[int], tuple[str, int] | None],
         broker_epoch: Callable[[], int],
         moved: Callable[[Partition], None],
+        quota: ReplicationQuota,
     ) -> None:
         self._config = config
         self._logs = logs
@@ -60,6 +62,7 @@ class ReplicaFetchers:
         self._address_of = address_of
         self._broker_epoch = broker_epoch
         self._moved = moved
+        self._quota = quota
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         #: The fetcher of each followed partition.
         self._by_partition: dict[Partition, Fetcher] = {}
@@ -93,6 +96,12 @@ class ReplicaFetchers:
     def _last_epoch(self, partition: Partition) -> int:
         return self._logs.latest_epoch(partition.log)
 
+    def _hold_ms(self, partition: Partition) -> int:
+        """How long a partition that lacks committed records is held back by the throttle."""
+        if partition.lag and self._quota.applies_to(partition):
+            return self._quota.hold_ms()
+        return 0
+
     # Requests ------------------------------------------------------------------------------------
 
     def deadline(self) -> int | None:
@@ -114,6 +123,10 @@ class ReplicaFetchers:
                 if fetcher.in_flight is None:
                     del self._fetchers[key]
             elif fetcher.can_send(now):
+                if self._quota.is_limited:
+                    fetcher.hold_back(self._hold_ms, now)
+                    if not fetcher.can_send(now):
+                        continue
                 self._send(key, fetcher, now)
 
     def _send(self, key: tuple[int, int], fetcher: Fetcher, now: Now) -> None:
@@ -196,6 +209,8 @@ class ReplicaFetchers:
             partition.append_fetched(run, self._turn)
         if runs:
             fetcher.took(followed)
+            if self._quota.applies_to(partition):
+                self._quota.record(len(records))
         elif error is None:  # a single batch that is larger than the response: it will be whole
             fetcher.name_again(followed)
         if error is not None:

@@ -34,6 +34,7 @@ from kraftlog.replication.delayed_fetches import DelayedFetches
 from kraftlog.replication.delayed_produce import DelayedProduce, complete_one
 from kraftlog.replication.in_sync_replicas import InSyncReplicas
 from kraftlog.replication.partition import Partition
+from kraftlog.replication.quotas import ReplicationQuotas
 from kraftlog.replication.replica_fetchers import CHANNEL, ReplicaFetchers
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, Protocol
 
+    from kraftlog.config.layers import ConfigLayers
     from kraftlog.effects import LogReport
     from kraftlog.metadata.changes import Change
     from kraftlog.metadata.image import Image
@@ -83,6 +85,8 @@ class ReplicationConfig(Value):
     fetch: FetchConfig
     #: Whether consumers are told of a follower in their rack (KIP-392).
     selects_by_rack: bool = False
+    quota_windows: int = 11
+    quota_window_ms: int = 1000
 
 
 class ReplicationServices(Value):
@@ -101,6 +105,8 @@ class ReplicationServices(Value):
     ask_controller: Callable[..., None]
     #: Whether the image has this process under the broker's id.
     is_registered: Callable[[], bool]
+    #: The settings of this broker and of all brokers.
+    config_layers: Callable[[], ConfigLayers]
 
 
 class ReplicaManager(MetadataPublisher):
@@ -141,6 +147,14 @@ class ReplicaManager(MetadataPublisher):
         self.delayed_fetches = DelayedFetches(
             services.clock, services.fail, tells_followers=config.selects_by_rack
         )
+        self.quotas = ReplicationQuotas(
+            self._broker_id,
+            services.config_layers,
+            topic_configs,
+            services.clock,
+            config.quota_windows,
+            config.quota_window_ms,
+        )
         self.deletions = DelayedDeletions(services.schedule, self._is_alive)
         self.in_sync_replicas = InSyncReplicas(
             self._broker_id,
@@ -161,6 +175,7 @@ class ReplicaManager(MetadataPublisher):
             self._address_of,
             services.broker_epoch,
             self.delayed_fetches.committed,
+            self.quotas.follower,
         )
 
     @property
@@ -561,6 +576,8 @@ class ReplicaManager(MetadataPublisher):
     def published(self) -> Iterator[int]:
         """Configure the partitions and logs of topics whose settings have changed."""
         all_changed, topics = self._topic_configs.take_changed()
+        if all_changed or topics:
+            self.quotas.configs_changed()
         partitions = list(self.partitions.values()) if all_changed else self._of_topics(topics)
         for partition in partitions:
             settings = self._topic_configs.of(partition.topic)

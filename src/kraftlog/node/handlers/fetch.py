@@ -121,6 +121,7 @@ class DelayedFetch:
         "session",
         "size",
         "slot",
+        "throttled_bytes",
         "untaken",
     )
 
@@ -151,6 +152,8 @@ class DelayedFetch:
         self.partitions: list[Partition] = []
         #: Bytes written to the partitions as of the last read; None: not all of them are committed.
         self.seen_bytes: int | None = None
+        #: Bytes of replicas under the leader's throttle.
+        self.throttled_bytes = 0
         #: Bytes to count for each topic when the response is sent.
         self.found: list[tuple[TopicCounts, int]] = []
         self.response: FetchResponse | None = None
@@ -184,7 +187,7 @@ class DelayedFetch:
 
     def read_in_steps(self, node: Node) -> Iterator[int]:
         """`read` in steps; yields their costs."""
-        self.size = 0
+        self.size = self.throttled_bytes = 0
         self.failed = self.at_once = False
         self.partitions = []
         self.found = []
@@ -288,7 +291,12 @@ class DelayedFetch:
             return other
         self.partitions.append(partition)
         found = None
-        if part.fetch_offset < self._limit(partition):
+        is_throttled = self.is_by_follower and node.replica_manager.quotas.leader.applies_to(
+            partition
+        )
+        if part.fetch_offset < self._limit(partition) and not (
+            is_throttled and self._is_held_back(node, partition)
+        ):
             try:
                 found = self._locate(node, partition, part)
             except StorageError:
@@ -302,6 +310,7 @@ class DelayedFetch:
             self.at_once |= self._tells_follower(node, partition, part, known)
         if found is not None:
             self.size += len(found)
+            self.throttled_bytes += len(found) if is_throttled else 0
             self.found.append((partition.counts, len(found)))
         return PartitionData(
             partition_index=part.partition,
@@ -312,6 +321,11 @@ class DelayedFetch:
             aborted_transactions=() if self.request.isolation_level == READ_COMMITTED else None,
             records=b"" if found is None else found,  # type: ignore[arg-type]  # bytes still in a file
         )
+
+    def _is_held_back(self, node: Node, partition: Partition) -> bool:
+        """Whether the throttle leaves out a replica, which is not in sync (V10)."""
+        quota = node.replica_manager.quotas.leader
+        return self.follower[0] not in partition.isr and quota.hold_ms() > 0
 
     def _check_position(
         self, node: Node, partition: Partition, part: FetchPartition
@@ -531,7 +545,7 @@ class DelayedFetch:
         response = self._response_in(session)
         if session is not None:
             session.sent(response.responses)
-        self._count()
+        self._count(node)
         self.slot.respond(self.response)
 
     def _response_in(self, session: FetchSession | None) -> FetchResponse:
@@ -547,9 +561,11 @@ class DelayedFetch:
             self.response.session_id = session.id
         return self.response
 
-    def _count(self) -> None:
+    def _count(self, node: Node) -> None:
         assert self.response is not None, "the partitions are read"
         if not self.response.error_code:
+            if self.throttled_bytes:
+                node.replica_manager.quotas.leader.record(self.throttled_bytes)
             for counts, size in self.found:
                 counts.bytes_out += size
 

@@ -180,7 +180,7 @@ class LargeFetch(DelayedFetch):
         response = self._response_in(session)
         if session is not None:
             yield from session.sent_in_steps(response.responses)
-        self._count()
+        self._count(node)
         yield from self.slot.respond_in_steps(response, len(self.sizes) + 1)
 
     def cancel(self) -> None:

@@ -1,0 +1,61 @@
+"""Throttles of reassignments: the settings that kafka-reassign-partitions sets and clears too."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from kraftlog.client.configs import BROKER, TOPIC, is_set_here
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kraftlog.client.client import Client
+    from kraftlog.client.model import PartitionName
+
+    Assignment = Mapping[PartitionName, Sequence[int]]
+
+LEADER, FOLLOWER = "leader.replication.throttled", "follower.replication.throttled"
+KINDS = {"brokers": BROKER, "topics": TOPIC}
+
+
+def throttle(client: Client, current: Assignment, targets: Assignment, rate: int) -> None:
+    """Limit replication from the current replicas to those that are added, in bytes per second."""
+    brokers: set[int] = set()
+    lists: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for (topic, index), target in sorted(targets.items()):
+        sources = current[topic, index]
+        added = [broker for broker in target if broker not in sources]
+        if added:
+            brokers.update(sources, added)
+            lists[topic][f"{LEADER}.replicas"] += [f"{index}:{broker}" for broker in sources]
+            lists[topic][f"{FOLLOWER}.replicas"] += [f"{index}:{broker}" for broker in added]
+    for topic, replicas in lists.items():
+        client.alter_configs("topics", topic, {key: ",".join(it) for key, it in replicas.items()})
+    for broker in sorted(brokers):
+        rates = {f"{LEADER}.rate": rate, f"{FOLLOWER}.rate": rate}
+        client.alter_configs("brokers", str(broker), rates)
+
+
+def clear_throttles(client: Client, topics: Iterable[str]) -> list[str]:
+    """Remove all throttles of the brokers and topics; returns what had some."""
+    brokers = [str(broker.id) for broker in client.describe_cluster().brokers]
+    return [
+        *_clear(client, "brokers", brokers, "rate"),
+        *_clear(client, "topics", sorted(set(topics)), "replicas"),
+    ]
+
+
+def _clear(client: Client, kind: str, names: Sequence[str], last: str) -> list[str]:
+    cleared = []
+    for name in names:
+        keys = [
+            setting.name
+            for setting in client.describe_configs(kind, name)
+            if setting.name in {f"{LEADER}.{last}", f"{FOLLOWER}.{last}"}
+            and is_set_here(KINDS[kind], setting)
+        ]
+        if keys:
+            client.alter_configs(kind, name, dict.fromkeys(keys))
+            cleared.append(f"{kind[:-1]} {name}")
+    return cleared

@@ -1,0 +1,154 @@
+"""Throttles of replication (V10): bytes per second for the replicas that are listed as throttled.
+
+The rate is a dynamic setting of the broker, the replicas are listed by their topics
+(`*`, or `partition:broker,…`). Only replicas that lack committed records are held back, so that a
+throttle cannot push a replica out of the ISR; the bytes of all listed ones count.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kraftlog.config.layers import ConfigLayers
+    from kraftlog.replication.partition import Partition
+    from kraftlog.replication.topic_configs import TopicConfigs
+    from kraftlog.types import Now
+
+NO_LIMIT = (1 << 63) - 1
+ALL_REPLICAS = "*"
+#: The longest time for which a replica is held back before the rate is looked at again.
+LONGEST_HOLD_MS = 1000
+
+
+class ByteRate:
+    """The mean rate over the last windows, as Kafka measures it."""
+
+    def __init__(self, windows: int, window_ms: int) -> None:
+        self._window_ms = window_ms
+        self._kept_ms = windows * window_ms
+        #: [start, bytes] of each window with bytes, oldest first.
+        self._samples: deque[list[int]] = deque()
+        self._total = 0
+
+    def record(self, size: int, now_ms: int) -> None:
+        self._drop_old(now_ms)
+        if not self._samples or now_ms - self._samples[-1][0] >= self._window_ms:
+            self._samples.append([now_ms, 0])
+        self._samples[-1][1] += size
+        self._total += size
+
+    def _drop_old(self, now_ms: int) -> None:
+        while self._samples and now_ms - self._samples[0][0] >= self._kept_ms:
+            self._total -= self._samples.popleft()[1]
+
+    def wait_ms(self, limit: int, now_ms: int) -> int:
+        """How long to send nothing until the rate is within a limit; 0 if it is."""
+        self._drop_old(now_ms)
+        if not self._samples:
+            return 0
+        started_ms = self._samples[0][0]
+        elapsed_ms = max(now_ms - started_ms, self._window_ms)
+        if self._total * 1000 <= limit * elapsed_ms:
+            return 0
+        needed_ms = self._kept_ms if limit <= 0 else -(-self._total * 1000 // limit)
+        return max(1, min(started_ms + needed_ms - now_ms, LONGEST_HOLD_MS))
+
+
+class ReplicationQuota:
+    """The throttle of one direction, by the keys of its rate and of its replicas."""
+
+    def __init__(
+        self,
+        rate_key: str,
+        replicas_key: str,
+        broker_id: int,
+        layers: Callable[[], ConfigLayers],
+        topic_configs: TopicConfigs,
+        clock: Callable[[], Now],
+        sent: ByteRate,
+    ) -> None:
+        self._rate_key = rate_key
+        self._replicas_key = replicas_key
+        self._broker_id = broker_id
+        self._layers = layers
+        self._topic_configs = topic_configs
+        self._clock = clock
+        self._limit = NO_LIMIT
+        self._sent = sent
+        #: The throttled partitions of each topic on this broker; None: all.
+        self._listed: dict[str, frozenset[int] | None] = {}
+
+    def configs_changed(self) -> None:
+        self._limit = self._layers().value(self._rate_key)
+        self._listed.clear()
+
+    @property
+    def is_limited(self) -> bool:
+        return self._limit != NO_LIMIT
+
+    def applies_to(self, partition: Partition) -> bool:
+        """Whether the bytes of a partition count."""
+        if not self.is_limited:
+            return False
+        topic = partition.topic
+        if topic not in self._listed:
+            items = self._topic_configs.of(topic).config[self._replicas_key]
+            self._listed[topic] = throttled_partitions(items, self._broker_id)
+        listed = self._listed[topic]
+        return listed is None or partition.index in listed
+
+    def record(self, size: int) -> None:
+        self._sent.record(size, self._clock().monotonic_ms)
+
+    def hold_ms(self) -> int:
+        """How long replicas to which it applies are held back."""
+        if not self.is_limited:
+            return 0
+        return self._sent.wait_ms(self._limit, self._clock().monotonic_ms)
+
+
+class ReplicationQuotas:
+    """The throttles of what this broker sends as leader and fetches as follower."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        layers: Callable[[], ConfigLayers],
+        topic_configs: TopicConfigs,
+        clock: Callable[[], Now],
+        windows: int,
+        window_ms: int,
+    ) -> None:
+        self.leader, self.follower = [
+            ReplicationQuota(
+                rate_key,
+                replicas_key,
+                broker_id,
+                layers,
+                topic_configs,
+                clock,
+                ByteRate(windows, window_ms),
+            )
+            for rate_key, replicas_key in (
+                ("leader.replication.throttled.rate", "leader.replication.throttled.replicas"),
+                ("follower.replication.throttled.rate", "follower.replication.throttled.replicas"),
+            )
+        ]
+
+    def configs_changed(self) -> None:
+        """Settings of this broker or of topics have changed."""
+        self.leader.configs_changed()
+        self.follower.configs_changed()
+
+
+def throttled_partitions(items: Sequence[str], broker_id: int) -> frozenset[int] | None:
+    """The partitions of `partition:broker` items with this broker; None for all of the topic."""
+    if ALL_REPLICAS in items:
+        return None
+    pairs = [item.partition(":") for item in items if item]
+    return frozenset([int(index) for index, _, broker in pairs if int(broker) == broker_id])
