@@ -83,9 +83,11 @@ def test_produce_errors_name_the_leader(version: int, hint: Hints) -> None:
 
 @pytest.mark.parametrize(("version", "hint"), [(12, SILENCE), (15, SILENCE), (16, HINT)])
 def test_fetch_errors_name_the_leader(version: int, hint: Hints) -> None:
+    """A follower serves consumers (KIP-392), but not those that know an older leader."""
     host = led_elsewhere()
-    answer = FrameClient(host).ask(ApiKey.FETCH, version, fetch_at(host, version))
-    assert found_in(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    request = fetch_at(host, version, current_leader_epoch=EPOCH - 1)
+    answer = FrameClient(host).ask(ApiKey.FETCH, version, request)
+    assert found_in(answer).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert hints(answer, found_in(answer)) == hint
 
 

@@ -155,7 +155,7 @@ def test_leader_hints_have_the_endpoint_of_the_listener(
     assert told_of(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert told_of(answer).current_leader.leader_id == BOTH
     assert where(answer.node_endpoints) == hint
-    request_of_reader = fetch(0)
+    request_of_reader = fetch(0, current_leader_epoch=0)  # of the leader before
     request_of_reader.topics[0].topic_id = topic_id
     answer = ask(host, listener, ApiKey.FETCH, 16, request_of_reader)
     assert where(answer.node_endpoints) == hint
