@@ -7,10 +7,10 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
     source="""\
-    def on_flushed(self, core: RaftCore) -> None:
+    def on_flushed(self, core: Core) -> None:
 """,
     replacement="""\
-    def on_flushed(self, core: RaftCore) -> None:
+    def on_flushed(self, core: Core) -> None:
         while self.proposals and self.proposals[0][0] <= core.log.flushed:
             offset, slot = self.proposals.popleft()
             core.effect(Proposed(slot, ErrorCode.NONE, offset))

@@ -62,9 +62,9 @@ def _run(words: Sequence[str]) -> int:
         print(usage())
         return 0 if words else 2
     if words[0] in {"-V", "--version"}:
-        from kraftlog import __version__
+        from kraftlog.version import VERSION
 
-        print(f"kraftlog {__version__}")
+        print(f"kraftlog {VERSION}")
         return 0
     if words[0] not in COMMANDS:
         print(f"kraftlog: unknown command {words[0]!r}\n\n{usage()}", file=sys.stderr)

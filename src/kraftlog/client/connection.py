@@ -6,10 +6,10 @@ import socket
 import struct
 from collections import deque
 
-from kraftlog import __version__
 from kraftlog.client.versions import api_of, chosen_version
 from kraftlog.errors import ErrorCode, ProtocolError, RefusedError, UnreachableError
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.version import VERSION
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
@@ -99,7 +99,7 @@ class Connection:
         api = APIS[ApiKey.API_VERSIONS]
         version = api.last
         request = ApiVersionsRequest(
-            client_software_name="kraftlog", client_software_version=__version__
+            client_software_name="kraftlog", client_software_version=VERSION
         )
         while True:
             self.send(request, deadline, version)

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.logstate.voters import ReplicaKey, VoterSet
-    from kraftlog.raft.core import RaftCore
-    from kraftlog.raft.roles.leader import Leader
+    from kraftlog.raft.interfaces import Core, LeaderRole
     from kraftlog.types import Now
 
 VOTERS_SIZE = 200
@@ -25,7 +24,7 @@ VOTERS_SIZE = 200
 LEAVE = "leave"
 
 
-def reassign(core: RaftCore, leader: Leader, slot: Any, targets: tuple[int, ...] | None) -> int:
+def reassign(core: Core, leader: LeaderRole, slot: Any, targets: tuple[int, ...] | None) -> int:
     """Set, replace or (with None) cancel the target voters (R2); return an error code."""
     latest = core.log.voter_set
     if targets is None:
@@ -45,13 +44,13 @@ def reassign(core: RaftCore, leader: Leader, slot: Any, targets: tuple[int, ...]
     return ErrorCode.NONE
 
 
-def add_voter(core: RaftCore, leader: Leader, slot: Any, added: Voter) -> int:
+def add_voter(core: Core, leader: LeaderRole, slot: Any, added: Voter) -> int:
     """Add a voter, which must have caught up as an observer (R4)."""
     error = refusal_of_added(core, leader, added.key)
     return error or _change(core, leader, slot, core.log.voter_set.with_voter(added))
 
 
-def refusal_of_added(core: RaftCore, leader: Leader, key: ReplicaKey) -> int:
+def refusal_of_added(core: Core, leader: LeaderRole, key: ReplicaKey) -> int:
     """The error code for adding this voter now, or NONE."""
     error = _refusal(core, leader)
     if error:
@@ -63,7 +62,7 @@ def refusal_of_added(core: RaftCore, leader: Leader, key: ReplicaKey) -> int:
     return ErrorCode.NONE
 
 
-def remove_voter(core: RaftCore, leader: Leader, slot: Any, removed: ReplicaKey) -> int:
+def remove_voter(core: Core, leader: LeaderRole, slot: Any, removed: ReplicaKey) -> int:
     """Remove a voter; a leader that removes itself resigns once the removal is committed."""
     error = _refusal(core, leader)
     if error:
@@ -76,7 +75,7 @@ def remove_voter(core: RaftCore, leader: Leader, slot: Any, removed: ReplicaKey)
     return _change(core, leader, slot, voters.without(removed.id))
 
 
-def update_voter(core: RaftCore, leader: Leader, slot: Any, updated: Voter) -> int:
+def update_voter(core: Core, leader: LeaderRole, slot: Any, updated: Voter) -> int:
     """Update a voter's endpoints, versions and, if still unknown, its directory id (R11)."""
     error = _refusal(core, leader)
     if error:
@@ -88,7 +87,7 @@ def update_voter(core: RaftCore, leader: Leader, slot: Any, updated: Voter) -> i
     return _change(core, leader, slot, voters.with_voter(updated))
 
 
-def _refusal(core: RaftCore, leader: Leader) -> int:
+def _refusal(core: Core, leader: LeaderRole) -> int:
     """The errors that all single changes share, in Kafka's order."""
     if not may_change(core, leader):
         return ErrorCode.REQUEST_TIMED_OUT
@@ -97,19 +96,19 @@ def _refusal(core: RaftCore, leader: Leader) -> int:
     return ErrorCode.NONE
 
 
-def may_change(core: RaftCore, leader: Leader) -> bool:
+def may_change(core: Core, leader: LeaderRole) -> bool:
     """Whether a record of this epoch and the last voter change are committed."""
     committed = core.log.high_watermark
     return committed > leader.epoch_start and core.log.voters.latest_offset < committed
 
 
-def _change(core: RaftCore, leader: Leader, slot: Any, voters: VoterSet) -> int:
+def _change(core: Core, leader: LeaderRole, slot: Any, voters: VoterSet) -> int:
     append_voters(core, leader, voters)
     leader.answer_when_committed(core, slot, core.log.end)
     return ErrorCode.NONE
 
 
-def append_voters(core: RaftCore, leader: Leader, voters: VoterSet) -> None:
+def append_voters(core: Core, leader: LeaderRole, voters: VoterSet) -> None:
     """Append a voter set, which is in force here at once."""
     core.timers.pop(LEAVE, None)  # it need not resign now
     if voters.cluster_id is None:  # an older log, or one of Kafka's, has no cluster id
@@ -123,7 +122,7 @@ def append_voters(core: RaftCore, leader: Leader, voters: VoterSet) -> None:
 # Towards a target --------------------------------------------------------------------------------
 
 
-def step(core: RaftCore, leader: Leader) -> None:
+def step(core: Core, leader: LeaderRole) -> None:
     """Append the next single change towards the target voters, if one may be made now (R3)."""
     voters = core.log.voter_set
     if voters.targets is None or not may_change(core, leader):
@@ -143,7 +142,7 @@ def step(core: RaftCore, leader: Leader) -> None:
             leader.resign_last(core)  # R5: the next leader removes this one
 
 
-def waits_for(core: RaftCore, leader: Leader, now: Now) -> tuple[int, ...]:
+def waits_for(core: Core, leader: LeaderRole, now: Now) -> tuple[int, ...]:
     """The targets for which the next step waits: one must catch up, alone with its id (R4).
 
     Empty if there are no target voters, or if the next step waits for a commit.
@@ -162,7 +161,7 @@ def _missing_and_surplus(voters: VoterSet, targets: tuple[int, ...]) -> tuple[li
     return missing, [voter_id for voter_id in voters.ids if voter_id not in targets]
 
 
-def _most_caught_up(core: RaftCore, leader: Leader, missing: list[int], now: Now) -> Voter | None:
+def _most_caught_up(core: Core, leader: LeaderRole, missing: list[int], now: Now) -> Voter | None:
     """The missing target that has caught up and has the longest log.
 
     Two replicas that fetch with one id block the step, since either could be meant.
@@ -177,7 +176,7 @@ def _most_caught_up(core: RaftCore, leader: Leader, missing: list[int], now: Now
     return Voter(min(found, key=_rank)[2]) if found else None
 
 
-def _first_to_go(core: RaftCore, leader: Leader, surplus: list[int]) -> int:
+def _first_to_go(core: Core, leader: LeaderRole, surplus: list[int]) -> int:
     """The voter to remove first: a silent one if any, as a majority of the rest must be alive."""
 
     def rank(voter_id: int) -> tuple[bool, int]:
@@ -192,7 +191,7 @@ def _rank(found: tuple[int, int, ReplicaKey]) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def leave_if_removed(core: RaftCore, leader: Leader) -> None:
+def leave_if_removed(core: Core, leader: LeaderRole) -> None:
     """Resign once this leader's own removal is committed."""
     if not core.is_voter and core.log.voters.latest_offset < core.log.high_watermark:
         leader.resign(core)

@@ -13,17 +13,16 @@ from kraftlog.raft.messages import (
     Stop,
     VoteResult,
 )
-from kraftlog.raft.roles.unattached import known_controllers
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.interfaces import Core
     from kraftlog.raft.messages import Begin, End, Vote
 
 
-def role_at_start(core: RaftCore) -> str:
+def role_at_start(core: Core) -> str:
     """The role of a replica after a restart, by its persisted election state (Q8)."""
     election = core.election
     if not core.may_campaign:
@@ -36,14 +35,14 @@ def role_at_start(core: RaftCore) -> str:
     return role_in_epoch(core)
 
 
-def role_in_epoch(core: RaftCore) -> str:
+def role_in_epoch(core: Core) -> str:
     """The role of a voter by its election state alone."""
     if core.election.leader_id >= 0:
         return quorum.FOLLOWER
     return quorum.UNATTACHED if core.election.voted is None else quorum.VOTED
 
 
-def adopt(core: RaftCore, epoch: int, leader_id: int) -> bool:
+def adopt(core: Core, epoch: int, leader_id: int) -> bool:
     """Adopt a newer epoch, or the leader of this one (Q2); return whether anything changed."""
     mine = core.election
     if epoch < mine.epoch or leader_id == core.me.id:
@@ -60,7 +59,7 @@ def adopt(core: RaftCore, epoch: int, leader_id: int) -> bool:
     return False
 
 
-def become_in(core: RaftCore, election: ElectionState) -> None:
+def become_in(core: Core, election: ElectionState) -> None:
     """Become what an election state implies for a replica that does not campaign."""
     if not core.may_campaign:
         core.become(quorum.OBSERVER, election)
@@ -70,7 +69,7 @@ def become_in(core: RaftCore, election: ElectionState) -> None:
         core.become(quorum.UNATTACHED if election.voted is None else quorum.VOTED, election)
 
 
-def on_wrong_cluster(core: RaftCore, peer: int, request: Any, body: Any) -> None:
+def on_wrong_cluster(core: Core, peer: int, request: Any, body: Any) -> None:
     """Handle INCONSISTENT_CLUSTER_ID; only from the leader is it fatal to a fetcher (Q31).
 
     An observer that has no other controller to ask stops instead of retrying for ever.
@@ -89,15 +88,25 @@ def on_wrong_cluster(core: RaftCore, peer: int, request: Any, body: Any) -> None
     core.role.on_response(core, peer, request, body)
 
 
-def knows_no_other_controller(core: RaftCore) -> bool:
+def knows_no_other_controller(core: Core) -> bool:
     """Whether every controller that it could ask last responded as one of another cluster."""
     return all(core.peer(peer).is_foreign for peer in known_controllers(core))
+
+
+def known_controllers(core: Core) -> list[int]:
+    """The controllers that may know the leader.
+
+    If an old log names no other voter, the voters before it and the bootstrap controllers may
+    know.
+    """
+    known = core.others or [i for i in core.log.voters.base.ids if i != core.me.id]
+    return [*known, *core.config.bootstrap_ids]
 
 
 # Requests ----------------------------------------------------------------------------------------
 
 
-def on_vote(core: RaftCore, slot: Any, vote: Vote) -> None:
+def on_vote(core: Core, slot: Any, vote: Vote) -> None:
     """Check, decide and answer a vote request (Q12, P2, R8, in this order)."""
     error = _refusal_of_vote(core, vote)
     if error or _keeps_leader(core, vote):
@@ -110,7 +119,7 @@ def on_vote(core: RaftCore, slot: Any, vote: Vote) -> None:
     core.reply(slot, VoteResult(error=ErrorCode.NONE, granted=granted, **core.leader_and_epoch))
 
 
-def _refusal_of_vote(core: RaftCore, vote: Vote) -> int:
+def _refusal_of_vote(core: Core, vote: Vote) -> int:
     if core.cluster_id_differs(vote.cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if vote.epoch < 0 or not 0 <= vote.last_epoch <= vote.epoch or vote.end_offset < 0:
@@ -124,17 +133,17 @@ def _refusal_of_vote(core: RaftCore, vote: Vote) -> int:
     return ErrorCode.NONE
 
 
-def _is_me(core: RaftCore, key: Any) -> bool:
+def _is_me(core: Core, key: Any) -> bool:
     unknown = bytes(16)
     return key.id == core.me.id and key.directory_id in {unknown, core.me.directory_id}
 
 
-def _keeps_leader(core: RaftCore, vote: Vote) -> bool:
+def _keeps_leader(core: Core, vote: Vote) -> bool:
     """R8: a replica that is no voter here does not disrupt a leader or its follower."""
     return not core.log.voter_set.holds(vote.candidate) and core.role.has_live_leader(core)
 
 
-def _grants(core: RaftCore, vote: Vote) -> bool:
+def _grants(core: Core, vote: Vote) -> bool:
     if not core.log.is_covered_by(vote.last_epoch, vote.end_offset):
         return False
     if vote.pre_vote:
@@ -145,7 +154,7 @@ def _grants(core: RaftCore, vote: Vote) -> bool:
     return core.election.voted in {None, vote.candidate}
 
 
-def on_begin(core: RaftCore, slot: Any, begin: Begin) -> None:
+def on_begin(core: Core, slot: Any, begin: Begin) -> None:
     """A leader announces itself (Q16)."""
     error = _refusal_of_leader(core, begin.cluster_id, begin.leader_id, begin.epoch)
     if error == ErrorCode.INCONSISTENT_CLUSTER_ID:
@@ -161,7 +170,7 @@ def on_begin(core: RaftCore, slot: Any, begin: Begin) -> None:
     core.reply(slot, BeginResult(error=error, **core.leader_and_epoch))
 
 
-def on_end(core: RaftCore, slot: Any, end: End) -> None:
+def on_end(core: Core, slot: Any, end: End) -> None:
     """A leader resigns and names its successors (Q17)."""
     error = _refusal_of_leader(core, end.cluster_id, end.leader_id, end.epoch)
     if not error:
@@ -174,11 +183,11 @@ def on_end(core: RaftCore, slot: Any, end: End) -> None:
         core.role.on_succession(core, position)
 
 
-def _named(core: RaftCore, end: End) -> bool:
+def _named(core: Core, end: End) -> bool:
     return any(_is_me(core, key) for key in end.successors)
 
 
-def _refusal_of_leader(core: RaftCore, cluster_id: str | None, leader_id: int, epoch: int) -> int:
+def _refusal_of_leader(core: Core, cluster_id: str | None, leader_id: int, epoch: int) -> int:
     if core.cluster_id_differs(cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     mine = core.election

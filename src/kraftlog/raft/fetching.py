@@ -13,7 +13,7 @@ from kraftlog.raft.messages import (
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.interfaces import Core
     from kraftlog.raft.messages import FetchResult
     from kraftlog.types import OffsetAndEpoch
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 IGNORE_HIGH_WATERMARK = (1 << 63) - 1
 
 
-def fetch_from(core: RaftCore, peer: int) -> None:
+def fetch_from(core: Core, peer: int) -> None:
     """Fetch from the log's end; a voter's fetch acknowledges, so it waits for the flush (Q6)."""
     log = core.log
     fetch = Fetch(
@@ -39,7 +39,7 @@ def fetch_from(core: RaftCore, peer: int) -> None:
     core.send(peer, fetch, (LogDurable(log.end),) if unflushed else ())
 
 
-def apply(core: RaftCore, answer: FetchResult) -> bool:
+def apply(core: Core, answer: FetchResult) -> bool:
     """Apply a leader's response to the log; return False if it is an error."""
     if answer.error:
         return False
@@ -51,7 +51,7 @@ def apply(core: RaftCore, answer: FetchResult) -> bool:
     return True
 
 
-def _truncate(core: RaftCore, diverging: OffsetAndEpoch) -> None:
+def _truncate(core: Core, diverging: OffsetAndEpoch) -> None:
     """Truncate to the end of the common prefix, as far as one response shows it (Q19)."""
     mine = core.log.end_of_epoch(diverging.epoch)
     end = min(diverging.offset, mine.offset)
@@ -63,7 +63,7 @@ def _truncate(core: RaftCore, diverging: OffsetAndEpoch) -> None:
         core.settle_voters()
 
 
-def _append(core: RaftCore, answer: FetchResult) -> None:
+def _append(core: Core, answer: FetchResult) -> None:
     """Append the batches that continue the log, and drop the rest."""
     log = core.log
     role = core.role
@@ -80,7 +80,7 @@ def _append(core: RaftCore, answer: FetchResult) -> None:
                 return
 
 
-def advance(core: RaftCore, high_watermark: int) -> None:
+def advance(core: Core, high_watermark: int) -> None:
     """Advance the high watermark, at most to the end of this log (Q22)."""
     log = core.log
     known = min(high_watermark, log.end)
@@ -96,7 +96,7 @@ def advance(core: RaftCore, high_watermark: int) -> None:
             learn_cluster_id(core)
 
 
-def learn_cluster_id(core: RaftCore) -> None:
+def learn_cluster_id(core: Core) -> None:
     """Take the cluster id from the newest committed voters record, if it has one (Q29)."""
     cluster_id = core.log.voters.committed(core.log.high_watermark).cluster_id
     if cluster_id is not None:

@@ -19,7 +19,9 @@ from kraftlog.raft.messages import (
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
-    from kraftlog.raft.core import RaftCore
+    from typing import Protocol
+
+    from kraftlog.raft.interfaces import Core, LeaderRole
     from kraftlog.raft.messages import (
         Fetch,
         Request,
@@ -27,9 +29,12 @@ if TYPE_CHECKING:
         SnapshotInstalled,
         SnapshotTaken,
     )
-    from kraftlog.raft.roles.fetcher import Fetcher
-    from kraftlog.raft.roles.leader import Leader
     from kraftlog.types import OffsetAndEpoch
+
+    class FetcherRole(Protocol):
+        """A follower or an observer."""
+
+        download: Download | None
 
 
 class Download(Value):
@@ -42,7 +47,7 @@ class Download(Value):
 # Leader ------------------------------------------------------------------------------------------
 
 
-def on_taken(core: RaftCore, taken: SnapshotTaken) -> None:
+def on_taken(core: Core, taken: SnapshotTaken) -> None:
     """Drop the log that a new local snapshot covers."""
     log, end = core.log, taken.id
     if end.offset <= log.start:
@@ -53,7 +58,7 @@ def on_taken(core: RaftCore, taken: SnapshotTaken) -> None:
     core.effect(DropPrefix(end.offset))
 
 
-def is_needed(core: RaftCore, fetch: Fetch) -> bool:
+def is_needed(core: Core, fetch: Fetch) -> bool:
     """Whether a fetcher needs the snapshot: its log ends, or diverges, before our log starts."""
     snapshot = core.log.snapshot
     if snapshot is None or fetch.last_epoch < 0:
@@ -65,7 +70,7 @@ def is_needed(core: RaftCore, fetch: Fetch) -> bool:
     )
 
 
-def on_fetch(core: RaftCore, leader: Leader, request: Request, fetch: SnapshotFetch) -> None:
+def on_fetch(core: Core, leader: LeaderRole, request: Request, fetch: SnapshotFetch) -> None:
     """Respond with a position in the snapshot; the leader's host fills in the bytes."""
     error = leader.refusal_of(core, fetch.cluster_id, fetch.epoch)
     if not error:
@@ -79,7 +84,7 @@ def on_fetch(core: RaftCore, leader: Leader, request: Request, fetch: SnapshotFe
     core.reply(request.slot, refusal(core, fetch, error))
 
 
-def refusal(core: RaftCore, fetch: SnapshotFetch, error: int) -> SnapshotChunk:
+def refusal(core: Core, fetch: SnapshotFetch, error: int) -> SnapshotChunk:
     """The response with this error; without one, the host fills in the size and the data."""
     return SnapshotChunk(
         error=error,
@@ -93,7 +98,7 @@ def refusal(core: RaftCore, fetch: SnapshotFetch, error: int) -> SnapshotChunk:
 # Fetcher -----------------------------------------------------------------------------------------
 
 
-def begin(core: RaftCore, role: Fetcher, snapshot: OffsetAndEpoch) -> None:
+def begin(core: Core, role: FetcherRole, snapshot: OffsetAndEpoch) -> None:
     """Start to fetch this snapshot, because the leader's log starts after the end of ours."""
     if snapshot.offset > core.log.high_watermark:
         role.download = Download(snapshot)
@@ -103,7 +108,7 @@ def begin(core: RaftCore, role: Fetcher, snapshot: OffsetAndEpoch) -> None:
         core.arm("fetch", core.backoff(0))
 
 
-def fetch_next_chunk(core: RaftCore, role: Fetcher) -> None:
+def fetch_next_chunk(core: Core, role: FetcherRole) -> None:
     """Request the next chunk; after an interruption, at the same position."""
     download = role.download
     if download is None:
@@ -121,7 +126,7 @@ def fetch_next_chunk(core: RaftCore, role: Fetcher) -> None:
     )
 
 
-def apply(core: RaftCore, role: Fetcher, chunk: SnapshotChunk) -> bool:
+def apply(core: Core, role: FetcherRole, chunk: SnapshotChunk) -> bool:
     """Apply a chunk; return False if the download is abandoned, so that a normal fetch follows."""
     download = role.download
     if chunk.error or download is None or chunk.id != download.id:
@@ -140,7 +145,7 @@ def apply(core: RaftCore, role: Fetcher, chunk: SnapshotChunk) -> bool:
     return True
 
 
-def on_installed(core: RaftCore, installed: SnapshotInstalled) -> None:
+def on_installed(core: Core, installed: SnapshotInstalled) -> None:
     """The host has replaced the log with the snapshot and reloaded the state machine."""
     role = core.role
     assert role.name != quorum.LEADER, "who leads holds all that is committed"
@@ -152,7 +157,7 @@ def on_installed(core: RaftCore, installed: SnapshotInstalled) -> None:
         role.on_snapshot_installed(core)
 
 
-def on_damaged(core: RaftCore, damaged: SnapshotDamaged) -> None:
+def on_damaged(core: Core, damaged: SnapshotDamaged) -> None:
     """The host has deleted the corrupt snapshot: fetch it again after a backoff."""
     if core.log.installing == damaged.id:
         core.log.installing = None

@@ -7,7 +7,7 @@ from kraftlog.raft.messages import MAX_EPOCH, ElectionState, Stop
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.interfaces import Core
 
 SUCCESSION = "succession"
 
@@ -17,7 +17,7 @@ class Campaigning:
 
     __slots__ = ()
 
-    def on_succession(self, core: RaftCore, position: int) -> None:
+    def on_succession(self, core: Core, position: int) -> None:
         if position == 0:
             campaign(core)
             return
@@ -25,12 +25,12 @@ class Campaigning:
         wait = min(config.retry_backoff_ms << min(position - 1, 16), config.retry_backoff_max_ms)
         core.arm(SUCCESSION, wait // 2 + core.jitter(position, below=wait // 2 + 1))
 
-    def on_campaign_timer(self, core: RaftCore, name: str) -> None:
+    def on_campaign_timer(self, core: Core, name: str) -> None:
         if name == SUCCESSION:
             campaign(core)
 
 
-def campaign(core: RaftCore) -> None:
+def campaign(core: Core) -> None:
     """Become a candidate: the next epoch, with a vote for itself (Q13)."""
     if core.election.epoch == MAX_EPOCH:
         core.effect(Stop(f"epoch {MAX_EPOCH} is the maximum"))

@@ -10,7 +10,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.interfaces import Core
 
 
 class Candidate(VoterPoll):
@@ -26,17 +26,17 @@ class Candidate(VoterPoll):
     def key(self) -> tuple[Any, ...]:
         return (*super().key(), self.beaten)
 
-    def enter(self, core: RaftCore) -> None:
+    def enter(self, core: Core) -> None:
         timeout = core.config.election_timeout_ms
         core.arm("election", timeout + core.jitter(6, below=timeout))
         self.ask_all(core)
         self.on_persisted(core)
 
-    def on_persisted(self, core: RaftCore) -> None:
+    def on_persisted(self, core: Core) -> None:
         if core.durable_version >= core.version:
             self.count(core, core.me.id, granted=True)
 
-    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:
+    def on_no_response(self, core: Core, peer: int, request: Any) -> None:
         """Lose early if the dead voters leave no majority, so that a split vote ends at once."""
         super().on_no_response(core, peer, request)
         voters = core.log.voter_set
@@ -44,12 +44,12 @@ class Candidate(VoterPoll):
         if len({*self.refused, *gone}) > len(voters.voters) - voters.majority:
             self.lost(core)
 
-    def won(self, core: RaftCore) -> None:
+    def won(self, core: Core) -> None:
         if not self.beaten:
             core.granted = tuple(sorted(self.granted))
             core.become(quorum.LEADER, core.election.replace(leader_id=core.me.id))
 
-    def lost(self, core: RaftCore) -> None:
+    def lost(self, core: Core) -> None:
         if "election" not in core.timers:
             core.become(quorum.PROSPECTIVE)  # the election timer has fired
         elif not self.beaten:
@@ -58,7 +58,7 @@ class Candidate(VoterPoll):
             core.arm("election", election_delay(core))
 
 
-def _is_gone(core: RaftCore, voter_id: int) -> bool:
+def _is_gone(core: Core, voter_id: int) -> bool:
     """Whether a peer is known to be dead; with a request in flight, it may be back."""
     peer = core.peer(voter_id)
     return peer.gone and peer.in_flight < 0

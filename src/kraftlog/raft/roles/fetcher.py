@@ -10,7 +10,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.interfaces import Core
     from kraftlog.raft.snapshots import Download
 
 NEVER = -1
@@ -30,17 +30,17 @@ class Fetcher(Role):
         download = self.download and (self.download.id.offset, self.download.position)
         return self.heard_at != NEVER, download
 
-    def begin(self, core: RaftCore) -> None:
+    def begin(self, core: Core) -> None:
         core.arm("fetch timeout", core.config.fetch_timeout_ms)
         self.resume(core)
 
-    def has_live_leader(self, core: RaftCore) -> bool:
+    def has_live_leader(self, core: Core) -> bool:
         leader = core.election.leader_id
         if leader < 0 or self.heard_at == NEVER or core.peer(leader).gone:
             return False
         return core.now.monotonic_ms - self.heard_at < core.config.fetch_timeout_ms
 
-    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:
+    def on_response(self, core: Core, peer: int, request: Any, body: Any) -> None:
         if peer != core.election.leader_id:
             return
         if isinstance(request, SnapshotFetch):
@@ -63,7 +63,7 @@ class Fetcher(Role):
             else:
                 fetching.fetch_from(core, peer)
 
-    def resume(self, core: RaftCore) -> None:
+    def resume(self, core: Core) -> None:
         """Continue after an interruption, unless a snapshot is being installed."""
         if core.log.installing is not None:
             return
@@ -72,15 +72,15 @@ class Fetcher(Role):
         else:
             fetching.fetch_from(core, core.election.leader_id)
 
-    def on_snapshot_installed(self, core: RaftCore) -> None:
+    def on_snapshot_installed(self, core: Core) -> None:
         self.download = None
         if core.election.leader_id >= 0:
             fetching.fetch_from(core, core.election.leader_id)
 
-    def on_snapshot_damaged(self, core: RaftCore) -> None:
+    def on_snapshot_damaged(self, core: Core) -> None:
         self.download = None
         if core.election.leader_id >= 0:
             core.arm("fetch", core.config.retry_backoff_max_ms)
 
-    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
+    def on_no_response(self, core: Core, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
         core.arm("fetch", core.backoff(core.peer(peer).failures))

@@ -8,7 +8,7 @@ from kraftlog.raft.roles.fetcher import Fetcher
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.interfaces import Core
 
 #: When the leader's process is found dead, each voter waits this much longer than the
 #: previous one.
@@ -21,11 +21,11 @@ class Follower(Campaigning, Fetcher):
     __slots__ = ()
     name = quorum.FOLLOWER
 
-    def enter(self, core: RaftCore) -> None:
+    def enter(self, core: Core) -> None:
         core.attempt = 0
         self.begin(core)
 
-    def on_timer(self, core: RaftCore, name: str) -> None:
+    def on_timer(self, core: Core, name: str) -> None:
         if name == "fetch timeout":
             core.become(quorum.PROSPECTIVE)
         elif name == "fetch":
@@ -33,7 +33,7 @@ class Follower(Campaigning, Fetcher):
         else:
             self.on_campaign_timer(core, name)
 
-    def on_peer_gone(self, core: RaftCore, peer: int, *, lags: bool) -> None:
+    def on_peer_gone(self, core: Core, peer: int, *, lags: bool) -> None:
         """Treat the leader's death as a fetch timeout, staggered by voter.
 
         All voters notice it at almost the same time; if all campaigned at once, they would split

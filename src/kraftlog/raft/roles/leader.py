@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
-    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.interfaces import Core
     from kraftlog.raft.messages import Fetch, ReadOffset, Request, SnapshotFetch
 
 LEADER_CHANGE_SIZE = 100
@@ -87,7 +87,7 @@ class Leader(Role):
             len(self.reads),
         )
 
-    def enter(self, core: RaftCore) -> None:
+    def enter(self, core: Core) -> None:
         core.attempt = 0
         core.is_confirmed = True
         self.since = core.now.monotonic_ms
@@ -98,7 +98,7 @@ class Leader(Role):
         self.watch_majority(core)
         self.advance(core)
 
-    def append_leader_change(self, core: RaftCore) -> None:
+    def append_leader_change(self, core: Core) -> None:
         """Append the LeaderChange record (Q14); the first leader ever adds voters and id (R11)."""
         voters, count = None, 1
         if core.log.voters.latest_offset < 0 and core.log.start == 0:
@@ -108,16 +108,16 @@ class Leader(Role):
         payload = LeaderChange(core.me.id, core.log.voter_set.ids, core.granted, voters)
         self.append(core, count, LEADER_CHANGE_SIZE, payload, voters)
 
-    def has_live_leader(self, core: RaftCore) -> bool:  # noqa: ARG002 - one interface for all roles
+    def has_live_leader(self, core: Core) -> bool:  # noqa: ARG002 - one interface for all roles
         return True
 
     # Appending -----------------------------------------------------------------------------------
 
-    def propose(self, core: RaftCore, slot: Any, count: int, size_bytes: int, payload: Any) -> None:
+    def propose(self, core: Core, slot: Any, count: int, size_bytes: int, payload: Any) -> None:
         self.append(core, count, size_bytes, payload, None)
         self.answer_when_committed(core, slot, core.log.end)
 
-    def answer_when_committed(self, core: RaftCore, slot: Any, offset: int) -> None:
+    def answer_when_committed(self, core: Core, slot: Any, offset: int) -> None:
         """Complete `slot` once everything before `offset` is committed."""
         if offset <= core.log.high_watermark:
             core.effect(Proposed(slot, ErrorCode.NONE, offset))
@@ -126,7 +126,7 @@ class Leader(Role):
 
     def append(
         self,
-        core: RaftCore,
+        core: Core,
         count: int,
         size_bytes: int,
         payload: Any,
@@ -145,10 +145,10 @@ class Leader(Role):
         core.effect(Append(batch))
         self.complete_parked(core)
 
-    def on_flushed(self, core: RaftCore) -> None:
+    def on_flushed(self, core: Core) -> None:
         self.advance(core)
 
-    def advance(self, core: RaftCore) -> None:
+    def advance(self, core: Core) -> None:
         """Commit what a majority has on disk, from the first record of the epoch on (Q21)."""
         log = core.log
         mark = log.high_watermark
@@ -167,7 +167,7 @@ class Leader(Role):
 
     # Fetches -------------------------------------------------------------------------------------
 
-    def on_fetch(self, core: RaftCore, request: Request, fetch: Fetch) -> None:
+    def on_fetch(self, core: Core, request: Request, fetch: Fetch) -> None:
         error = self.refusal(core, fetch)
         if error:
             self.answer(core, request, fetch, error=error)
@@ -198,7 +198,7 @@ class Leader(Role):
         else:
             self.answer(core, request, fetch)
 
-    def note_progress(self, core: RaftCore, fetch: Fetch) -> None:
+    def note_progress(self, core: Core, fetch: Fetch) -> None:
         self.progress.fetched(
             fetch.replica, fetch.offset, core.log.end, core.now, core.config.election_timeout_ms
         )
@@ -207,10 +207,10 @@ class Leader(Role):
         if core.role is self:
             changes.step(core, self)
 
-    def on_snapshot_fetch(self, core: RaftCore, request: Request, fetch: SnapshotFetch) -> None:
+    def on_snapshot_fetch(self, core: Core, request: Request, fetch: SnapshotFetch) -> None:
         snapshots.on_fetch(core, self, request, fetch)
 
-    def refusal(self, core: RaftCore, fetch: Fetch) -> int:
+    def refusal(self, core: Core, fetch: Fetch) -> int:
         """The error code of a fetch: the checks of Q18, in order."""
         if core.cluster_id_differs(fetch.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -221,7 +221,7 @@ class Leader(Role):
         return self.refusal_of(core, fetch.cluster_id, fetch.epoch)
 
     @staticmethod
-    def refusal_of(core: RaftCore, cluster_id: str | None, epoch: int) -> int:
+    def refusal_of(core: Core, cluster_id: str | None, epoch: int) -> int:
         if core.cluster_id_differs(cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         if 0 <= epoch < core.election.epoch:
@@ -231,7 +231,7 @@ class Leader(Role):
         return ErrorCode.NONE
 
     @staticmethod
-    def has_data(core: RaftCore, fetch: Fetch) -> bool:
+    def has_data(core: Core, fetch: Fetch) -> bool:
         """Whether there are records, or a high watermark that the fetcher does not know."""
         log = core.log
         return fetch.offset < log.end or fetch.high_watermark < min(
@@ -240,7 +240,7 @@ class Leader(Role):
 
     def answer(
         self,
-        core: RaftCore,
+        core: Core,
         request: Request,
         fetch: Fetch,
         error: int = ErrorCode.NONE,
@@ -259,18 +259,18 @@ class Leader(Role):
         )
         core.reply(request.slot, body)
 
-    def park(self, core: RaftCore, request: Request, fetch: Fetch) -> None:
+    def park(self, core: Core, request: Request, fetch: Fetch) -> None:
         deadline = core.now.monotonic_ms + fetch.max_wait_ms
         self.parked = (*self.parked, ParkedFetch(request, fetch, deadline))
         self.watch_parked(core)
 
-    def watch_parked(self, core: RaftCore) -> None:
+    def watch_parked(self, core: Core) -> None:
         if self.parked:
             core.timers["parked"] = min([parked.deadline for parked in self.parked])
         else:
             core.timers.pop("parked", None)
 
-    def complete_parked(self, core: RaftCore, *, all_fetches: bool = False) -> None:
+    def complete_parked(self, core: Core, *, all_fetches: bool = False) -> None:
         """Answer the parked fetches that have data or have reached their deadline (Q20)."""
         parked, self.parked = self.parked, ()
         kept = []
@@ -285,7 +285,7 @@ class Leader(Role):
 
     # Reads ---------------------------------------------------------------------------------------
 
-    def on_read(self, core: RaftCore, slot: Any, read: ReadOffset) -> None:
+    def on_read(self, core: Core, slot: Any, read: ReadOffset) -> None:
         """Serve a read once a majority has shown, after its arrival, that it still follows (P5)."""
         if core.cluster_id_differs(read.cluster_id):
             self.complete_read(core, slot, ErrorCode.INCONSISTENT_CLUSTER_ID, -1)
@@ -303,13 +303,13 @@ class Leader(Role):
         if request.number > progress.answered_number >= 0:
             progress.confirmed_at = progress.answered_at
 
-    def awaits_proof(self, core: RaftCore, key: ReplicaKey) -> bool:
+    def awaits_proof(self, core: Core, key: ReplicaKey) -> bool:
         """Whether a read waits for this voter's next fetch."""
         if not self.reads or not core.log.voter_set.holds(key):
             return False
         return self.progress.of(key).confirmed_at <= self.reads[-1].arrived
 
-    def complete_reads(self, core: RaftCore) -> None:
+    def complete_reads(self, core: Core) -> None:
         if not self.reads or core.log.high_watermark <= self.epoch_start:
             return
         voters = core.log.voter_set
@@ -324,30 +324,30 @@ class Leader(Role):
                 kept.append(read)
         self.reads = tuple(kept)
 
-    def proves(self, core: RaftCore, voters: VoterSet, replica_id: int, arrived: int) -> bool:
+    def proves(self, core: Core, voters: VoterSet, replica_id: int, arrived: int) -> bool:
         if replica_id == core.me.id:
             return True
         progress = self.progress.of_voter(voters, replica_id)
         return progress is not None and progress.confirmed_at > arrived
 
     @staticmethod
-    def complete_read(core: RaftCore, slot: Any, error: int, offset: int) -> None:
+    def complete_read(core: Core, slot: Any, error: int, offset: int) -> None:
         core.reply(slot, ReadOffsetResult(error=error, offset=offset, **core.leader_and_epoch))
 
     # Leading -------------------------------------------------------------------------------------
 
-    def announce(self, core: RaftCore, peer: int) -> None:
+    def announce(self, core: Core, peer: int) -> None:
         """Announce this leader to a voter (Q15)."""
         voter = core.log.voter_set.voter(peer)
         if voter is not None and peer not in self.endorsed:
             core.send(peer, Begin(core.cluster_id, voter.key, core.me.id, core.election.epoch))
 
-    def endorse(self, core: RaftCore, key: ReplicaKey) -> None:
+    def endorse(self, core: Core, key: ReplicaKey) -> None:
         if key.id not in self.endorsed and core.log.voter_set.holds(key):
             self.endorsed = (*self.endorsed, key.id)
             core.timers.pop(f"begin-epoch {key.id}", None)
 
-    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:
+    def on_response(self, core: Core, peer: int, request: Any, body: Any) -> None:
         if isinstance(request, Begin) and not body.error:
             voter = core.log.voter_set.voter(peer)
             if voter is not None:
@@ -355,21 +355,21 @@ class Leader(Role):
         else:
             self.on_no_response(core, peer, request)
 
-    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
+    def on_no_response(self, core: Core, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
         if peer not in self.endorsed:
             core.arm(f"begin-epoch {peer}", core.backoff(core.peer(peer).failures))
 
-    def watch_majority(self, core: RaftCore) -> None:
+    def watch_majority(self, core: Core) -> None:
         """Schedule the next check for a live majority (Q11)."""
         if core.others:
             heard = self.majority_heard_at(core)
             core.timers["majority"] = heard + core.config.fetch_timeout_ms * 3 // 2
 
-    def majority_heard_at(self, core: RaftCore) -> int:
+    def majority_heard_at(self, core: Core) -> int:
         now = core.now.monotonic_ms
         return self.progress.majority_heard_at(core.log.voter_set, core.me, self.since, now)
 
-    def on_timer(self, core: RaftCore, name: str) -> None:
+    def on_timer(self, core: Core, name: str) -> None:
         if name == "parked":
             self.complete_parked(core)
         elif name.startswith("begin-epoch "):
@@ -383,7 +383,7 @@ class Leader(Role):
             else:
                 self.watch_majority(core)
 
-    def leave(self, core: RaftCore) -> None:
+    def leave(self, core: Core) -> None:
         """Fail what waits: NOT_LEADER for fetches and reads; proposals may still be committed."""
         for _, slot in self.proposals:
             core.effect(Proposed(slot, ErrorCode.REQUEST_TIMED_OUT))
@@ -392,7 +392,7 @@ class Leader(Role):
         for read in self.reads:
             self.complete_read(core, read.slot, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
-    def voters_changed(self, core: RaftCore) -> None:
+    def voters_changed(self, core: Core) -> None:
         """Another voter set is in force: notify new voters, and recount the majority."""
         for peer in core.others:
             if peer not in self.endorsed:
@@ -400,7 +400,7 @@ class Leader(Role):
         self.watch_majority(core)
         self.advance(core)
 
-    def resign_last(self, core: RaftCore) -> None:
+    def resign_last(self, core: Core) -> None:
         """Hand over leadership to a voter that has the whole log, so that one can be elected (R5).
 
         Until there is one it accepts no proposals, for at most an election timeout (Ongaro's
@@ -413,7 +413,7 @@ class Leader(Role):
         elif changes.LEAVE not in core.timers:
             core.arm(changes.LEAVE, core.config.election_timeout_ms)
 
-    def resign(self, core: RaftCore) -> None:
+    def resign(self, core: Core) -> None:
         """Resign cleanly, naming successors (Q17)."""
         successors = self.successors(core)
         core.become(quorum.RESIGNED)
@@ -421,7 +421,7 @@ class Leader(Role):
         assert isinstance(role, Resigned)
         role.announce(core, successors)
 
-    def successors(self, core: RaftCore) -> tuple[ReplicaKey, ...]:
+    def successors(self, core: Core) -> tuple[ReplicaKey, ...]:
         """The other voters, the longest log first (Q17)."""
         voters = core.log.voter_set
 

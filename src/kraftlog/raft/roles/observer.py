@@ -13,7 +13,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.interfaces import Core
 
 
 class Observer(Fetcher):
@@ -22,13 +22,13 @@ class Observer(Fetcher):
     __slots__ = ()
     name = quorum.OBSERVER
 
-    def enter(self, core: RaftCore) -> None:
+    def enter(self, core: Core) -> None:
         if core.election.leader_id >= 0:
             self.begin(core)
         else:
             core.arm("discover", core.jitter(8, below=core.config.retry_backoff_ms))
 
-    def on_timer(self, core: RaftCore, name: str) -> None:
+    def on_timer(self, core: Core, name: str) -> None:
         if name == "fetch timeout":
             self.lose_leader(core)
         elif name == "fetch":
@@ -36,22 +36,22 @@ class Observer(Fetcher):
         elif name == "discover":
             discover(core)
 
-    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:
+    def on_response(self, core: Core, peer: int, request: Any, body: Any) -> None:
         if core.election.leader_id >= 0:
             super().on_response(core, peer, request, body)
         else:
             core.arm("discover", core.backoff(3))
 
-    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:
+    def on_no_response(self, core: Core, peer: int, request: Any) -> None:
         if core.election.leader_id >= 0:
             super().on_no_response(core, peer, request)
         else:
             core.arm("discover", core.backoff(core.peer(peer).failures))
 
-    def on_peer_gone(self, core: RaftCore, peer: int, *, lags: bool) -> None:  # noqa: ARG002 - one interface for all roles
+    def on_peer_gone(self, core: Core, peer: int, *, lags: bool) -> None:  # noqa: ARG002 - one interface for all roles
         if peer == core.election.leader_id:
             self.lose_leader(core)
 
     @staticmethod
-    def lose_leader(core: RaftCore) -> None:
+    def lose_leader(core: Core) -> None:
         core.become(quorum.OBSERVER, core.election.replace(leader_id=-1))

@@ -8,7 +8,7 @@ from kraftlog.raft.roles.voter_poll import VoterPoll
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.interfaces import Core
 
 
 class Prospective(VoterPoll):
@@ -18,13 +18,13 @@ class Prospective(VoterPoll):
     name = quorum.PROSPECTIVE
     pre_vote = True
 
-    def enter(self, core: RaftCore) -> None:
+    def enter(self, core: Core) -> None:
         timeout = core.config.election_timeout_ms
         core.arm("election", timeout + core.jitter(5, below=timeout))
         self.ask_all(core)
         self.count(core, core.me.id, granted=True)
 
-    def count(self, core: RaftCore, peer: int, *, granted: bool) -> None:
+    def count(self, core: Core, peer: int, *, granted: bool) -> None:
         """Count a pre-vote; ask a voter again that has not noticed yet that the leader is dead."""
         leader = core.election.leader_id
         if granted or leader < 0 or not core.peer(leader).gone:
@@ -32,12 +32,12 @@ class Prospective(VoterPoll):
         else:
             core.arm(f"ask {peer}", core.backoff(0))
 
-    def won(self, core: RaftCore) -> None:
+    def won(self, core: Core) -> None:
         campaign(core)
 
-    def lost(self, core: RaftCore) -> None:
+    def lost(self, core: Core) -> None:
         core.attempt += 1
         core.become(elections.role_in_epoch(core))
 
-    def on_succession(self, core: RaftCore, position: int) -> None:  # noqa: ARG002 - it campaigns already
+    def on_succession(self, core: Core, position: int) -> None:  # noqa: ARG002 - it campaigns already
         campaign(core)

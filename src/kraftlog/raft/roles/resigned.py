@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.logstate.voters import ReplicaKey
-    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.interfaces import Core
 
 
 class Resigned(Role):
@@ -30,27 +30,27 @@ class Resigned(Role):
     def key(self) -> tuple[Any, ...]:
         return (self.unnotified,)
 
-    def enter(self, core: RaftCore) -> None:
+    def enter(self, core: Core) -> None:
         timeout = core.config.election_timeout_ms
         core.arm("election", timeout + core.jitter(7, below=timeout))
 
-    def announce(self, core: RaftCore, successors: tuple[ReplicaKey, ...]) -> None:
+    def announce(self, core: Core, successors: tuple[ReplicaKey, ...]) -> None:
         self.successors = successors
         self.unnotified = tuple(core.others)
         for peer in self.unnotified:
             self.ask(core, peer)
 
-    def ask(self, core: RaftCore, peer: int) -> None:
+    def ask(self, core: Core, peer: int) -> None:
         core.send(peer, End(core.cluster_id, core.me.id, core.election.epoch, self.successors))
 
-    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:  # noqa: ARG002 - one interface for all roles
+    def on_response(self, core: Core, peer: int, request: Any, body: Any) -> None:  # noqa: ARG002 - one interface for all roles
         self.unnotified = tuple([voter_id for voter_id in self.unnotified if voter_id != peer])
 
-    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - as above
+    def on_no_response(self, core: Core, peer: int, request: Any) -> None:  # noqa: ARG002 - as above
         if peer in self.unnotified:
             core.arm(f"end-epoch {peer}", core.backoff(core.peer(peer).failures))
 
-    def on_timer(self, core: RaftCore, name: str) -> None:
+    def on_timer(self, core: Core, name: str) -> None:
         if name == "election":
             if core.may_campaign:
                 core.become(quorum.PROSPECTIVE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.raft import fetching, quorum
+from kraftlog.raft import elections, fetching, quorum
 from kraftlog.raft.roles.campaigning import Campaigning
 from kraftlog.raft.roles.role import Role
 from kraftlog.value import TYPE_CHECKING
@@ -10,7 +10,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.interfaces import Core
 
 
 #: One in this many discovery requests goes to a peer that is gone.
@@ -23,14 +23,14 @@ class Unattached(Campaigning, Role):
     __slots__ = ()
     name = quorum.UNATTACHED
 
-    def enter(self, core: RaftCore) -> None:
+    def enter(self, core: Core) -> None:
         if not core.others:
             core.become(quorum.PROSPECTIVE)  # a sole voter need not wait (Q1)
             return
         core.arm("election", election_delay(core))
         core.arm("discover", core.jitter(1, below=core.config.retry_backoff_ms))
 
-    def on_timer(self, core: RaftCore, name: str) -> None:
+    def on_timer(self, core: Core, name: str) -> None:
         if name == "election":
             core.become(quorum.PROSPECTIVE)  # Q9d
         elif name == "discover":
@@ -38,15 +38,15 @@ class Unattached(Campaigning, Role):
         else:
             self.on_campaign_timer(core, name)
 
-    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:  # noqa: ARG002 - one interface for all roles
+    def on_response(self, core: Core, peer: int, request: Any, body: Any) -> None:  # noqa: ARG002 - one interface for all roles
         """The peer knows no leader either, or this replica would follow it by now."""
         core.arm("discover", core.backoff(3))
 
-    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
+    def on_no_response(self, core: Core, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
         core.arm("discover", core.backoff(core.peer(peer).failures))
 
 
-def election_delay(core: RaftCore) -> int:
+def election_delay(core: Core) -> int:
     """How long to wait for a leader: T to 2T, and after a failed attempt the backoff (Q10)."""
     config = core.config
     if core.attempt:
@@ -55,9 +55,9 @@ def election_delay(core: RaftCore) -> int:
     return config.election_timeout_ms + core.jitter(3, below=config.election_timeout_ms)
 
 
-def discover(core: RaftCore) -> None:
+def discover(core: Core) -> None:
     """Fetch from a random controller: its response names the leader, if it knows one."""
-    candidates = known_controllers(core)
+    candidates = elections.known_controllers(core)
     now = core.now.monotonic_ms
     gone = [i for i in candidates if core.peer(i).gone]
     if 0 < len(gone) < len(candidates):
@@ -68,13 +68,3 @@ def discover(core: RaftCore) -> None:
     if candidates:
         turn = core.jitter(4, now, below=len(candidates))
         fetching.fetch_from(core, candidates[turn])
-
-
-def known_controllers(core: RaftCore) -> list[int]:
-    """The controllers that may know the leader.
-
-    If an old log names no other voter, the voters before it and the bootstrap controllers may
-    know.
-    """
-    known = core.others or [i for i in core.log.voters.base.ids if i != core.me.id]
-    return [*known, *core.config.bootstrap_ids]

@@ -10,7 +10,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.interfaces import Core
 
 
 class VoterPoll(Role):
@@ -26,17 +26,17 @@ class VoterPoll(Role):
     def key(self) -> tuple[Any, ...]:
         return tuple(sorted(self.granted)), tuple(sorted(self.refused))
 
-    def won(self, core: RaftCore) -> None:
+    def won(self, core: Core) -> None:
         raise NotImplementedError  # each poll decides
 
-    def lost(self, core: RaftCore) -> None:
+    def lost(self, core: Core) -> None:
         raise NotImplementedError  # as above
 
-    def ask_all(self, core: RaftCore) -> None:
+    def ask_all(self, core: Core) -> None:
         for peer in core.others:
             self.ask(core, peer)
 
-    def ask(self, core: RaftCore, peer: int) -> None:
+    def ask(self, core: Core, peer: int) -> None:
         voter = core.log.voter_set.voter(peer)
         if voter is None:
             return
@@ -51,7 +51,7 @@ class VoterPoll(Role):
         )
         core.send(peer, vote)
 
-    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:
+    def on_response(self, core: Core, peer: int, request: Any, body: Any) -> None:
         if not isinstance(request, Vote):
             return
         # P4: a peer that does not support pre-votes grants this one, and decides in the election.
@@ -59,7 +59,7 @@ class VoterPoll(Role):
         granted = body.granted and not body.error
         self.count(core, peer, granted=granted or unaware)
 
-    def count(self, core: RaftCore, peer: int, *, granted: bool) -> None:
+    def count(self, core: Core, peer: int, *, granted: bool) -> None:
         """Count a voter's first response; only voters of this replica's own log count."""
         if peer in self.granted or peer in self.refused or peer not in core.log.voter_set.ids:
             return
@@ -73,10 +73,10 @@ class VoterPoll(Role):
         elif len(self.refused) > len(voters.voters) - voters.majority:
             self.lost(core)
 
-    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
+    def on_no_response(self, core: Core, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
         core.arm(f"ask {peer}", core.backoff(core.peer(peer).failures))
 
-    def on_timer(self, core: RaftCore, name: str) -> None:
+    def on_timer(self, core: Core, name: str) -> None:
         if name.startswith("ask "):
             self.ask(core, int(name[4:]))
         elif name == "election":
