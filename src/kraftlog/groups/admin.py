@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kraftlog.groups.group import Group
+    from kraftlog.groups.interfaces import Shard
     from kraftlog.groups.messages import RequestContext
     from kraftlog.groups.records import GroupRecord
-    from kraftlog.groups.shard import GroupShard
     from kraftlog.types import Now
 
 #: The only supported group type.
@@ -27,7 +27,7 @@ CLASSIC = "classic"
 NOT_FOUND_SINCE = 6
 
 
-def listed(shard: GroupShard, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
+def listed(shard: Shard, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
     """Groups in these states and of these types, case-insensitive; all if none are given."""
     if types and CLASSIC not in {name.lower() for name in types}:
         return []
@@ -44,7 +44,7 @@ def listed(shard: GroupShard, states: Sequence[str], types: Sequence[str]) -> li
     ]
 
 
-def describe(shard: GroupShard, context: RequestContext, group_id: str) -> DescribedGroup:
+def describe(shard: Shard, context: RequestContext, group_id: str) -> DescribedGroup:
     group = shard.groups.get(group_id)
     if group is None:
         is_error = context.version >= NOT_FOUND_SINCE
@@ -79,7 +79,7 @@ def describe(shard: GroupShard, context: RequestContext, group_id: str) -> Descr
     )
 
 
-def delete(shard: GroupShard, slot: object, group_ids: Sequence[str], now: Now) -> None:
+def delete(shard: Shard, slot: object, group_ids: Sequence[str], now: Now) -> None:
     """Delete groups without members and their offsets, in one batch."""
     codes: dict[str, int] = {}
     leaving: list[Group] = []
@@ -106,7 +106,7 @@ def delete(shard: GroupShard, slot: object, group_ids: Sequence[str], now: Now) 
     shard.writes.submit(records, now, result, undo)
 
 
-def end_of(shard: GroupShard, group: Group, now: Now) -> list[GroupRecord]:
+def end_of(shard: Shard, group: Group, now: Now) -> list[GroupRecord]:
     """The tombstones of a group, which is Dead from now on unless they cannot be written."""
     group_id = group.group_id
     keys = offset_keys(shard, group_id)

@@ -19,8 +19,8 @@ from kraftlog.wire.primitives import LONGEST_STRING
 
 if TYPE_CHECKING:
     from kraftlog.groups.group import Group
+    from kraftlog.groups.interfaces import Shard
     from kraftlog.groups.messages import RequestContext
-    from kraftlog.groups.shard import GroupShard
     from kraftlog.types import Now
     from kraftlog.wire.messages.join_group import JoinGroupRequest
 
@@ -33,7 +33,7 @@ SKIP_ASSIGNMENT_SINCE = 9
 
 
 def join(
-    shard: GroupShard, slot: object, context: RequestContext, request: JoinGroupRequest, now: Now
+    shard: Shard, slot: object, context: RequestContext, request: JoinGroupRequest, now: Now
 ) -> None:
     config = shard.config
     member_id = request.member_id
@@ -74,7 +74,7 @@ def refusal(member_id: str, code: int) -> JoinGroupResponse:
     )
 
 
-def notify_generation(shard: GroupShard, group: Group, now: Now) -> None:
+def notify_generation(shard: Shard, group: Group, now: Now) -> None:
     """Respond to all members with the generation, and to the leader with the members."""
     for member in group.members.values():
         shard.answer(group.take_joining(member), _welcome(group, member))
@@ -109,7 +109,7 @@ def _everybody(group: Group) -> tuple[JoinGroupResponseMember, ...]:
     )
 
 
-def _refused(shard: GroupShard, group: Group, request: JoinGroupRequest) -> int:
+def _refused(shard: Shard, group: Group, request: JoinGroupRequest) -> int:
     """The error code for a member that may not join, or NONE."""
     if group.state == GroupState.DEAD:
         # The group is being deleted: the client retries with a new group or another coordinator.
@@ -129,7 +129,7 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     return member is not None or len(group.members) < max_size
 
 
-def _write_new(shard: GroupShard, group: Group, now: Now) -> None:
+def _write_new(shard: Shard, group: Group, now: Now) -> None:
     """Write a new group to the log, so that a later coordinator knows it."""
     if shard.groups.get(group.group_id) is not group:
         return
@@ -146,7 +146,7 @@ def _write_new(shard: GroupShard, group: Group, now: Now) -> None:
 
 
 def _join_new(
-    shard: GroupShard,
+    shard: Shard,
     slot: object,
     context: RequestContext,
     group: Group,
@@ -171,13 +171,13 @@ def is_writable(member_id: str) -> bool:
     return len(member_id) <= LONGEST_STRING and len(member_id.encode()) <= LONGEST_STRING
 
 
-def _refuse_long(shard: GroupShard, slot: object, group: Group) -> None:
+def _refuse_long(shard: Shard, slot: object, group: Group) -> None:
     shard.answer(slot, refusal(UNKNOWN, ErrorCode.INVALID_REQUEST))
     shard.drop_if_nothing(group)
 
 
 def _add(
-    shard: GroupShard,
+    shard: Shard,
     slot: object,
     context: RequestContext,
     group: Group,
@@ -209,7 +209,7 @@ def _add(
 
 
 def _join_again(
-    shard: GroupShard,
+    shard: Shard,
     slot: object,
     context: RequestContext,
     group: Group,
@@ -243,7 +243,7 @@ def _join_again(
 
 
 def _update(
-    shard: GroupShard, slot: object, group: Group, member: Member, request: JoinGroupRequest
+    shard: Shard, slot: object, group: Group, member: Member, request: JoinGroupRequest
 ) -> None:
     group.update(
         member, protocols_of(request), rebalance_timeout_of(request), request.session_timeout_ms
@@ -256,7 +256,7 @@ def _update(
 
 
 def _join_static(
-    shard: GroupShard,
+    shard: Shard,
     slot: object,
     context: RequestContext,
     group: Group,
@@ -285,7 +285,7 @@ def _join_static(
         rebalance.prepare_or_complete(shard, group, now)
 
 
-def _take_place(shard: GroupShard, group: Group, member: Member, new_id: str) -> None:
+def _take_place(shard: Shard, group: Group, member: Member, new_id: str) -> None:
     """Fence pending requests of the old id."""
     code = ErrorCode.FENCED_INSTANCE_ID
     shard.answer(group.take_joining(member), refusal(member.member_id, code))
@@ -295,7 +295,7 @@ def _take_place(shard: GroupShard, group: Group, member: Member, new_id: str) ->
 
 
 def _come_back(
-    shard: GroupShard,
+    shard: Shard,
     slot: object,
     context: RequestContext,
     group: Group,
@@ -336,7 +336,7 @@ def _come_back(
     shard.writes.submit([record], now, result, undo)
 
 
-def _go_back(shard: GroupShard, group: Group, member: Member, now: Now) -> None:
+def _go_back(shard: Shard, group: Group, member: Member, now: Now) -> None:
     """Restore the member to its state in the log, because the new id was not written."""
     value = shard.durable.groups[group.group_id]
     said = [each for each in value.members if each.group_instance_id == member.instance_id]

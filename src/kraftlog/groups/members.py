@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.groups.group import Group
+    from kraftlog.groups.interfaces import Shard
     from kraftlog.groups.member import Member
     from kraftlog.groups.messages import RequestContext
-    from kraftlog.groups.shard import GroupShard
     from kraftlog.types import Now
     from kraftlog.wire.messages.heartbeat import HeartbeatRequest
     from kraftlog.wire.messages.leave_group import LeaveGroupRequest
@@ -31,7 +31,7 @@ SEVERAL_SINCE = 3
 # SyncGroup ------------------------------------------------------------------------------------
 
 
-def sync(shard: GroupShard, slot: object, request: SyncGroupRequest, now: Now) -> None:
+def sync(shard: Shard, slot: object, request: SyncGroupRequest, now: Now) -> None:
     group = shard.groups.get(request.group_id)
     code = _sync_refused(group, request)
     if code or group is None:
@@ -62,7 +62,7 @@ def take_syncing(member: Member) -> Any:
     return slot
 
 
-def give_nothing(shard: GroupShard, group: Group, code: int, now: Now) -> None:
+def give_nothing(shard: Shard, group: Group, code: int, now: Now) -> None:
     """Respond to pending SyncGroup requests with an error code."""
     for member in group.members.values():
         member.assignment = b""
@@ -94,7 +94,7 @@ def _differ(asked: str | None, known: str | None) -> bool:
     return asked is not None and known is not None and asked != known
 
 
-def _assign(shard: GroupShard, group: Group, assignments: Mapping[str, bytes], now: Now) -> None:
+def _assign(shard: Shard, group: Group, assignments: Mapping[str, bytes], now: Now) -> None:
     """Write the leader's assignment; respond to all members once it is committed."""
     generation = group.generation
 
@@ -127,7 +127,7 @@ def _assignment(group: Group, member: Member) -> SyncGroupResponse:
 # Heartbeat ------------------------------------------------------------------------------------
 
 
-def heartbeat(shard: GroupShard, slot: object, request: HeartbeatRequest, now: Now) -> None:
+def heartbeat(shard: Shard, slot: object, request: HeartbeatRequest, now: Now) -> None:
     group = shard.groups.get(request.group_id)
     if group is None:
         code = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
@@ -149,7 +149,7 @@ def heartbeat(shard: GroupShard, slot: object, request: HeartbeatRequest, now: N
 
 
 def leave(
-    shard: GroupShard, slot: object, context: RequestContext, request: LeaveGroupRequest, now: Now
+    shard: Shard, slot: object, context: RequestContext, request: LeaveGroupRequest, now: Now
 ) -> None:
     several = context.version >= SEVERAL_SINCE
     leaving = request.members if several else (MemberIdentity(member_id=request.member_id),)
@@ -180,7 +180,7 @@ def _left(result: Sequence[MemberResponse], several: bool) -> LeaveGroupResponse
     return LeaveGroupResponse(error_code=result[0].error_code)
 
 
-def _leave_one(shard: GroupShard, group: Group | None, leaving: MemberIdentity) -> int:
+def _leave_one(shard: Shard, group: Group | None, leaving: MemberIdentity) -> int:
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     member_id: str | None = leaving.member_id

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kraftlog.groups.group import Group
+    from kraftlog.groups.interfaces import Shard
     from kraftlog.groups.records import GroupRecord
-    from kraftlog.groups.shard import GroupShard
     from kraftlog.groups.stored_state import CommittedOffset
     from kraftlog.types import Now
 
@@ -36,7 +36,7 @@ class OffsetExpiration:
 
     __slots__ = ("_shard", "_timer", "_to_check")
 
-    def __init__(self, shard: GroupShard) -> None:
+    def __init__(self, shard: Shard) -> None:
         self._shard = shard
         self._timer = Timer(self._check)
         self._to_check: list[str] = []
@@ -87,7 +87,7 @@ class OffsetExpiration:
         return count
 
 
-def expired_offsets(shard: GroupShard, group: Group, now: Now) -> list[tuple[str, int]]:
+def expired_offsets(shard: Shard, group: Group, now: Now) -> list[tuple[str, int]]:
     """Partitions with expired offsets."""
     since = _counted_from(group)
     if since is None:

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kraftlog.groups.group import Group
+    from kraftlog.groups.interfaces import Shard
     from kraftlog.groups.messages import RequestContext
     from kraftlog.groups.records import GroupRecord
-    from kraftlog.groups.shard import GroupShard
     from kraftlog.groups.stored_state import CommittedOffset
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.offset_commit import (
@@ -59,7 +59,7 @@ GROUP_NOT_FOUND_SINCE = 9
 
 
 def commit(
-    shard: GroupShard, slot: object, context: RequestContext, request: OffsetCommitRequest, now: Now
+    shard: Shard, slot: object, context: RequestContext, request: OffsetCommitRequest, now: Now
 ) -> None:
     group = shard.groups.get(request.group_id)
     code = _commit_refused(group, context, request)
@@ -174,9 +174,7 @@ def _commit_records(
 # OffsetFetch ----------------------------------------------------------------------------------
 
 
-def fetch(
-    shard: GroupShard, slot: object, asked: OffsetFetchRequestGroup, require_stable: bool
-) -> None:
+def fetch(shard: Shard, slot: object, asked: OffsetFetchRequestGroup, require_stable: bool) -> None:
     if not require_stable or asked.group_id not in shard.writes.offsets:
         shard.answer(slot, _fetched(shard, asked, require_stable))
         return
@@ -196,7 +194,7 @@ def fetch_refused(group_id: str, code: int) -> OffsetFetchResponseGroup:
 
 
 def _fetched(
-    shard: GroupShard, asked: OffsetFetchRequestGroup, require_stable: bool
+    shard: Shard, asked: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     """Offsets of the given topics, or of all topics for None."""
     group_id = asked.group_id
@@ -224,7 +222,7 @@ def _fetched(
 
 
 def _position(
-    shard: GroupShard,
+    shard: Shard,
     group_id: str,
     topic: OffsetFetchRequestTopics,
     index: int,
@@ -254,7 +252,7 @@ def _of_another(committed: CommittedOffset, topic_id: Uuid) -> bool:
 # OffsetDelete ---------------------------------------------------------------------------------
 
 
-def delete(shard: GroupShard, slot: object, request: OffsetDeleteRequest, now: Now) -> None:
+def delete(shard: Shard, slot: object, request: OffsetDeleteRequest, now: Now) -> None:
     group = shard.groups.get(request.group_id)
     code = _delete_refused(group, request.group_id)
     if code or group is None:
@@ -308,14 +306,14 @@ def _delete_refused(group: Group | None, group_id: str) -> int:
     return ErrorCode.NONE
 
 
-def offset_keys(shard: GroupShard, group_id: str) -> dict[tuple[str, int], None]:
+def offset_keys(shard: Shard, group_id: str) -> dict[tuple[str, int], None]:
     """Every partition with a committed or pending offset of the group."""
     keys = shard.durable.all_keys(group_id)
     keys.update(dict.fromkeys(shard.writes.offsets.get(group_id, ())))
     return keys
 
 
-def partitions_deleted(shard: GroupShard, topic: str, topic_id: Uuid, first: int, now: Now) -> None:
+def partitions_deleted(shard: Shard, topic: str, topic_id: Uuid, first: int, now: Now) -> None:
     """Offsets of deleted partitions, without those of a new topic of the same name."""
     gone = deque(
         found
@@ -327,7 +325,7 @@ def partitions_deleted(shard: GroupShard, topic: str, topic_id: Uuid, first: int
 
 
 def _remove_some(
-    shard: GroupShard, topic: str, gone: deque[tuple[str, int, CommittedOffset]], now: Now
+    shard: Shard, topic: str, gone: deque[tuple[str, int, CommittedOffset]], now: Now
 ) -> None:
     """Delete some of them, unless a group has committed since; the rest follow later."""
     records: list[GroupRecord] = []

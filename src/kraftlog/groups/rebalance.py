@@ -14,12 +14,12 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.groups.group import Group
+    from kraftlog.groups.interfaces import Shard
     from kraftlog.groups.member import Member
-    from kraftlog.groups.shard import GroupShard
     from kraftlog.types import Now
 
 
-def prepare_or_complete(shard: GroupShard, group: Group, now: Now) -> None:
+def prepare_or_complete(shard: Shard, group: Group, now: Now) -> None:
     """Start a rebalance after a change of the members, unless one is in its join phase."""
     if group.can_rebalance:
         prepare(shard, group, now)
@@ -27,7 +27,7 @@ def prepare_or_complete(shard: GroupShard, group: Group, now: Now) -> None:
         maybe_complete(shard, group, now)
 
 
-def members_left(shard: GroupShard, group: Group, now: Now) -> None:
+def members_left(shard: Shard, group: Group, now: Now) -> None:
     """Rebalance after members have left."""
     if group.state in {GroupState.STABLE, GroupState.COMPLETING}:
         prepare(shard, group, now)
@@ -35,7 +35,7 @@ def members_left(shard: GroupShard, group: Group, now: Now) -> None:
         maybe_complete(shard, group, now)
 
 
-def prepare(shard: GroupShard, group: Group, now: Now) -> None:
+def prepare(shard: Shard, group: Group, now: Now) -> None:
     """Start a rebalance; pending SyncGroup requests get REBALANCE_IN_PROGRESS."""
     if group.state == GroupState.COMPLETING:
         members.give_nothing(shard, group, ErrorCode.REBALANCE_IN_PROGRESS, now)
@@ -55,7 +55,7 @@ def prepare(shard: GroupShard, group: Group, now: Now) -> None:
         shard.timers.set(group.join_timer, now.monotonic_ms + group.rebalance_timeout_ms)
 
 
-def maybe_complete(shard: GroupShard, group: Group, now: Now) -> None:
+def maybe_complete(shard: Shard, group: Group, now: Now) -> None:
     """Complete the join phase if all have joined; the initial delay has its own timer."""
     if (
         group.state == GroupState.PREPARING
@@ -65,7 +65,7 @@ def maybe_complete(shard: GroupShard, group: Group, now: Now) -> None:
         complete(shard, group, now)
 
 
-def join_time_over(shard: GroupShard, group: Group, now: Now) -> None:
+def join_time_over(shard: Shard, group: Group, now: Now) -> None:
     remaining_ms = group.initial_remaining_ms
     if remaining_ms is not None and group.member_added and remaining_ms:
         # A member joined during the delay, so more may: wait again, within the rebalance timeout.
@@ -77,7 +77,7 @@ def join_time_over(shard: GroupShard, group: Group, now: Now) -> None:
         complete(shard, group, now)
 
 
-def complete(shard: GroupShard, group: Group, now: Now) -> None:
+def complete(shard: Shard, group: Group, now: Now) -> None:
     """End the join phase; missing members are removed, except static ones."""
     shard.timers.cancel(group.join_timer)
     group.initial_remaining_ms = None
@@ -98,27 +98,27 @@ def complete(shard: GroupShard, group: Group, now: Now) -> None:
         shard.writes.submit([group_record(group, {})], now)
 
 
-def sync_time_over(shard: GroupShard, group: Group, now: Now) -> None:
+def sync_time_over(shard: Shard, group: Group, now: Now) -> None:
     """Remove members that have joined but not synced."""
     for member_id in list(group.pending_syncs):
         shard.dismiss(group, member_id)
     prepare(shard, group, now)
 
 
-def session_over(shard: GroupShard, group: Group, member: Member, now: Now) -> None:
+def session_over(shard: Shard, group: Group, member: Member, now: Now) -> None:
     """Remove a member whose session has timed out."""
     if not member.has_pending_request:
         remove(shard, group, member.member_id, now)
 
 
-def pending_over(shard: GroupShard, group: Group, member_id: str, now: Now) -> None:
+def pending_over(shard: Shard, group: Group, member_id: str, now: Now) -> None:
     """Remove an id whose member has not joined in time."""
     shard.dismiss(group, member_id)
     if group.state == GroupState.PREPARING and group.all_joined:
         complete(shard, group, now)
 
 
-def remove(shard: GroupShard, group: Group, member_id: str, now: Now) -> None:
+def remove(shard: Shard, group: Group, member_id: str, now: Now) -> None:
     """Remove a member and rebalance."""
     shard.dismiss(group, member_id)
     if group.state in {GroupState.STABLE, GroupState.COMPLETING}:
