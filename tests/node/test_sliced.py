@@ -11,13 +11,8 @@ import pytest
 from kraftlog.config.keys import TOPIC
 from kraftlog.errors import ErrorCode, InternalError
 from kraftlog.node.pending_response import FEW_ITEMS, PendingResponse, items_of
-from kraftlog.node.sliced import (
-    A_SHARE,
-    A_TURN,
-    GIANT_FRAME,
-    SlicedRequests,
-    kept_body,
-)
+from kraftlog.node.sliced import GIANT_FRAME, SlicedRequests, kept_body
+from kraftlog.node.slices import A_SHARE, A_TURN
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.host import VirtualConnection
 from kraftlog.steps import drained

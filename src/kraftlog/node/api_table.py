@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
     #: May return a generator for sliced work: see `sliced`.
-    Handler = Callable[[Node, PendingResponse, Any, Now], Iterator[int] | None]
+    Handler = Callable[[ServingNode, PendingResponse, Any, Now], Iterator[int] | None]
 
 
 class ServedApi(Value):

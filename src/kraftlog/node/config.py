@@ -9,12 +9,20 @@ if TYPE_CHECKING:
 
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.controller.placement import Rng
-    from kraftlog.node.broker.broker_lifecycle import BrokerAddress
     from kraftlog.raft.config import RaftConfig
     from kraftlog.raft.log import RaftLog
     from kraftlog.raft.messages import ElectionState
     from kraftlog.types import Uuid
     from kraftlog.wire.schema import Message
+
+
+class BrokerAddress(Value):
+    """An advertised listener."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
 
 
 class NodeConfig(Value):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
@@ -36,7 +36,7 @@ LOG_AGAIN_MS = 60_000
 
 
 def contain(
-    node: Node, slot: PendingResponse, error: Exception, request: Any = None
+    node: ServingNode, slot: PendingResponse, error: Exception, request: Any = None
 ) -> InternalError:
     """Undo a half-done request; raises `error` if that is not possible."""
     _check_whole(node, error)
@@ -51,14 +51,14 @@ def contain(
     return InternalError(f"serving {slot.api.name} version {slot.version}", error)
 
 
-def contain_repeated(node: Node, partition: Partition, error: Exception) -> InternalError:
+def contain_repeated(node: ServingNode, partition: Partition, error: Exception) -> InternalError:
     """`contain` for a request to one partition that a template served."""
     _check_whole(node, error)
     node.replica_manager.take_back((partition,))
     return InternalError("serving a request by its template", error)
 
 
-def fail(node: Node, slot: PendingResponse, error: Exception) -> None:
+def fail(node: ServingNode, slot: PendingResponse, error: Exception) -> None:
     """Close the connection of a delayed request that raised."""
     slot.connection.fail(contain(node, slot, error))
 
@@ -69,7 +69,7 @@ class Attempts:
     An exception that interrupts a step of the quorum ends the node.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ServingNode) -> None:
         self._node = node
         #: When each kind of error was last logged, and its number since.
         self._logged: dict[tuple[str, type], tuple[int, int]] = {}
@@ -101,17 +101,17 @@ class Attempts:
         self._node.emit(LogLine(f"{InternalError(what, error)}{more}"))
 
 
-def _steps_under_way(node: Node) -> tuple[int, int]:
+def _steps_under_way(node: ServingNode) -> tuple[int, int]:
     """The number of unfinished steps in the raft core and in proposing a decision."""
     return node.quorum.steps, 0 if node.active_controller is None else node.active_controller.steps
 
 
-def _check_whole(node: Node, error: Exception) -> None:
+def _check_whole(node: ServingNode, error: Exception) -> None:
     if any(_steps_under_way(node)):
         raise error
 
 
-def _partitions_of(node: Node, request: Any) -> list[Partition]:
+def _partitions_of(node: ServingNode, request: Any) -> list[Partition]:
     """The local partitions that a Produce request names."""
     found = []
     for topic in request.topic_data:

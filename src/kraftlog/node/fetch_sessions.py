@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from kraftlog.controller.placement import Rng
-    from kraftlog.node.handlers.fetch import DelayedFetch
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.fetch import (
@@ -77,7 +76,7 @@ class SessionPartition:
         self.partition = partition
         partition.add_session(self, by_follower=self.session.is_follower)
 
-    def changed(self) -> DelayedFetch | None:
+    def changed(self) -> object | None:
         """The partition may have news: returns the delayed fetch of the session."""
         if self.is_closed:
             return None
@@ -94,7 +93,7 @@ class SessionPartition:
         """Whether the client knows the partition's offsets."""
         return self.high_watermark == partition.high_watermark and self.start == partition.start
 
-    def partition_removed(self) -> DelayedFetch | None:
+    def partition_removed(self) -> object | None:
         """The partition is not on this broker any more."""
         self.partition = None
         return self.changed()
@@ -159,7 +158,7 @@ class FetchSession:
         #: The partitions that may have news, in the order in which they are served.
         self.changed: dict[SessionPartition, None] = {}
         #: The request that waits, and at most how many bytes are new to it.
-        self.delayed: DelayedFetch | None = None
+        self.delayed: object | None = None
         self.new_bytes = 0
         self.is_closed = False
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.metadata.image import Image
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Uuid
 
@@ -26,7 +26,7 @@ def leader_of(image: Image, topic: str, topic_id: Uuid, index: int) -> tuple[int
 
 
 def name_endpoint(
-    node: Node, slot: PendingResponse, leader: int, response: Any, endpoint: Any
+    node: ServingNode, slot: PendingResponse, leader: int, response: Any, endpoint: Any
 ) -> None:
     """Add a leader's endpoint to a response once; `endpoint` is the response's own struct.
 

@@ -60,8 +60,7 @@ if TYPE_CHECKING:
 
     from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.metadata.image import Image
-    from kraftlog.node.broker.broker_lifecycle import BrokerAddress
-    from kraftlog.node.config import NodeConfig, RecoveredMetadata
+    from kraftlog.node.config import BrokerAddress, NodeConfig, RecoveredMetadata
     from kraftlog.node.delayed_operations import DelayedOperation
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.node.quorum.snapshotter import SnapshotPolicy

@@ -134,7 +134,7 @@ def voter_updater(node: Node) -> VoterUpdater:
     joins = settings.controller_quorum_auto_join_enable
     return VoterUpdater(
         node.quorum,
-        node.controller_channel,
+        node.controller_channel.send,
         listeners,
         node.log_line,
         join_at=_endpoints_as_voter(node) if joins else (),

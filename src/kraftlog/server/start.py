@@ -11,8 +11,7 @@ from kraftlog.config.endpoints import bracketed
 from kraftlog.config.safety import refuse_unsupported_security
 from kraftlog.errors import ConfigError, StorageError, in_words
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
-from kraftlog.node.broker.broker_lifecycle import BrokerAddress
-from kraftlog.node.config import NodeConfig
+from kraftlog.node.config import BrokerAddress, NodeConfig
 from kraftlog.node.controller.active_controller import first_levels
 from kraftlog.node.node import Node
 from kraftlog.raft.config import RaftConfig

@@ -11,9 +11,8 @@ from random import Random
 from kraftlog.config.read_config import read_config
 from kraftlog.errors import InternalError, ProtocolError, UnansweredError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
-from kraftlog.node.broker.broker_lifecycle import BrokerAddress
 from kraftlog.node.broker.controller_channel import PROBE_CHANNEL
-from kraftlog.node.config import NodeConfig
+from kraftlog.node.config import BrokerAddress, NodeConfig
 from kraftlog.node.node import Node
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.raft.config import RaftConfig

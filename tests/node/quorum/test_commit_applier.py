@@ -13,7 +13,7 @@ from kraftlog.metadata.image import ReplayError
 from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
 from kraftlog.node.quorum.commit_applier import CommitApplier
 from kraftlog.node.quorum.tail import Tail
-from kraftlog.node.sliced import A_TURN, Slices
+from kraftlog.node.slices import A_TURN, Slices
 from kraftlog.records.header import stamp
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

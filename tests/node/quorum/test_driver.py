@@ -26,7 +26,7 @@ from kraftlog.node.quorum.proposal import BATCH_BYTES
 from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.responses import response_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
-from kraftlog.node.sliced import Slices
+from kraftlog.node.slices import Slices
 from kraftlog.raft import messages as raft
 from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.core import RaftCore

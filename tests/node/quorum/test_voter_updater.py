@@ -69,13 +69,22 @@ def undisturbed(_: str, step: Callable[..., Any], *arguments: Any) -> bool:
     return True
 
 
+class UpdaterWithChannel(VoterUpdater):
+    """A `VoterUpdater` and the channel of its requests."""
+
+    def __init__(
+        self, driver: QuorumDriver, wanted: list[Any], join_at: tuple[Endpoint, ...]
+    ) -> None:
+        self.channel = ControllerChannel(driver, None, wanted.append, undisturbed)
+        super().__init__(
+            driver, self.channel.send, MOVED, lambda line: wanted.append(LogLine(line)), join_at
+        )
+
+
 def record_of(
     driver: QuorumDriver, wanted: list[Any], join_at: tuple[Endpoint, ...] = ()
-) -> VoterUpdater:
-    controller_channel = ControllerChannel(driver, None, wanted.append, undisturbed)
-    return VoterUpdater(
-        driver, controller_channel, MOVED, lambda line: wanted.append(LogLine(line)), join_at
-    )
+) -> UpdaterWithChannel:
+    return UpdaterWithChannel(driver, wanted, join_at)
 
 
 def taken(wanted: list[Any], kind: type) -> list[Any]:
@@ -109,7 +118,7 @@ def test_r1_a_leader_that_has_moved_writes_its_own_record() -> None:
     assert not taken(wanted, effects.AppendBatch)
 
 
-def follower() -> tuple[QuorumDriver, VoterUpdater, list[Any]]:
+def follower() -> tuple[QuorumDriver, UpdaterWithChannel, list[Any]]:
     """A follower of node 2, from which it has received nothing yet."""
     machine, wanted = driven(1, 2, 3, election=ElectionState(5, 2))
     driver = machine.driver
@@ -145,7 +154,7 @@ def test_r1_a_moved_follower_sends_its_endpoints_to_the_leader() -> None:
 def test_r1_a_follower_repeats_update_voter_until_its_log_has_it(code: int | None) -> None:
     """After any response: an appended record may still be truncated."""
     driver, record, wanted = follower()
-    controller_channel = record._controller_channel
+    controller_channel = record.channel
     hear_leader(driver, wanted)
     [fetch] = taken(wanted, effects.SendRequest)
     now = NOW
@@ -202,7 +211,7 @@ def test_r11_a_wiped_voter_logs_that_it_does_not_vote() -> None:
     assert not driver.core.is_voter
 
 
-def joining(*voter_ids: int, level: int = 1) -> tuple[QuorumDriver, VoterUpdater, list[Any]]:
+def joining(*voter_ids: int, level: int = 1) -> tuple[QuorumDriver, UpdaterWithChannel, list[Any]]:
     """Controller 1 with auto-join, which knows these voters from leader 2."""
     machine, wanted = driven(2, 3, election=ElectionState(5, 2))
     driver = machine.driver
@@ -246,7 +255,7 @@ def test_r12_auto_join_sends_add_voter() -> None:
         assert [(it.name, it.port) for it in request.listeners] == [("C", 19091)]
         wanted[:] = [it for it in wanted if it is not ask]
         late = AddRaftVoterResponse(error_code=ErrorCode.REQUEST_TIMED_OUT)
-        updater._controller_channel.handle(
+        updater.channel.handle(
             effects.ResponseReceived(CONTROLLER_CHANNEL, 2, ask.number, late), now
         )
         due = updater.deadline()
@@ -264,7 +273,7 @@ def test_r12_the_voter_with_the_lost_directory_is_removed_first() -> None:
     assert (remove.request.voter_id, remove.request.voter_directory_id) == (1, b"o" * 16)
     hear_voters(driver, wanted, 2, 3)
     done = RemoveRaftVoterResponse(error_code=0)
-    updater._controller_channel.handle(
+    updater.channel.handle(
         effects.ResponseReceived(CONTROLLER_CHANNEL, 2, remove.number, done), NOW
     )
     updater.poll(NOW)

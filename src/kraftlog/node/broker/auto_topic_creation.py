@@ -14,17 +14,33 @@ from kraftlog.wire.messages.create_topics import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-    from typing import Any
+    from typing import Any, Protocol
 
-    from kraftlog.node.node import Node
+    from kraftlog.metadata.image import Image
+    from kraftlog.node.broker.controller_channel import ControllerChannel
+    from kraftlog.node.config import NodeConfig
+    from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
     from kraftlog.types import Now
+
+    class Broker(Protocol):
+        """The node for which topics are created."""
+
+        @property
+        def config(self) -> NodeConfig: ...
+        @property
+        def image(self) -> Image: ...
+        @property
+        def controller_channel(self) -> ControllerChannel: ...
+        @property
+        def group_coordinators(self) -> GroupCoordinators | None: ...
+
 
 VERSION = 7
 BY_DEFAULT = -1
 
 
 def create_topics(
-    node: Node, names: Collection[str], made: Callable[[dict[str, int], Now], None], now: Now
+    node: Broker, names: Collection[str], made: Callable[[dict[str, int], Now], None], now: Now
 ) -> None:
     """Create topics with the default settings; `made` gets the error codes of failures."""
     topics = [topic_of(node, name) for name in dict.fromkeys(names)]
@@ -41,7 +57,7 @@ def create_topics(
     node.controller_channel.send(ApiKey.CREATE_TOPICS, VERSION, request, on_done, now)
 
 
-def _report_offsets_topic(node: Node, names: Collection[str], response: Any) -> None:
+def _report_offsets_topic(node: Broker, names: Collection[str], response: Any) -> None:
     """Log why there are no group coordinators: clients get no reason."""
     if node.group_coordinators is None or OFFSETS_TOPIC not in names:
         return
@@ -67,7 +83,7 @@ def _metadata_error(code: int) -> int:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def topic_of(node: Node, name: str) -> CreatableTopic:
+def topic_of(node: Broker, name: str) -> CreatableTopic:
     """The topic to create.
 
     A replication factor that is only Kafka's default is lowered to the number of brokers: one node

@@ -7,7 +7,7 @@ from kraftlog.metadata.changes import BrokerChanged
 from kraftlog.metadata.features import OFFERED
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.node.broker.controller_channel import HEARTBEAT_CHANNEL
-from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages import broker_heartbeat as heartbeats
 from kraftlog.wire.messages import broker_registration as registrations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.metadata.values import BrokerImage
-    from kraftlog.node.broker.controller_channel import ControllerChannel
-    from kraftlog.node.controller.active_controller import OnDone
+    from kraftlog.node.broker.controller_channel import ControllerChannel, OnDone
+    from kraftlog.node.config import BrokerAddress
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
 
@@ -30,15 +30,6 @@ RETRY_MS, LONGEST_RETRY_MS = 50, 500
 UNKNOWN = -1
 #: An offset that no log reaches.
 NEVER = 1 << 63
-
-
-class BrokerAddress(Value):
-    """An advertised listener."""
-
-    name: str
-    host: str
-    port: int
-    security_protocol: int = 0
 
 
 class BrokerLifecycle(MetadataPublisher):

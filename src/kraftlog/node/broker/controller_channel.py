@@ -15,13 +15,25 @@ from kraftlog.wire.apis import APIS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
     from kraftlog.effects import RequestReport
-    from kraftlog.node.controller.active_controller import ActiveController, OnDone
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
+
+    #: Called with the response, or with None when the outcome is unknown.
+    OnDone = Callable[[Any, Now], None]
+
+    class LocalController(Protocol):
+        """The controller of this node."""
+
+        @property
+        def is_active(self) -> bool: ...
+        def decide(
+            self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now
+        ) -> None: ...
+
 
 #: The channel of these requests among those to peers.
 CONTROLLER_CHANNEL = "controller"
@@ -43,7 +55,7 @@ class ControllerChannel:
     def __init__(
         self,
         quorum: QuorumDriver,
-        active_controller: ActiveController | None,
+        active_controller: LocalController | None,
         emit: Callable[[Any], None],
         attempt: Callable[..., bool],
     ) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kraftlog.controller.controller import Controller
     from kraftlog.controller.decision import Decision
     from kraftlog.node.quorum.driver import QuorumDriver
-    from kraftlog.node.sliced import Slices, Work
+    from kraftlog.node.slices import Slices, Work
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message

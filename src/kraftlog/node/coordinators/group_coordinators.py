@@ -19,15 +19,32 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from typing import Any, Protocol
 
     from kraftlog.effects import LogRead
     from kraftlog.metadata.changes import Change
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import TopicImage
-    from kraftlog.node.node import Node
+    from kraftlog.node.config import NodeConfig
     from kraftlog.replication.partition import Partition
+    from kraftlog.replication.replica_manager import ReplicaManager
     from kraftlog.types import Now
+
+    class Broker(Protocol):
+        """The node of the coordinators."""
+
+        needs_poll: bool
+
+        @property
+        def config(self) -> NodeConfig: ...
+        @property
+        def image(self) -> Image: ...
+        @property
+        def now(self) -> Now: ...
+        @property
+        def replica_manager(self) -> ReplicaManager: ...
+        def emit(self, effect: Any) -> None: ...
+
 
 TOPIC = "__consumer_offsets"
 WAY_OUT = "to discard their offsets, stop the node, remove this log directory and start the node"
@@ -86,9 +103,9 @@ class GroupCoordinators(MetadataPublisher):
 
     name = "group coordinators"
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        settings = node.config.settings
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        settings = broker.config.settings
         self._config = GroupConfig(
             min_session_timeout_ms=settings.group_min_session_timeout_ms,
             max_session_timeout_ms=settings.group_max_session_timeout_ms,
@@ -113,7 +130,7 @@ class GroupCoordinators(MetadataPublisher):
     @property
     def partition_count(self) -> int:
         """The number of partitions of the offsets topic; 0 while it does not exist."""
-        topic = self._node.image.topic_named(TOPIC)
+        topic = self._broker.image.topic_named(TOPIC)
         return 0 if topic is None else topic.partition_count
 
     def shard_of(self, group_id: str) -> GroupShard | int:
@@ -124,7 +141,7 @@ class GroupCoordinators(MetadataPublisher):
         index = partition_of(group_id, count)
         context = self._shards.get(index)
         if context is None:
-            partition = self._node.replica_manager.by_log.get((TOPIC, index))
+            partition = self._broker.replica_manager.by_log.get((TOPIC, index))
             if partition is not None and partition.leads and not partition.is_open:
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return ErrorCode.NOT_COORDINATOR
@@ -145,7 +162,7 @@ class GroupCoordinators(MetadataPublisher):
         """Log a line about the topic once: clients repeat their requests."""
         if line not in self._reported:
             self._reported.add(line)
-            self._node.emit(LogLine(line))
+            self._broker.emit(LogLine(line))
 
     # Changes of partitions -----------------------------------------------------------------------
 
@@ -157,26 +174,26 @@ class GroupCoordinators(MetadataPublisher):
         self._reported.clear()
         context = ShardContext(partition, GroupShard(self._config, self._new_member_id))
         self._shards[partition.index] = context
-        self._load_on(context, self._node.now)
+        self._load_on(context, self._broker.now)
 
     def resigned(self, partition: Partition) -> None:
         context = self._shards.get(partition.index) if partition.topic == TOPIC else None
         if context is not None:
             del self._shards[partition.index]
-            self._unload(context, self._node.now)
+            self._unload(context, self._broker.now)
 
     def log_failed(self, partition: Partition) -> None:
         """The partition's log failed: its coordinator is offline."""
         context = self._shards.get(partition.index) if partition.topic == TOPIC else None
         if context is not None:
-            self._take_offline(context, "the log has failed", self._node.now)
+            self._take_offline(context, "the log has failed", self._broker.now)
 
     def _take_offline(self, context: ShardContext, why: str, now: Now) -> None:
         """Take the coordinator offline until the partition has a leader again."""
         if context.is_offline:
             return
         topic, index = context.partition.log
-        self._node.emit(
+        self._broker.emit(
             LogLine(f"{topic}-{index}: the group coordinator is offline ({WAY_OUT}): {why}")
         )
         context.is_offline = True
@@ -189,21 +206,21 @@ class GroupCoordinators(MetadataPublisher):
             self._carry_out(context, now)
         except Exception as error:
             context.shard.is_loaded = False
-            self._node.emit(LogLine(str(InternalError("unloading groups", error))))
+            self._broker.emit(LogLine(str(InternalError("unloading groups", error))))
 
     def changed(self, change: Change) -> None:
         if isinstance(change, TopicRemoved):
             self._forget_offsets(change.topic, 0)
         elif isinstance(change, PartitionChanged) and change.after is None:
             assert change.before is not None, "a change is from something or to something"
-            topic = self._node.image.topics.get(change.before.topic_id)
+            topic = self._broker.image.topics.get(change.before.topic_id)
             # Partitions are removed in order: the others follow the first one.
             if topic is not None and topic.partition_count == change.before.index:
                 self._forget_offsets(topic, topic.partition_count)
 
     def reloaded(self, before: Image) -> None:
         for topic in before.topics.values():
-            now = self._node.image.topics.get(topic.id)
+            now = self._broker.image.topics.get(topic.id)
             count = 0 if now is None else now.partition_count
             if count < topic.partition_count:
                 self._forget_offsets(topic, count)
@@ -219,7 +236,7 @@ class GroupCoordinators(MetadataPublisher):
                     context,
                     topic,
                     first,
-                    self._node.now,
+                    self._broker.now,
                 )
 
     def _partitions_deleted(
@@ -229,7 +246,7 @@ class GroupCoordinators(MetadataPublisher):
         self._carry_out(context, now)
 
     def _new_member_id(self, prefix: str) -> str:
-        return f"{prefix}-{uuid_text(self._node.config.new_id())}"
+        return f"{prefix}-{uuid_text(self._broker.config.new_id())}"
 
     # Loading -------------------------------------------------------------------------------------
 
@@ -237,7 +254,7 @@ class GroupCoordinators(MetadataPublisher):
         """Load the next part of the log, or finish once all of it is committed."""
         partition = context.partition
         if context.loaded_to < context.load_end:
-            self._node.emit(ReadLog(partition.log, context.loaded_to, context.load_end))
+            self._broker.emit(ReadLog(partition.log, context.loaded_to, context.load_end))
         elif partition.high_watermark < context.load_end:
             DelayedLoad(partition, context.load_end, lambda: self._committed(context))
         else:
@@ -247,8 +264,8 @@ class GroupCoordinators(MetadataPublisher):
     def _committed(self, context: ShardContext) -> None:
         """Finish loading, unless the shard has since been unloaded."""
         if self._shards.get(context.partition.index) is context and not context.is_offline:
-            self._node.needs_poll = True
-            now = self._node.now
+            self._broker.needs_poll = True
+            now = self._broker.now
             self._attempt(context, "loading groups", self._load_on, context, now)
 
     def read(self, report: LogRead | LogUnreadable, now: Now) -> None:
@@ -291,8 +308,8 @@ class GroupCoordinators(MetadataPublisher):
         try:
             step(*arguments)
         except Exception as error:
-            self._node.emit(LogLine(str(InternalError(what, error))))
-            self._load_again(context, self._node.now)
+            self._broker.emit(LogLine(str(InternalError(what, error))))
+            self._load_again(context, self._broker.now)
 
     def _load_again(self, context: ShardContext, now: Now) -> None:
         """Unload a shard and load it again once its pending writes have completed.
@@ -310,10 +327,10 @@ class GroupCoordinators(MetadataPublisher):
         self._shards[partition.index] = again
 
         def load(_: int, __: int) -> None:
-            self._node.needs_poll = True
+            self._broker.needs_poll = True
             if self._shards.get(partition.index) is again and not again.is_offline:
                 again.load_end = partition.written_end
-                self._load_on(again, self._node.now)
+                self._load_on(again, self._broker.now)
 
         if partition.high_watermark >= partition.end:
             load(0, 0)
@@ -322,8 +339,8 @@ class GroupCoordinators(MetadataPublisher):
             self._wait_for(partition, own)
 
     def _wait_for(self, partition: Partition, own: CoordinatorWrite) -> None:
-        timeout_ms = self._node.config.settings.offsets_commit_timeout_ms
-        self._node.replica_manager.wait_for(partition, partition.end, own, own, timeout_ms)
+        timeout_ms = self._broker.config.settings.offsets_commit_timeout_ms
+        self._broker.replica_manager.wait_for(partition, partition.end, own, own, timeout_ms)
 
     # Effects of shards ---------------------------------------------------------------------------
 
@@ -358,12 +375,12 @@ class GroupCoordinators(MetadataPublisher):
             shard.handle(WriteFailed(effect.token, ErrorCode.MESSAGE_TOO_LARGE), now)
             return
         base = partition.append(
-            read_header(batch), memoryview(batch), self._node.replica_manager.turn
+            read_header(batch), memoryview(batch), self._broker.replica_manager.turn
         )
 
         def done(error: int, base_offset: int) -> None:
-            self._node.needs_poll = True
-            token, now = effect.token, self._node.now
+            self._broker.needs_poll = True
+            token, now = effect.token, self._broker.now
             came_of_it = WriteFailed(token, error) if error else Written(token, base_offset)
 
             def hear() -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.node.fetch_sessions import FetchSession
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Buffer, Now
@@ -84,7 +84,7 @@ class FetchTemplate:
 
     def __init__(
         self,
-        node: Node,
+        node: ServingNode,
         slot: PendingResponse,
         request: FetchRequest,
         partition: Partition,
@@ -255,7 +255,7 @@ class FetchTemplate:
 
 
 def partition_of_request(
-    node: Node, slot: PendingResponse, request: FetchRequest
+    node: ServingNode, slot: PendingResponse, request: FetchRequest
 ) -> tuple[Partition, FetchSession | None] | None:
     """Partition and session of a served request; None if the fast path does not support it."""
     if (
@@ -289,7 +289,7 @@ def partition_of_request(
 
 
 def template_of(
-    node: Node,
+    node: ServingNode,
     slot: PendingResponse,
     request: FetchRequest,
     subject: tuple[Partition, FetchSession | None],

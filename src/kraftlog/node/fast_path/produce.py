@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Append, Partition
     from kraftlog.types import Buffer, Now
@@ -152,7 +152,7 @@ class ProduceTemplate:
 
     def __init__(
         self,
-        node: Node,
+        node: ServingNode,
         slot: PendingResponse,
         partition: Partition,
         request: ProduceRequest,
@@ -338,7 +338,7 @@ class ProduceTemplate:
 
 
 def partition_of_request(
-    node: Node, slot: PendingResponse, request: ProduceRequest
+    node: ServingNode, slot: PendingResponse, request: ProduceRequest
 ) -> Partition | None:
     """The partition of a served request; None if the fast path does not support it."""
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
@@ -363,7 +363,7 @@ def partition_of_request(
 
 
 def template_of(
-    node: Node,
+    node: ServingNode,
     slot: PendingResponse,
     request: ProduceRequest,
     partition: Partition,

@@ -21,7 +21,7 @@ from kraftlog.wire.apis import ApiKey
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Buffer, Now
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         head: int
         prefix: bytes
 
-        node: Node
+        node: ServingNode
         partition: Partition
 
         @property
@@ -148,7 +148,7 @@ class RequestTemplates:
 
 
 def learn(
-    node: Node, slot: PendingResponse, request: Any, buffer: Buffer, pos: int, end: int
+    node: ServingNode, slot: PendingResponse, request: Any, buffer: Buffer, pos: int, end: int
 ) -> None:
     """Make a template of a request that the handler has served, if the fast path supports it."""
     connection = slot.connection

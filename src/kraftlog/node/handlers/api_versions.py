@@ -19,7 +19,7 @@ from kraftlog.wire.messages.api_versions import (
 )
 
 if TYPE_CHECKING:
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
     from kraftlog.wire.messages.api_versions import ApiVersionsRequest
@@ -30,7 +30,12 @@ OWN_CLIENT = "kraftlog"
 HIDDEN_FROM = FIRST_OWN
 
 
-def handle(node: Node, slot: PendingResponse, request: ApiVersionsRequest | None, now: Now) -> None:  # noqa: ARG001 - interface of handlers
+def handle(
+    node: ServingNode,
+    slot: PendingResponse,
+    request: ApiVersionsRequest | None,
+    now: Now,  # noqa: ARG001 - interface of handlers
+) -> None:
     if request is None:
         served, code = [SERVED[ApiKey.API_VERSIONS]], ErrorCode.UNSUPPORTED_VERSION
     else:
@@ -44,7 +49,7 @@ def handle(node: Node, slot: PendingResponse, request: ApiVersionsRequest | None
     slot.respond(response)
 
 
-def _add_features(node: Node, slot: PendingResponse, response: ApiVersionsResponse) -> None:
+def _add_features(node: ServingNode, slot: PendingResponse, response: ApiVersionsResponse) -> None:
     """Add the supported and the finalized features."""
     response.supported_features = [
         SupportedFeatureKey(name=name, min_version=low, max_version=high)

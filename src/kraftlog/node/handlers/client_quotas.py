@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.metadata.image import Image
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
@@ -32,7 +32,7 @@ ANY = object()
 NOT_ENFORCED = "Brokers of this version do not enforce quotas."
 
 
-def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - interface of handlers
+def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - interface of handlers
     assert slot.api is not None
     if slot.api.key == ApiKey.DESCRIBE_CLIENT_QUOTAS:
         slot.respond(_describe(node.image, request))

@@ -20,7 +20,7 @@ from kraftlog.wire.messages.delete_records import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
@@ -42,7 +42,7 @@ class DelayedDeleteRecords:
 
     __slots__ = ("_node", "_size", "_slot", "_timeout_ms", "response", "waits")
 
-    def __init__(self, node: Node, slot: PendingResponse) -> None:
+    def __init__(self, node: ServingNode, slot: PendingResponse) -> None:
         self._node = node
         self._slot = slot
         #: Partitions to wait for, and 1 until all of the request is processed.
@@ -86,7 +86,7 @@ class DelayedDeleteRecords:
 
 
 def handle(
-    node: Node,
+    node: ServingNode,
     slot: PendingResponse,
     request: DeleteRecordsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
@@ -94,7 +94,7 @@ def handle(
     return DelayedDeleteRecords(node, slot).decide_in_steps(request)
 
 
-def _refusal(node: Node, partition: Partition, offset: int) -> int:
+def _refusal(node: ServingNode, partition: Partition, offset: int) -> int:
     if partition.topic in INTERNAL:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     code = partition.refusal(-1)

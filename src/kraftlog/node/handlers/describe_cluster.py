@@ -9,7 +9,7 @@ from kraftlog.wire.apis import CONTROLLER
 from kraftlog.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 
 if TYPE_CHECKING:
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
     from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
@@ -22,7 +22,12 @@ ALL_OPERATIONS = sum([1 << operation for operation in (5, 7, 8, 9, 10, 11, 12)])
 NOT_ASKED_FOR = -(2**31)
 
 
-def handle(node: Node, slot: PendingResponse, request: DescribeClusterRequest, now: Now) -> None:  # noqa: ARG001 - interface of handlers
+def handle(
+    node: ServingNode,
+    slot: PendingResponse,
+    request: DescribeClusterRequest,
+    now: Now,  # noqa: ARG001 - interface of handlers
+) -> None:
     here = CONTROLLERS if slot.connection.listener == CONTROLLER else BROKERS
     if request.endpoint_type not in {BROKERS, CONTROLLERS}:
         why = f"Unsupported endpoint type {request.endpoint_type}"
@@ -55,7 +60,7 @@ def handle(node: Node, slot: PendingResponse, request: DescribeClusterRequest, n
 
 
 def _brokers(
-    node: Node, request: DescribeClusterRequest, listener: str
+    node: ServingNode, request: DescribeClusterRequest, listener: str
 ) -> list[DescribeClusterBroker]:
     """Brokers with the client's listener, and its endpoints."""
     return [
@@ -72,7 +77,7 @@ def _brokers(
     ]
 
 
-def _controllers(node: Node, listener: str) -> list[DescribeClusterBroker]:
+def _controllers(node: ServingNode, listener: str) -> list[DescribeClusterBroker]:
     return [
         DescribeClusterBroker(broker_id=voter.key.id, host=at.host, port=at.port)
         for voter in node.quorum.core.log.voter_set.voters

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kraftlog.config.describe import DescribedConfig
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
@@ -23,7 +23,7 @@ ENTRY_COST = 8
 
 
 def handle(
-    node: Node,
+    node: ServingNode,
     slot: PendingResponse,
     request: api.DescribeConfigsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
@@ -50,7 +50,7 @@ def handle(
 
 
 def _resource(
-    node: Node, resource: api.DescribeConfigsResource, request: api.DescribeConfigsRequest
+    node: ServingNode, resource: api.DescribeConfigsResource, request: api.DescribeConfigsRequest
 ) -> api.DescribeConfigsResult:
     found = _described(node, resource)
     if isinstance(found, tuple):
@@ -72,7 +72,7 @@ def _resource(
 
 
 def _described(
-    node: Node, resource: api.DescribeConfigsResource
+    node: ServingNode, resource: api.DescribeConfigsResource
 ) -> list[DescribedConfig] | tuple[int, str]:
     """The configs of a resource, or an error code and message."""
     image, name = node.image, resource.resource_name

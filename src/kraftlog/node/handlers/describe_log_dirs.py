@@ -14,7 +14,7 @@ from kraftlog.wire.messages.describe_log_dirs import (
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
@@ -26,7 +26,7 @@ PARTITION_COST = 3
 
 
 def handle(
-    node: Node,
+    node: ServingNode,
     slot: PendingResponse,
     request: DescribeLogDirsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
@@ -53,7 +53,7 @@ def handle(
     yield from slot.respond_in_steps(DescribeLogDirsResponse(results=[result]), count)
 
 
-def _asked_for(node: Node, request: DescribeLogDirsRequest) -> list[Partition]:
+def _asked_for(node: ServingNode, request: DescribeLogDirsRequest) -> list[Partition]:
     """The requested logs, or all without a list; those of other brokers are left out."""
     if request.topics is None:
         return list(node.replica_manager.by_log.values())
@@ -66,7 +66,7 @@ def _asked_for(node: Node, request: DescribeLogDirsRequest) -> list[Partition]:
 
 
 def _topics(
-    node: Node, partitions: list[Partition]
+    node: ServingNode, partitions: list[Partition]
 ) -> Generator[int, None, list[DescribeLogDirsTopic]]:
     by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
     for number, partition in enumerate(partitions, 1):

@@ -15,7 +15,7 @@ from kraftlog.wire.messages.describe_producers import (
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
     from kraftlog.wire.messages.describe_producers import DescribeProducersRequest
@@ -26,7 +26,7 @@ PRODUCERS_PER_SLICE = 200
 
 
 def handle(
-    node: Node,
+    node: ServingNode,
     slot: PendingResponse,
     request: DescribeProducersRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
@@ -48,7 +48,9 @@ def handle(
     yield from slot.respond_in_steps(DescribeProducersResponse(topics=topics), count)
 
 
-def _described(node: Node, topic: str, index: int) -> Generator[int, None, PartitionResponse]:
+def _described(
+    node: ServingNode, topic: str, index: int
+) -> Generator[int, None, PartitionResponse]:
     partition = node.replica_manager.partition(topic, NULL_UUID, index, by_id=False)
     code = partition if isinstance(partition, int) else partition.refusal(-1)
     yield PARTITION_COST

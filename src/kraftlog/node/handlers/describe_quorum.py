@@ -14,7 +14,7 @@ from kraftlog.wire.apis import CONTROLLER
 from kraftlog.wire.messages import describe_quorum as api
 
 if TYPE_CHECKING:
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.raft.describe import ReplicaDescription
     from kraftlog.types import Now
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 NODES_SINCE = 2
 
 
-def handle(node: Node, slot: PendingResponse, request: api.DescribeQuorumRequest, now: Now) -> None:
+def handle(
+    node: ServingNode, slot: PendingResponse, request: api.DescribeQuorumRequest, now: Now
+) -> None:
     if node.quorum.is_leader or slot.connection.listener == CONTROLLER:
         slot.respond(answer(node, request, slot.version, now))
         return
@@ -31,7 +33,7 @@ def handle(node: Node, slot: PendingResponse, request: api.DescribeQuorumRequest
 
 
 def answer(
-    node: Node, request: api.DescribeQuorumRequest, version: int, now: Now
+    node: ServingNode, request: api.DescribeQuorumRequest, version: int, now: Now
 ) -> api.DescribeQuorumResponse:
     topics = [
         api.TopicResult(
@@ -56,7 +58,9 @@ def answer(
     )
 
 
-def _partition(node: Node, topic: str, part: api.PartitionData, now: Now) -> api.PartitionResult:
+def _partition(
+    node: ServingNode, topic: str, part: api.PartitionData, now: Now
+) -> api.PartitionResult:
     if topic != METADATA_TOPIC or part.partition_index != 0:
         return _refused(part.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     found = describe(node.quorum.core, now)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from kraftlog.metadata.values import PartitionImage
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
@@ -27,7 +27,7 @@ MOST_PARTITIONS = 2000
 
 
 def handle(
-    node: Node,
+    node: ServingNode,
     slot: PendingResponse,
     request: api.DescribeTopicPartitionsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
@@ -53,7 +53,7 @@ def handle(
 
 
 def _topic(
-    node: Node, name: str, first: int, limit: int, unreachable: Collection[int]
+    node: ServingNode, name: str, first: int, limit: int, unreachable: Collection[int]
 ) -> tuple[api.DescribeTopicPartitionsResponseTopic, bool]:
     """The topic from a partition on, and whether it is complete."""
     topic = node.image.topic_named(name)
@@ -79,7 +79,7 @@ def _topic(
 
 
 def _partitions(
-    node: Node, partitions: Iterable[PartitionImage], unreachable: Collection[int]
+    node: ServingNode, partitions: Iterable[PartitionImage], unreachable: Collection[int]
 ) -> Iterable[api.DescribeTopicPartitionsResponsePartition]:
     for image in partitions:
         yield api.DescribeTopicPartitionsResponsePartition(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kraftlog.node.fetch_sessions import FetchSession, SessionPartition, SessionTopic
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.ports.logs import Slice
     from kraftlog.replication.counts import TopicCounts
@@ -58,7 +58,7 @@ READ_COMMITTED = 1
 
 
 def handle(
-    node: Node, slot: PendingResponse, request: FetchRequest, now: Now
+    node: ServingNode, slot: PendingResponse, request: FetchRequest, now: Now
 ) -> Iterator[int] | None:
     if slot.connection.listener & CONTROLLER and _is_for_metadata_partition(request):
         node.needs_poll = True
@@ -126,7 +126,7 @@ class DelayedFetch:
     )
 
     #: Set while it waits.
-    node: Node
+    node: ServingNode
 
     def __init__(
         self, slot: PendingResponse, request: FetchRequest, session: FetchSession | None
@@ -173,19 +173,19 @@ class DelayedFetch:
     def is_by_follower(self) -> bool:
         return self.follower[0] >= 0
 
-    def max_wait_ms(self, node: Node) -> int:
+    def max_wait_ms(self, node: ServingNode) -> int:
         if not self.is_by_follower:
             return self.request.max_wait_ms
         return node.replica_manager.in_sync_replicas.max_wait_ms(
             self.follower[0], self.request.max_wait_ms
         )
 
-    def read(self, node: Node) -> None:
+    def read(self, node: ServingNode) -> None:
         """Read all partitions from scratch."""
         for _ in self.read_in_steps(node):
             pass
 
-    def read_in_steps(self, node: Node) -> Iterator[int]:
+    def read_in_steps(self, node: ServingNode) -> Iterator[int]:
         """`read` in steps; yields their costs."""
         self.size = self.throttled_bytes = 0
         self.failed = self.at_once = False
@@ -206,7 +206,9 @@ class DelayedFetch:
         if self.failed and self.slot.version >= LEADERS_SINCE:
             yield from self._add_current_leaders(node)
 
-    def _read_topics(self, node: Node, responses: list[FetchableTopicResponse]) -> Iterator[int]:
+    def _read_topics(
+        self, node: ServingNode, responses: list[FetchableTopicResponse]
+    ) -> Iterator[int]:
         """Read the partitions that the request names."""
         for topic in self.request.topics:
             found = []
@@ -226,7 +228,7 @@ class DelayedFetch:
             )
 
     def _read_changed(
-        self, node: Node, session: FetchSession, responses: list[FetchableTopicResponse]
+        self, node: ServingNode, session: FetchSession, responses: list[FetchableTopicResponse]
     ) -> Iterator[int]:
         """Read the partitions of the session that may have news; those without leave the list."""
         by_topic: dict[SessionTopic, list[PartitionData]] = {}
@@ -257,7 +259,7 @@ class DelayedFetch:
         partition = known.partition
         return partition is not None and known.request.fetch_offset < self._limit(partition)
 
-    def _add_current_leaders(self, node: Node) -> Iterator[int]:
+    def _add_current_leaders(self, node: ServingNode) -> Iterator[int]:
         """Name the current leaders to a client with outdated metadata (KIP-951)."""
         assert self.response is not None, "the partitions are read"
         for topic in self.response.responses:
@@ -274,7 +276,7 @@ class DelayedFetch:
 
     def _read_partition(
         self,
-        node: Node,
+        node: ServingNode,
         topic: FetchTopic | SessionTopic,
         part: FetchPartition,
         known: SessionPartition | None,
@@ -322,13 +324,13 @@ class DelayedFetch:
             records=b"" if found is None else found,  # type: ignore[arg-type]  # bytes still in a file
         )
 
-    def _is_held_back(self, node: Node, partition: Partition) -> bool:
+    def _is_held_back(self, node: ServingNode, partition: Partition) -> bool:
         """Whether the throttle leaves out a replica, which is not in sync (V10)."""
         quota = node.replica_manager.quotas.leader
         return self.follower[0] not in partition.isr and quota.hold_ms() > 0
 
     def _check_position(
-        self, node: Node, partition: Partition, part: FetchPartition
+        self, node: ServingNode, partition: Partition, part: FetchPartition
     ) -> PartitionData | None:
         """Check the offset and epoch of a fetch, and take them as a follower's position.
 
@@ -354,7 +356,7 @@ class DelayedFetch:
         return None
 
     def _nearer_replica(
-        self, node: Node, partition: Partition, part: FetchPartition
+        self, node: ServingNode, partition: Partition, part: FetchPartition
     ) -> PartitionData | None:
         """Name a follower in the consumer's rack, instead of records (KIP-392)."""
         if not (partition.leads and self.reads_followers):
@@ -379,7 +381,10 @@ class DelayedFetch:
 
     @staticmethod
     def _tells_follower(
-        node: Node, partition: Partition, part: FetchPartition, known: SessionPartition | None
+        node: ServingNode,
+        partition: Partition,
+        part: FetchPartition,
+        known: SessionPartition | None,
     ) -> bool:
         """Whether a follower is told at once of a new log start, for which DeleteRecords waits, or
         of a new high watermark, up to which its consumers read."""
@@ -396,7 +401,7 @@ class DelayedFetch:
 
     def _find_partition(
         self,
-        node: Node,
+        node: ServingNode,
         topic: FetchTopic | SessionTopic,
         part: FetchPartition,
         known: SessionPartition | None,
@@ -412,7 +417,7 @@ class DelayedFetch:
         return partition
 
     def _diverging_epoch(
-        self, node: Node, partition: Partition, part: FetchPartition
+        self, node: ServingNode, partition: Partition, part: FetchPartition
     ) -> PartitionData | None:
         """The diverging epoch, if the last fetched epoch and offset do not match this log."""
         epoch, end = end_of_epoch(node.logs, partition, part.last_fetched_epoch)
@@ -433,7 +438,7 @@ class DelayedFetch:
         )
 
     def _out_of_range(
-        self, node: Node, partition: Partition, part: FetchPartition
+        self, node: ServingNode, partition: Partition, part: FetchPartition
     ) -> PartitionData:
         """The refusal of an offset; a follower learns from it where the log starts and ends."""
         refused = self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -449,7 +454,7 @@ class DelayedFetch:
         return partition.written_end if self.is_by_follower else partition.high_watermark
 
     def _locate(
-        self, node: Node, partition: Partition, part: FetchPartition
+        self, node: ServingNode, partition: Partition, part: FetchPartition
     ) -> Slice | bytes | None:
         room = min(
             part.partition_max_bytes,
@@ -473,7 +478,7 @@ class DelayedFetch:
             records=b"",
         )
 
-    def park(self, node: Node, deadline_ms: int) -> None:
+    def park(self, node: ServingNode, deadline_ms: int) -> None:
         self.node = node
         node.wait(self, deadline_ms)
         self.slot.waiter = self
@@ -537,7 +542,7 @@ class DelayedFetch:
             self._stop_watching(watched)
             self.respond(self.node, now)
 
-    def respond(self, node: Node, now: Now) -> None:
+    def respond(self, node: ServingNode, now: Now) -> None:
         self.done = True
         session = self.session
         if session is None and self.request.session_epoch == FIRST:
@@ -561,7 +566,7 @@ class DelayedFetch:
             self.response.session_id = session.id
         return self.response
 
-    def _count(self, node: Node) -> None:
+    def _count(self, node: ServingNode) -> None:
         assert self.response is not None, "the partitions are read"
         if not self.response.error_code:
             if self.throttled_bytes:

@@ -15,7 +15,7 @@ from kraftlog.wire.messages.find_coordinator import Coordinator, FindCoordinator
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
     from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -30,7 +30,7 @@ KEY_COST = 5
 
 
 def handle(
-    node: Node, slot: PendingResponse, request: FindCoordinatorRequest, now: Now
+    node: ServingNode, slot: PendingResponse, request: FindCoordinatorRequest, now: Now
 ) -> Iterator[int] | None:
     assert node.group_coordinators is not None
     if request.key_type != GROUP or node.group_coordinators.partition_count:
@@ -45,7 +45,7 @@ def handle(
 
 
 def _respond_in_steps(
-    node: Node, slot: PendingResponse, request: FindCoordinatorRequest
+    node: ServingNode, slot: PendingResponse, request: FindCoordinatorRequest
 ) -> Iterator[int]:
     several = slot.version >= SEVERAL_SINCE
     keys = request.coordinator_keys if several else [request.key]
@@ -73,7 +73,7 @@ def _respond_in_steps(
     )
 
 
-def _find(node: Node, slot: PendingResponse, key_type: int, key: str) -> Coordinator:
+def _find(node: ServingNode, slot: PendingResponse, key_type: int, key: str) -> Coordinator:
     if key_type != GROUP:
         return _nowhere(key, ErrorCode.INVALID_REQUEST, f"unsupported coordinator type {key_type}")
     assert node.group_coordinators is not None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
@@ -31,7 +31,7 @@ RETRY_MS = 50
 DEFAULT_TIMEOUT_MS = 30_000
 
 
-def handle(node: Node, slot: PendingResponse, request: Message, now: Now) -> None:
+def handle(node: ServingNode, slot: PendingResponse, request: Message, now: Now) -> None:
     timeout_ms = getattr(request, "timeout_ms", DEFAULT_TIMEOUT_MS)
     kind = ControllerOnly if slot.connection.listener == CONTROLLER else Forwarded
     kind(node, slot, request, now.monotonic_ms + max(timeout_ms, 0)).go(now)
@@ -48,7 +48,7 @@ class Forwarded:
     __slots__ = ("deadline_ms", "done", "is_waiting", "node", "request", "slot")
 
     def __init__(
-        self, node: Node, slot: PendingResponse, request: Message, deadline_ms: int
+        self, node: ServingNode, slot: PendingResponse, request: Message, deadline_ms: int
     ) -> None:
         self.node = node
         self.slot = slot

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
@@ -32,7 +32,9 @@ GROUP_COST = 10
 SLICE_COST = 200
 
 
-def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> Iterator[int] | None:
+def handle(
+    node: ServingNode, slot: PendingResponse, request: Any, now: Now
+) -> Iterator[int] | None:
     assert slot.api is not None
     coordinators = node.group_coordinators
     assert coordinators is not None
@@ -68,7 +70,7 @@ def _known(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
 
 
 def _describe_in_steps(
-    node: Node, coordinators: GroupCoordinators, slot: PendingResponse, request: Any
+    node: ServingNode, coordinators: GroupCoordinators, slot: PendingResponse, request: Any
 ) -> Iterator[int]:
     """One result for each requested group: some clients crash without it."""
     found = []

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.groups.shard import GroupShard
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
@@ -24,7 +24,7 @@ JOIN_WITHOUT_PROTOCOL_SINCE = 7
 SYNC_BY_PROTOCOL_SINCE = 5
 
 
-def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:
+def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> None:
     assert slot.api is not None
     assert node.group_coordinators is not None
     shard = node.group_coordinators.shard_of(request.group_id)
@@ -50,7 +50,9 @@ def context_of(slot: PendingResponse) -> RequestContext:
     return RequestContext(slot.version, slot.client_id or "", f"/{slot.connection.host}")
 
 
-def _ask(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, now: Now) -> None:
+def _ask(
+    node: ServingNode, shard: GroupShard, slot: PendingResponse, request: Any, now: Now
+) -> None:
     assert slot.api is not None
     key = slot.api.key
     if key == ApiKey.JOIN_GROUP:
@@ -68,7 +70,9 @@ def _ask(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, now
         _commit(node, shard, slot, request, now)
 
 
-def _commit(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, now: Now) -> None:
+def _commit(
+    node: ServingNode, shard: GroupShard, slot: PendingResponse, request: Any, now: Now
+) -> None:
     """Commit the offsets of known topics, with name and id; unknown topics get an error."""
     from kraftlog.wire.messages.offset_commit import (
         OffsetCommitResponsePartition,
@@ -111,7 +115,9 @@ def _commit(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, 
     shard.offset_commit(_WithRefusedTopics(slot, refused), context_of(slot), request, now)
 
 
-def _delete(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, now: Now) -> None:
+def _delete(
+    node: ServingNode, shard: GroupShard, slot: PendingResponse, request: Any, now: Now
+) -> None:
     """Delete the offsets of known topics; unknown topics get an error."""
     from kraftlog.wire.messages.offset_delete import (
         OffsetDeleteResponsePartition,

@@ -11,13 +11,15 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.init_producer_id import InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
     from kraftlog.wire.messages.init_producer_id import InitProducerIdRequest
 
 
-def handle(node: Node, slot: PendingResponse, request: InitProducerIdRequest, now: Now) -> None:
+def handle(
+    node: ServingNode, slot: PendingResponse, request: InitProducerIdRequest, now: Now
+) -> None:
     if request.transactional_id is not None:
         slot.respond(_refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         return

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.node.fetch_sessions import FetchSession, SessionPartition, SessionTopic
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.ports.logs import Slice
     from kraftlog.replication.partition import Partition
@@ -46,7 +46,7 @@ class LargeFetch(DelayedFetch):
         #: Slices whose files stay open until the response is encoded.
         self.held: list[Slice] = []
 
-    def serve(self, node: Node, now: Now) -> Iterator[int]:
+    def serve(self, node: ServingNode, now: Now) -> Iterator[int]:
         """Serve the request, in steps."""
         deadline_ms = now.monotonic_ms + self.max_wait_ms(node)
         try:
@@ -80,13 +80,13 @@ class LargeFetch(DelayedFetch):
             if self.done:
                 return
 
-    def read_in_steps(self, node: Node) -> Iterator[int]:
+    def read_in_steps(self, node: ServingNode) -> Iterator[int]:
         self.sizes.clear()
         yield from super().read_in_steps(node)
 
     def _read_partition(
         self,
-        node: Node,
+        node: ServingNode,
         topic: FetchTopic | SessionTopic,
         part: FetchPartition,
         known: SessionPartition | None,
@@ -98,7 +98,7 @@ class LargeFetch(DelayedFetch):
         return data
 
     def _locate(
-        self, node: Node, partition: Partition, part: FetchPartition
+        self, node: ServingNode, partition: Partition, part: FetchPartition
     ) -> Slice | bytes | None:
         found: Any = super()._locate(node, partition, part)
         size = 0 if found is None else len(found)
@@ -163,14 +163,14 @@ class LargeFetch(DelayedFetch):
         node = self.node
         node.sliced.run(self.slot, self._read_and_respond(node), self.request)
 
-    def _read_and_respond(self, node: Node) -> Iterator[int]:
+    def _read_and_respond(self, node: ServingNode) -> Iterator[int]:
         try:
             yield from self.read_in_steps(node)
             yield from self._respond_in_steps(node)
         finally:
             self._release_files()
 
-    def _respond_in_steps(self, node: Node) -> Iterator[int]:
+    def _respond_in_steps(self, node: ServingNode) -> Iterator[int]:
         self.done = True
         session = self.session
         if session is None and self.request.session_epoch == FIRST:

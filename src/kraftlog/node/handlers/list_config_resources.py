@@ -10,7 +10,7 @@ from kraftlog.wire.messages import list_config_resources as api
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
@@ -20,7 +20,7 @@ ALL = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 def handle(
-    node: Node,
+    node: ServingNode,
     slot: PendingResponse,
     request: api.ListConfigResourcesRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
@@ -38,7 +38,7 @@ def handle(
     slot.respond(api.ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=found))
 
 
-def _names(node: Node, kind: int) -> Iterable[str]:
+def _names(node: ServingNode, kind: int) -> Iterable[str]:
     image = node.image
     if kind == TOPIC:
         return sorted(image.topic_ids)

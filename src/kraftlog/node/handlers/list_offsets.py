@@ -20,7 +20,7 @@ from kraftlog.wire.messages.list_offsets import (
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
@@ -44,7 +44,7 @@ EPOCH_SINCE = 4
 
 
 def handle(
-    node: Node,
+    node: ServingNode,
     slot: PendingResponse,
     request: ListOffsetsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
@@ -63,7 +63,7 @@ def handle(
 
 
 def _one(
-    node: Node, version: int, topic: str, asked: ListOffsetsPartition
+    node: ServingNode, version: int, topic: str, asked: ListOffsetsPartition
 ) -> Generator[int, None, ListOffsetsPartitionResponse]:
     partition = node.replica_manager.partition(topic, NULL_UUID, asked.partition_index, by_id=False)
     code = (
@@ -99,7 +99,7 @@ def _one(
     )
 
 
-def _epoch_of(node: Node, partition: Partition, offset: int) -> int:
+def _epoch_of(node: ServingNode, partition: Partition, offset: int) -> int:
     """The leader epoch of the record there; at the end, the current one."""
     if offset >= partition.high_watermark:
         return partition.leader_epoch
@@ -111,7 +111,7 @@ def _refused(index: int, code: int) -> ListOffsetsPartitionResponse:
 
 
 def _find(
-    node: Node, partition: Partition, timestamp: int
+    node: ServingNode, partition: Partition, timestamp: int
 ) -> Generator[int, None, tuple[int, int]]:
     """Offset and timestamp; -1, -1 if nothing is found."""
     if timestamp == END:

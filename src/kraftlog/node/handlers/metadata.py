@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import PartitionImage
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -63,7 +63,12 @@ def offline_replicas(
     ]
 
 
-def handle(node: Node, slot: PendingResponse, request: MetadataRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - interface of handlers
+def handle(
+    node: ServingNode,
+    slot: PendingResponse,
+    request: MetadataRequest,
+    now: Now,  # noqa: ARG001 - interface of handlers
+) -> Iterator[int]:
     wanted = yield from _to_create(node, slot, request)
     if not wanted:
         yield from _answer(node, slot, request, {})
@@ -77,7 +82,7 @@ def handle(node: Node, slot: PendingResponse, request: MetadataRequest, now: Now
 
 
 def _to_create(
-    node: Node, slot: PendingResponse, request: MetadataRequest
+    node: ServingNode, slot: PendingResponse, request: MetadataRequest
 ) -> Generator[int, None, Collection[str]]:
     """The names of missing topics to create, without duplicates.
 
@@ -99,7 +104,7 @@ def _to_create(
 
 
 def _answer(
-    node: Node, slot: PendingResponse, request: MetadataRequest, codes: dict[str, int]
+    node: ServingNode, slot: PendingResponse, request: MetadataRequest, codes: dict[str, int]
 ) -> Iterator[int]:
     asked = request.topics
     operations = NOT_ASKED_FOR
@@ -142,7 +147,7 @@ def _answer(
 
 
 def _response(
-    node: Node, request: MetadataRequest, listener: str, topics: list[MetadataResponseTopic]
+    node: ServingNode, request: MetadataRequest, listener: str, topics: list[MetadataResponseTopic]
 ) -> MetadataResponse:
     response = MetadataResponse(
         brokers=[
@@ -193,7 +198,7 @@ def unknown_topic_error(name: str) -> int:
 
 
 def _written_down(
-    node: Node, topic: TopicImage, form: Form
+    node: ServingNode, topic: TopicImage, form: Form
 ) -> Generator[int, None, MetadataResponseTopic | None]:
     """Encode a topic and cache it, unless it changes while it is encoded.
 
@@ -231,7 +236,7 @@ def _reachable(leader: int, unreachable: Collection[int], version: int) -> tuple
 
 
 def _result(
-    node: Node, topic: TopicImage, form: Form
+    node: ServingNode, topic: TopicImage, form: Form
 ) -> Generator[int, None, MetadataResponseTopic]:
     version, operations, unreachable = form
     #: By replicas: a topic has few different assignments.

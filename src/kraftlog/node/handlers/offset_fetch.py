@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.metadata.image import Image
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
@@ -26,7 +26,7 @@ SLICE_COST = 200
 
 
 def handle(
-    node: Node,
+    node: ServingNode,
     slot: PendingResponse,
     request: api.OffsetFetchRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
@@ -119,7 +119,7 @@ class _Collector:
     """Collects the responses of all groups, then responds."""
 
     def __init__(
-        self, node: Node, slot: PendingResponse, groups: list[api.OffsetFetchRequestGroup]
+        self, node: ServingNode, slot: PendingResponse, groups: list[api.OffsetFetchRequestGroup]
     ) -> None:
         self._node = node
         self._slot = slot

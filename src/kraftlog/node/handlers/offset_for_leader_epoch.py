@@ -15,7 +15,7 @@ from kraftlog.wire.messages.offset_for_leader_epoch import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
     from kraftlog.wire.messages.offset_for_leader_epoch import (
@@ -30,7 +30,7 @@ PARTITION_COST = 4
 
 
 def handle(
-    node: Node,
+    node: ServingNode,
     slot: PendingResponse,
     request: OffsetForLeaderEpochRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
@@ -49,7 +49,7 @@ def handle(
     yield from slot.respond_in_steps(OffsetForLeaderEpochResponse(topics=topics), count)
 
 
-def _one(node: Node, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _one(node: ServingNode, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     partition = node.replica_manager.partition(topic, NULL_UUID, asked.partition, by_id=False)
     code = (
         partition if isinstance(partition, int) else partition.refusal(asked.current_leader_epoch)

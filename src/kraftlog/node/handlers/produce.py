@@ -40,7 +40,7 @@ from kraftlog.wire.messages.produce import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.records.header import BatchHeader
     from kraftlog.records.validate import ProduceRules
@@ -70,7 +70,7 @@ ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
 
 
 def handle(
-    node: Node, slot: PendingResponse, request: ProduceRequest, now: Now
+    node: ServingNode, slot: PendingResponse, request: ProduceRequest, now: Now
 ) -> Iterator[int] | None:
     if _takes_long(node, slot, request):
         for topic in request.topic_data:
@@ -82,7 +82,7 @@ def handle(
     return None
 
 
-def _takes_long(node: Node, slot: PendingResponse, request: ProduceRequest) -> bool:
+def _takes_long(node: ServingNode, slot: PendingResponse, request: ProduceRequest) -> bool:
     """Whether a batch with many records has to be decompressed and checked."""
     return any(
         part.records is not None
@@ -96,7 +96,7 @@ def _takes_long(node: Node, slot: PendingResponse, request: ProduceRequest) -> b
 
 
 def _rules_of(
-    node: Node, slot: PendingResponse, topic: TopicProduceData, part: PartitionProduceData
+    node: ServingNode, slot: PendingResponse, topic: TopicProduceData, part: PartitionProduceData
 ) -> ProduceRules | None:
     partition = node.replica_manager.partition(
         topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE
@@ -107,7 +107,9 @@ def _rules_of(
     return append_config.rules if slot.version >= ZSTD_SINCE else append_config.rules_before_zstd
 
 
-def _check_and_append(node: Node, slot: PendingResponse, request: ProduceRequest) -> Iterator[int]:
+def _check_and_append(
+    node: ServingNode, slot: PendingResponse, request: ProduceRequest
+) -> Iterator[int]:
     """Check the records in slices, then append all batches at once."""
     checked: Checked = {}
     for topic in request.topic_data:
@@ -126,7 +128,7 @@ def _check_and_append(node: Node, slot: PendingResponse, request: ProduceRequest
 
 
 def _append(
-    node: Node, slot: PendingResponse, request: ProduceRequest, checked: Checked, now: Now
+    node: ServingNode, slot: PendingResponse, request: ProduceRequest, checked: Checked, now: Now
 ) -> None:
     slot.waits = 1  # this handler: the response must be complete before it is sent
     slot.response = response = ProduceResponse(responses=())
@@ -163,7 +165,7 @@ def _close_if_refused(slot: PendingResponse, response: ProduceResponse) -> None:
 
 
 def _produce(
-    node: Node,
+    node: ServingNode,
     slot: PendingResponse,
     request: ProduceRequest,
     topic: TopicProduceData,
@@ -243,7 +245,7 @@ def _producer_refusal(partition: Partition, header: BatchHeader) -> int:
 
 
 def _repeated(
-    node: Node,
+    node: ServingNode,
     slot: PendingResponse,
     request: ProduceRequest,
     partition: Partition,
@@ -291,7 +293,7 @@ def timeout_ms(request: ProduceRequest) -> int:
 
 
 def _refused_here(
-    node: Node, slot: PendingResponse, topic: TopicProduceData, index: int, code: int
+    node: ServingNode, slot: PendingResponse, topic: TopicProduceData, index: int, code: int
 ) -> PartitionProduceResponse:
     """An error response; NOT_LEADER_OR_FOLLOWER names the current leader (KIP-951)."""
     result = _refused(index, code)

@@ -12,13 +12,13 @@ from kraftlog.raft.messages import Begin
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
 
-def handle(node: Node, slot: PendingResponse, request: Message, now: Now) -> None:
+def handle(node: ServingNode, slot: PendingResponse, request: Message, now: Now) -> None:
     assert slot.api is not None
     refusal = refusal_of_other_partition(slot.api.key, request)
     if refusal is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.metadata.image import Image
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
@@ -38,7 +38,7 @@ PRINCIPAL_TYPE, PRINCIPAL_NAME = "User", "ANONYMOUS"
 NEVER = -1
 
 
-def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - interface of handlers
+def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - interface of handlers
     assert slot.api is not None
     slot.respond(_ANSWERS[slot.api.key](node.image, request, slot.version))
 

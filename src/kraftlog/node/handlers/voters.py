@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.node.node import Node
+    from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
@@ -45,7 +45,7 @@ WHY = {
 }
 
 
-def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:
+def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> None:
     assert slot.api is not None
     if not node.quorum.is_leader and slot.connection.listener != CONTROLLER:
         timeout_ms = getattr(request, "timeout_ms", DEFAULT_TIMEOUT_MS)
@@ -71,7 +71,7 @@ def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:
         on_appended(_change(node, slot.api.key, request, on_done, now))
 
 
-def _refusal(node: Node, api_key: int, request: Any) -> int:
+def _refusal(node: ServingNode, api_key: int, request: Any) -> int:
     """The error code of a request by the checks that need no contact, in Kafka's order."""
     core = node.quorum.core
     if core.cluster_id_differs(request.cluster_id):
@@ -96,7 +96,7 @@ def _refusal(node: Node, api_key: int, request: Any) -> int:
     return ErrorCode.NONE if level else ErrorCode.UNSUPPORTED_VERSION
 
 
-def _change(node: Node, api_key: int, request: Any, on_done: Any, now: Now) -> int:
+def _change(node: ServingNode, api_key: int, request: Any, on_done: Any, now: Now) -> int:
     quorum, core = node.quorum, node.quorum.core
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     if api_key == ApiKey.REMOVE_RAFT_VOTER:
@@ -124,7 +124,7 @@ class _AddVoter:
 
     def __init__(
         self,
-        node: Node,
+        node: ServingNode,
         request: Any,
         on_done: Callable[..., None],
         on_appended: Callable[[int], None],
@@ -163,7 +163,7 @@ class _AddVoter:
         self.on_appended(quorum.change(quorum.core.add_voter, added, self.result, now))
 
 
-def _respond(node: Node, slot: PendingResponse, error: int) -> None:
+def _respond(node: ServingNode, slot: PendingResponse, error: int) -> None:
     assert slot.api is not None
     response: Any = slot.api.response()
     if slot.api.key != ApiKey.UPDATE_RAFT_VOTER:

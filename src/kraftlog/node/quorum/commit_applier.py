@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kraftlog.effects import LogRead
     from kraftlog.node.quorum.snapshotter import Snapshotter
     from kraftlog.node.quorum.tail import Piece, Tail
-    from kraftlog.node.sliced import Slices, Work
+    from kraftlog.node.slices import Slices, Work
     from kraftlog.raft.core import RaftCore
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message

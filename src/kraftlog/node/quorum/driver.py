@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from kraftlog.node.quorum.commit_applier import StateMachine
     from kraftlog.node.quorum.proposal import Proposal
     from kraftlog.node.quorum.proposal_batch import OnDone
-    from kraftlog.node.sliced import Slices
+    from kraftlog.node.slices import Slices
     from kraftlog.raft.core import RaftCore
     from kraftlog.types import Now, Responder
     from kraftlog.wire.schema import Message

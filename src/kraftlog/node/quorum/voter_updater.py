@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from kraftlog.config.endpoints import Listener
     from kraftlog.logstate.voters import VoterSet
-    from kraftlog.node.broker.controller_channel import ControllerChannel
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
@@ -77,13 +76,13 @@ class VoterUpdater:
     def __init__(
         self,
         quorum: QuorumDriver,
-        controller_channel: ControllerChannel,
+        send: Callable[[int, int, Message, Callable[[Any, Now], None], Now], None],
         listeners: Sequence[Listener],
         log_line: Callable[[str], None],
         join_at: Sequence[Endpoint] = (),
     ) -> None:
         self._quorum = quorum
-        self._controller_channel = controller_channel
+        self._send = send
         self._listeners = listeners
         self._log_line = log_line
         self._join_at = tuple(join_at)
@@ -132,9 +131,7 @@ class VoterUpdater:
                 self._on_done(error, now)
         elif core.role.has_live_leader(core):  # so the local voter set is current
             self._in_flight = True
-            self._controller_channel.send(
-                wanted.api_key, VERSION, self._request(wanted), self._on_response, now
-            )
+            self._send(wanted.api_key, VERSION, self._request(wanted), self._on_response, now)
         else:
             self._back_off(now)
 

@@ -8,8 +8,7 @@ from kraftlog.config.endpoints import Voter as FirstVoter
 from kraftlog.errors import StorageError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.api_table import SERVED
-from kraftlog.node.broker.broker_lifecycle import BrokerAddress
-from kraftlog.node.config import NodeConfig
+from kraftlog.node.config import BrokerAddress, NodeConfig
 from kraftlog.node.controller.active_controller import first_levels
 from kraftlog.node.node import Node
 from kraftlog.node.quorum.batches import METADATA_LOG

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.config.read_config import read_config
 from kraftlog.logstate.voters import VoterSet
-from kraftlog.node.sliced import A_TURN
+from kraftlog.node.slices import A_TURN
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.nodes.clients import NodeWorkload, values_in
 from kraftlog.simulator.nodes.connections import BROKER_PORT

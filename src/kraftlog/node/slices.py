@@ -1,0 +1,122 @@
+"""Long work in slices over several turns, so that clients are served in between.
+
+Work is a generator. Between two `yield`s it does a bounded amount of work, and it yields the cost
+in units of about a microsecond. Costs are counted, not measured, so that a simulation is
+deterministic. All sliced work of a turn shares one budget; when it is spent, unfinished work
+continues in later turns, round robin.
+
+The node has long work of its own (deciding on and applying many records) and that of requests
+(`sliced`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+#: Budget of all sliced work in a turn.
+A_TURN = 2_000
+#: The part of the budget that one piece of work may spend before the next.
+A_SHARE = 500
+
+
+class Work:
+    """Unfinished work of the node itself: an exception in it ends the node."""
+
+    __slots__ = ("done", "is_cancelled", "steps")
+
+    def __init__(self, steps: Iterator[int]) -> None:
+        self.steps = steps
+        self.done = False
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Drop the generator, which closes its open files."""
+        self.is_cancelled = True
+        self.steps = iter(())
+
+    def advance(self, budget: int) -> int:
+        """Run until the budget is used up or the work is done; returns the cost."""
+        spent = 0
+        try:
+            while spent < budget:
+                spent += next(self.steps)
+        except StopIteration:
+            self.done = True
+        return spent
+
+
+class Slices:
+    """The budget of a turn for sliced work of the node itself and of requests.
+
+    Both share the budget, with at least one step each. `has_work`: the next turn continues, even
+    without input.
+    """
+
+    def __init__(self) -> None:
+        self.limit(A_TURN)
+        self._own: deque[Work] = deque()
+        #: Unfinished requests; only `SlicedRequests` has them.
+        self._waiting: deque[Any] = deque()
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._own or self._waiting)
+
+    def limit(self, a_turn: int) -> None:
+        """The budget of a turn."""
+        self.a_turn = self._left = a_turn
+        self.a_share = min(a_turn, A_SHARE)
+
+    def begin(self, steps: Iterator[int]) -> Work:
+        """Begin work of the node itself; runs one share of it at once, whatever budget is left."""
+        work = Work(steps)
+        is_alone = not self.has_work and self._left > self.a_share
+        self._left -= work.advance(self._left if is_alone else self.a_share)
+        if not work.done:
+            self._own.append(work)
+            self._request_poll()
+        return work
+
+    def finish_turn(self) -> bool:
+        """Spend the rest of the turn's budget, at least one step of each kind.
+
+        Returns whether work is left.
+        """
+        if not self.has_work:
+            self._left = self.a_turn
+            return False
+        has_own = bool(self._own)  # its results may be due at once
+        while True:
+            if self._own:
+                self._go_on_with_own()
+            if self._waiting:
+                self._go_on_with_request()
+            if self._left <= 0 or not self.has_work:
+                break
+        self._left = self.a_turn
+        if has_own or self.has_work:
+            self._request_poll()
+        return True
+
+    def _share(self) -> int:
+        return max(min(self._left, self.a_share), 1)
+
+    def _go_on_with_own(self) -> None:
+        work = self._own.popleft()
+        if work.is_cancelled:
+            return
+        self._left -= work.advance(self._share())
+        if not work.done:
+            self._own.append(work)
+
+    def _go_on_with_request(self) -> None:
+        """Continue a sliced request; only a node has them."""
+
+    def _request_poll(self) -> None:
+        """Request a poll in the next turn."""
