@@ -15,5 +15,5 @@ MUTANT = Mutant(
         "            self._truncate(fetcher, followed, partition.high_watermark, 'mutant')\n"
     ),
     scenario="cluster",
-    seed=6,
+    seed=9,
 )

@@ -2,7 +2,8 @@
 
     python -m tests.mutants.score [--seeds N] [--kills N] [--pin] [NAME ...]
 
-A mutant runs until it is killed `--kills` times, or `--seeds` seeds are over. The table goes into
+A mutant runs until it is killed `--kills` times, or `--seeds` seeds are over; one in clusters,
+whose runs take longer, until the first kill, in at most 500. The table goes into
 docs/generated/mutants.md; with names, only their rows change. `--pin` writes the first killing run
 into the mutant's file, after a change of the simulator that changes the runs.
 """
@@ -18,6 +19,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
+from kraftlog.simulator.run import CLUSTER
 from tests.mutants.mutant import BARE, named
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 FOLDER = os.path.dirname(__file__)
 PAGE = os.path.join(FOLDER, os.pardir, os.pardir, "docs", "generated", "mutants.md")
 TABLE = re.compile(r"(<!-- made by make mutants -->\n).*?(<!-- end -->)", re.DOTALL)
+#: The most seeds and kills of a mutant in clusters.
+CLUSTER_SEEDS, CLUSTER_KILLS = 500, 1
 ROW = re.compile(r"^\| `(\w+)` \|.*$", re.MULTILINE)
 
 NAMES = sorted(
@@ -76,6 +80,8 @@ def description(name: str) -> str:
 
 def hunt(name: str, seeds: int, kills: int) -> Score:
     """Run a mutant in its own process, as it is loaded instead of the real module."""
+    if named(name).scenario == CLUSTER:
+        seeds, kills = min(seeds, CLUSTER_SEEDS), min(kills, CLUSTER_KILLS)
     command = [sys.executable, "-m", "tests.mutants.mutant", name, "1", str(seeds), str(kills)]
     played = subprocess.run(command, capture_output=True, text=True, check=False)
     if played.stderr:
@@ -108,8 +114,9 @@ def table(rows: Iterable[str], seeds: int, kills: int) -> str:
     counted = [row for row in rows if ROW.match(row)[1] not in equivalent]  # type: ignore[index]  # all match
     killed = [row for row in counted if "| none |" not in row]
     lines = [
-        f"Killed: {len(killed)} of {len(counted)}, by at most {seeds} seeds each. A mutant killed",
-        f"{kills} time(s) was not run further. Equivalent, not counted: {len(equivalent)}.",
+        f"Killed: {len(killed)} of {len(counted)}, by at most {seeds} seeds, or {CLUSTER_SEEDS}",
+        f"of clusters. A mutant killed {kills} times, in clusters {CLUSTER_KILLS}, was not run",
+        f"further. Equivalent, not counted: {len(equivalent)}.",
         "",
         "| mutant | bug | killed by | first by | invariant or test | bare |",
         "|---|---|---|---|---|---|",

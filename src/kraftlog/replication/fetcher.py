@@ -274,6 +274,11 @@ class Fetcher:
         self._due_ms = self._backoff_ms = 0
         self._is_fresh |= is_new
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether it has partitions or a request, or knows that its connection leads nowhere."""
+        return bool(self.followed) or self.in_flight is not None or self._is_fresh
+
     def take_fresh(self) -> bool:
         """Whether the next request needs another connection than the last one had."""
         is_fresh, self._is_fresh = self._is_fresh, False

@@ -119,9 +119,8 @@ class ReplicaFetchers:
     def send(self, now: Now) -> None:
         """Send the requests that can leave, at the end of a turn."""
         for key, fetcher in list(self._fetchers.items()):
-            if not fetcher.followed:
-                if fetcher.in_flight is None:
-                    del self._fetchers[key]
+            if not fetcher.is_needed:
+                del self._fetchers[key]
             elif fetcher.can_send(now):
                 if self._quota.is_limited:
                     fetcher.hold_back(self._hold_ms, now)

@@ -23,6 +23,18 @@ def test_s5_random_clusters_keep_every_invariant() -> None:
     assert [str(outcome) for outcome in played if outcome.failed] == []
 
 
+def test_kip392_consumers_in_racks_read_from_followers() -> None:
+    outcome = simulate("cluster", 1, kinds=())
+    assert not outcome.failed, str(outcome)
+    assert outcome.coverage["fetch served by a follower"] > 20
+
+
+def test_preferred_leaders_are_elected_after_faults() -> None:
+    outcome = simulate("cluster", 1)
+    assert not outcome.failed, str(outcome)
+    assert outcome.coverage["preferred leader elected"] > 0
+
+
 def test_the_log_of_a_removed_partition_is_not_compared() -> None:
     """In this run a replica takes a batch and is removed in one turn."""
     outcome = simulate("cluster", 30687)

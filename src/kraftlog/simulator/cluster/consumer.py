@@ -1,8 +1,12 @@
-"""A consumer of all partitions, from their beginning, one fetch in flight to each leader."""
+"""A consumer of all partitions, from their beginning, one fetch in flight to each broker.
+
+With a rack it fetches from the follower that a leader names (KIP-392), for a while or until that
+fails; then it asks the leader again.
+"""
 
 from __future__ import annotations
 
-from kraftlog.errors import RETRIABLE
+from kraftlog.errors import RETRIABLE, ErrorCode
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.simulator.cluster.clients import RETRY_MS, Client
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 WAIT_MS = 500
 MAX_BYTES = 1 << 20
 CONTROL = 1 << 5
+#: How long a follower that a leader has named is fetched from.
+PREFERRED_MS = 2000
 
 
 class Consumer(Client):
@@ -36,6 +42,9 @@ class Consumer(Client):
         #: Some fetch few batches at once, so that more depends on offsets in between.
         self._max_bytes = self.rng.pick([MAX_BYTES, 150])
         self._wait_ms = self.rng.pick([WAIT_MS, 100])
+        self._rack = world.setting.rack_of(number)
+        #: The followers that leaders have named, and until when they are fetched from.
+        self._preferred: dict[PartitionKey, tuple[int, int]] = {}
 
     def deadline(self) -> int | None:
         now_ms = self.world.time
@@ -46,13 +55,19 @@ class Consumer(Client):
         for key in self.world.keys:
             if key in self._fetching or self._retry_ms.get(key, 0) > now.monotonic_ms:
                 continue
-            leader = self.leader_of(key, now)
-            if leader >= 0 and leader not in self._in_flight:
-                wanted.setdefault(leader, []).append(key)
-        for leader, keys in wanted.items():
-            self._fetch(leader, keys)
+            broker = self._replica_of(key, now)
+            if broker >= 0 and broker not in self._in_flight:
+                wanted.setdefault(broker, []).append(key)
+        for broker, keys in wanted.items():
+            self._fetch(broker, keys)
 
-    def _fetch(self, leader: int, keys: list[PartitionKey]) -> None:
+    def _replica_of(self, key: PartitionKey, now: Now) -> int:
+        """The broker to fetch from: the follower that was named, or the leader."""
+        leader = self.leader_of(key, now)
+        preferred, until_ms = self._preferred.get(key, (-1, 0))
+        return preferred if leader >= 0 and now.monotonic_ms < until_ms else leader
+
+    def _fetch(self, broker: int, keys: list[PartitionKey]) -> None:
         topics: dict[bytes, list[FetchPartition]] = {}
         asked: dict[PartitionKey, int] = {}
         for key in keys:
@@ -71,43 +86,54 @@ class Consumer(Client):
             min_bytes=1,
             max_bytes=MAX_BYTES,
             topics=[FetchTopic(topic_id=it, partitions=parts) for it, parts in topics.items()],
+            rack_id=self._rack,
         )
-        self._in_flight.add(leader)
+        self._in_flight.add(broker)
         self._fetching.update(asked)
         self.ask(
-            leader,
+            broker,
             ApiKey.FETCH,
             request,
             self._wait_ms,
-            lambda response, now: self._answered(leader, asked, response, now),
+            lambda response, now: self._answered(broker, asked, response, now),
         )
 
     def _answered(
-        self, leader: int, asked: dict[PartitionKey, int], response: Any, now: Now
+        self, broker: int, asked: dict[PartitionKey, int], response: Any, now: Now
     ) -> None:
-        self._in_flight.discard(leader)
+        self._in_flight.discard(broker)
         self._fetching.difference_update(asked)
         if response is None or response.error_code:
             for key in asked:
+                self._preferred.pop(key, None)
                 self._retry_ms[key] = now.monotonic_ms + RETRY_MS
             self.refresh_soon(now)
             return
         for topic in response.responses:
             for partition in topic.partitions:
                 key = topic.topic_id, partition.partition_index
-                self._got(key, asked[key], partition, now)
+                self._got(key, broker, asked[key], partition, now)
 
-    def _got(self, key: PartitionKey, position: int, partition: Any, now: Now) -> None:
+    def _got(self, key: PartitionKey, broker: int, position: int, partition: Any, now: Now) -> None:
         code = partition.error_code
         self.world.answered("fetch", code)
         if code:
-            if code not in RETRIABLE:
+            by_follower = self._preferred.pop(key, (-1, 0))[0] == broker
+            may_lack = by_follower and code == ErrorCode.OFFSET_OUT_OF_RANGE
+            if code not in RETRIABLE and not may_lack:
                 raise Violation("consumer", f"{self} got error {code} at {position} of {key}")
             self._retry_ms[key] = now.monotonic_ms + RETRY_MS
             named = partition.current_leader
             self.learn(key, named.leader_id, named.leader_epoch)
             self.refresh_soon(now)
             return
+        if partition.preferred_read_replica >= 0:
+            self.world.saw("follower named to a consumer")
+            until_ms = now.monotonic_ms + PREFERRED_MS
+            self._preferred[key] = partition.preferred_read_replica, until_ms
+            return
+        if self._preferred.get(key, (-1, 0))[0] == broker:
+            self.world.saw("fetch served by a follower")
         records = bytes(partition.records or b"")
         found: list[tuple[int, int]] = []
         following = position
@@ -119,5 +145,11 @@ class Consumer(Client):
                     for it in read_records(records, place)
                     if it.offset >= position
                 ]
+        if following > max(position, partition.high_watermark):
+            raise Violation(
+                "consumer",
+                f"{self} got records of {key} up to {following}, beyond the high watermark "
+                f"{partition.high_watermark} of the same response",
+            )
         self.positions[key] = following
         self.world.polled(self, key, position, found, following, partition.high_watermark)

@@ -293,6 +293,8 @@ class EpochsGrow(ClusterInvariant):
             self.fails(f"{what}: the leader epoch falls")
         if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
             self.fails(f"{what}: another leader in the same epoch")
+        if before.leader in after.isr and before.leader != after.leader == after.replicas[0]:
+            self.world.saw("preferred leader elected")
 
     def on_replica(self, change: ReplicaChange) -> None:
         node, key, partition, before = change

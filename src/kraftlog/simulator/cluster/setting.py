@@ -30,15 +30,23 @@ class ClusterSetting(Setting):
     consumers: int = 1
     #: Pause between two batches of a producer: minimum and maximum.
     batch_gap_ms: tuple[int, int] = (50, 400)
+    #: The number of racks of brokers and consumers (KIP-392); 0: they have none.
+    racks: int = 0
+    #: How often the controller elects preferred leaders.
+    balance_s: int = 300
 
     @property
     def brokers(self) -> tuple[int, ...]:
         everybody = range(self.voters + self.observers)
         return tuple(everybody[self.voters :] if self.separate else everybody)
 
+    def rack_of(self, number: int) -> str:
+        """The rack of a broker or a consumer; empty if there are no racks."""
+        return f"rack-{number % self.racks}" if self.racks else ""
+
 
 def any_cluster(rng: Rng) -> ClusterSetting:
-    """Three to five nodes, combined or separate, with up to six partitions."""
+    """Three to five nodes, combined or separate, in racks or not, with up to six partitions."""
     separate = rng.below(3) == 0
     voters, observers = (3, 2 + rng.below(2)) if separate else (rng.pick([3, 3, 3, 4, 5]), 0)
     brokers = observers if separate else voters
@@ -66,4 +74,6 @@ def any_cluster(rng: Rng) -> ClusterSetting:
         producers=rng.pick([1, 2, 3]),
         consumers=rng.pick([1, 1, 2]),
         batch_gap_ms=rng.pick([(20, 100), (50, 400), (100, 1000)]),
+        racks=rng.pick([0, 2, 3]),
+        balance_s=rng.pick([300, 1, 3]),
     )

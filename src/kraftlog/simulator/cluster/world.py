@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.metadata.image import Image
+from kraftlog.replication.read_replica import RACK_AWARE
 from kraftlog.simulator.checkers.partition_history import PartitionHistory
 from kraftlog.simulator.cluster.administrator import TopicAdministrator
 from kraftlog.simulator.cluster.consumer import Consumer
@@ -106,6 +107,10 @@ class ClusterWorld(NodeWorld):
         if replica.id < setting.voters:
             roles.append("controller")
             listeners.append(f"{LISTENER}://{host}:{CONTROLLER_PORT}")
+        racks = []
+        if setting.racks:
+            racks = [f"broker.rack={setting.rack_of(replica.id)}"]
+            racks.append(f"replica.selector.class={RACK_AWARE}")
         return "\n".join(
             [
                 f"process.roles={','.join(roles)}",
@@ -120,6 +125,8 @@ class ClusterWorld(NodeWorld):
                 f"replica.lag.time.max.ms={setting.lag_ms}",
                 f"replica.fetch.wait.max.ms={setting.fetch_wait_ms}",
                 "replica.fetch.backoff.ms=200",
+                f"leader.imbalance.check.interval.seconds={setting.balance_s}",
+                *racks,
             ]
         )
 
