@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kraftlog.raft.core import RaftCore
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.process import Replica
 
 SEEDS = 20
 #: The recorded seeds of each scenario, and the rounds of replaying them, of which the best counts.

@@ -102,7 +102,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _all_seen(coverage: Counter[str], scenario: str) -> bool:
     """Print the count of each rare situation; return whether all of them occurred."""
-    from kraftlog.simulator.checkers.coverage import missing
+    from kraftlog.simulator.coverage import missing
 
     for sight in sorted(coverage):
         print(f"{coverage[sight]:>9} {sight}")

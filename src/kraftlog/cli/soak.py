@@ -10,7 +10,7 @@ import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
 
-from kraftlog.simulator.checkers.coverage import missing
+from kraftlog.simulator.coverage import missing
 from kraftlog.simulator.run import scenario_of, simulate
 from kraftlog.value import TYPE_CHECKING
 

@@ -5,35 +5,18 @@ from __future__ import annotations
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter
 from kraftlog.simulator.faults.survivable import is_sound, lost_voters
-from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.simulator.voter_change import VoterChange
+from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from kraftlog.simulator.replica import Replica
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
 
 #: Errors after which it retries: another replica leads, or the change cannot begin yet.
 AGAIN = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT}
 ASKS_AGAIN_AFTER_MS = 100
 #: How long it retries one of its own changes.
 DEFAULT_TIMEOUT_MS = 10_000
-
-
-class VoterChange(Value):
-    """A voter change; `kind` is the core's name for it, `what` a voter, a key or targets."""
-
-    kind: str
-    what: Any
-
-    def __str__(self) -> str:
-        what = self.what
-        if self.kind == "reassign":
-            return (
-                "cancel the reassignment" if what is None else f"move to {' '.join(map(str, what))}"
-            )
-        who = what.key.id if isinstance(what, Voter) else what.id
-        return f"{self.kind.partition('_')[0]} voter {who}"
 
 
 class ChangeRequest:
@@ -75,7 +58,7 @@ class ChangeAttempt:
 class Administrator:
     """Requests voter changes from any running process, as a client does."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self.world = world
         self.requests: list[ChangeRequest] = []
         self._rng = world.rng("administrator")

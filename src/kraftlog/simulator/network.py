@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.raft.messages import Send
-    from kraftlog.simulator.replica import Replica
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
 
 #: More requests than a process ever sends: numbers grow from one incarnation to the next.
 A_LIFE = 1 << 32
@@ -29,7 +29,7 @@ PendingResponse = tuple[CoreReplica, int, int]
 class Network:
     """Rates are per thousand messages. While `calm`, messages are only delayed."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self.world = world
         self._bits = world.rng("network").bits
         self.rng = world.rng("network faults")

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import ElectionState
+    from kraftlog.simulator.interfaces import SimulatedWorld
     from kraftlog.simulator.rng import Rng
     from kraftlog.simulator.snapshot import Snapshot
-    from kraftlog.simulator.world import World
 
 CLUSTER = "cluster"
 
@@ -33,7 +33,7 @@ class Replica:
     `core` is None while the process is down. `incarnation` counts its starts.
     """
 
-    def __init__(self, world: World, replica_id: int) -> None:
+    def __init__(self, world: SimulatedWorld, replica_id: int) -> None:
         self.world = world
         self.id = replica_id
         self.disk = RaftDisk()

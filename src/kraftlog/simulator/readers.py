@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.raft.core import RaftCore
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.process import Replica
     from kraftlog.simulator.snapshot import Snapshot
     from kraftlog.simulator.world import World
 

@@ -31,7 +31,7 @@ from kraftlog.raft.messages import (
 )
 from kraftlog.simulator import snapshot_host
 from kraftlog.simulator.checkers.oracle import NO_CHAIN
-from kraftlog.simulator.process import CLUSTER, Replica, directory_of
+from kraftlog.simulator.process import Replica
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
 
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.simulator.rng import Rng
-
-__all__ = ["CLUSTER", "NO_PROGRESS", "CoreReplica", "Crash", "Replica", "directory_of"]
 
 NO_PROGRESS = "no progress in time"
 #: A step is finite: immediate results cause new effects only a few times.

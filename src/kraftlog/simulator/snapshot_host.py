@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.raft.messages import DropPrefix, InstallSnapshot, SnapshotChunk, WriteSnapshot
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
     from kraftlog.simulator.rng import Rng
     from kraftlog.simulator.snapshot import Snapshot
-    from kraftlog.simulator.world import World
 
 NAME = "snapshot download"
 #: How long the state machine may take to write a snapshot, while the log continues.
@@ -44,7 +44,7 @@ class SnapshotWork:
 # Taking ------------------------------------------------------------------------------------------
 
 
-def take_now_and_then(world: World) -> None:
+def take_now_and_then(world: SimulatedWorld) -> None:
     """Take snapshots at random replicas and times, until faults have stopped."""
     low, high = world.setting.snapshot_gap_ms
     if not high or world.healed:

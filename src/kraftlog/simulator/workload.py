@@ -12,7 +12,7 @@ from kraftlog.simulator.checkers.log_history import (
     ReadInvoked,
     Unknown,
 )
-from kraftlog.simulator.replica import CLUSTER
+from kraftlog.simulator.process import CLUSTER
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.simulator.checkers.log_history import Event
-    from kraftlog.simulator.replica import Replica
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
 
 
 class Workload:
     """Clients that reach any running process, whatever the state of the replicas' network."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self.world = world
         self.history = LogHistory()
         self.acknowledged = 0

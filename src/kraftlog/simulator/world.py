@@ -14,7 +14,8 @@ from kraftlog.simulator.administrator import Administrator
 from kraftlog.simulator.checkers.oracle import Oracle
 from kraftlog.simulator.invariants import HOOKS, make_invariants
 from kraftlog.simulator.network import Network
-from kraftlog.simulator.replica import NO_PROGRESS, CoreReplica, Crash, Replica, directory_of
+from kraftlog.simulator.process import Replica, directory_of
+from kraftlog.simulator.replica import NO_PROGRESS, CoreReplica, Crash
 from kraftlog.simulator.rng import Rng
 from kraftlog.simulator.violation import Violation, is_of_script
 from kraftlog.simulator.workload import Workload
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import Batch, ElectionState
-    from kraftlog.simulator.administrator import VoterChange
     from kraftlog.simulator.faults.fault_plan import Fault
     from kraftlog.simulator.invariants import Invariant
     from kraftlog.simulator.setting import Setting
     from kraftlog.simulator.snapshot import Snapshot
+    from kraftlog.simulator.voter_change import VoterChange
 
 FULL_CHECK_EVERY = 1000
 #: The most events in one millisecond, far more than a resuming pause of all replicas causes.

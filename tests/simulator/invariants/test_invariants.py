@@ -10,7 +10,7 @@ from kraftlog.logstate.voters import ReplicaKey, Voter
 from kraftlog.raft.messages import Batch, ElectionState, Fetch
 from kraftlog.raft.messages import VoteResult as Answer
 from kraftlog.raft.roles.leader import Leader
-from kraftlog.simulator.administrator import Administrator, VoterChange
+from kraftlog.simulator.administrator import Administrator
 from kraftlog.simulator.checkers.log_history import Acknowledged, Invoked
 from kraftlog.simulator.faults import foreign_requests
 from kraftlog.simulator.invariants import INVARIANTS, Invariant
@@ -37,11 +37,12 @@ from kraftlog.simulator.invariants.sent_after_durable import SentAfterDurable
 from kraftlog.simulator.invariants.serves_late_enough import ServesLateEnough
 from kraftlog.simulator.invariants.snapshot_at_start import SnapshotAtStart
 from kraftlog.simulator.invariants.stable_leader import StableLeader
-from kraftlog.simulator.replica import Replica
+from kraftlog.simulator.process import Replica
 from kraftlog.simulator.scenarios.goals import all_reached, begin, expect_to_stay
 from kraftlog.simulator.setting import KAFKA_TIMES, Setting
 from kraftlog.simulator.snapshot import Snapshot, write_down
 from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.voter_change import VoterChange
 from kraftlog.simulator.world import World, passing
 from kraftlog.types import OffsetAndEpoch
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
     from kraftlog.simulator.rng import Rng
-    from kraftlog.simulator.world import World
 
-    Kind = Callable[[World, Rng, int], None]
+    Kind = Callable[[SimulatedWorld, Rng, int], None]
 
 
 class DiskLoss(Value):
@@ -33,13 +33,13 @@ class DiskLoss(Value):
 # Disks that report errors -------------------------------------------------------------------------
 
 
-def slow_disk(world: World, rng: Rng, for_ms: int) -> None:
+def slow_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     world.slow_disks[victim.id] = rng.between(1, 300)
     world.at(world.time + for_ms, forget, world.slow_disks, victim)
 
 
-def failing_disk(world: World, rng: Rng, for_ms: int) -> None:
+def failing_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """Syncs fail; the process ends and restarts with what was synced before."""
     victim = some_replica(world, rng)
     world.slow_disks[victim.id] = 2  # an error needs a disk operation in progress
@@ -48,7 +48,7 @@ def failing_disk(world: World, rng: Rng, for_ms: int) -> None:
     world.at(world.time + for_ms, forget, world.slow_disks, victim)
 
 
-def full_disk(world: World, rng: Rng, for_ms: int) -> None:
+def full_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """The disk has space for a few more batches; then the process ends.
 
     A core cannot take back an append. The peers notice the end at once, and elect another leader if
@@ -59,7 +59,7 @@ def full_disk(world: World, rng: Rng, for_ms: int) -> None:
     world.at(world.time + for_ms, forget, world.room, victim)
 
 
-def failing_writes(world: World, rng: Rng, for_ms: int) -> None:
+def failing_writes(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """Writes fail with EIO: their effect is unknown, so the process ends and recovers."""
     victim = some_replica(world, rng)
     world.write_errors[victim.id] = rng.between(5, 200)
@@ -69,12 +69,12 @@ def failing_writes(world: World, rng: Rng, for_ms: int) -> None:
 # Disks that lose data -----------------------------------------------------------------------------
 
 
-def wipe_disk(world: World, rng: Rng, for_ms: int) -> None:
+def wipe_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """A replica restarts with an empty disk, in a new directory."""
     _loses(world, rng, for_ms, lambda _: DiskLoss("disk wiped", 0))
 
 
-def old_disk(world: World, rng: Rng, for_ms: int) -> None:
+def old_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """A replica restarts with an old copy of its log and election state."""
     _loses(
         world,
@@ -86,7 +86,7 @@ def old_disk(world: World, rng: Rng, for_ms: int) -> None:
     )
 
 
-def lost_writes(world: World, rng: Rng, for_ms: int) -> None:
+def lost_writes(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """A stale sector: durable writes are missing after a power loss."""
 
     def loss(victim: Replica) -> DiskLoss:
@@ -97,7 +97,7 @@ def lost_writes(world: World, rng: Rng, for_ms: int) -> None:
     _loses(world, rng, for_ms, loss)
 
 
-def flipped_bit(world: World, rng: Rng, for_ms: int) -> None:
+def flipped_bit(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """A bit flips in a stored batch, which the next start detects.
 
     In the last batch it looks like a torn write and is truncated. Anywhere else it is corruption,
@@ -115,12 +115,12 @@ def flipped_bit(world: World, rng: Rng, for_ms: int) -> None:
     _loses(world, rng, for_ms, loss)
 
 
-def damaged_election(world: World, rng: Rng, for_ms: int) -> None:
+def damaged_election(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """The election state's file is corrupt, so the directory is replaced."""
     _loses(world, rng, for_ms, lambda _: DiskLoss("damaged election state given up", 0))
 
 
-def old_election(world: World, rng: Rng, for_ms: int) -> None:
+def old_election(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """The rename of the election state's file is lost: the previous content is back."""
 
     def loss(victim: Replica) -> DiskLoss:
@@ -131,14 +131,18 @@ def old_election(world: World, rng: Rng, for_ms: int) -> None:
     _loses(world, rng, for_ms, loss)
 
 
-def _loses(world: World, rng: Rng, for_ms: int, loss: Callable[[Replica], DiskLoss]) -> None:
+def _loses(
+    world: SimulatedWorld, rng: Rng, for_ms: int, loss: Callable[[Replica], DiskLoss]
+) -> None:
     victim = some_replica(world, rng)
     if victim.core is not None and victim.disk.batches:
         world.lose_power(victim)
         _come_back(world, victim, victim.incarnation, loss(victim), world.time + for_ms)
 
 
-def _come_back(world: World, victim: Replica, incarnation: int, loss: DiskLoss, when: int) -> None:
+def _come_back(
+    world: SimulatedWorld, victim: Replica, incarnation: int, loss: DiskLoss, when: int
+) -> None:
     """Restart as soon as the quorum can survive the loss."""
     if victim.core is not None or victim.incarnation != incarnation:
         return  # all faults have ended meanwhile

@@ -10,61 +10,61 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
     from kraftlog.simulator.rng import Rng
-    from kraftlog.simulator.world import World
 
-    Kind = Callable[[World, Rng, int], None]
+    Kind = Callable[[SimulatedWorld, Rng, int], None]
 
 
 # The network -------------------------------------------------------------------------------------
 
 
-def lose_messages(world: World, rng: Rng, for_ms: int) -> None:
+def lose_messages(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     _set_rate(world, "loss", rng.between(5, 300), for_ms)
 
 
-def duplicate_messages(world: World, rng: Rng, for_ms: int) -> None:
+def duplicate_messages(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     _set_rate(world, "duplicates", rng.between(5, 500), for_ms)
 
 
-def delay_messages(world: World, rng: Rng, for_ms: int) -> None:
+def delay_messages(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """Delay some messages by so much that others overtake them."""
     world.network.delay_ms = rng.between(5, 400)
     _set_rate(world, "delayed", rng.between(20, 1000), for_ms)
 
 
-def corrupt_responses(world: World, rng: Rng, for_ms: int) -> None:
+def corrupt_responses(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """Corrupt fetch responses: truncated, bits flipped, or of another range."""
     _set_rate(world, "corrupt_permille", rng.between(20, 600), for_ms)
 
 
-def _set_rate(world: World, name: str, permille: int, for_ms: int) -> None:
+def _set_rate(world: SimulatedWorld, name: str, permille: int, for_ms: int) -> None:
     network = world.network
     network.calm = False
     setattr(network, name, permille)
     world.at(world.time + for_ms, setattr, network, name, 0)
 
 
-def cut_one_way(world: World, rng: Rng, for_ms: int) -> None:
+def cut_one_way(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     _cut_for(world, [(a, b) for a in some_ids(world, rng) for b in some_ids(world, rng)], for_ms)
 
 
-def isolate_one(world: World, rng: Rng, for_ms: int) -> None:
+def isolate_one(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     alone = some_replica(world, rng).id
     _cut_for(
         world, _between([alone], [other for other in world.replicas if other != alone]), for_ms
     )
 
 
-def split_in_two(world: World, rng: Rng, for_ms: int) -> None:
+def split_in_two(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     side = some_ids(world, rng)
     _cut_for(
         world, _between(side, [other for other in world.replicas if other not in side]), for_ms
     )
 
 
-def split_with_bridge(world: World, rng: Rng, for_ms: int) -> None:
+def split_with_bridge(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """Two halves that do not reach each other, and one replica that reaches both."""
     bridge = some_replica(world, rng).id
     side = [replica_id for replica_id in some_ids(world, rng) if replica_id != bridge]
@@ -72,7 +72,7 @@ def split_with_bridge(world: World, rng: Rng, for_ms: int) -> None:
     _cut_for(world, _between(side, others), for_ms)
 
 
-def majority_ring(world: World, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - one interface for all faults
+def majority_ring(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - one interface for all faults
     """Every replica reaches a majority, and no two the same one."""
     ring = list(world.replicas)
     reach = max(len(ring) // 4, 1)
@@ -85,7 +85,7 @@ def majority_ring(world: World, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 
     _cut_for(world, far, for_ms)
 
 
-def flap(world: World, rng: Rng, for_ms: int) -> None:
+def flap(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """One replica is disconnected and reconnected, again and again."""
     alone = some_replica(world, rng).id
     cuts = _between([alone], [other for other in world.replicas if other != alone])
@@ -94,7 +94,7 @@ def flap(world: World, rng: Rng, for_ms: int) -> None:
         world.at(world.time + start, _cut_for, world, cuts, period)
 
 
-def clog(world: World, rng: Rng, for_ms: int) -> None:
+def clog(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """Some directions hold all messages back for a while, then deliver them at once."""
     world.network.calm = False
     until = world.time + for_ms
@@ -103,18 +103,18 @@ def clog(world: World, rng: Rng, for_ms: int) -> None:
             world.network.clogged[source, target] = until
 
 
-def reset_connections(world: World, rng: Rng, for_ms: int) -> None:
+def reset_connections(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     for _ in range(1 + rng.below(10)):
         pair = [some_replica(world, rng), some_replica(world, rng)]
         world.at(world.time + rng.below(for_ms), world.network.reset, *pair)
 
 
-def answer_late(world: World, rng: Rng, for_ms: int) -> None:
+def answer_late(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """Responses arrive after their requests timed out, while newer ones are in flight."""
     _set_rate(world, "late_answers", rng.between(50, 700), for_ms)
 
 
-def refuse_falsely(world: World, rng: Rng, for_ms: int) -> None:
+def refuse_falsely(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """Running processes seem dead: one to another, one to all others, or all to each other."""
     everybody = list(world.replicas.values())
     victim, how = some_replica(world, rng), rng.below(3)
@@ -133,7 +133,7 @@ def _between(one: list[int], other: list[int]) -> list[tuple[int, int]]:
     return [pair for a in one for b in other for pair in ((a, b), (b, a))]
 
 
-def _cut_for(world: World, cuts: list[tuple[int, int]], for_ms: int) -> None:
+def _cut_for(world: SimulatedWorld, cuts: list[tuple[int, int]], for_ms: int) -> None:
     if not world.healed:
         world.network.calm = False
         world.network.cuts.update(cuts)
@@ -143,26 +143,26 @@ def _cut_for(world: World, cuts: list[tuple[int, int]], for_ms: int) -> None:
 # Processes ---------------------------------------------------------------------------------------
 
 
-def kill(world: World, rng: Rng, for_ms: int) -> None:
+def kill(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     world.kill(victim)
     world.at(world.time + for_ms, world.start, victim)
 
 
-def lose_power(world: World, rng: Rng, for_ms: int) -> None:
+def lose_power(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     world.lose_power(victim)
     world.at(world.time + for_ms, world.start, victim)
 
 
-def lose_power_everywhere(world: World, rng: Rng, for_ms: int) -> None:
+def lose_power_everywhere(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """All machines lose power at once; they restart one by one."""
     for victim in world.replicas.values():
         world.lose_power(victim)
         world.at(world.time + rng.below(for_ms), world.start, victim)
 
 
-def crash_loop(world: World, rng: Rng, for_ms: int) -> None:
+def crash_loop(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     period = 10 + rng.below(500)
     for start in range(0, for_ms, 2 * period):
@@ -170,13 +170,13 @@ def crash_loop(world: World, rng: Rng, for_ms: int) -> None:
         world.at(world.time + start + period, world.start, victim)
 
 
-def crash_between_actions(world: World, rng: Rng, for_ms: int) -> None:
+def crash_between_actions(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     world.crash_permille[victim.id] = rng.between(1, 30)
     world.at(world.time + for_ms, forget, world.crash_permille, victim)
 
 
-def shut_down(world: World, rng: Rng, for_ms: int) -> None:
+def shut_down(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """A clean shutdown: the replica resigns, and ends some time later."""
     victim = some_replica(world, rng)
     if victim.core is not None and not victim.paused:
@@ -185,7 +185,7 @@ def shut_down(world: World, rng: Rng, for_ms: int) -> None:
         world.at(world.time + 500 + for_ms, world.start, victim)
 
 
-def pause(world: World, rng: Rng, for_ms: int) -> None:
+def pause(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """A pause, sometimes beyond every timeout; all messages in between then arrive at once."""
     victim = some_replica(world, rng)
     if victim.core is not None and not victim.paused:
@@ -199,7 +199,7 @@ def _resume(victim: Replica, incarnation: int) -> None:
         victim.resume()
 
 
-def _unless_healed(world: World, act: Callable[..., None], *replicas: Replica) -> None:
+def _unless_healed(world: SimulatedWorld, act: Callable[..., None], *replicas: Replica) -> None:
     if not world.healed:
         act(*replicas)
 
@@ -207,29 +207,29 @@ def _unless_healed(world: World, act: Callable[..., None], *replicas: Replica) -
 # Clocks and others --------------------------------------------------------------------------------
 
 
-def skew_clock(world: World, rng: Rng, for_ms: int) -> None:
+def skew_clock(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     rate = rng.between(900, 1100) if rng.below(3) else rng.between(300, 3000)
     victim.set_rate(rate)
     world.at(world.time + for_ms, victim.set_rate, 1000)
 
 
-def jump_wall_clock(world: World, rng: Rng, for_ms: int) -> None:
+def jump_wall_clock(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     victim.wall_offset_ms += (rng.below(2) * 2 - 1) * for_ms * 100
 
 
-def tiny_fetches(world: World, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - one interface for all faults
+def tiny_fetches(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - one interface for all faults
     world.batches_per_fetch = 1
     world.at(world.time + for_ms, _fetch_as_before, world)
 
 
-def _fetch_as_before(world: World) -> None:
+def _fetch_as_before(world: SimulatedWorld) -> None:
     if not world.healed:
         world.batches_per_fetch = world.setting.batches_per_fetch
 
 
-def send_foreign(world: World, rng: Rng, for_ms: int) -> None:
+def send_foreign(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """A sender of another cluster, or with a wrong id, sends requests to replicas."""
     for _ in range(1 + rng.below(20)):
         world.at(world.time + rng.below(for_ms), send_foreign_requests, world, rng)

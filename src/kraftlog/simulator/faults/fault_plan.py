@@ -14,7 +14,7 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.interfaces import SimulatedWorld
 
 MOST_OF_A_KIND = 4
 #: The longest fault: beyond every timeout.
@@ -76,12 +76,12 @@ def drawn(
             yield at_ms, kind, min(for_ms, LONGEST_MS), rng.bits(32)
 
 
-def schedule(world: World, plan: Iterable[Fault]) -> None:
+def schedule(world: SimulatedWorld, plan: Iterable[Fault]) -> None:
     for fault in plan:
         world.at(world.time + fault.at_ms, _strike, world, fault)
 
 
-def _strike(world: World, fault: Fault) -> None:
+def _strike(world: SimulatedWorld, fault: Fault) -> None:
     if world.healed:
         return
     world.note(None, "fault", fault)
@@ -89,7 +89,7 @@ def _strike(world: World, fault: Fault) -> None:
     KINDS[fault.kind](world, Rng(fault.dice, fault.kind), fault.for_ms)
 
 
-def heal(world: World) -> None:
+def heal(world: SimulatedWorld) -> None:
     """End all faults: every replica runs and reaches every other."""
     world.healed = True
     world.network.heal()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
     from kraftlog.simulator.rng import Rng
-    from kraftlog.simulator.world import World
 
 
-def some_replica(world: World, rng: Rng) -> Replica:
+def some_replica(world: SimulatedWorld, rng: Rng) -> Replica:
     """A random replica: the leader as often as all the others together."""
     leader = world.leader()
     if leader is not None and rng.below(2):
@@ -18,7 +18,7 @@ def some_replica(world: World, rng: Rng) -> Replica:
     return rng.pick(list(world.replicas.values()))
 
 
-def some_ids(world: World, rng: Rng) -> list[int]:
+def some_ids(world: SimulatedWorld, rng: Rng) -> list[int]:
     """Some replicas: at least one, not all."""
     everybody = list(world.replicas)
     return rng.some(everybody, 1 + rng.below(max(len(everybody) - 1, 1)))

@@ -11,9 +11,9 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
     from kraftlog.simulator.rng import Rng
-    from kraftlog.simulator.world import World
 
 OTHER_CLUSTER = "another cluster"
 NAME = "identity"
@@ -29,7 +29,7 @@ class ForeignSender:
         return "a stranger"
 
 
-def send_foreign_requests(world: World, rng: Rng) -> None:
+def send_foreign_requests(world: SimulatedWorld, rng: Rng) -> None:
     # A replica that does not know its cluster id yet cannot detect another's (Q30).
     running = [r for r in world.running if not r.paused and r.disk.cluster_id is not None]
     if running:
@@ -54,7 +54,7 @@ def foreign_request(replica: Replica, rng: Rng) -> Any:
     return rng.pick(strange)
 
 
-def ask(world: World, replica: Replica, body: Any) -> None:
+def ask(world: SimulatedWorld, replica: Replica, body: Any) -> None:
     """Send a request and check that it is refused. Source: Q12, Q18, Q30, P5; Kafka's tests."""
     replica.do_what_is_due()
     core, slot = replica.core, ForeignSender()

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
-    from kraftlog.simulator.administrator import VoterChange
-    from kraftlog.simulator.replica import Replica
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
+    from kraftlog.simulator.voter_change import VoterChange
 
 
-def lost_voters(world: World, voters: VoterSet, lost: ReplicaKey | None = None) -> list[Voter]:
+def lost_voters(
+    world: SimulatedWorld, voters: VoterSet, lost: ReplicaKey | None = None
+) -> list[Voter]:
     """The voters whose directory is lost; with `lost`, also if that one is."""
     return [
         voter
@@ -27,12 +29,12 @@ def lost_voters(world: World, voters: VoterSet, lost: ReplicaKey | None = None) 
     ]
 
 
-def has_majority(world: World, voters: VoterSet, lost: ReplicaKey | None = None) -> bool:
+def has_majority(world: SimulatedWorld, voters: VoterSet, lost: ReplicaKey | None = None) -> bool:
     there = len(voters.voters) - len(lost_voters(world, voters, lost))
     return there >= voters.majority
 
 
-def is_sound(world: World, voters: VoterSet, change: VoterChange) -> bool:
+def is_sound(world: SimulatedWorld, voters: VoterSet, change: VoterChange) -> bool:
     """Whether a careful administrator would request this change of these voters."""
     what = change.what
     if change.kind == "remove_voter":
@@ -49,7 +51,7 @@ def is_sound(world: World, voters: VoterSet, change: VoterChange) -> bool:
     )
 
 
-def may_be_wiped(world: World, victim: Replica) -> bool:
+def may_be_wiped(world: SimulatedWorld, victim: Replica) -> bool:
     """Whether all sets that may come into force keep a majority without this directory."""
     if world.administrator.wants_to_move:
         return False
@@ -59,7 +61,7 @@ def may_be_wiped(world: World, victim: Replica) -> bool:
     )
 
 
-def _sets_that_may_rule(world: World) -> Iterator[VoterSet]:
+def _sets_that_may_rule(world: SimulatedWorld) -> Iterator[VoterSet]:
     """The newest committed set, and all later ones in any log."""
     newest, committed = -1, world.voters
     for batch in world.oracle.committed_batches:
@@ -72,7 +74,7 @@ def _sets_that_may_rule(world: World) -> Iterator[VoterSet]:
                 yield batch.voters
 
 
-def may_forget(world: World, victim: Replica, kept: int) -> bool:
+def may_forget(world: SimulatedWorld, victim: Replica, kept: int) -> bool:
     """Whether a disk may return with only this many batches.
 
     It keeps its directory id or, if nothing is left, gets another. A voter whose directory id
@@ -98,7 +100,7 @@ def may_forget(world: World, victim: Replica, kept: int) -> bool:
     )
 
 
-def _ruled_alone(world: World, victim: Replica, newest: VoterSet) -> bool:
+def _ruled_alone(world: SimulatedWorld, victim: Replica, newest: VoterSet) -> bool:
     """Whether it was once the only voter, and would be again by its old log."""
     return newest.ids != (victim.id,) and any(
         batch.voters is not None and batch.voters.ids == (victim.id,)

@@ -29,7 +29,7 @@ from kraftlog.simulator.invariants.stable_leader import StableLeader
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.interfaces import SimulatedWorld
 
 #: `CommittedPrefix` records what is committed, so invariants about what is new come before it.
 INVARIANTS: tuple[type[Invariant], ...] = (
@@ -59,7 +59,9 @@ INVARIANTS: tuple[type[Invariant], ...] = (
 )
 
 
-def make_invariants(world: World, more: tuple[type[Invariant], ...] = ()) -> tuple[Invariant, ...]:
+def make_invariants(
+    world: SimulatedWorld, more: tuple[type[Invariant], ...] = ()
+) -> tuple[Invariant, ...]:
     return tuple([invariant(world) for invariant in (*INVARIANTS, *more)])
 
 

@@ -10,7 +10,7 @@ from kraftlog.simulator.invariants.invariant import Invariant
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.process import Replica
     from kraftlog.simulator.snapshot import Snapshot
 
 

@@ -10,14 +10,14 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.logstate.voters import VoterSet
-    from kraftlog.simulator.administrator import VoterChange
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.voter_change import VoterChange
 
 
 class ChangesReported(Invariant):
     name = "changes reported"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
         #: Not checked yet, as the commit was not seen yet either.
         self.told: list[tuple[VoterChange, int]] = []

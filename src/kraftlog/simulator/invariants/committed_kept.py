@@ -12,7 +12,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.logstate.voters import ReplicaKey, VoterSet
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.process import Replica
 
 
 class CommittedKept(Invariant):

@@ -13,7 +13,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.process import Replica
 
 
 class CountsItsEpoch(Invariant):

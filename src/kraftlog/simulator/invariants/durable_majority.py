@@ -11,7 +11,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.logstate.voters import ReplicaKey, VoterSet
     from kraftlog.raft.core import RaftCore
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.process import Replica
 
 
 class DurableMajority(Invariant):

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.raft.core import RaftCore
-    from kraftlog.simulator.replica import Replica
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
 
 
 class EarnedEpochs(Invariant):
     name = "earned epochs"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
         #: The named successors, by the epoch of the leader.
         self.named: set[tuple[int, int]] = set()

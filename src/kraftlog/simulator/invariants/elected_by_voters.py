@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from kraftlog.logstate.voters import ReplicaKey
     from kraftlog.raft.core import RaftCore
-    from kraftlog.simulator.replica import Replica
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
 
 
 class ElectedByVoters(Invariant):
     name = "elected by voters"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
         #: The granted votes, by epoch and candidate.
         self.granted: dict[tuple[int, int], set[ReplicaKey]] = {}

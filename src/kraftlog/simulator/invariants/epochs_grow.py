@@ -11,14 +11,14 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import ElectionState
-    from kraftlog.simulator.replica import Replica
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
 
 
 class EpochsGrow(Invariant):
     name = "epochs grow"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
         self.persisted: dict[tuple[int, int], int] = {}
 

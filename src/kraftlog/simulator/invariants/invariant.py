@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import Batch, ElectionState
-    from kraftlog.simulator.administrator import VoterChange
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
     from kraftlog.simulator.snapshot import Snapshot
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.voter_change import VoterChange
 
 
 class Invariant:
@@ -21,7 +21,7 @@ class Invariant:
 
     name = ""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self.world = world
         self.oracle = world.oracle
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kraftlog.logstate.voters import ReplicaKey
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import ElectionState
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.process import Replica
 
 
 #: Within an epoch, over any number of steps.

@@ -10,14 +10,14 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.raft.messages import Batch
-    from kraftlog.simulator.replica import Replica
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
 
 
 class LogMatching(Invariant):
     name = "log matching"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
         self.chains: dict[tuple[int, int], int] = {}
 

@@ -10,8 +10,8 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.raft.messages import Batch
+    from kraftlog.simulator.process import Replica
     from kraftlog.simulator.raft_disk import RaftDisk
-    from kraftlog.simulator.replica import Replica
 
 
 def scanned(disk: RaftDisk, start: int) -> list[tuple[int, int]]:

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import ElectionState
-    from kraftlog.simulator.replica import Replica
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
 
 
 class OneVote(Invariant):
     name = "one vote"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
         self.votes: dict[tuple[int, int, int], Any] = {}
 

@@ -13,7 +13,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import Batch
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.process import Replica
 
 
 class OwnEpoch(Invariant):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.raft.core import RaftCore
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.process import Replica
 
 
 class SentAfterDurable(Invariant):

@@ -10,14 +10,14 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
-    from kraftlog.simulator.replica import Replica
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.process import Replica
 
 
 class StableLeader(Invariant):
     name = "stable leader"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
         #: The leader that must stay, while a script has no faults.
         self.must_stay: tuple[int, int] | None = None

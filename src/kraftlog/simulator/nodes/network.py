@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.nodes.connections import VirtualPeers
     from kraftlog.simulator.nodes.replica import NodeReplica
     from kraftlog.simulator.nodes.world import NodeWorld
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.process import Replica
 
     Pieces = deque[tuple[Callable[..., None], tuple[Any, ...]]]
 

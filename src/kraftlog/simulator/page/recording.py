@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.simulator.checkers.log_history import Event
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.process import Replica
     from kraftlog.simulator.setting import Setting
     from kraftlog.simulator.world import Goal
 

@@ -10,7 +10,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.process import Replica
 
     Script = Callable[[World], Iterator[Goal]]
 

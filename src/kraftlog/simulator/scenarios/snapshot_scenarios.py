@@ -19,7 +19,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.process import Replica
     from kraftlog.simulator.rng import Rng
     from kraftlog.simulator.scenarios.goals import Script
     from kraftlog.simulator.world import World

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.simulator.administrator import (
-    Administrator,
-    ChangeAttempt,
-    ChangeRequest,
-    VoterChange,
-)
+from kraftlog.simulator.administrator import Administrator, ChangeAttempt, ChangeRequest
 from kraftlog.simulator.scenarios.goals import (
     DEFAULT_TIMEOUT_MS,
     all_reached,
@@ -23,6 +18,7 @@ from kraftlog.simulator.scenarios.goals import (
     nothing_changes,
 )
 from kraftlog.simulator.setting import kafka_setting, some_voters
+from kraftlog.simulator.voter_change import VoterChange
 from kraftlog.simulator.world import Goal, World, passing
 from kraftlog.value import TYPE_CHECKING
 
@@ -30,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kraftlog.logstate.voters import VoterSet
-    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.process import Replica
     from kraftlog.simulator.rng import Rng
     from kraftlog.simulator.scenarios.goals import Script
     from kraftlog.simulator.setting import Setting
