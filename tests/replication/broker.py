@@ -35,6 +35,8 @@ from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopi
 from tests.replication.memory_log import MemoryLog, MemoryLogs, make_batch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kraftlog.replication.partition import Append, Partition
     from tests.replication.cluster import Cluster
 
@@ -82,6 +84,18 @@ class Fetched:
     def respond(self, response: Any) -> None:
         assert self.response is None, "a request is answered once"
         self.response = response
+
+    def respond_in_steps(self, response: Any, _: int) -> Iterator[int]:
+        self.respond(response)
+        yield 1
+
+
+class Sliced:
+    """Runs sliced work at once."""
+
+    def run(self, _: Fetched, steps: Iterator[int], __: Any = None) -> None:
+        for _cost in steps:
+            pass
 
 
 class Flight:
@@ -149,6 +163,7 @@ class Broker:
         self.loader.publishers += [configs, self.replica_manager]
         # What the Fetch handler needs of a node.
         self.fetch_sessions = FetchSessions(10, Random(broker_id))
+        self.sliced = Sliced()
         self.max_fetch_bytes = 1 << 30
         self.needs_poll = False
 

@@ -152,7 +152,14 @@ class Cluster:
 
     # The controller ------------------------------------------------------------------------------
 
-    def answer(self, broker_id: int, error_code: int = 0, top_level: int = 0) -> None:
+    def answer(
+        self,
+        broker_id: int,
+        error_code: int = 0,
+        top_level: int = 0,
+        *,
+        names_partitions: bool = True,
+    ) -> None:
         """Answer the oldest AlterPartition of a broker, without any change of the metadata."""
         request, done = self[broker_id].isr_requests.pop(0)
         results = [
@@ -170,7 +177,7 @@ class Cluster:
                     for part in topic.partitions
                 ],
             )
-            for topic in request.topics
+            for topic in (request.topics if names_partitions else ())
         ]
         done(AlterPartitionResponse(error_code=top_level, topics=results), self.now)
 
@@ -254,7 +261,10 @@ class Cluster:
             return
         slot = flight.slot = Fetched(flight.effect.version)
         assert flight.effect.api_key == ApiKey.FETCH
-        fetch.handle(cast("Any", leader), cast("Any", slot), flight.request, self.now)
+        node = cast("Any", leader)
+        steps = fetch.handle(node, cast("Any", slot), flight.request, self.now)
+        if steps is not None:
+            node.sliced.run(slot, steps)
 
     def serve_late(self, effect: SendRequest) -> int:
         """A request arrives long after its sender has gone; the error code of its partition."""

@@ -134,6 +134,19 @@ class MemoryLog:
         return text
 
 
+class Found(bytes):
+    """Batches as a host's slice of a file."""
+
+    def pin(self) -> None:
+        """There is no file to be kept open."""
+
+    def read(self) -> bytes:
+        return self
+
+    def release(self) -> None:
+        """There is no file to be closed."""
+
+
 class MemoryLogs:
     """All logs of a broker: its `LogReader`, and what its disk has after a crash."""
 
@@ -153,7 +166,7 @@ class MemoryLogs:
             if len(found) + len(batch) > max_bytes and (found or not at_least_one):
                 break
             found += batch
-        return found or None
+        return Found(found) if found else None
 
     def end_of_epoch(self, log: LogName, epoch: int) -> tuple[int, int]:
         found = self.by_name[log]

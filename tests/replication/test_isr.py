@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from kraftlog.errors import ErrorCode
+from kraftlog.replication.isr import LONGEST_RETRY_MS, RETRY_MS
 from kraftlog.wire.messages import metadata_records as records
-from tests.replication.broker import MAX_LAG_MS, MAX_WAIT_MS
-from tests.replication.cluster import Cluster
+from tests.replication.broker import MAX_LAG_MS, MAX_WAIT_MS, TOPIC_ID
+from tests.replication.cluster import Cluster, topic_records
 
 #: Half of the longest lag: how often lagging followers are checked.
 CHECK_MS = MAX_LAG_MS // 2
@@ -262,6 +265,51 @@ def test_v8_repeated_proposal_keeps_its_members_while_others_lag() -> None:
     cluster[1].produce("b")
     pass_checks(cluster, 2 * MAX_LAG_MS)
     assert cluster[1].proposed == [(1, 2, 3)]
+
+
+def attempts_after(cluster: Cluster, code: int, total_ms: int) -> list[int]:
+    """Answer each proposal of broker 1 with an error; the times at which they came."""
+    began_ms, times = cluster.now.monotonic_ms, []
+    while cluster.now.monotonic_ms - began_ms < total_ms:
+        if cluster[1].isr_requests:
+            times.append(cluster.now.monotonic_ms - began_ms)
+            cluster.answer(1, code)
+        cluster.turns()
+        cluster.advance(1)
+    return times
+
+
+def test_v8_proposal_without_an_outcome_is_repeated_ever_more_rarely() -> None:
+    """V8: an answer that leaves it open is no reason to ask again at once."""
+    times = attempts_after(at_rest(isr=(1, 2)), ErrorCode.UNKNOWN_SERVER_ERROR, 10_000)
+    waits = [after - before for before, after in itertools.pairwise(times)]
+    assert RETRY_MS <= waits[0] <= 2 * RETRY_MS
+    assert all(LONGEST_RETRY_MS <= wait <= 2 * LONGEST_RETRY_MS for wait in waits[6:])
+    assert len(set(waits[6:])) > 1, "with jitter"
+
+
+def test_v8_proposal_that_an_answer_does_not_name_is_repeated_later() -> None:
+    cluster = at_rest(isr=(1, 2))
+    cluster.answer(1, names_partitions=False)
+    cluster.turns()
+    assert cluster[1].isr_requests == []
+    cluster.advance(2 * RETRY_MS)
+    assert cluster[1].proposed == [(1, 2, 3)]
+
+
+def test_v8_new_proposal_does_not_wait_for_those_without_an_outcome() -> None:
+    cluster = at_rest(isr=(1, 2))
+    *_, other = topic_records(TOPIC_ID, (1, 2, 3), (1, 2), 1, 1)
+    other.partition_id = 1
+    cluster.commit(other)
+    attempts_after(cluster, ErrorCode.UNKNOWN_SERVER_ERROR, 2_000)
+    cluster.commit(
+        records.PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, isr=(1, 2, 3)),
+        records.PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, isr=(1, 2)),
+    )
+    cluster.settle()
+    [(request, _)] = cluster[1].isr_requests
+    assert [part.partition_index for part in request.topics[0].partitions] == [1]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from kraftlog.errors import ErrorCode
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from kraftlog.metadata.image import Image
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Uuid
+    from kraftlog.wire.messages.fetch import FetchResponse
 
 #: No leader and no epoch.
 NONE_KNOWN = -1, -1
+#: The errors of a fetch after which the client needs the current leader.
+_LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+#: The number of partitions in a step.
+A_STEP = 100
 
 
 def leader_of(image: Image, topic: str, topic_id: Uuid, index: int) -> tuple[int, int]:
@@ -42,3 +49,22 @@ def name_endpoint(
         *response.node_endpoints,
         endpoint(node_id=broker.id, host=at.host, port=at.port, rack=broker.rack),
     ]
+
+
+def name_current_leaders(
+    node: ServingNode, slot: PendingResponse, response: FetchResponse
+) -> Iterator[int]:
+    """Name the current leaders to a client with outdated metadata (KIP-951); yields the costs."""
+    from kraftlog.wire.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
+
+    for topic in response.responses:
+        for number, data in enumerate(topic.partitions, 1):
+            if data.error_code in _LEADER_ERRORS:
+                leader, epoch = leader_of(
+                    node.image, topic.topic, topic.topic_id, data.partition_index
+                )
+                data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+                name_endpoint(node, slot, leader, response, NodeEndpoint)
+            if not number % A_STEP:
+                yield A_STEP
+        yield 1

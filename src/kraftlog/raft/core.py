@@ -8,8 +8,9 @@ log's metadata, the peers and the timers. All state is plain data, cheap to copy
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.jitter import jitter
 from kraftlog.raft import changes, elections, messages, quorum, snapshots
-from kraftlog.raft.config import RaftConfig, jitter
+from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.messages import (
     MAX_EPOCH,
     ElectionDurable,

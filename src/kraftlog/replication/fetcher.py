@@ -10,6 +10,8 @@ from attempt to attempt; the others go on.
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
 from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages.fetch import (
@@ -99,8 +101,10 @@ class Fetcher:
         #: What the next request names, and what it removes from the session.
         self._changed: dict[Key, None] = {}
         self._forgotten: dict[Key, None] = {}
-        #: The partitions that are left out for a while, and until when.
+        #: The partitions that are left out for a while, and until when; the times in order, with
+        #: those that hold no longer.
         self._delayed: dict[Key, int] = {}
+        self._delays: list[tuple[int, Key]] = []
         #: The partitions that are left out until their logs are truncated.
         self._truncating: set[Key] = set()
         #: The partitions with fetched batches that are not written yet.
@@ -144,7 +148,20 @@ class Fetcher:
         followed.backoff_ms = self._next_backoff_ms(followed.backoff_ms)
         self._leave_out(followed)
         self._truncating.discard(followed.key)
-        self._delayed[followed.key] = now.monotonic_ms + followed.backoff_ms
+        self._delay_until(now.monotonic_ms + followed.backoff_ms, followed.key)
+
+    def _delay_until(self, due_ms: int, key: Key) -> None:
+        if self._delayed.get(key) != due_ms:
+            self._delayed[key] = due_ms
+            heappush(self._delays, (due_ms, key))
+
+    @property
+    def _next_delayed_ms(self) -> int | None:
+        """When the first delayed partition is due."""
+        delays = self._delays
+        while delays and self._delayed.get(delays[0][1]) != delays[0][0]:
+            heappop(delays)
+        return delays[0][0] if delays else None
 
     def hold_back(self, hold_ms: Callable[[Partition], int], now: Now) -> None:
         """Leave out for a while what a throttle holds back."""
@@ -153,7 +170,7 @@ class Fetcher:
             hold = hold_ms(followed.partition)
             if hold:
                 self._leave_out(followed)
-                self._delayed[key] = now.monotonic_ms + hold
+                self._delay_until(now.monotonic_ms + hold, key)
 
     def _next_backoff_ms(self, backoff_ms: int) -> int:
         return min(max(2 * backoff_ms, FIRST_BACKOFF_MS), self._config.backoff_ms)
@@ -182,14 +199,15 @@ class Fetcher:
 
     def deadline(self) -> int | None:
         """When the fetcher has something to do by itself."""
-        due = list(self._delayed.values())
+        due_ms = self._next_delayed_ms
         if self._due_ms and self._has_request:
-            due.append(self._due_ms)
-        return min(due, default=None)
+            due_ms = self._due_ms if due_ms is None else min(due_ms, self._due_ms)
+        return due_ms
 
     def poll(self, now: Now) -> None:
         """Take up delayed partitions again."""
-        for key in [key for key, due_ms in self._delayed.items() if due_ms <= now.monotonic_ms]:
+        while (due_ms := self._next_delayed_ms) is not None and due_ms <= now.monotonic_ms:
+            _, key = heappop(self._delays)
             del self._delayed[key]
             self._changed[key] = None
 

@@ -8,6 +8,8 @@ start of the leader epoch (V8). Only the controller changes the ISR: see `isr`.
 
 from __future__ import annotations
 
+from collections import deque
+
 from kraftlog.errors import ErrorCode
 from kraftlog.replication.followers import UNKNOWN, Followers
 from kraftlog.replication.isr import IsrChanges
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
 
+#: The most partitions that one poll looks at: the others follow in the next turns.
+MAX_CHECKED = 200
 #: After an election, how long a fetch of a follower waits that has not named all of its new
 #: partitions, and for how long after the election this holds.
 SHORT_WAIT_MS, NEW_LEADER_MS = 10, 5_000
@@ -55,8 +59,9 @@ class InSyncReplicas:
         self._lagging: dict[Partition, None] = {}
         #: The partitions with a follower outside the ISR.
         self._shrunk: dict[Partition, None] = {}
-        #: When the partitions of both are checked next.
+        #: When the partitions of both are checked next, and what is left of the present check.
         self._check_due_ms = 0
+        self._unchecked: deque[Partition] = deque()
         #: By follower: how many partitions it has not named since this broker was elected.
         self._unnamed: dict[int, int] = {}
         self._elected_ms = -NEW_LEADER_MS
@@ -240,6 +245,8 @@ class InSyncReplicas:
 
     def deadline(self) -> int | None:
         due = [self._check_due_ms] if self._lagging or self._shrunk else []
+        if self._unchecked:
+            due.append(0)
         at = self.changes.deadline()
         return min([*due, at] if at is not None else due, default=None)
 
@@ -251,13 +258,21 @@ class InSyncReplicas:
         self._check_due_ms = now.monotonic_ms + max(self._max_lag_ms() // 2, 1)
 
     def poll(self, now: Now) -> None:
-        if now.monotonic_ms >= self._check_due_ms:
+        if now.monotonic_ms >= self._check_due_ms and not self._unchecked:
             self._postpone_check(now)
-            for partition in list(self._lagging):
-                self._shrink(partition, now.monotonic_ms)
-            for partition in list(self._shrunk):
-                self._expand(partition)
+            self._unchecked.extend(self._lagging | self._shrunk)
+        if self._unchecked:
+            self._check_some(now.monotonic_ms)
         self.changes.poll(now)
+
+    def _check_some(self, now_ms: int) -> None:
+        """Go on with the check of lagging followers and of those that may join."""
+        for _ in range(min(len(self._unchecked), MAX_CHECKED)):
+            partition = self._unchecked.popleft()
+            if partition in self._lagging:
+                self._shrink(partition, now_ms)
+            if partition in self._shrunk:
+                self._expand(partition)
 
     def _shrink(self, partition: Partition, now_ms: int) -> None:
         """Propose an ISR without the members that lag for too long or by too many bytes."""

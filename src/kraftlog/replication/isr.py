@@ -2,12 +2,14 @@
 
 One AlterPartition is in flight at a time, with all partitions that wait for it. A proposal counts
 for the high watermark from the moment it is made until replay shows a higher partition epoch or the
-controller refuses it for good. If the outcome is unknown, the same proposal is sent again.
+controller refuses it for good. If the outcome is unknown, the same proposal is sent again, after a
+backoff with jitter; new proposals do not wait for those.
 """
 
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.jitter import jitter
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.alter_partition import (
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
 
 #: The most partitions of one request.
 MAX_PARTITIONS = 500
-#: First and longest backoff after a request without an outcome.
+#: First and longest backoff of a request or a proposal without an outcome, without the jitter.
 RETRY_MS, LONGEST_RETRY_MS = 20, 500
+#: Backoffs do not grow any more after as many failures.
+MOST_FAILURES = 10
 #: The broker epoch of a follower that has not fetched in this leader epoch.
 UNKNOWN_BROKER_EPOCH = -1
 
@@ -72,19 +76,28 @@ class IsrChanges:
         self._broker_epoch = broker_epoch
         self._ask = ask
         self._refused = refused
-        #: The partitions whose proposal has no outcome yet.
+        #: The partitions whose proposals the next requests have.
         self._waiting: dict[Key, Partition] = {}
+        #: Those whose proposals a response has left without an outcome, and when they wait again.
+        self._unanswered: dict[Key, Partition] = {}
+        self._again_ms = 0
         self._is_in_flight = False
+        #: No request leaves before this.
         self._due_ms = 0
-        self._failures = 0
+        #: How many requests in a row had no outcome, and how many responses left some out.
+        self._failures = self._incomplete = 0
 
     def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         """Propose an ISR; the partition has no other proposal under way."""
         partition.propose_isr(isr)
-        self._waiting[partition.topic_id, partition.index] = partition
+        key = partition.topic_id, partition.index
+        self._unanswered.pop(key, None)
+        self._waiting[key] = partition
 
     def deadline(self) -> int | None:
-        return self._due_ms if self._waiting and not self._is_in_flight else None
+        if self._is_in_flight or not (self._waiting or self._unanswered):
+            return None
+        return self._due_ms if self._waiting else max(self._due_ms, self._again_ms)
 
     @property
     def is_due(self) -> bool:
@@ -94,16 +107,20 @@ class IsrChanges:
     def postpone(self, now: Now) -> None:
         """A request has no outcome: repeat it later."""
         self._is_in_flight = False
-        self._due_ms = now.monotonic_ms + min(RETRY_MS << self._failures, LONGEST_RETRY_MS)
-        self._failures = min(self._failures + 1, 10)
+        self._due_ms = now.monotonic_ms + self._backoff_ms(self._failures)
+        self._failures += 1
 
-    def controller_changed(self) -> None:
-        """A new controller is there to be asked."""
-        self._due_ms = self._failures = 0
+    def _backoff_ms(self, failures: int) -> int:
+        """With jitter, so that the leaders of a cluster do not ask a new controller all at once."""
+        backoff_ms = min(RETRY_MS << min(failures, MOST_FAILURES), LONGEST_RETRY_MS)
+        return backoff_ms + jitter(self._broker_id, failures, below=backoff_ms)
 
     def poll(self, now: Now) -> None:
         if self._is_in_flight or now.monotonic_ms < self._due_ms:
             return
+        if self._unanswered and now.monotonic_ms >= self._again_ms:
+            self._waiting.update(self._unanswered)
+            self._unanswered.clear()
         sent = self._take()
         if not sent:
             return
@@ -166,35 +183,42 @@ class IsrChanges:
             self.postpone(now)
             return
         self._failures = self._due_ms = 0
-        retries = False
         for topic in response.topics:
             for result in topic.partitions:
                 found = sent.get((topic.topic_id, result.partition_index))
                 if found is not None:
-                    retries |= self._decided(*found, result)
-        if retries:
-            self.postpone(now)
+                    self._decided(*found, result)
+        self._set_aside(sent, now)
+
+    def _set_aside(self, sent: dict[Key, tuple[Partition, ProposedIsr]], now: Now) -> None:
+        """Send later what a response has left without an outcome."""
+        had_some = bool(self._unanswered)
+        for key, (partition, proposed) in sent.items():
+            if partition.proposed is proposed and self._waiting.get(key) is partition:
+                self._unanswered[key] = self._waiting.pop(key)
+        if not self._unanswered:
+            self._incomplete = 0
+        elif not had_some:
+            self._again_ms = now.monotonic_ms + self._backoff_ms(self._incomplete)
+            self._incomplete += 1
 
     def _decided(
         self, partition: Partition, proposed: ProposedIsr, result: PartitionResult
-    ) -> bool:
-        """Take the outcome of one proposal; return whether it is to be sent again.
+    ) -> None:
+        """Take the outcome of one proposal, if it has any: without one it goes on waiting.
 
         An accepted proposal goes on counting until replay shows it: the answer alone never makes
         the ISR smaller.
         """
         if partition.proposed is not proposed:
-            return False
+            return
         code = result.error_code
         is_recordless = result.partition_epoch == proposed.partition_epoch
         if code == ErrorCode.NONE and is_recordless:  # it is so already: no replay will end it
             code = ErrorCode.OPERATION_NOT_ATTEMPTED
         if code == ErrorCode.NONE or code in _OUTDATED:
             self._waiting.pop((partition.topic_id, partition.index), None)
-            return False
-        if code in _REFUSED:
+        elif code in _REFUSED:
             self._waiting.pop((partition.topic_id, partition.index), None)
             partition.withdraw_isr()
             self._refused(partition)
-            return False
-        return True

@@ -189,6 +189,7 @@ class ReplicaFetchers:
         partition = followed.partition
         partition.fetched_from(data.high_watermark, max(data.log_start_offset, 0))
         if not data.records:
+            followed.backoff_ms = 0
             self.follow_leader(partition)
             return
         base = first_offset(data.records)

@@ -17,7 +17,7 @@ from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.node.frame_client import FrameClient, ask_settled, make_host
 from tests.node.test_requests import batch
-from tests.node.turn_cost import CALLS_OF_A_TURN, Turns, calls_of
+from tests.node.turn_cost import CALLS_OF_A_TURN, MOST_TURNS, Turns, calls_of
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
@@ -26,11 +26,14 @@ MANY = 600
 SIZE = len(batch(b"x"))
 
 
-def produce(host: VirtualHost, *indexes: int) -> None:
+def produced(*indexes: int) -> ProduceRequest:
     parts = [PartitionProduceData(index=index, records=batch(b"x")) for index in indexes]
     topics = [TopicProduceData(name="many", partition_data=parts)]
-    request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics)
-    assert ask_settled(host, ApiKey.PRODUCE, 9, request) is not None
+    return ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics)
+
+
+def produce(host: VirtualHost, *indexes: int) -> None:
+    assert ask_settled(host, ApiKey.PRODUCE, 9, produced(*indexes)) is not None
 
 
 def fetch(offset: int, count: int = MANY, **words: Any) -> FetchRequest:
@@ -222,3 +225,58 @@ def test_v8_a_follower_names_again_what_was_not_led_when_it_arrived() -> None:
     codes = {it.partition_index: it.error_code for it in response.responses[0].partitions}
     assert codes.pop(0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert set(codes.values()) == {ErrorCode.NONE}
+
+
+def following(session_id: int, epoch: int, **words: Any) -> FetchRequest:
+    """The next request of a session: it names no partition."""
+    fields = {"max_wait_ms": 5000, "min_bytes": 1} | words
+    return FetchRequest(session_id=session_id, session_epoch=epoch, topics=(), **fields)
+
+
+def waiting_in_a_session(host: VirtualHost, **words: Any) -> FrameClient:
+    """A client whose session has many partitions, of which none has news."""
+    client = FrameClient(host)
+    client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=FIRST))
+    first = settled(client)
+    client.send(ApiKey.FETCH, 12, following(first.session_id, 1, max_wait_ms=0))
+    assert sizes(settled(client)) == {}
+    client.send(ApiKey.FETCH, 12, following(first.session_id, 2, **words))
+    assert settled(client) is None
+    return client
+
+
+def slices_until_answered(host: VirtualHost, client: FrameClient) -> tuple[Any, list[int]]:
+    """The answer, and the calls of each turn until it is there."""
+    calls: list[int] = []
+    while not (answers := client.take()):
+        calls.append(calls_of(host.one_turn))
+        assert len(calls) < MOST_TURNS
+        host.deliver()
+    return answers[-1][1], calls
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_v13_news_of_many_partitions_are_read_in_slices(expires: bool) -> None:
+    """V13: a waiting fetch whose partitions all changed in one turn does not hold the loop."""
+    host = make_host(many=MANY)
+    client = waiting_in_a_session(host, min_bytes=1 << 20 if expires else 1)
+    FrameClient(host).send(ApiKey.PRODUCE, 9, produced(*range(MANY)))
+    if expires:
+        assert settled(client) is None
+        host.pass_time(5000)
+    else:
+        host.one_turn()
+    answer, calls = slices_until_answered(host, client)
+    assert sizes(answer) == dict.fromkeys(range(MANY), SIZE)
+    assert len(calls) > 5
+    assert max(calls) < sum(calls) / 3
+
+
+def test_v13_large_fetch_that_still_waits_is_read_in_slices_again() -> None:
+    """V13: news of many partitions that are not enough; then those that are."""
+    host = make_host(many=MANY)
+    client = waiting_in_a_session(host, min_bytes=2 * MANY * SIZE)
+    for _ in range(2):
+        assert settled(client) is None
+        produce(host, *range(MANY))
+    assert sizes(settled(client)) == dict.fromkeys(range(MANY), 2 * SIZE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
-from kraftlog.node.leaders import leader_of, name_endpoint
+from kraftlog.node.leaders import name_current_leaders
 from kraftlog.node.quorum.requests import request_from_wire
 from kraftlog.replication.leader_epochs import end_of_epoch
 from kraftlog.replication.read_replica import NO_FOLLOWER, nearest_follower
@@ -20,13 +20,11 @@ from kraftlog.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionData,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
     from kraftlog.node.fetch_sessions import FetchSession, SessionPartition, SessionTopic
     from kraftlog.node.interfaces import ServingNode
@@ -42,7 +40,7 @@ DIVERGING_SINCE = 12
 BY_ID_SINCE = 13
 #: The first version with a rack: since then consumers may read from followers.
 RACKS_SINCE = 11
-#: The first version whose errors name the leader, and the errors that do.
+#: The first version whose errors name the leader.
 LEADERS_SINCE = 16
 #: A fetch from more partitions is served in slices.
 FEW_PARTITIONS = 100
@@ -51,7 +49,6 @@ FEW_PARTITIONS = 100
 CHECK_COST = 3
 READ_COST = 40
 SLICE_COST = 200
-_LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 #: The isolation level whose responses list aborted transactions.
 READ_COMMITTED = 1
@@ -107,6 +104,7 @@ class DelayedFetch:
 
     __slots__ = (
         "at_once",
+        "deadline_ms",
         "done",
         "epoch",
         "failed",
@@ -127,6 +125,7 @@ class DelayedFetch:
 
     #: Set while it waits.
     node: ServingNode
+    deadline_ms: int
 
     def __init__(
         self, slot: PendingResponse, request: FetchRequest, session: FetchSession | None
@@ -204,7 +203,7 @@ class DelayedFetch:
             responses=responses,
         )
         if self.failed and self.slot.version >= LEADERS_SINCE:
-            yield from self._add_current_leaders(node)
+            yield from name_current_leaders(node, self.slot, self.response)
 
     def _read_topics(
         self, node: ServingNode, responses: list[FetchableTopicResponse]
@@ -258,21 +257,6 @@ class DelayedFetch:
         """Whether a partition has records for which the response has no room."""
         partition = known.partition
         return partition is not None and known.request.fetch_offset < self._limit(partition)
-
-    def _add_current_leaders(self, node: ServingNode) -> Iterator[int]:
-        """Name the current leaders to a client with outdated metadata (KIP-951)."""
-        assert self.response is not None, "the partitions are read"
-        for topic in self.response.responses:
-            for number, data in enumerate(topic.partitions, 1):
-                if data.error_code in _LEADER_ERRORS:
-                    leader, epoch = leader_of(
-                        node.image, topic.topic, topic.topic_id, data.partition_index
-                    )
-                    data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-                    name_endpoint(node, self.slot, leader, self.response, NodeEndpoint)
-                if not number % FEW_PARTITIONS:
-                    yield FEW_PARTITIONS
-            yield 1
 
     def _read_partition(
         self,
@@ -479,7 +463,7 @@ class DelayedFetch:
         )
 
     def park(self, node: ServingNode, deadline_ms: int) -> None:
-        self.node = node
+        self.node, self.deadline_ms = node, deadline_ms
         node.wait(self, deadline_ms)
         self.slot.waiter = self
         if self.session is not None:
@@ -530,17 +514,38 @@ class DelayedFetch:
             if self.session is None:
                 self._note_written()
 
-    def partitions_changed(self, partitions: Iterable[Partition]) -> None:
+    def partitions_changed(self, partitions: Collection[Partition]) -> None:
         """Partitions of the session have news, all of one turn."""
         if not (all(it.online for it in partitions) and self._has_too_few_bytes()):
-            self._try_complete()
+            if self._has_much_to_read:
+                self._serve_in_slices(self.deadline_ms)
+            else:
+                self._try_complete()
 
     def expire(self, now: Now) -> None:
-        if not self.done:
-            watched = self.partitions
-            self.read(self.node)
-            self._stop_watching(watched)
-            self.respond(self.node, now)
+        if self.done:
+            return
+        if self._has_much_to_read:
+            self._serve_in_slices(now.monotonic_ms)
+            return
+        watched = self.partitions
+        self.read(self.node)
+        self._stop_watching(watched)
+        self.respond(self.node, now)
+
+    @property
+    def _has_much_to_read(self) -> bool:
+        """Whether so many partitions of the session have news that reading them takes slices."""
+        return self.session is not None and len(self.session.changed) > FEW_PARTITIONS
+
+    def _serve_in_slices(self, deadline_ms: int) -> None:
+        """Serve the request again, in slices; it has waited until now."""
+        from kraftlog.node.handlers.large_fetch import LargeFetch
+
+        self.cancel()
+        large = LargeFetch(self.slot, self.request, self.session)
+        large.epoch, large.untaken = self.epoch, self.untaken
+        self.node.sliced.run(self.slot, large.serve_until(self.node, deadline_ms), self.request)
 
     def respond(self, node: ServingNode, now: Now) -> None:
         self.done = True

@@ -2,18 +2,18 @@
 
 Files may be replaced or deleted between two slices. So data is read at once, or its file stays
 open: it is never found again by name. While such a fetch waits, a partition with new records is
-read alone; all partitions are read again once there is enough data.
+read alone; all partitions are read again once there is enough data, or if many have news.
 """
 
 from __future__ import annotations
 
 from kraftlog.errors import StorageError
 from kraftlog.node.fetch_sessions import FIRST
-from kraftlog.node.handlers.fetch import READ_COST, DelayedFetch
+from kraftlog.node.handlers.fetch import FEW_PARTITIONS, READ_COST, DelayedFetch
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterator
     from typing import Any
 
     from kraftlog.node.fetch_sessions import FetchSession, SessionPartition, SessionTopic
@@ -48,7 +48,10 @@ class LargeFetch(DelayedFetch):
 
     def serve(self, node: ServingNode, now: Now) -> Iterator[int]:
         """Serve the request, in steps."""
-        deadline_ms = now.monotonic_ms + self.max_wait_ms(node)
+        return self.serve_until(node, now.monotonic_ms + self.max_wait_ms(node))
+
+    def serve_until(self, node: ServingNode, deadline_ms: int) -> Iterator[int]:
+        """Serve the request, in steps: at the deadline with what there is."""
         try:
             yield from self.read_in_steps(node)
             if self.is_enough or node.now.monotonic_ms >= deadline_ms:
@@ -67,16 +70,19 @@ class LargeFetch(DelayedFetch):
 
     def _recheck(self) -> Iterator[int]:
         """Check again the partitions that changed between their read and `park`."""
-        for partition in self.partitions:
+        for number, partition in enumerate(self.partitions, 1):
             known = self.sizes.get(partition)
             if (
                 known is None
                 or known[2] < self._limit(partition)
                 or self._refusal(partition, known[0])
+                or self._has_offsets_for(partition, known[0])
             ):
                 self.try_complete(partition)
                 if not self.done:
                     yield READ_COST
+            elif not number % FEW_PARTITIONS:
+                yield FEW_PARTITIONS
             if self.done:
                 return
 
@@ -130,17 +136,23 @@ class LargeFetch(DelayedFetch):
     def _note_written(self) -> None:
         """`sizes` has it for each partition."""
 
-    def partitions_changed(self, partitions: Iterable[Partition]) -> None:
+    def partitions_changed(self, partitions: Collection[Partition]) -> None:
+        if len(partitions) > FEW_PARTITIONS:
+            self._serve_in_slices(self.deadline_ms)
+            return
         for partition in partitions:
             if not self.done:
                 self.try_complete(partition)
 
     def try_complete(self, partition: Partition) -> None:
         part, before, _ = self.sizes.get(partition, (None, 0, 0))
-        if part is None and self.session is not None:
-            known = self.session.find(partition.topic, partition.topic_id, partition.index)
-            part = None if known is None else known.request
-        if part is not None and not self._refusal(partition, part):
+        if part is None and (known := self._known(partition)) is not None:
+            part = known.request
+        if (
+            part is not None
+            and not self._refusal(partition, part)
+            and not self._has_offsets_for(partition, part)
+        ):
             try:
                 found = super()._locate(self.node, partition, part)
             except StorageError:
@@ -151,6 +163,17 @@ class LargeFetch(DelayedFetch):
             if self.size < self.request.min_bytes:
                 return
         self._finish()
+
+    def _known(self, partition: Partition) -> SessionPartition | None:
+        if self.session is None:
+            return None
+        return self.session.find(partition.topic, partition.topic_id, partition.index)
+
+    def _has_offsets_for(self, partition: Partition, part: FetchPartition) -> bool:
+        """Whether a follower waits for a new high watermark or log start alone."""
+        return self.is_by_follower and self._tells_follower(
+            self.node, partition, part, self._known(partition)
+        )
 
     def expire(self, now: Now) -> None:  # noqa: ARG002 - interface of delayed operations
         if not self.done:
