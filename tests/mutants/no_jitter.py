@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
-    module="kraftlog.raft.config",
+    module="kraftlog.jitter",
     source="    return (mixed >> 16) % below if below > 0 else 0",
     replacement="    return 0",
     scenario="data-loss",
