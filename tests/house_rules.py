@@ -13,6 +13,7 @@ import re
 import subprocess
 import tokenize
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
 MAX_SUMMARY = 100
 MAX_TEST_NAME = 70
+MAX_CIRCLE = 3
 
 #: These two files contain the banned texts.
 RULE_FILES = frozenset({"tests/house_rules.py", "tests/test_house_rules.py"})
@@ -215,6 +217,73 @@ def private_words(files: dict[str, str]) -> Iterator[str]:
                 yield f"{path}: {name}"
 
 
+def import_circles(files: dict[str, str]) -> Iterator[str]:
+    """Circles of too many files, and circles that leave a folder and come back to it.
+
+    Imports for type checkers count: files that know each other's types are read together.
+    """
+    imports = _imports(files)
+    for circle in _circles(imports):
+        if len(circle) > MAX_CIRCLE:
+            yield f"a circle of {len(circle)} files: {', '.join(sorted(circle))}"
+    for folder in sorted({module.rpartition(".")[0] for module in imports}):
+        siblings: dict[str, set[str]] = {}
+        for module, imported in imports.items():
+            if inside := _child_of(folder, module):
+                others = {_child_of(folder, other) for other in imported} - {"", inside}
+                siblings.setdefault(inside, set()).update(others)
+        for circle in _circles(siblings):
+            if any(child not in imports for child in circle):
+                yield f"a circle of folders: {', '.join(sorted(circle))}"
+
+
+def _imports(files: dict[str, str]) -> dict[str, set[str]]:
+    """The modules of src that each module of it imports; a package is `package.__init__`."""
+    modules = {
+        path.removeprefix("src/").removesuffix(".py").replace("/", "."): tree
+        for path, tree in _parsed(files, "src/")
+    }
+    imports = {}
+    for module, tree in modules.items():
+        found = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    name = f"{node.module}.{alias.name}"
+                    candidates = (name, f"{name}.__init__", node.module, f"{node.module}.__init__")
+                    found.update([each for each in candidates if each in modules][:1])
+        imports[module] = found - {module}
+    return imports
+
+
+def _child_of(folder: str, module: str) -> str:
+    """The file or folder within `folder` that the module is, or is in; empty if outside."""
+    if not module.startswith(f"{folder}."):
+        return ""
+    return f"{folder}.{module[len(folder) + 1 :].partition('.')[0]}"
+
+
+def _circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
+    """The sets of nodes that reach each other."""
+    reached = {node: _reached(graph, node) for node in graph}
+    circles = {
+        frozenset(other for other in others if node in reached.get(other, ()))
+        for node, others in reached.items()
+    }
+    return {circle for circle in circles if len(circle) > 1}
+
+
+def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for node in graph.get(waiting.pop(), ()):
+            if node not in found:
+                found.add(node)
+                waiting.append(node)
+    return found
+
+
 def bare_waivers(files: dict[str, str]) -> Iterator[str]:
     """Waivers without a code or without a reason."""
     for path, text in files.items():
@@ -307,7 +376,12 @@ def _headings(text: str) -> set[str]:
 def _parsed(files: dict[str, str], folder: str) -> Iterator[tuple[str, ast.Module]]:
     for path, text in files.items():
         if path.startswith(folder) and path.endswith(".py"):
-            yield path, ast.parse(text)
+            yield path, _tree(text)
+
+
+@cache
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:

@@ -84,6 +84,27 @@ def test_a_partition_changes_by_its_methods_alone(files: dict[str, str]) -> None
     ]
 
 
+def modules(**imports: str) -> dict[str, str]:
+    """Files of src, by path with `__` for a slash, and the module that each imports."""
+    return {
+        f"src/kraftlog/{name.replace('__', '/')}.py": f"if X:\n  from kraftlog.{module} import y\n"
+        for name, module in imports.items()
+    }
+
+
+def test_no_import_runs_in_a_circle(files: dict[str, str]) -> None:
+    assert list(house_rules.import_circles(files)) == []
+    three = modules(a="b", b="c", c="a")
+    assert list(house_rules.import_circles(three)) == []
+    four = modules(a="b", b="c", c="d", d="a")
+    assert len(list(house_rules.import_circles(four))) == 1
+    there_and_back = modules(n__a="n.f.b", n__f__b="n.c", n__f__d="n.a", n__c="z")
+    assert list(house_rules.import_circles(there_and_back)) == [
+        "a circle of folders: kraftlog.n.a, kraftlog.n.f"
+    ]
+    assert list(house_rules.import_circles(modules(n__a="n.f.b", n__f__b="n.f.d"))) == []
+
+
 def test_names_are_the_fields_own(files: dict[str, str]) -> None:
     assert list(house_rules.private_words(files)) == []
     bad = {"src/kraftlog/upkeep.py": "class PassedOn: pass\ndef f(errands): governing = 1\n"}

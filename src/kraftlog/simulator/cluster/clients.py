@@ -12,15 +12,50 @@ from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable, Sequence
+    from typing import Any, Protocol
 
+    from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import PartitionKey
-    from kraftlog.simulator.cluster.world import ClusterWorld
+    from kraftlog.simulator.checkers.partition_history import PartitionHistory
+    from kraftlog.simulator.cluster.setting import ClusterSetting
     from kraftlog.wire.schema import Message
 
     #: Called with the response, or None if there is none.
     Answered = Callable[[Any, Now], None]
+
+    class ClientWorld(Protocol):
+        """What clients use of their world, and report to it."""
+
+        seed: int
+        setting: ClusterSetting
+        time: int
+        healed: bool
+        progress: int
+        operations: int
+        image: Image
+        #: The partitions that clients use.
+        keys: list[PartitionKey]
+        history: PartitionHistory
+
+        def at(self, when: int, act: Callable[..., None], *arguments: Any) -> None: ...
+        def saw(self, what: str) -> None: ...
+        def next_value(self) -> int: ...
+        def answered(self, what: str, code: int) -> None: ...
+        def acknowledged(
+            self, producer: Any, key: PartitionKey, value: int, offset: int
+        ) -> None: ...
+        def refused(self, value: int) -> None: ...
+        def polled(
+            self,
+            consumer: Any,
+            key: PartitionKey,
+            position: int,
+            records: Sequence[tuple[int, int]],
+            following: int,
+            high_watermark: int,
+        ) -> None: ...
+
 
 #: The ids of clients in the network, beside those of nodes.
 FIRST_CLIENT = 100
@@ -34,7 +69,7 @@ CHANNEL = "client"
 class Client:
     """The network calls `turn` for what arrives; `work` sends what is due after each turn."""
 
-    def __init__(self, world: ClusterWorld, number: int) -> None:
+    def __init__(self, world: ClientWorld, number: int) -> None:
         self.world = world
         self.id = FIRST_CLIENT + number
         self.name = f"{type(self).__name__.lower()} {number}"

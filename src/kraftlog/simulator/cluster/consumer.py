@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.metadata.values import PartitionKey
-    from kraftlog.simulator.cluster.world import ClusterWorld
+    from kraftlog.simulator.cluster.clients import ClientWorld
     from kraftlog.types import Now
 
 WAIT_MS = 500
@@ -32,7 +32,7 @@ PREFERRED_MS = 2000
 class Consumer(Client):
     """`positions` has the next offset of each partition."""
 
-    def __init__(self, world: ClusterWorld, number: int) -> None:
+    def __init__(self, world: ClientWorld, number: int) -> None:
         super().__init__(world, number)
         self.positions: dict[PartitionKey, int] = {}
         self._in_flight: set[int] = set()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.metadata.values import PartitionKey
-    from kraftlog.simulator.cluster.world import ClusterWorld
+    from kraftlog.simulator.cluster.clients import ClientWorld
     from kraftlog.types import Now
 
 ALL, LEADER = -1, 1
@@ -57,7 +57,7 @@ class Batch:
 class Producer(Client):
     """Idempotent or not, waiting for all replicas or only for the leader."""
 
-    def __init__(self, world: ClusterWorld, number: int) -> None:
+    def __init__(self, world: ClientWorld, number: int) -> None:
         super().__init__(world, number)
         self.acks, self.is_idempotent = self.rng.pick(
             [(ALL, True), (ALL, True), (ALL, True), (ALL, False), (LEADER, False)]

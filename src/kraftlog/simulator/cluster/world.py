@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kraftlog.replication.partition import Partition
     from kraftlog.simulator.cluster.node import Seen
     from kraftlog.simulator.cluster.setting import ClusterSetting
+    from kraftlog.simulator.nodes.node_process import NodeProcess
     from kraftlog.simulator.nodes.replica import NodeReplica
     from kraftlog.simulator.process import Replica
 
@@ -250,7 +251,7 @@ class ClusterWorld(NodeWorld):
         else:
             super().may_disturb(replica)
 
-    def sync_fails(self, replica: NodeReplica) -> bool:
+    def sync_fails(self, replica: NodeProcess) -> bool:
         return not self._is_vulnerable(replica) and super().sync_fails(replica)
 
     def loses_data(self, node: ClusterNode) -> bool:

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.raft.messages import Batch
-    from kraftlog.simulator.nodes.connections import ClientEnd
-    from kraftlog.simulator.nodes.replica import NodeReplica
-    from kraftlog.simulator.nodes.world import NodeWorld
+    from kraftlog.simulator.nodes.node_process import NodeProcess, Request, WorldOfNodes
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
@@ -60,7 +58,7 @@ def values_in(batch: Batch) -> Iterator[tuple[int, int]]:
 class NodeWorkload(Workload):
     """Appends are changes of the cluster's configuration, reads are ReadOffset requests."""
 
-    world: NodeWorld
+    world: WorldOfNodes
 
     def judge(self) -> list[str]:
         final: list[tuple[int, int | None]] = []
@@ -77,9 +75,9 @@ class Proposals:
     They are dropped when it no longer leads: their outcome stays unknown, and they are not retried.
     """
 
-    def __init__(self, replica: NodeReplica) -> None:
+    def __init__(self, replica: NodeProcess) -> None:
         self._replica = replica
-        self._open: dict[Any, ClientEnd] = {}
+        self._open: dict[Any, Request] = {}
 
     def propose(self, slot: Any, value: int) -> int:
         """Send an append; return an error code, or 0 if the response follows later."""
@@ -134,7 +132,7 @@ class Proposals:
 # Voters ------------------------------------------------------------------------------------------
 
 
-def change_voters(replica: NodeReplica, kind: str, attempt: Any, what: Any) -> int:
+def change_voters(replica: NodeProcess, kind: str, attempt: Any, what: Any) -> int:
     """Request a change; return the error code of an immediate response."""
     errors: list[int] = []
     is_sent = False
@@ -158,7 +156,7 @@ def change_voters(replica: NodeReplica, kind: str, attempt: Any, what: Any) -> i
     return errors[0] if errors else 0
 
 
-def _reassign(replica: NodeReplica, targets: Any, decided: Any) -> None:
+def _reassign(replica: NodeProcess, targets: Any, decided: Any) -> None:
     """Kafka has no request for this, so the node's quorum is called directly."""
 
     def reassign(now: Now) -> None:
@@ -170,7 +168,7 @@ def _reassign(replica: NodeReplica, targets: Any, decided: Any) -> None:
     replica.turn("is asked to reassign", reassign)
 
 
-def _voter_request(replica: NodeReplica, kind: str, what: Any) -> tuple[int, int, Message]:
+def _voter_request(replica: NodeProcess, kind: str, what: Any) -> tuple[int, int, Message]:
     if kind == "remove_voter":
         removal = removes.RemoveRaftVoterRequest(
             cluster_id=CLUSTER, voter_id=what.id, voter_directory_id=what.directory_id
@@ -199,7 +197,7 @@ def _voter_request(replica: NodeReplica, kind: str, what: Any) -> tuple[int, int
     return ApiKey.UPDATE_RAFT_VOTER, CHANGE_VERSION, update
 
 
-def _end_of_voters(replica: NodeReplica) -> int:
+def _end_of_voters(replica: NodeProcess) -> int:
     """The end of the newest committed voters record in this log."""
     assert replica.core is not None
     mark = replica.core.log.high_watermark

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kraftlog.effects import SendRequest
     from kraftlog.simulator.nodes.network import Connection
-    from kraftlog.simulator.nodes.replica import NodeReplica
+    from kraftlog.simulator.nodes.node_process import NodeProcess
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
@@ -51,7 +51,7 @@ class VirtualPeers(PeerChannels):
 
     channel_type = VirtualChannel
 
-    def __init__(self, replica: NodeReplica, notify: Callable[[Any, Now], None]) -> None:
+    def __init__(self, replica: NodeProcess, notify: Callable[[Any, Now], None]) -> None:
         super().__init__(notify)
         self._replica = replica
 
@@ -105,7 +105,7 @@ class WatchedResponse(PendingResponse):
 class ServerEnd(VirtualConnection):
     """The receiving node's end of a connection."""
 
-    def __init__(self, replica: NodeReplica, connection: Connection) -> None:
+    def __init__(self, replica: NodeProcess, connection: Connection) -> None:
         is_of_broker = connection.channel.address[1] == BROKER_PORT
         super().__init__(BROKER if is_of_broker else CONTROLLER)
         self.replica = replica
@@ -176,7 +176,7 @@ class ServerEnd(VirtualConnection):
 class ClientEnd(VirtualConnection):
     """A client with a reliable connection: sends one request and gets the response's bytes."""
 
-    def __init__(self, replica: NodeReplica, on_response: Callable[[bytes], None]) -> None:
+    def __init__(self, replica: NodeProcess, on_response: Callable[[bytes], None]) -> None:
         super().__init__(CONTROLLER)
         self.replica = replica
         self.on_response = on_response
@@ -209,7 +209,7 @@ class DirectResponse:
     """Takes the place of a slot: delivers the response with the other responses of a turn."""
 
     def __init__(
-        self, replica: NodeReplica, api_key: int, on_response: Callable[[Any], None]
+        self, replica: NodeProcess, api_key: int, on_response: Callable[[Any], None]
     ) -> None:
         self._replica = replica
         self.on_response = on_response

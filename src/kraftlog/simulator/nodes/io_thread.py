@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.simulator.nodes.replica import NodeReplica
+    from kraftlog.simulator.nodes.node_process import NodeProcess
     from kraftlog.types import Now
 
     Done = Callable[[Any, BaseException | None, Now], None]
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class VirtualIOThread:
     """Belongs to one incarnation: its pending jobs end with it."""
 
-    def __init__(self, replica: NodeReplica, name: str) -> None:
+    def __init__(self, replica: NodeProcess, name: str) -> None:
         self._replica = replica
         self._name = name
         self._life = replica.incarnation
@@ -84,7 +84,7 @@ class VirtualIOThread:
 class VirtualIOThreads:
     """The I/O threads of one incarnation."""
 
-    def __init__(self, replica: NodeReplica) -> None:
+    def __init__(self, replica: NodeProcess) -> None:
         self.quorum = VirtualIOThread(replica, "quorum")
         self.data = VirtualIOThread(replica, "data")
         self.maintenance = VirtualIOThread(replica, "maintenance")
@@ -97,7 +97,7 @@ class VirtualIOThreads:
 class VirtualWorkerProcess:
     """Compacts on the same files, independently of the I/O threads."""
 
-    def __init__(self, replica: NodeReplica) -> None:
+    def __init__(self, replica: NodeProcess) -> None:
         self._files = replica.files
         self._io_thread = VirtualIOThread(replica, "worker")
 

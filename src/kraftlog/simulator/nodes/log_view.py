@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.messages import Batch
     from kraftlog.simulator.files import MemoryFiles
-    from kraftlog.simulator.nodes.replica import NodeReplica
+    from kraftlog.simulator.nodes.node_process import NodeProcess
     from kraftlog.storage.log import Log
 
 DIRECTORY = "data"
@@ -35,7 +35,7 @@ class LogView(RaftDisk):
 
     __slots__ = ("_known", "_log", "_raw_election", "_raws", "_replica", "_truncations", "ends")
 
-    def __init__(self, replica: NodeReplica) -> None:
+    def __init__(self, replica: NodeProcess) -> None:
         super().__init__()
         self._replica = replica
         self._log: Log | None = None

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.simulator.nodes.connections import VirtualPeers
-    from kraftlog.simulator.nodes.replica import NodeReplica
-    from kraftlog.simulator.nodes.world import NodeWorld
+    from kraftlog.runner.peers import PeerChannels
+    from kraftlog.simulator.nodes.node_process import NodeProcess, WorldOfNodes
     from kraftlog.simulator.process import Replica
 
     Pieces = deque[tuple[Callable[..., None], tuple[Any, ...]]]
@@ -39,8 +38,8 @@ class Connection:
     def __init__(
         self,
         network: ByteNetwork,
-        source: NodeReplica,
-        target: NodeReplica,
+        source: NodeProcess,
+        target: NodeProcess,
         channel: VirtualChannel,
     ) -> None:
         self.network = network
@@ -70,7 +69,7 @@ class Connection:
         return self.server is not None and self.target.incarnation == self.target_life
 
     @property
-    def peers(self) -> VirtualPeers:
+    def peers(self) -> PeerChannels:
         return self.source.peers
 
     def send_request(self, data: bytes) -> None:
@@ -136,9 +135,9 @@ class Connection:
 class ByteNetwork(Network):
     """Rates are per thousand segments."""
 
-    world: NodeWorld
+    world: WorldOfNodes
 
-    def __init__(self, world: NodeWorld) -> None:
+    def __init__(self, world: WorldOfNodes) -> None:
         super().__init__(world)
         self.wire = None
         self._connections: list[Connection] = []
@@ -147,7 +146,7 @@ class ByteNetwork(Network):
 
     # Connecting ----------------------------------------------------------------------------------
 
-    def connect(self, source: NodeReplica, channel: VirtualChannel) -> Connection | None:
+    def connect(self, source: NodeProcess, channel: VirtualChannel) -> Connection | None:
         target = self.world.replica_at(channel.address[0])
         assert target is not None, f"no node listens at {channel.address}"
         connection = Connection(self, source, target, channel)
@@ -282,7 +281,7 @@ class ByteNetwork(Network):
     # Watching ------------------------------------------------------------------------------------
 
     def watch_answer(
-        self, source: NodeReplica, connection: Connection, body: Any, response: Any
+        self, source: NodeProcess, connection: Connection, body: Any, response: Any
     ) -> None:
         self.world.sent(source, connection.source, body)
         if type(body) is VoteResult:

@@ -16,7 +16,7 @@ from kraftlog.wire.record_frames import encode_metadata
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kraftlog.simulator.nodes.replica import NodeReplica
+    from kraftlog.simulator.nodes.node_process import NodeProcess
     from kraftlog.simulator.snapshot import Snapshot
     from kraftlog.simulator.world import World
     from kraftlog.wire.schema import Message
@@ -44,7 +44,7 @@ class StateMatchesLog(Invariant):
         self._image, self._voters = Image(), VoterSet()
         self._state: list[bytes] | None = None
 
-    def on_file(self, replica: NodeReplica, snapshot: Snapshot) -> None:
+    def on_file(self, replica: NodeProcess, snapshot: Snapshot) -> None:
         """A snapshot has been completed on a disk."""
         state, voters = self._state_of(snapshot.state)
         try:

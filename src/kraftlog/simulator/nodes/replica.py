@@ -29,7 +29,8 @@ from kraftlog.simulator.nodes.connections import (
 )
 from kraftlog.simulator.nodes.io_thread import VirtualIOThreads, VirtualWorkerProcess
 from kraftlog.simulator.nodes.log_view import DIRECTORY, LogView
-from kraftlog.simulator.process import CLUSTER, Replica
+from kraftlog.simulator.nodes.node_process import NodeProcess
+from kraftlog.simulator.process import CLUSTER
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.format import DirectoryFormat, format_directory, is_formatted
 from kraftlog.types import OffsetAndEpoch
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.raft.messages import ElectionState, Request
-    from kraftlog.simulator.nodes.connections import ServerEnd
     from kraftlog.simulator.nodes.world import NodeWorld
     from kraftlog.simulator.rng import Rng
     from kraftlog.types import Now
@@ -82,11 +82,10 @@ class ObservedNode(Node):
             self.watcher.notifications.append(("serves", epoch))
 
 
-class NodeReplica(Replica):
+class NodeReplica(NodeProcess):
     """A whole node; `node` exists while the process runs, and the world reads its files."""
 
     world: NodeWorld
-    disk: LogView
 
     def __init__(self, world: NodeWorld, replica_id: int) -> None:
         self.files = MemoryFiles()
@@ -100,10 +99,8 @@ class NodeReplica(Replica):
         self._node: ObservedNode | None = None
         #: The notifications of the state machine in this turn.
         self.notifications: list[tuple[str, int]] = []
-        #: Connections on which a response is ready.
-        self.dirty: dict[ServerEnd | ClientEnd | DirectResponse, None] = {}
-        #: Connections with requests that wait for an earlier one.
-        self.holding: dict[ServerEnd, None] = {}
+        self.dirty = {}
+        self.holding = {}
         self.proposals = Proposals(self)
         self._goes_on = False
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kraftlog.raft.config import RaftConfig
     from kraftlog.raft.messages import Batch
     from kraftlog.simulator.invariants.invariant import Invariant
+    from kraftlog.simulator.nodes.node_process import NodeProcess
     from kraftlog.simulator.process import Replica
     from kraftlog.simulator.setting import Setting
     from kraftlog.simulator.snapshot import Snapshot
@@ -162,7 +163,7 @@ class NodeWorld(World):
             raise Violation("storage", f"no log ever ended where the snapshot {end} does")
         return chain
 
-    def snapshot_seen(self, replica: NodeReplica, snapshot: Snapshot) -> None:
+    def snapshot_seen(self, replica: NodeProcess, snapshot: Snapshot) -> None:
         """A complete snapshot has appeared on a disk."""
         self.saw("snapshot taken")
         for invariant in self.invariants:
@@ -188,7 +189,7 @@ class NodeWorld(World):
             files.faults.append(Fault("pwritev"))
         self.fit_room(replica)
 
-    def may_crash_no_more(self, replica: NodeReplica) -> None:
+    def may_crash_no_more(self, replica: NodeProcess) -> None:
         """The fault is over: cancel a crash that has not happened yet."""
         if replica.id not in self.crash_permille:
             replica.files.stop_before = None
@@ -201,12 +202,12 @@ class NodeWorld(World):
                 left = max(room - len(replica.disk.batches), 0) * BATCH_BYTES
                 files.capacity_bytes = files.used_bytes() + left
 
-    def job_ms(self, replica: NodeReplica, thread: str) -> int:
+    def job_ms(self, replica: NodeProcess, thread: str) -> int:
         """How long a job of an I/O thread takes."""
         slower_ms = 0 if self.healed else self._slower_ms.get(thread, 0)
         return self.disk_ms(replica) + (self._io_rng.below(slower_ms + 1) if slower_ms else 0)
 
-    def sync_fails(self, replica: NodeReplica) -> bool:
+    def sync_fails(self, replica: NodeProcess) -> bool:
         if not self._disk_rng.permille(self.failing_disks.get(replica.id, 0)):
             return False
         self.saw("sync failed")

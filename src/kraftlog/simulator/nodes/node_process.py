@@ -1,0 +1,98 @@
+"""What clients, connections, disks and threads of a simulated node use of its process."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.process import Replica
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from kraftlog.node.node import Node
+    from kraftlog.raft.messages import Batch
+    from kraftlog.runner.peers import PeerChannels
+    from kraftlog.simulator.files import MemoryFiles
+    from kraftlog.simulator.interfaces import SimulatedNetwork, SimulatedWorld
+    from kraftlog.simulator.nodes.log_view import LogView
+    from kraftlog.simulator.snapshot import Snapshot
+    from kraftlog.types import Now, OffsetAndEpoch
+    from kraftlog.wire.schema import Message
+
+    class Leaving(Protocol):
+        """A connection with responses that leave at the end of the turn."""
+
+        def leave(self) -> None: ...
+
+    class HoldingRequests(Protocol):
+        """A connection whose requests wait for an earlier one."""
+
+        @property
+        def holds(self) -> int: ...
+        def go_on(self, now: Now) -> None: ...
+
+    class Request(Protocol):
+        """A client's request, until it has its response."""
+
+        @property
+        def is_open(self) -> bool: ...
+        def close(self) -> None: ...
+
+    class NetworkOfNodes(SimulatedNetwork, Protocol):
+        """A network of connections."""
+
+        def connect(self, source: NodeProcess, channel: Any) -> Any: ...
+
+    class WorldOfNodes(SimulatedWorld, Protocol):
+        """A world of nodes, which reads their logs and disturbs their disks."""
+
+        #: By chain: the offset and the value of each append in its last batch.
+        values: dict[int, list[tuple[int, int]]]
+
+        @property
+        def network(self) -> NetworkOfNodes: ...
+        def replica_at(self, host: str) -> NodeProcess | None: ...
+        def note_chain(self, batch: Batch, chain: int) -> None: ...
+        def chain_ending(self, end: OffsetAndEpoch) -> int: ...
+        def snapshot_seen(self, replica: NodeProcess, snapshot: Snapshot) -> None: ...
+        def job_ms(self, replica: NodeProcess, thread: str) -> int: ...
+        def sync_fails(self, replica: NodeProcess) -> bool: ...
+        def may_crash_no_more(self, replica: NodeProcess) -> None: ...
+
+
+class NodeProcess(Replica):
+    """A process that runs a node on files in memory."""
+
+    world: WorldOfNodes
+    disk: LogView
+    files: MemoryFiles
+    peers: PeerChannels
+    #: Connections on which a response is ready.
+    dirty: dict[Leaving, None]
+    #: Connections with requests that wait for an earlier one.
+    holding: dict[HoldingRequests, None]
+
+    @property
+    def node(self) -> Node:
+        raise NotImplementedError
+
+    def turn(self, what: str, act: Callable[..., None], *arguments: Any) -> None:
+        """One turn of the server's loop, for one event."""
+        raise NotImplementedError
+
+    def crash(self) -> None:
+        """The process, or its machine, ends before some operation on its files."""
+        raise NotImplementedError
+
+    def stopped(self, error: BaseException) -> None:
+        """The node cannot continue; the error says why."""
+        raise NotImplementedError
+
+    def listens_on(self, port: int) -> bool:
+        raise NotImplementedError
+
+    def send_as_client(
+        self, api_key: int, version: int, request: Message, on_response: Callable[[Any], None]
+    ) -> Request:
+        """Send a client's request as bytes; `on_response` gets the response, if there is one."""
+        raise NotImplementedError
