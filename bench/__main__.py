@@ -2,7 +2,7 @@
 
 Each module has a function `cases()`, which yields (what, figure, unit), and a section of the page,
 which a run replaces. Without names all modules run. `python -m bench beside [CASE …]` compares with
-Apache Kafka, and `python -m bench cluster` three nodes with three of Kafka.
+Apache Kafka, and `python -m bench cluster [TASK …]` three nodes with three of Kafka.
 """
 
 from __future__ import annotations

@@ -15,12 +15,26 @@ with others: compare figures of one part with each other, not with those of anot
 
 def rewrite(title: str, part: str, path: str = PAGE) -> None:
     """Replace a section of the file, or append it."""
-    page = ""
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            page = file.read()
+    page = put_into(_text(path), title, part)
     with open(path, "w", encoding="utf-8") as file:
-        file.write(put_into(page, title, part))
+        file.write(page)
+
+
+def section(title: str, path: str = PAGE) -> str:
+    """A section of the file as it is; empty if there is none."""
+    found = _of_title(title).search(_text(path))
+    return found.group() if found else ""
+
+
+def _text(path: str) -> str:
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _of_title(title: str) -> re.Pattern[str]:
+    return re.compile(rf"^## {re.escape(title)}\b.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
 def shown(figure: float) -> str:
@@ -31,7 +45,7 @@ def shown(figure: float) -> str:
 def put_into(page: str, title: str, part: str) -> str:
     """The page with the section of this title replaced, or appended."""
     page = page or HEAD
-    of_title = re.compile(rf"^## {re.escape(title)}\b.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+    of_title = _of_title(title)
     if of_title.search(page):
         return of_title.sub(lambda _: part.rstrip("\n") + "\n\n", page, count=1).rstrip("\n") + "\n"
     return page.rstrip("\n") + "\n\n" + part.rstrip("\n") + "\n"

@@ -78,15 +78,16 @@ def synchronous(peers: Sequence[Peer], plan: Plan, folder: str, result: Result) 
 
 def end_to_end(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
     for number, peer in enumerate(in_turns(peers, plan.rounds)):
-        times = passing(peer.port, f"through-{number}", plan.count(400, least=50))
+        topic = f"through-{number}"
+        frame_client.make_topic(peer.port, topic)
+        times = passing(peer.port, topic, plan.count(400, least=50))
         result.add("latency.through.p50", peer.name, percentile(times, 50))
         result.add("latency.through.p99", peer.name, percentile(times, 99))
 
 
-def passing(port: int, topic: str, count: int) -> list[float]:
-    """Milliseconds from sending a record to its arrival at a waiting consumer."""
-    frame_client.make_topic(port, topic)
-    request = frame_client.produce(topic, 100)
+def passing(port: int, topic: str, count: int, acks: int = 1) -> list[float]:
+    """Milliseconds from sending a record to its arrival at a waiting consumer; the topic is new."""
+    request = frame_client.produce(topic, 100, acks)
     times = []
     with (
         closing(frame_client.connect(port)) as producer,

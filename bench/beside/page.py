@@ -8,7 +8,7 @@ from bench.beside.rows import BARE, KAFKA, KRAFTLOG, PEERS, ROWS, SECTIONS, TITL
 from bench.page import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from bench.beside.figures import Result
     from bench.beside.rows import Row
@@ -56,31 +56,40 @@ def tables(result: Result) -> Iterator[str]:
 
 
 def table(rows: Sequence[Row], result: Result) -> Iterator[str]:
-    """A line for each row with figures of both peers; a column for the bare server if measured."""
+    """A line for each row with the figures to compare; a column for the bare server if measured."""
     found = {row: result.medians(row.key) for row in rows}
     with_bare = any(BARE in medians for medians in found.values())
     columns = f"Kafka | kraftlog |{' bare server |' * with_bare} better | to reach"
     yield f"| | unit | {columns} | |"
     yield f"|---|---|{'---:|' * (4 + with_bare)}---|"
     for row, medians in found.items():
-        if medians.keys() >= {KAFKA, KRAFTLOG}:
+        if is_comparable(row, medians):
             yield "| " + " | ".join(compared(row, medians, with_bare)) + " |"
+
+
+def is_comparable(row: Row, peers: Container[str]) -> bool:
+    return KRAFTLOG in peers and (KAFKA in peers or row.only_ours)
 
 
 def compared(row: Row, medians: Mapping[str, float], with_bare: bool) -> Iterator[str]:
     """The cells of a row."""
-    kafka = medians[KAFKA]
-    better = row.times_better(kafka, medians[KRAFTLOG])
-    bare = row.times_better(kafka, medians[BARE]) if BARE in medians else None
+    kafka = medians.get(KAFKA)
+    times_kafka = kafka or 1.0  # cancelled out in comparisons with an absolute goal
+    better = row.times_better(times_kafka, medians[KRAFTLOG])
+    bare = row.times_better(times_kafka, medians[BARE]) if BARE in medians else None
     yield row.what
     yield row.unit
-    yield shown(kafka)
+    yield shown(kafka) if kafka else ""
     yield shown(medians[KRAFTLOG])
     if with_bare:
         yield shown(medians[BARE]) if BARE in medians else ""
-    yield f"{better:.3g}×"
+    yield f"{better:.3g}×" if kafka else ""
     yield row.goal.text if row.goal else ""
-    yield verdict(row, kafka, better, bare)
+    yield verdict(row, times_kafka, better, bare) if kafka or not is_relative(row) else ""
+
+
+def is_relative(row: Row) -> bool:
+    return row.goal is not None and row.goal.is_relative
 
 
 def verdict(row: Row, kafka: float, better: float, bare: float | None = None) -> str:

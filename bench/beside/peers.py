@@ -91,6 +91,8 @@ class Peer:
         if self.process is None:
             return
         process, self.process = self.process, None
+        if process.poll() is not None:
+            return
         process.send_signal(how)
         end = os.pidfd_open(process.pid)  # Popen.wait() with a timeout sleeps in steps of 50 ms
         try:

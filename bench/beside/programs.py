@@ -12,7 +12,7 @@ from tests.interop.cache import UnavailableError, digest, made_once, read, run
 from bench.beside.figures import percentile
 
 SOURCES = os.path.join(os.path.dirname(__file__), "c")
-LIBRARIES = {"load": ["-lrdkafka"], "probe": [], "hold": [], "bare": []}
+LIBRARIES = {"load": ["-lrdkafka"], "probe": [], "hold": [], "bare": [], "bare_follower": []}
 RUN_SECONDS = 400
 
 
@@ -56,8 +56,14 @@ def program(name: str) -> str:
 
 def load(*arguments: object) -> tuple[int, float]:
     """Run load.c; return the number of records and the seconds."""
-    count, seconds = output([program("load"), *map(str, arguments)]).split()
+    count, seconds, *_ = output([program("load"), *map(str, arguments)]).split()
     return int(count), float(seconds)
+
+
+def consumed(*arguments: object) -> tuple[int, float, set[int]]:
+    """Run load.c as a consumer; return also the ids of the brokers that sent the records."""
+    count, seconds, *brokers = output([program("load"), "consume", *map(str, arguments)]).split()
+    return int(count), float(seconds), {int(each) for each in brokers}
 
 
 def probe(

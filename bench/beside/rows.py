@@ -21,15 +21,19 @@ BARE = "bare"
 
 @dataclass(frozen=True)
 class Goal:
-    """A goal as text, and as a factor to Kafka's figure."""
+    """A goal as text, and as a factor to Kafka's figure, to which it may be relative."""
 
     text: str
     times: Callable[[float], float]
+    is_relative: bool = False
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row: `key` names its figures in stored results, and `clients` the clients' CPU time."""
+    """A row: `key` names its figures in stored results, and `clients` the clients' CPU time.
+
+    `only_ours` rows are not measured with Kafka.
+    """
 
     key: str
     what: str
@@ -37,6 +41,7 @@ class Row:
     goal: Goal | None = None
     more_is_better: bool = False
     clients: str = ""
+    only_ours: bool = False
 
     def times_better(self, kafka: float, other: float) -> float:
         """The factor to Kafka's figure; below 1 it is worse."""
@@ -48,12 +53,12 @@ class Row:
 
 def times(factor: float) -> Goal:
     """Better than Kafka in the same run by a factor."""
-    return Goal(f"{factor:g}×", lambda _: factor)
+    return Goal(f"{factor:g}×", lambda _: factor, is_relative=True)
 
 
 def share(of_kafkas: float) -> Goal:
     """At most this fraction of Kafka's figure in the same run."""
-    return Goal(f"{of_kafkas:g} of Kafka's", lambda _: 1 / of_kafkas)
+    return Goal(f"{of_kafkas:g} of Kafka's", lambda _: 1 / of_kafkas, is_relative=True)
 
 
 def at_most(limit: float) -> Goal:

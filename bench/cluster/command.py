@@ -1,65 +1,45 @@
-"""`python -m bench cluster`: three nodes of kraftlog beside three of Apache Kafka."""
+"""`python -m bench cluster [TASK …]`: three nodes of kraftlog beside three of Apache Kafka."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from typing import TYPE_CHECKING
 
 from tests.interop.cache import UnavailableError
 from tests.interop.kafka_jars import kafka_libs, require_java
 
-from bench.beside import machine, page
+from bench.beside import machine
 from bench.beside.command import moment
-from bench.beside.figures import Result, stored
+from bench.beside.figures import Result
 from bench.beside.plan import Plan
-from bench.beside.programs import program
-from bench.beside.rows import KAFKA, PEERS
+from bench.beside.programs import LIBRARIES, program
+from bench.beside.rows import BARE, KAFKA
 from bench.cluster import failures, loads
-from bench.cluster.nodes import Cluster
+from bench.cluster.page import is_measured, part, table
 from bench.cluster.rows import ROWS, TITLE
-from bench.page import rewrite, shown
+from bench.cluster.tasks import NEED_PROGRAMS, PEERS, TASKS, three_nodes
+from bench.page import PAGE, rewrite, section, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-#: In the order in which they run. The last one leaves a node dead.
-TASKS: dict[str, Callable[[Cluster, Plan, Result], None]] = {
-    "produce": loads.produce,
-    "sync": loads.sync,
-    "create": loads.create,
-    "partitions": failures.partitions,
-    "rest": failures.rest,
-    "shutdown": failures.shutdown,
-    "kill": failures.kill,
-    "controller": failures.controller,
-}
-NEED_PARTITIONS = ("rest", "shutdown", "kill", "controller")
-#: What these clients in C measure.
-NEED_PROGRAMS = ("produce", "sync")
+    from bench.cluster.nodes import Cluster
+
 FULL = Plan(rounds=3, warm_s=10, rest_s=20)
 QUICK = Plan(scale=0.02, rounds=1, warm_s=0, settle_s=0, rest_s=0.5, with_recycling=False)
-HEAD = f"""## {TITLE} (`python -m bench cluster`)
-
-Three nodes that are broker and controller each, replication 3, `min.insync.replicas` 2, and the
-clients, all on the same cores; Apache Kafka 4.3.1 with the heap and the collector of its own
-scripts. The clusters run one after the other in the same run, each warmed first. Produce is by
-librdkafka from C to one partition, medians of the rounds; single requests are sent from C over a
-plain socket. "CPU" is the time of all three nodes. 100 topics of 100 partitions are created one
-after the other. "Moved" is when another node's Metadata has no partition that the ended broker
-leads; "every ISR full" when each node's Metadata says so. "Better" and "to reach" are as in the
-comparison of single nodes.
-"""
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(arguments)
     plan = QUICK if options.quick else FULL
-    peers = [options.only] if options.only else PEERS
-    tasks = [task for task in TASKS if task in options.rows]
+    peers = [options.peer] if options.peer else PEERS
+    tasks = options.tasks or list(TASKS)
     signal.signal(signal.SIGTERM, stopped)
     try:
         require(tasks, peers)
@@ -69,13 +49,14 @@ def main(arguments: Sequence[str]) -> int:
     idle = machine.idle_percent()
     print(f"== {TITLE} (machine {idle:.0f} % idle)", flush=True)
     results = {task: Result(task, idle_before=idle, is_full=plan == FULL) for task in tasks}
+    wanted = {peer: [results[task] for task in tasks_of(peer, options.tasks)] for peer in peers}
     try:
-        # Both clusters' files are deleted at the end: ext4 makes files at half the speed for a
-        # minute after many were deleted.
+        # All files are deleted at the end: ext4 makes files at half the speed for a minute after
+        # many were deleted.
         with tempfile.TemporaryDirectory(prefix="cluster-", ignore_cleanup_errors=True) as folder:
-            failed = [peer for peer in peers if not is_measured(peer, plan, results, folder)]
+            failed = [peer for peer in peers if not all_done(peer, plan, wanted[peer], folder)]
     finally:
-        if plan == FULL and not options.only:
+        if plan == FULL and not options.peer:
             keep(results)
     return 1 if failed else 0
 
@@ -88,15 +69,22 @@ def stopped(*_: object) -> None:
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m bench cluster", description=__doc__)
-    parser.add_argument("--only", choices=PEERS, help="one of the two; the page is not written")
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help=", ".join(TASKS))
+    parser.add_argument("--peer", choices=PEERS, help="only one of them; the page is not written")
     parser.add_argument("--quick", action="store_true", help="a little of everything, to try it")
-    parser.add_argument("--rows", default=",".join(TASKS), help=f"some of {', '.join(TASKS)}")
     options = parser.parse_args(arguments)
-    options.rows = options.rows.split(",")
-    for row in options.rows:
-        if row not in TASKS:
-            parser.error(f"no rows {row!r}; there are {', '.join(TASKS)}")
+    for task in options.tasks:
+        if task not in TASKS:
+            parser.error(f"no task {task!r}; there are {', '.join(TASKS)}")
+    options.tasks = [task for task in TASKS if task in options.tasks]
     return options
+
+
+def tasks_of(peer: str, named: Sequence[str]) -> list[str]:
+    """What is measured of a peer: the named tasks, or all that do not take minutes."""
+    if named:
+        return [each for each in named if peer in (*TASKS[each].peers, *TASKS[each].if_named)]
+    return [each for each, task in TASKS.items() if peer in task.peers]
 
 
 def require(tasks: Sequence[str], peers: Sequence[str]) -> None:
@@ -105,20 +93,21 @@ def require(tasks: Sequence[str], peers: Sequence[str]) -> None:
         require_java()
         kafka_libs()
     if set(NEED_PROGRAMS) & set(tasks):
-        for name in ("load", "probe", "hold"):
+        for name in LIBRARIES:
             program(name)
 
 
-def is_measured(peer: str, plan: Plan, results: Mapping[str, Result], folder: str) -> bool:
-    """Run all tasks on a cluster; if one fails, the others go on with another cluster."""
-    waiting = list(results.values())
+def all_done(peer: str, plan: Plan, results: Sequence[Result], folder: str) -> bool:
+    """Run a peer's tasks; after one that fails, the others go on with another cluster."""
+    waiting = list(results)
     is_well = True
     while waiting:
-        cluster = Cluster(peer, tempfile.mkdtemp(prefix=f"{peer}-", dir=folder))
+        make = TASKS[waiting[0].case].cluster
+        cluster = make(peer, tempfile.mkdtemp(prefix=f"{peer}-", dir=folder))
         with cluster.running():
-            if plan.warm_s:
+            if make is three_nodes and peer != BARE:
                 loads.warm(cluster, plan)
-            while waiting:
+            while waiting and TASKS[waiting[0].case].cluster is make:
                 if not is_done(waiting.pop(0), cluster, plan):
                     is_well = False
                     break
@@ -126,11 +115,14 @@ def is_measured(peer: str, plan: Plan, results: Mapping[str, Result], folder: st
 
 
 def is_done(result: Result, cluster: Cluster, plan: Plan) -> bool:
+    """Run a task and print its figures; a failure is printed and noted."""
     result.began = result.began or moment()
+    begin = time.perf_counter()
+    print(f"-- {cluster.name}: {result.case}", flush=True)
     try:
-        if result.case in NEED_PARTITIONS and not cluster.topics:
-            failures.partitions(cluster, plan, Result("unmeasured"))
-        TASKS[result.case](cluster, plan, result)
+        if TASKS[result.case].needs_partitions and not cluster.topics:
+            failures.created(cluster, plan, Result("unmeasured"))
+        TASKS[result.case].measure(cluster, plan, result)
     except Exception as error:
         traceback.print_exc()
         print("\n".join(cluster.state()), file=sys.stderr)
@@ -140,40 +132,15 @@ def is_done(result: Result, cluster: Cluster, plan: Plan) -> bool:
         result.ended = moment()
         for row in ROWS[result.case]:
             for figure in result.figures.get(row.key, {}).get(cluster.name, ()):
-                print(f"{cluster.name:<10}{row.what:<66}{shown(figure):>10} {row.unit}", flush=True)
+                print(f"{cluster.name:<10}{row.what:<84}{shown(figure):>10} {row.unit}", flush=True)
+        print(f"-- {time.perf_counter() - begin:.0f} s", flush=True)
     return True
 
 
 def keep(results: Mapping[str, Result]) -> None:
-    """Store what both have figures for, and write the section of the page."""
-    for task, result in results.items():
-        if any(each.keys() >= set(PEERS) for each in result.figures.values()):
-            result.case = case_of(task)
-            result.save()
-    found = {task: stored(case_of(task)) for task in TASKS}
-    measured = {task: result for task, result in found.items() if result}
-    rewrite(TITLE, part(measured))
-    print("\n".join(tables(measured)))
-
-
-def case_of(task: str) -> str:
-    """The name of a task's stored result."""
-    return f"cluster-{task}"
-
-
-def part(results: Mapping[str, Result]) -> str:
-    """The whole section; it names the tasks that have not been measured."""
-    missing = [f"Not measured: `{task}`." for task in TASKS if task not in results]
-    return "\n".join([HEAD, *tables(results), "", *missing])
-
-
-def tables(results: Mapping[str, Result]) -> Iterator[str]:
-    """One table of all tasks, and when and how each was measured."""
-    whole = Result(
-        "cluster", figures={k: v for r in results.values() for k, v in r.figures.items()}
-    )
-    yield from page.table([row for task in results for row in ROWS[task]], whole)
-    yield ""
-    for task, result in results.items():
-        words = [f"`{task}`: {result.began} to {result.ended} UTC; before it the machine was"]
-        yield " ".join([*words, f"{result.idle_before:.0f} % idle.", *result.notes])
+    """Print the tables, and put them into the page in place of the earlier ones."""
+    rewrite(TITLE, part(results, section(TITLE)))
+    for result in results.values():
+        if is_measured(result):
+            print("\n".join(table(result)))
+    print(f"written: {os.path.relpath(PAGE)}")

@@ -1,4 +1,4 @@
-"""Thousands of replicated partitions: created, at rest, and moved when a node ends."""
+"""Thousands of replicated partitions: created, at rest, and led by others when a node ends."""
 
 from __future__ import annotations
 
@@ -20,8 +20,16 @@ from bench.cluster.nodes import (
 )
 from kraftlog.client.deadline import Deadline
 from kraftlog.errors import UnreachableError
+from kraftlog.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bench.beside.figures import Result
     from bench.beside.plan import Plan
     from bench.cluster.nodes import Cluster
@@ -33,26 +41,33 @@ LOOK_EVERY_S = 0.1
 
 
 def partitions(cluster: Cluster, plan: Plan, result: Result) -> None:
+    """Create many partitions, and measure the nodes when there is nothing left to do."""
+    created(cluster, plan, result)
+    at_rest(cluster, plan, result, "rest")
+
+
+def created(cluster: Cluster, plan: Plan, result: Result) -> None:
     begin = time.perf_counter()
     topics = [f"many-{number}" for number in range(plan.count(TOPICS, least=2))]
     with closing(frame_client.connect(cluster.nodes[cluster.controller()].port)) as connection:
         for name in topics:
             code = creation_error(connection, name, PARTITIONS)
-            assert code == 0, f"{name} can't be made: error {code}"
-    result.add("cluster.made.acked", cluster.name, time.perf_counter() - begin)
+            assert code == 0, f"{name} can't be created: error {code}"
+    result.add("cluster.created.acked", cluster.name, time.perf_counter() - begin)
     cluster.topics = topics
     until_full(cluster)
-    result.add("cluster.made.full", cluster.name, time.perf_counter() - begin)
+    result.add("cluster.created.full", cluster.name, time.perf_counter() - begin)
 
 
-def rest(cluster: Cluster, plan: Plan, result: Result) -> None:
+def at_rest(cluster: Cluster, plan: Plan, result: Result, key: str) -> None:
+    """Measure the CPU time of the busiest node, and the memory of the largest."""
     time.sleep(plan.settle_s)
     pids = [node.pid for node in cluster.nodes.values()]
     before = [cpu_seconds(pid) for pid in pids]
     time.sleep(plan.rest_s)
     used = [cpu_seconds(pid) - spent for pid, spent in zip(pids, before, strict=True)]
-    result.add("cluster.rest.cpu", cluster.name, 100 * max(used) / plan.rest_s)
-    result.add("cluster.rest.rss", cluster.name, max(rss_mb(pid) for pid in pids))
+    result.add(f"cluster.{key}.cpu", cluster.name, 100 * max(used) / plan.rest_s)
+    result.add(f"cluster.{key}.rss", cluster.name, max(rss_mb(pid) for pid in pids))
 
 
 def shutdown(cluster: Cluster, _: Plan, result: Result) -> None:
@@ -64,10 +79,19 @@ def kill(cluster: Cluster, _: Plan, result: Result) -> None:
 
 
 def ended(cluster: Cluster, how: signal.Signals, key: str, result: Result) -> None:
-    """End a broker that is not the active controller and leads a third, and start it again."""
+    """End a broker that leads a third of the partitions, and start it again."""
     balanced(cluster)
+    end(cluster, how, key, result, other_than_controller(cluster))
+
+
+def other_than_controller(cluster: Cluster) -> int:
+    """A broker whose end leaves the active controller alone."""
+    return max(set(IDS) - {cluster.controller()})
+
+
+def end(cluster: Cluster, how: signal.Signals, key: str, result: Result, victim: int) -> None:
+    """End a broker, see its partitions led by others, and start it again."""
     active = cluster.controller()
-    victim = max(set(IDS) - {active})
     witness = cluster.nodes[active].port
     node = cluster.nodes[victim]
 
@@ -94,18 +118,47 @@ def ended(cluster: Cluster, how: signal.Signals, key: str, result: Result) -> No
     result.add(f"cluster.{key}.back", cluster.name, time.perf_counter() - begin)
 
 
-def controller(cluster: Cluster, _: Plan, result: Result) -> None:
+def leaderships(cluster: Cluster, _: Plan, result: Result) -> None:
+    """Let one broker lead all partitions, kill it, and distribute the partitions again."""
+    until_full(cluster)
+    victim = other_than_controller(cluster)
+    others = [each for each in IDS if each != victim]
+    prefer(cluster, lambda _: (victim, *others))
+    end(cluster, signal.SIGKILL, "leaderships", result, victim)
+    until_full(cluster)
+    prefer(cluster, lambda index: (*IDS[index % len(IDS) :], *IDS[: index % len(IDS)]))
+
+
+def prefer(cluster: Cluster, order: Callable[[int], tuple[int, ...]]) -> None:
+    """Change the order of each partition's replicas, and let the first one lead."""
+    with closing(frame_client.connect(cluster.first.port)) as connection:
+        for name in cluster.topics:
+            parts = [
+                ReassignablePartition(partition_index=index, replicas=order(index))
+                for index in range(PARTITIONS)
+            ]
+            request = AlterPartitionReassignmentsRequest(
+                topics=[ReassignableTopic(name=name, partitions=parts)]
+            )
+            answer = connection.call(request, frame_client.deadline())
+            assert isinstance(answer, AlterPartitionReassignmentsResponse)
+            codes = {each.error_code for topic in answer.responses for each in topic.partitions}
+            assert {answer.error_code, *codes} == {0}, f"{name} can't be reassigned: {answer}"
+    balanced(cluster)
+
+
+def failover(cluster: Cluster, _: Plan, result: Result) -> None:
     """Kill the active controller, for good; clients then ask the other nodes for a new topic."""
     balanced(cluster)
     active = cluster.controller()
     others = [cluster.nodes[each] for each in IDS if each != active]
     begin = time.perf_counter()
     cluster.nodes[active].stop(signal.SIGKILL)
-    until_a_topic_is_made([node.port for node in others])
+    until_a_topic_is_created([node.port for node in others])
     result.add("cluster.failover", cluster.name, time.perf_counter() - begin)
 
 
-def until_a_topic_is_made(ports: list[int]) -> None:
+def until_a_topic_is_created(ports: list[int]) -> None:
     end = Deadline(WITHIN_S)
     number = 0
     while not end.is_over:

@@ -1,25 +1,22 @@
-"""Replicated produce, and the creation of topics."""
+"""Replicated produce, and consuming from several leaders or from the nearest follower."""
 
 from __future__ import annotations
 
 import os
 import time
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from bench.beside import frame_client
-from bench.beside.figures import percentile
-from bench.beside.machine import ended_cpu_seconds
-from bench.beside.programs import load, probe
+from bench.beside.programs import consumed, load
 from bench.beside.recycled import recycled_memory
-from bench.beside.rounds import BATCHED
+from bench.beside.rounds import BATCHED, GREEDY
 from bench.beside.throughput import KIB, Load
-from bench.cluster.nodes import IDS, creation_error
+from bench.cluster.latency import creations, produced_one_by_one
+from bench.cluster.nodes import IDS, rack_of
 
 if TYPE_CHECKING:
     from bench.beside.figures import Result
     from bench.beside.plan import Plan
-    from bench.beside.programs import Probed
     from bench.cluster.nodes import Cluster
 
 ALL = ("acks=all", *BATCHED)
@@ -28,6 +25,7 @@ LOADS = (
     Load("1KiB", KIB, 200_000, ALL),
     Load("100KiB", 100 * KIB, 2_000, ALL),
 )
+CONSUMED = Load("1KiB", KIB, 600_000, ALL)
 
 
 def warm(cluster: Cluster, plan: Plan) -> None:
@@ -45,7 +43,7 @@ def warm(cluster: Cluster, plan: Plan) -> None:
 
 
 def produce(cluster: Cluster, plan: Plan, result: Result) -> None:
-    """Measure the rate, and the CPU seconds per GB of all nodes and of the client."""
+    """Measure the rate, and the CPU seconds per GB of all nodes."""
     held = recycled_memory(cluster.folder) if plan.with_recycling else nullcontext(lambda: None)
     with held as refill:
         for each in LOADS:
@@ -61,45 +59,31 @@ def produce(cluster: Cluster, plan: Plan, result: Result) -> None:
 
 def measured_load(cluster: Cluster, each: Load, topic: str, count: int, result: Result) -> None:
     key, size_gb = f"cluster.produce.{each.name}", count * each.size / 1e9
-    nodes, clients = cluster.cpu_seconds(), ended_cpu_seconds()
+    nodes = cluster.cpu_seconds()
     records, seconds = load("produce", cluster.address, topic, count, each.size, *each.settings)
     rate = records / seconds
     result.add(f"{key}.rate", cluster.name, rate if each.size < KIB else rate * each.size / 1e6)
     result.add(f"{key}.cpu", cluster.name, (cluster.cpu_seconds() - nodes) / size_gb)
-    result.add(f"{key}.clients", cluster.name, (ended_cpu_seconds() - clients) / size_gb)
 
 
-def sync(cluster: Cluster, plan: Plan, result: Result) -> None:
-    """Measure single requests on an otherwise idle cluster."""
-    cluster.make_topic("sync")
-    produced_one_by_one(cluster, "sync", 200)
-    for _ in range(plan.rounds):
-        probed = produced_one_by_one(cluster, "sync", plan.count(2000, least=100))
-        result.add("cluster.sync.p50", cluster.name, probed.p50)
-        result.add("cluster.sync.p99", cluster.name, probed.p99)
-
-
-def produced_one_by_one(cluster: Cluster, topic: str, count: int) -> Probed:
-    frames = frame_client.produce_frames(topic, acks=-1)
-    error_at = frame_client.produce_error_at(topic)
-    port = cluster.leader_of(topic).port
-    return probe(port, frames, error_at, cluster.folder, width=1, count=count)
-
-
-def create(cluster: Cluster, plan: Plan, result: Result) -> None:
-    creations(cluster, "first", 5)
-    times = creations(cluster, "made", plan.count(200, least=10))
-    result.add("cluster.create.p50", cluster.name, percentile(times, 50))
-    result.add("cluster.create.p99", cluster.name, percentile(times, 99))
-
-
-def creations(cluster: Cluster, prefix: str, count: int) -> list[float]:
-    """Milliseconds of each creation of a topic with one partition and three replicas."""
-    times = []
-    with closing(frame_client.connect(cluster.nodes[IDS[0]].port)) as connection:
-        for number in range(count):
-            start = time.perf_counter()
-            code = creation_error(connection, f"{prefix}-{number}")
-            times.append((time.perf_counter() - start) * 1000)
-            assert code == 0, f"a topic can't be made: error {code}"
-    return times
+def consume(cluster: Cluster, plan: Plan, result: Result) -> None:
+    """Consume a topic with a leader on each node, and one from a follower in the client's rack."""
+    count = plan.count(CONSUMED.count, least=3000)
+    for name, partitions in (("leaders", len(IDS)), ("follower", 1)):
+        topic = f"consume.{name}"
+        cluster.make_topic(topic, partitions)
+        load("produce", cluster.address, topic, count, CONSUMED.size, *CONSUMED.settings)
+        settings, senders = [*GREEDY], set(IDS)
+        if name == "follower":
+            leader = cluster.leader_of(topic)
+            senders = {max(each for each, node in cluster.nodes.items() if node is not leader)}
+            settings.append(f"client.rack={rack_of(*senders)}")
+        consumed(cluster.address, topic, count, *settings)  # so that a JVM compiles its code
+        for _ in range(plan.rounds):
+            nodes = cluster.cpu_seconds()
+            records, seconds, brokers = consumed(cluster.address, topic, count, *settings)
+            assert brokers == senders, f"{topic}: records came from {brokers}, not from {senders}"
+            size_gb, key = count * CONSUMED.size / 1e9, f"cluster.consume.{name}"
+            rate = records * CONSUMED.size / 1e6 / seconds
+            result.add(f"{key}.rate", cluster.name, rate)
+            result.add(f"{key}.cpu", cluster.name, (cluster.cpu_seconds() - nodes) / size_gb)

@@ -1,4 +1,4 @@
-"""Three combined nodes of Kafka or kraftlog, each a process, and what a client sees of them."""
+"""Combined nodes of Kafka or kraftlog, each a process, and what a client sees of them."""
 
 from __future__ import annotations
 
@@ -41,37 +41,43 @@ listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{quorum}
 controller.listener.names=CONTROLLER
 controller.quorum.voters={voters}
 log.dirs={data}
-default.replication.factor=3
-min.insync.replicas=2
-offsets.topic.replication.factor=3
+broker.rack={rack}
+replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector
+default.replication.factor={replicas}
+min.insync.replicas={in_sync}
+offsets.topic.replication.factor={replicas}
 """
 
 
 class Cluster:
-    """A formatted cluster and its nodes by id."""
+    """A formatted cluster, its nodes by id, and the ports of their controllers."""
 
-    def __init__(self, name: str, folder: str) -> None:
+    def __init__(self, name: str, folder: str, ids: Sequence[int] = IDS) -> None:
         self.name = name
         self.folder = folder
-        #: The topics of the many partitions, once they are made.
+        #: The topics of the many partitions, once they are created.
         self.topics: list[str] = []
-        ports = free_ports(2 * len(IDS))
-        listeners = dict(zip(IDS, ports[: len(IDS)], strict=True))
-        quorum = dict(zip(IDS, ports[len(IDS) :], strict=True))
-        voters = ",".join([f"{each}@127.0.0.1:{quorum[each]}" for each in IDS])
-
-        def node(node_id: int) -> Peer:
-            return self._node(node_id, listeners[node_id], quorum[node_id], voters)
-
+        ports = free_ports(2 * len(ids))
+        listeners = dict(zip(ids, ports[: len(ids)], strict=True))
+        self.controller_ports = dict(zip(ids, ports[len(ids) :], strict=True))
         with ThreadPoolExecutor(2) as pool:
-            self.nodes = dict(zip(IDS, pool.map(node, IDS), strict=True))
+            nodes = pool.map(lambda each: self._node(each, listeners[each]), ids)
+            self.nodes = dict(zip(ids, nodes, strict=True))
 
-    def _node(self, node_id: int, port: int, quorum: int, voters: str) -> Peer:
+    def _node(self, node_id: int, port: int) -> Peer:
         folder = os.path.join(self.folder, str(node_id))
         os.mkdir(folder)
-        file, data = f"{folder}/server.properties", f"{folder}/data"
+        file = f"{folder}/server.properties"
+        ports = self.controller_ports
         text = PROPERTIES.format(
-            node_id=node_id, port=port, quorum=quorum, voters=voters, data=data
+            node_id=node_id,
+            port=port,
+            quorum=ports[node_id],
+            voters=",".join([f"{each}@127.0.0.1:{ports[each]}" for each in ports]),
+            data=self.data_of(node_id),
+            rack=rack_of(node_id),
+            replicas=len(ports),
+            in_sync=(len(ports) + 1) // 2,
         )
         write(file, text)
         if self.name == KAFKA:
@@ -83,6 +89,9 @@ class Cluster:
             command = [*kraftlog(), "start", file]
         return Peer(self.name, command, port, f"{folder}/log")
 
+    def data_of(self, node_id: int) -> str:
+        return os.path.join(self.folder, str(node_id), "data")
+
     @contextmanager
     def running(self) -> Iterator[None]:
         """Start all nodes; kill them at the end, as their data is of no use then."""
@@ -90,7 +99,7 @@ class Cluster:
             for node in self.nodes.values():
                 node.start()
             for node in self.nodes.values():
-                until(node.port, lambda it: len(metadata(it).brokers) == len(IDS))
+                until(node.port, lambda it: len(metadata(it).brokers) == len(self.nodes))
             yield
         finally:
             for node in self.nodes.values():
@@ -105,7 +114,11 @@ class Cluster:
 
     def controller(self) -> int:
         """The id of the active controller."""
-        return frame_client.quorum(self.nodes[IDS[0]].port).leader_id
+        return frame_client.quorum(self.first.port).leader_id
+
+    @property
+    def first(self) -> Peer:
+        return next(iter(self.nodes.values()))
 
     def state(self) -> Iterator[str]:
         """Whether each node runs, and the last lines that it has logged."""
@@ -116,24 +129,29 @@ class Cluster:
                 yield from [f"    {line.rstrip()[:300]}" for line in log.readlines()[-6:]]
 
     def leader_of(self, topic: str) -> Peer:
-        with closing(frame_client.connect(self.nodes[IDS[0]].port)) as connection:
+        with closing(frame_client.connect(self.first.port)) as connection:
             [partition] = metadata(connection, topic).topics[0].partitions
         return self.nodes[partition.leader_id]
 
-    def make_topic(self, name: str) -> None:
-        """Create a topic of one partition, and wait until it is replicated."""
-        port = self.nodes[IDS[0]].port
-        until(port, lambda it: creation_error(it, name) == 0)
+    def make_topic(self, name: str, partitions: int = 1) -> None:
+        """Create a topic, and wait until every partition is fully replicated."""
+        until(self.first.port, lambda it: creation_error(it, name, partitions) == 0)
         for node in self.nodes.values():
             until_each(node.port, [name], is_full)
 
 
-def creation_error(connection: Connection, name: str, partitions: int = 1) -> int:
-    """Create a topic with three replicas; return the error code."""
+def rack_of(node_id: int) -> str:
+    return f"rack-{node_id}"
+
+
+def creation_error(
+    connection: Connection, name: str, partitions: int = 1, replicas: int = len(IDS)
+) -> int:
+    """Create a topic; return the error code."""
     topic = CreatableTopic(
         name=name,
         num_partitions=partitions,
-        replication_factor=len(IDS),
+        replication_factor=replicas,
         assignments=(),
         configs=(),
     )
@@ -185,9 +203,9 @@ def until_each(
     holds: Callable[[MetadataResponsePartition], bool],
     every_s: float = 0.01,
 ) -> None:
-    """Wait until all partitions of the topics are seen so in the Metadata of a node.
+    """Wait until all partitions of the topics satisfy a condition in the Metadata of a node.
 
-    One topic is asked for until it is so, then all the others: asking shall cost little.
+    The first topic is asked for until it does, then all the others, so that asking costs little.
     """
     waiting = list(topics)
     width = 1

@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
-from bench.beside.rows import Goal, Row, at_most, pair, times
+from bench.beside.rows import Goal, Row, at_most, pair, share, times
 
 TITLE = "Three nodes beside three of Apache Kafka"
 
 
 def produced(load: str, size: str, rate: float, unit: str = "MB/s") -> tuple[Row, Row]:
     """The rate, and the CPU time of all nodes."""
-    key, what = f"cluster.produce.{load}", f"produce {size}"
+    return moved(f"cluster.produce.{load}", f"produce {size}, acks=all, batched", unit, rate, 4)
+
+
+def consumed(key: str, what: str) -> tuple[Row, Row]:
+    return moved(f"cluster.consume.{key}", f"consume 1 KiB from {what}", "MB/s", 1.3, None)
+
+
+def moved(key: str, what: str, unit: str, rate: float, cpu: float | None) -> tuple[Row, Row]:
     return (
-        Row(f"{key}.rate", f"{what}, acks=all, batched", unit, times(rate), more_is_better=True),
-        Row(f"{key}.cpu", f"{what}: CPU of all nodes", "s/GB", times(4)),
+        Row(f"{key}.rate", what, unit, times(rate), more_is_better=True),
+        Row(f"{key}.cpu", f"{what}: CPU of all nodes", "s/GB", times(cpu) if cpu else None),
     )
 
 
-def seconds(key: str, what: str, goal: Goal) -> Row:
-    return Row(f"cluster.{key}", what, "s", goal)
+def seconds(key: str, what: str, goal: Goal | None = None, *, only_ours: bool = False) -> Row:
+    return Row(f"cluster.{key}", what, "s", goal, only_ours=only_ours)
+
+
+def at_rest(
+    key: str, what: str, rss: float, cpu: float, *, only_ours: bool = False
+) -> tuple[Row, ...]:
+    rows = (("rss", "resident memory", "MB", rss), ("cpu", "CPU at rest, of one core", "%", cpu))
+    return tuple(
+        Row(f"cluster.{key}.{kind}", f"{what}: {name}", unit, at_most(most), only_ours=only_ours)
+        for kind, name, unit, most in rows
+    )
+
+
+def changed(partitions: int) -> tuple[Row, ...]:
+    """A topic created, and an ISR changed, in a cluster of this size."""
+    key, where = f"cluster.changes.{partitions}", f"with {partitions:,} partitions in the cluster"
+    rows = []
+    for kind, what, goal in (
+        ("create", "create a topic", at_most(4)),
+        ("isr", "change an ISR (AlterPartition)", None),
+    ):
+        rows += [
+            Row(f"{key}.{kind}.p50", f"{what} {where}, p50", "ms", goal, only_ours=True),
+            Row(f"{key}.{kind}.cpu", f"{what} {where}: CPU of all nodes", "ms", only_ours=True),
+        ]
+    return tuple(rows)
 
 
 ROWS: dict[str, tuple[Row, ...]] = {
@@ -26,28 +58,64 @@ ROWS: dict[str, tuple[Row, ...]] = {
         *produced("1KiB", "1 KiB", 4),
         *produced("100KiB", "100 KiB", 4),
     ),
-    "sync": pair(
-        "cluster.sync", "one synchronous produce, acks=all", "ms", at_most(0.6), at_most(3)
+    "latency": (
+        *pair("cluster.sync", "synchronous produce, acks=all", "ms", at_most(0.6), at_most(3)),
+        *pair(
+            "cluster.through",
+            "producer to consumer, acks=all, 100 messages a second",
+            "ms",
+            share(0.6),
+            share(0.6),
+        ),
     ),
-    "create": pair("cluster.create", "create topic", "ms", at_most(4), at_most(10)),
+    "consume": (
+        *consumed("leaders", "3 partitions with 3 leaders"),
+        *consumed("follower", "the nearest follower (client.rack)"),
+    ),
+    "create": pair("cluster.create", "create a topic", "ms", at_most(4), at_most(10)),
     "partitions": (
-        seconds("made.acked", "10,000 partitions created: acknowledged", at_most(2)),
-        seconds("made.full", "every ISR full, seen on every node", at_most(8)),
-    ),
-    "rest": (
-        Row("cluster.rest.rss", "memory with them, of the largest node", "MB", at_most(150)),
-        Row("cluster.rest.cpu", "CPU at rest, of one core, the busiest node", "%", at_most(3)),
+        seconds("created.acked", "create 10,000 partitions: acknowledged", at_most(2)),
+        seconds("created.full", "create 10,000 partitions: all in sync on every node", at_most(8)),
+        *at_rest("rest", "each node with these 10,000 replicas", 150, 3),
     ),
     "shutdown": (
-        seconds("shutdown.moved", "SIGTERM of a broker leading a third: moved", at_most(0.5)),
-        seconds("shutdown.gone", "its process gone", at_most(1.5)),
-        seconds("shutdown.back", "started again: every ISR full, on every node", at_most(4)),
+        seconds(
+            "shutdown.moved", "controlled shutdown: all partitions led by others", at_most(0.5)
+        ),
+        seconds("shutdown.gone", "controlled shutdown: process exited", at_most(1.5)),
+        seconds("shutdown.back", "restart after it: all in sync on every node", at_most(4)),
     ),
     "kill": (
-        seconds("kill.moved", "`kill -9` of a broker leading a third: moved", at_most(1)),
-        seconds("kill.back", "started again: every ISR full, on every node", at_most(8)),
+        seconds("kill.moved", "`kill -9`: all partitions led by others", at_most(1)),
+        seconds("kill.back", "restart after it: all in sync on every node", at_most(8)),
     ),
-    "controller": (
-        seconds("failover", "`kill -9` of the active controller: next topic made", at_most(0.4)),
+    "leaderships": (
+        seconds("leaderships.moved", "`kill -9`: all partitions led by others", at_most(1)),
+        seconds("leaderships.back", "restart after it: all in sync on every node"),
     ),
+    "failover": (
+        seconds("failover", "`kill -9` to the next acknowledged CreateTopics", at_most(0.4)),
+    ),
+    "changes": (*changed(1_000), *changed(10_000), *changed(100_000)),
+    "node": (
+        seconds("node.created", "create 100,000 partitions: acknowledged", only_ours=True),
+        seconds("node.stop", "clean stop (SIGTERM)", only_ours=True),
+        seconds("node.start", "start, until writes are accepted", at_most(4), only_ours=True),
+        *at_rest("node", "after the start", 400, 1, only_ours=True),
+    ),
+}
+
+#: The titles of the tables.
+TITLES = {
+    "produce": "Produce to one partition",
+    "latency": "Latency of single messages",
+    "consume": "Consume",
+    "create": "Create topics of one partition",
+    "partitions": "10,000 partitions",
+    "shutdown": "Controlled shutdown of a broker that leads 3,333 partitions of 10,000",
+    "kill": "Kill of a broker that leads 3,333 partitions of 10,000",
+    "leaderships": "Kill of a broker that leads all 10,000 partitions",
+    "failover": "Kill of the active controller, which is a broker too",
+    "changes": "One metadata change in clusters of different sizes",
+    "node": "One node with 100,000 partitions, replication 1",
 }

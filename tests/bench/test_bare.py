@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 import socket
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -9,7 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from bench.beside import frame_client
 from bench.beside.peers import bare_node, running
+from bench.cluster.bare import FOLLOWERS, BareCluster
 
+from kraftlog.client.deadline import Deadline
 from kraftlog.errors import UnreachableError
 from kraftlog.records.walk import walk
 from kraftlog.wire.apis import ApiKey
@@ -23,6 +28,7 @@ from kraftlog.wire.messages.list_offsets import (
 )
 from kraftlog.wire.messages.produce import ProduceResponse
 from tests.interop.cache import UnavailableError
+from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +57,17 @@ def port(tmp_path: Path) -> Iterator[int]:
 def connection(port: int) -> Iterator[Connection]:
     with closing(frame_client.connect(port)) as connection:
         yield connection
+
+
+@pytest.fixture
+def replicated(tmp_path: Path) -> Iterator[BareCluster]:
+    try:
+        cluster = BareCluster(str(tmp_path))
+        with cluster.running():
+            cluster.make_topic(TOPIC)
+            yield cluster
+    except UnavailableError as complaint:
+        pytest.skip(f"the bare server: {complaint}")
 
 
 def put(connection: Connection, size: int = 100, version: int | None = None) -> int:
@@ -152,6 +169,35 @@ def test_a_partial_batch_is_discarded(connection: Connection, port: int) -> None
         assert broken.recv(1) == b""  # the server has closed the connection
     assert put(connection) == 1
     assert [offset for offset, _ in fetch(connection, 0)] == [0, 1]
+
+
+def test_followers_have_what_is_acknowledged(replicated: BareCluster, tmp_path: Path) -> None:
+    with closing(frame_client.connect(replicated.first.port)) as producer:
+        offsets = [put(producer, size) for size in (1, LARGE, 100)]
+    [leader] = [path.read_bytes() for path in tmp_path.glob("*/leader")]
+    followers = [path.read_bytes() for path in tmp_path.glob("*/follower-*")]
+    assert followers == [leader] * FOLLOWERS
+    assert [fields[0] for _, fields in walk(leader)] == offsets == [0, 1, 2]
+
+
+def test_a_batch_waits_for_all_followers(replicated: BareCluster) -> None:
+    slow = replicated.followers[0].pid
+    port = replicated.first.port
+    with (
+        closing(frame_client.connect(port)) as producer,
+        closing(frame_client.connect(port)) as consumer,
+        closing(frame_client.connect(port)) as observer,
+    ):
+        os.kill(slow, signal.SIGSTOP)
+        producer.send(frame_client.produce(TOPIC, 100), frame_client.deadline())
+        consumer.send(frame_client.fetch(TOPIC, 0), frame_client.deadline())
+        end = Deadline(LIMIT_S)
+        while offset_of(observer, LATEST) == 0:
+            assert not end.is_over
+        assert select.select([producer, consumer], [], [], 0)[0] == []
+        os.kill(slow, signal.SIGCONT)
+        assert isinstance(producer.receive(frame_client.deadline()), ProduceResponse)
+        assert [offset for offset, _ in fetched(consumer.receive(frame_client.deadline()))] == [0]
 
 
 def test_an_unknown_request_closes_the_connection(connection: Connection, port: int) -> None:

@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from bench.beside.figures import Result
-from bench.beside.rows import KAFKA, KRAFTLOG
-from bench.cluster import command
-from bench.cluster.rows import ROWS
+from bench.beside.page import table
+from bench.beside.rows import BARE, KAFKA, KRAFTLOG, Row, at_most, share
+from bench.cluster import command, page
+from bench.cluster.nodes import Cluster
+from bench.cluster.rows import ROWS, TITLE, TITLES
+from bench.cluster.tasks import NEED_PROGRAMS, TASKS, Task
+from bench.page import put_into, section
 
 from tests.interop.cache import UnavailableError
 
@@ -26,46 +30,108 @@ def results() -> dict[str, Result]:
     return found
 
 
-def test_every_task_has_rows_and_every_row_one_key() -> None:
-    assert list(ROWS) == list(command.TASKS)
+def test_every_task_has_a_title_and_rows_and_every_row_one_key() -> None:
+    assert list(ROWS) == list(TASKS) == list(TITLES)
     keys = [row.key for rows in ROWS.values() for row in rows]
     assert len(set(keys)) == len(keys)
+    assert len(set(TITLES.values())) == len(TITLES)
+
+
+def test_only_what_is_never_or_seldom_measured_with_kafka_may_lack_it() -> None:
+    for task, rows in ROWS.items():
+        lacks_kafka = KAFKA not in TASKS[task].peers
+        assert [row.key for row in rows if row.only_ours != lacks_kafka] == []
 
 
 def test_the_page_has_a_line_for_every_row() -> None:
-    lines = command.part(results()).splitlines()
-    assert "| create topic, p50 | ms | 6 | 2 | 3× | ≤ 4 | reached |" in lines
-    assert len([line for line in lines if line.startswith("| ")]) == 1 + sum(
-        map(len, ROWS.values())
-    )
-    assert "Not measured" not in command.part(results())
+    lines = page.part(results(), "").splitlines()
+    assert "| create a topic, p50 | ms | 6 | 2 | 3× | ≤ 4 | reached |" in lines
+    rows = [line for line in lines if line.startswith("| ") and "---" not in line]
+    heads = [line for line in lines if line.startswith("| | unit")]
+    assert len(rows) == len(heads) + sum(map(len, ROWS.values()))
+    assert "Not measured" not in page.part(results(), "")
+
+
+def test_a_run_keeps_the_tables_of_tasks_that_it_has_not_measured() -> None:
+    old = page.part(results(), "")
+    found = {"kill": results()["kill"]}
+    for row in ROWS["kill"]:
+        found["kill"].figures[row.key][KRAFTLOG] = [3.0]
+    new = page.part(found, old)
+    assert new == page.part({**results(), **found}, "")
+    assert [line for line in new.splitlines() if "| 6 | 3 | 2× |" in line] != []
+    assert page.part({}, new) == new
+
+
+def test_a_failed_task_does_not_replace_its_table() -> None:
+    old = page.part(results(), "")
+    assert page.part({"kill": Result("kill")}, old) == old
 
 
 def test_the_page_says_what_is_not_measured() -> None:
     found = results()
     del found["kill"]
-    assert "Not measured: `kill`." in command.part(found)
+    assert "Not measured: `python -m bench cluster kill`." in page.part(found, "")
 
 
-def test_an_unknown_row_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_section_of_the_page_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "performance.md"
+    assert section(TITLE, str(path)) == ""
+    part = page.part(results(), "")
+    path.write_text(put_into("# Performance\n\n## Wire\n\n| a |\n", TITLE, part) + "\n## More\n")
+    assert section(TITLE, str(path)).rstrip() == part.rstrip()
+
+
+def test_a_row_without_kafka_is_compared_with_its_goal_alone() -> None:
+    rows = [
+        Row("a", "reached", "s", at_most(3), only_ours=True),
+        Row("b", "missed", "s", at_most(1), only_ours=True),
+        Row("c", "relative", "s", share(0.5), only_ours=True),
+        Row("d", "unknown", "s", at_most(3)),
+    ]
+    found = Result("any")
+    for row in rows:
+        found.add(row.key, KRAFTLOG, 2)
+    assert [line for line in table(rows, found) if "---" not in line][1:] == [
+        "| reached | s |  | 2 |  | ≤ 3 | reached |",
+        "| missed | s |  | 2 |  | ≤ 1 | **missing 2×** |",
+        "| relative | s |  | 2 |  | 0.5 of Kafka's |  |",
+    ]
+
+
+def test_what_takes_kafka_minutes_is_measured_only_if_named() -> None:
+    assert "node" in command.tasks_of(KRAFTLOG, [])
+    assert "node" not in command.tasks_of(KAFKA, [])
+    assert command.tasks_of(KAFKA, ["node", "kill"]) == ["node", "kill"]
+    assert command.tasks_of(BARE, ["node", "produce"]) == ["produce"]
+    assert set(command.tasks_of(KRAFTLOG, [])) == set(TASKS)
+
+
+def test_tasks_run_in_their_order() -> None:
+    assert command.parsed(["failover", "produce"]).tasks == ["produce", "failover"]
+
+
+def test_an_unknown_task_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        command.main(["--rows", "kil"])
-    assert "there are produce, sync" in capsys.readouterr().err
+        command.main(["kil"])
+    assert "there are produce, latency" in capsys.readouterr().err
 
 
-def test_kraftlog_alone_is_measured_and_nothing_is_written(
+def test_we_and_the_bare_server_are_measured_and_nothing_is_written(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "keep", lambda _: pytest.fail("the page was written"))
-    tasks = list(command.TASKS)
+    tasks, peers = list(TASKS), [KRAFTLOG, BARE]
     try:
-        command.require(tasks, [KRAFTLOG])
+        command.require(tasks, peers)
     except UnavailableError:
-        tasks = [task for task in tasks if task not in command.NEED_PROGRAMS]
-    code = command.main(["--only", KRAFTLOG, "--quick", "--rows", ",".join(tasks)])
-    printed = capsys.readouterr().out
-    assert code == 0, printed
-    assert [row.what for task in tasks for row in ROWS[task] if row.what not in printed] == []
+        tasks, peers = [task for task in tasks if task not in NEED_PROGRAMS], [KRAFTLOG]
+    for peer in peers:
+        assert command.main(["--peer", peer, "--quick", *tasks]) == 0
+        printed = capsys.readouterr().out
+        measured = [task for task in tasks if peer in TASKS[task].peers]
+        names = [row.what for task in measured for row in ROWS[task]]
+        assert [name for name in names if name not in printed] == []
 
 
 def test_after_a_failed_task_the_others_have_another_cluster(
@@ -73,19 +139,20 @@ def test_after_a_failed_task_the_others_have_another_cluster(
 ) -> None:
     used = []
 
-    def fails(cluster: object, *_: object) -> None:
+    def fails(cluster: Cluster, *_: object) -> None:
         used.append(cluster)
         raise TimeoutError
 
-    def works(cluster: object, *_: object) -> None:
+    def works(cluster: Cluster, *_: object) -> None:
         used.append(cluster)
 
-    monkeypatch.setitem(command.TASKS, "sync", fails)
-    monkeypatch.setitem(command.TASKS, "create", works)
-    found = {task: Result(task) for task in ("sync", "create")}
-    assert not command.is_measured(KRAFTLOG, command.QUICK, found, str(tmp_path))
-    assert len(set(used)) == 2
-    assert found["sync"].notes == ["**kraftlog: `sync` failed: TimeoutError.**"]
-    assert found["create"].notes == []
+    monkeypatch.setitem(TASKS, "latency", Task(fails))
+    monkeypatch.setitem(TASKS, "consume", Task(works))
+    monkeypatch.setitem(TASKS, "create", Task(works))
+    found = [Result(task) for task in ("latency", "consume", "create")]
+    assert not command.all_done(KRAFTLOG, command.QUICK, found, str(tmp_path))
+    assert [len(set(each)) for each in (used[:2], used[1:])] == [2, 1]
+    assert found[0].notes == ["**kraftlog: `latency` failed: TimeoutError.**"]
+    assert [each.notes for each in found[1:]] == [[], []]
     printed = capsys.readouterr().err
     assert all(f"kraftlog {node_id}: runs" in printed for node_id in (1, 2, 3))

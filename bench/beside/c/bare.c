@@ -1,12 +1,16 @@
 /* The least that any broker must do: receive batches, write them and respond, or send its file.
  *
- *   bare PORT FILE
+ *   bare PORT FILE [FOLLOWERS]
  *
  * It shows what the clients and the machine allow, for the comparison of Kafka and kraftlog; it has
  * no other use. All topics are the same single partition; creating a topic empties it. Batches are
  * written to FILE as they arrive, even in part, and acknowledged when they are complete. As in a
  * broker, FILE is append-only. Nothing is validated, indexed on disk or synced. A fetch at the end
  * waits for data without a timeout. An invalid request closes the connection.
+ *
+ * With FOLLOWERS it is the leader of so many processes of bare_follower.c, with replica ids from 0:
+ * a batch is acknowledged, and sent to consumers, when all of them have fetched beyond it. Then no
+ * topic can be created after the first batch, as the followers would keep the old ones.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -45,6 +49,13 @@ enum { HEAD_SIZE = 1024, BATCH_HEAD = 61, LAST_DELTA_AT = 23 };
 enum { RESERVED_AHEAD = 64 << 20 };
 enum { SMALL_PIECE = 1024, MOST_PIECES = IN_SIZE / SMALL_PIECE };
 enum { MOST_CONNECTIONS = 256, EVENTS = 64 };
+enum { MOST_FOLLOWERS = 8, MOST_HELD = 1 << 14 };
+
+/* A response that is sent once the followers have this offset. */
+struct held {
+  int64_t offset;
+  uint64_t end; /* of the response, counted from the first byte of the connection */
+};
 
 struct connection {
   int fd;
@@ -54,6 +65,9 @@ struct connection {
   size_t to_write, to_skip; /* of the current Produce request */
   size_t sent, ready, end;  /* in `out`: bytes after `ready` are sent once the batch is written */
   size_t answer;            /* the start of the last response in `out` */
+  uint64_t gone;            /* bytes that were in `out` before its first one */
+  struct held held[MOST_HELD];
+  unsigned first_held, held_count;
   off_t file_at;
   size_t file_left; /* to be sent from the file after `ready` */
   char in[IN_SIZE], out[OUT_SIZE];
@@ -79,6 +93,10 @@ static struct batch {
 } *batches;
 static size_t batch_count, batch_room;
 static struct connection *producing;
+
+/* The offset of each follower's last fetch: it has written everything before. */
+static int64_t follower_ends[MOST_FOLLOWERS];
+static int follower_count;
 
 /* This turn's input for the file, and its position there. */
 static struct iovec pieces[MOST_PIECES];
@@ -168,6 +186,8 @@ static void write_pieces(void) {
 }
 
 static void empty_log(void) {
+  if (!batch_count) return;
+  if (follower_count) errno = EBUSY, fail("followers have the old batches");
   write_pieces();
   if (ftruncate(log_fd, 0)) fail("the file can't be emptied");
   batch_count = write_at = reserved_to = 0;
@@ -198,6 +218,33 @@ static void give_offset(char *batch, size_t size) {
   }
   batches[batch_count + 1] =
       (struct batch){end.offset + ntohl(last_delta) + 1, end.position + (off_t)size};
+}
+
+/* ---- followers ---- */
+
+static int64_t high_watermark(void) {
+  int64_t least = batches[batch_count].offset;
+  for (int i = 0; i < follower_count; i++)
+    if (follower_ends[i] < least) least = follower_ends[i];
+  return least;
+}
+
+/* Makes the response of a complete batch wait for the followers. */
+static void hold(struct connection *c) {
+  if (c->held_count == MOST_HELD) errno = ENOBUFS, fail("too many requests in flight");
+  c->held[(c->first_held + c->held_count++) % MOST_HELD] =
+      (struct held){batches[batch_count].offset, c->gone + c->end};
+}
+
+/* Whether a response no longer waits. */
+static int released(struct connection *c, int64_t up_to) {
+  int is_released = 0;
+  for (; c->held_count && c->held[c->first_held].offset <= up_to; c->held_count--) {
+    c->ready = c->held[c->first_held].end - c->gone;
+    c->first_held = (c->first_held + 1) % MOST_HELD;
+    is_released = 1;
+  }
+  return is_released;
 }
 
 /* ---- requests ---- */
@@ -249,16 +296,21 @@ static void produce(struct connection *c, struct reader *it, int version, size_t
   if (flexible) put(c, 0, 1);
 }
 
-/* As many complete batches as fit, at least one; no response at the end of the log. */
+/* As many complete batches as fit, at least one; no response at the end of the log, which for
+ * consumers is what the followers have. */
 static size_t fetch(struct connection *c, struct reader *it) {
-  number(it, 4 + 4);
+  int64_t replica = number(it, 4);
+  number(it, 4);
   number(it, 4);
   int64_t most = number(it, 4);
   number(it, 1);
   struct text topic = topic_and_partition(it, 0);
   int64_t offset = number(it, 8), most_here = number(it, 4);
   if (most_here < most) most = most_here;
-  c->waits = offset >= batches[batch_count].offset;
+  it->is_bad |= replica >= follower_count;
+  if (replica >= 0 && !it->is_bad) follower_ends[replica] = offset;
+  int64_t log_end = replica < 0 ? high_watermark() : batches[batch_count].offset;
+  c->waits = offset >= log_end;
   if (c->waits || it->is_bad) return 0;
   size_t first = 0, end = batch_count;
   while (end - first > 1) {
@@ -267,13 +319,15 @@ static size_t fetch(struct connection *c, struct reader *it) {
     else end = middle;
   }
   for (end = first + 1; end < batch_count; end++)
-    if (batches[end + 1].position - batches[first].position > most) break;
+    if (batches[end + 1].position - batches[first].position > most ||
+        batches[end + 1].offset > log_end)
+      break;
   c->file_at = batches[first].position;
   c->file_left = batches[end].position - c->file_at;
   put(c, 0, 4);
   put_topic_and_partition(c, topic, 0);
-  put(c, batches[batch_count].offset, 8);
-  put(c, batches[batch_count].offset, 8);
+  put(c, log_end, 8);
+  put(c, log_end, 8);
   put(c, -1, 4); /* no transactions */
   put(c, c->file_left, 4);
   return c->file_left;
@@ -375,7 +429,8 @@ static void take_piece(struct connection *c, char *at, size_t size) {
   if (c->to_write + c->to_skip) return;
   batch_count++;
   producing = NULL;
-  c->ready = c->end;
+  if (follower_count) hold(c);
+  else c->ready = c->end;
 }
 
 /* Handles the input and writes its batches; returns 0 if it is invalid. It pauses while the file is
@@ -407,6 +462,7 @@ static int flushed(struct connection *c) {
     else c->file_left -= size;
   }
   memmove(c->out, c->out + c->sent, c->end -= c->sent);
+  c->gone += c->sent;
   c->ready -= c->sent;
   c->sent = 0;
   return 1;
@@ -433,16 +489,24 @@ static void serve(struct connection *c) {
     before = c->filled;
     if (!took_input(c) || (is_sent = flushed(c)) < 0) return close_connection(c);
   } while (is_sent && c->filled && c->filled < before);
-  watch(c, is_sent ? EPOLLIN : EPOLLOUT);
+  watch(c, !is_sent ? EPOLLOUT : c->filled < IN_SIZE ? EPOLLIN : 0);
 }
 
+/* Serves the fetches that wait for data, and sends the responses that waited for followers. */
 static void wake_waiting(void) {
-  for (int fd = 0; fd < MOST_CONNECTIONS; fd++)
-    if (connections[fd] && connections[fd]->waits) serve(connections[fd]);
+  static size_t batches_seen;
+  static int64_t acknowledged;
+  while (batches_seen != batch_count || acknowledged != high_watermark()) {
+    batches_seen = batch_count;
+    acknowledged = high_watermark();
+    for (int fd = 0; fd < MOST_CONNECTIONS; fd++) {
+      struct connection *c = connections[fd];
+      if (c && (c->waits || released(c, acknowledged))) serve(c);
+    }
+  }
 }
 
 static void turn(struct connection *c, uint32_t events) {
-  size_t before = batch_count;
   if (events & EPOLLOUT) {
     int is_sent = flushed(c);
     if (is_sent < 0) return close_connection(c);
@@ -454,7 +518,7 @@ static void turn(struct connection *c, uint32_t events) {
     c->filled += size;
   }
   serve(c);
-  if (batch_count > before) wake_waiting();
+  wake_waiting();
 }
 
 static void accept_connection(int listener) {
@@ -482,8 +546,10 @@ static int listen_at(void) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) fail("usage: bare PORT FILE");
+  if (argc < 3 || argc > 4) fail("usage: bare PORT FILE [FOLLOWERS]");
   port = atoi(argv[1]);
+  follower_count = argc == 4 ? atoi(argv[3]) : 0;
+  if (follower_count < 0 || follower_count > MOST_FOLLOWERS) fail("a number of followers");
   log_fd = open(argv[2], O_RDWR | O_CREAT | O_TRUNC, 0644);
   batches = calloc(batch_room = 1024, sizeof *batches);
   if (log_fd < 0 || !batches) fail(argv[2]);

@@ -5,9 +5,10 @@
  *   load first   BROKER TOPIC GROUP [KEY=VALUE ...]
  *
  * KEY=VALUE are settings of librdkafka. Prints "RECORDS SECONDS". produce: from the first record
- * sent to the last one acknowledged. consume: from the first record received to the last. first:
- * from creating a consumer in a new group to its first record (0 RECORDS: none within 20 seconds).
- * Always uses partition 0.
+ * sent to the last one acknowledged; the partitions take turns. consume: from the first record
+ * received to the last, of all partitions; prints also the ids of the brokers that sent them.
+ * first: from creating a consumer in a new group to its first record (0 RECORDS: none within 20
+ * seconds).
  */
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { BATCH = 1000, WAIT_MS = 60000 };
+enum { BATCH = 1000, WAIT_MS = 60000, MOST_BROKERS = 64 };
 
 static char reason[512];
 
@@ -49,13 +50,15 @@ static rd_kafka_t *client(rd_kafka_type_t type, rd_kafka_conf_t *conf) {
   return rk;
 }
 
-/* Creates a topic handle and waits for its leader, so that the lookup is not measured. */
-static rd_kafka_topic_t *known_topic(rd_kafka_t *rk, const char *name) {
+/* Creates a topic handle and waits for its leaders, so that the lookup is not measured. */
+static rd_kafka_topic_t *known_topic(rd_kafka_t *rk, const char *name, int *partitions) {
   rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, name, NULL);
   const struct rd_kafka_metadata *metadata;
   rd_kafka_resp_err_t error = rd_kafka_metadata(rk, 0, topic, &metadata, WAIT_MS);
   if (error) fail(name, rd_kafka_err2str(error));
+  *partitions = metadata->topics[0].partition_cnt;
   rd_kafka_metadata_destroy(metadata);
+  if (!*partitions) fail(name, "has no partitions");
   return topic;
 }
 
@@ -76,7 +79,8 @@ static void produce(const char *broker, const char *name, long count, size_t siz
   rd_kafka_conf_t *conf = settings(broker, n, kv);
   rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_DR);
   rd_kafka_t *rk = client(RD_KAFKA_PRODUCER, conf);
-  rd_kafka_topic_t *topic = known_topic(rk, name);
+  int partitions, next = 0;
+  rd_kafka_topic_t *topic = known_topic(rk, name, &partitions);
   rd_kafka_queue_t *reports = rd_kafka_queue_get_main(rk);
   rd_kafka_message_t *messages = calloc(BATCH, sizeof *messages);
   char *payload = malloc(size);
@@ -86,7 +90,8 @@ static void produce(const char *broker, const char *name, long count, size_t siz
   while (acknowledged < count) {
     int want = count - sent < BATCH ? (int)(count - sent) : BATCH;
     for (int i = 0; i < want; i++) messages[i] = (rd_kafka_message_t){.payload = payload, .len = size};
-    int taken = want ? rd_kafka_produce_batch(topic, 0, 0, messages, want) : 0;
+    int taken = want ? rd_kafka_produce_batch(topic, next, 0, messages, want) : 0;
+    next = (next + 1) % partitions;
     sent += taken;
     acknowledged += delivered(reports, taken < want || sent == count ? 100 : 0);
     if (now() - start > 300) fail("produce", "no end after 300 s");
@@ -96,17 +101,23 @@ static void produce(const char *broker, const char *name, long count, size_t siz
 
 static void consume(const char *broker, const char *name, long count, int n, char **kv) {
   rd_kafka_t *rk = client(RD_KAFKA_CONSUMER, settings(broker, n, kv));
-  rd_kafka_topic_t *topic = known_topic(rk, name);
+  int partitions, is_sender[MOST_BROKERS] = {0};
+  rd_kafka_topic_t *topic = known_topic(rk, name, &partitions);
+  rd_kafka_queue_t *queue = rd_kafka_queue_new(rk);
   rd_kafka_message_t **messages = calloc(BATCH, sizeof *messages);
   long came = 0;
   double start = 0;
-  if (rd_kafka_consume_start(topic, 0, RD_KAFKA_OFFSET_BEGINNING)) fail(name, "can't be consumed");
+  for (int i = 0; i < partitions; i++)
+    if (rd_kafka_consume_start_queue(topic, i, RD_KAFKA_OFFSET_BEGINNING, queue))
+      fail(name, "can't be consumed");
   while (came < count) {
     /* it waits for as many records as requested: never request more than there are */
     size_t want = !came ? 1 : count - came < BATCH ? count - came : BATCH;
-    ssize_t got = rd_kafka_consume_batch(topic, 0, WAIT_MS, messages, want);
+    ssize_t got = rd_kafka_consume_batch_queue(queue, WAIT_MS, messages, want);
     if (got <= 0) fail(name, "no record came");
     for (ssize_t i = 0; i < got; i++) {
+      int sender = rd_kafka_message_broker_id(messages[i]);
+      if (sender >= 0 && sender < MOST_BROKERS) is_sender[sender] = 1;
       if (!messages[i]->err) came++;
       else if (messages[i]->err != RD_KAFKA_RESP_ERR__PARTITION_EOF)
         fail(name, rd_kafka_message_errstr(messages[i]));
@@ -114,7 +125,10 @@ static void consume(const char *broker, const char *name, long count, int n, cha
     }
     if (!start && came) start = now();
   }
-  printf("%ld %.6f\n", came - 1, now() - start);
+  printf("%ld %.6f", came - 1, now() - start);
+  for (int i = 0; i < MOST_BROKERS; i++)
+    if (is_sender[i]) printf(" %d", i);
+  printf("\n");
 }
 
 static void first(const char *broker, const char *name, const char *group, int n, char **kv) {

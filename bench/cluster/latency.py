@@ -1,0 +1,62 @@
+"""Latencies of single messages and of topic creations on an otherwise idle cluster."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from bench.beside import frame_client
+from bench.beside.figures import percentile
+from bench.beside.latency import passing
+from bench.beside.programs import probe
+from bench.cluster.nodes import creation_error
+
+if TYPE_CHECKING:
+    from bench.beside.figures import Result
+    from bench.beside.plan import Plan
+    from bench.beside.programs import Probed
+    from bench.cluster.nodes import Cluster
+
+
+def latency(cluster: Cluster, plan: Plan, result: Result) -> None:
+    """Measure synchronous produce requests, and messages from a producer to a consumer."""
+    cluster.make_topic("sync")
+    produced_one_by_one(cluster, "sync", 200)
+    for _ in range(plan.rounds):
+        probed = produced_one_by_one(cluster, "sync", plan.count(2000, least=100))
+        result.add("cluster.sync.p50", cluster.name, probed.p50)
+        result.add("cluster.sync.p99", cluster.name, probed.p99)
+    for number in range(plan.rounds):
+        topic = f"through-{number}"
+        cluster.make_topic(topic)
+        port = cluster.leader_of(topic).port
+        times = passing(port, topic, plan.count(400, least=50), acks=-1)
+        result.add("cluster.through.p50", cluster.name, percentile(times, 50))
+        result.add("cluster.through.p99", cluster.name, percentile(times, 99))
+
+
+def produced_one_by_one(cluster: Cluster, topic: str, count: int) -> Probed:
+    frames = frame_client.produce_frames(topic, acks=-1)
+    error_at = frame_client.produce_error_at(topic)
+    port = cluster.leader_of(topic).port
+    return probe(port, frames, error_at, cluster.folder, width=1, count=count)
+
+
+def create(cluster: Cluster, plan: Plan, result: Result) -> None:
+    creations(cluster, "first", 5)
+    times = creations(cluster, "created", plan.count(200, least=10))
+    result.add("cluster.create.p50", cluster.name, percentile(times, 50))
+    result.add("cluster.create.p99", cluster.name, percentile(times, 99))
+
+
+def creations(cluster: Cluster, prefix: str, count: int) -> list[float]:
+    """Milliseconds of each creation of a topic with one partition and three replicas."""
+    times = []
+    with closing(frame_client.connect(cluster.first.port)) as connection:
+        for number in range(count):
+            start = time.perf_counter()
+            code = creation_error(connection, f"{prefix}-{number}")
+            times.append((time.perf_counter() - start) * 1000)
+            assert code == 0, f"a topic can't be created: error {code}"
+    return times

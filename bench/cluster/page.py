@@ -1,0 +1,70 @@
+"""The comparison of clusters as a section of docs/generated/performance.md, a table for each task.
+
+A run replaces the tables of the tasks that it has measured, and keeps the others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from bench.beside import page
+from bench.cluster.rows import ROWS, TITLE, TITLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from bench.beside.figures import Result
+
+HEAD = f"""## {TITLE} (`python -m bench cluster`)
+
+Three nodes that are broker and controller each, replication 3, `min.insync.replicas` 2, and the
+clients, all on the same cores; Apache Kafka 4.3.1 with the heap and the collector of its own
+scripts. The clusters run one after the other in the same run, each warmed first; figures are
+medians where something is measured several times. "CPU of all nodes" is the CPU time of the three
+nodes together; resident memory and CPU at rest are those of the node with the most. "Better" says
+how many times better than Kafka kraftlog is, and "to reach" what was set out to be reached.
+
+The bare server is a program in C, one leader and two followers. The leader writes what it receives
+to its file, each follower fetches it and writes it to its own, and the leader acknowledges what
+both have written; nothing is checked. It shows what the clients and this machine allow.
+"""
+
+
+def part(results: Mapping[str, Result], old: str) -> str:
+    """The whole section: new tables, tables of the old section, or what is not measured."""
+    parts = [HEAD]
+    for task in ROWS:
+        if task in results and is_measured(results[task]):
+            parts.append("\n".join(table(results[task])))
+        else:
+            parts.append(old_table(task, old) or f"{heading(task)}\n\n{unmeasured(task)}")
+    return "\n\n".join([each.rstrip("\n") for each in parts]) + "\n"
+
+
+def is_measured(result: Result) -> bool:
+    """Whether there is a row to compare."""
+    rows = ROWS[result.case]
+    return any(page.is_comparable(row, result.figures.get(row.key, {})) for row in rows)
+
+
+def table(result: Result) -> Iterator[str]:
+    yield from (heading(result.case), "")
+    yield from page.table(ROWS[result.case], result)
+    yield ""
+    idle = f"before it the machine was {result.idle_before:.0f} % idle."
+    yield " ".join([f"`{result.case}`: {result.began} to {result.ended} UTC;", idle, *result.notes])
+
+
+def heading(task: str) -> str:
+    return f"### {TITLES[task]}"
+
+
+def unmeasured(task: str) -> str:
+    return f"Not measured: `python -m bench cluster {task}`."
+
+
+def old_table(task: str, old: str) -> str:
+    """The table of a task in the section of an earlier run, or nothing."""
+    found = re.search(rf"^{re.escape(heading(task))}$.*?(?=^##|\Z)", old, re.MULTILINE | re.DOTALL)
+    return found.group() if found else ""

@@ -1,0 +1,75 @@
+"""What is measured, of whom, and on which nodes."""
+
+from __future__ import annotations
+
+import resource
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench.beside.rows import BARE, KAFKA, KRAFTLOG
+from bench.cluster import failures, latency, loads, wide
+from bench.cluster.bare import BareCluster
+from bench.cluster.changes import changes
+from bench.cluster.nodes import IDS, Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.beside.figures import Result
+    from bench.beside.plan import Plan
+
+BOTH = (KAFKA, KRAFTLOG)
+WITH_BARE = (*BOTH, BARE)
+#: In the order in which they run.
+PEERS = WITH_BARE
+OPEN_FILES = 1 << 20
+
+
+def three_nodes(peer: str, folder: str) -> Cluster:
+    return BareCluster(folder) if peer == BARE else Cluster(peer, folder, IDS)
+
+
+def new_three_nodes(peer: str, folder: str) -> Cluster:
+    return three_nodes(peer, folder)
+
+
+def one_node(peer: str, folder: str) -> Cluster:
+    """A node that may open a file for each of very many partitions, as Kafka does."""
+    with suppress(ValueError, PermissionError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
+    return Cluster(peer, folder, IDS[:1])
+
+
+@dataclass(frozen=True)
+class Task:
+    """A part of the comparison, which has a table of its own.
+
+    Tasks with the same `cluster` that follow each other share one. `needs_partitions`: many
+    partitions are created first, if the cluster has none yet. `if_named`: peers that take minutes,
+    and are measured only if the task is named.
+    """
+
+    measure: Callable[[Cluster, Plan, Result], None]
+    cluster: Callable[[str, str], Cluster] = three_nodes
+    peers: tuple[str, ...] = BOTH
+    if_named: tuple[str, ...] = ()
+    needs_partitions: bool = False
+
+
+#: In the order in which they run. After `failover` a node is dead.
+TASKS = {
+    "produce": Task(loads.produce, peers=WITH_BARE),
+    "latency": Task(latency.latency, peers=WITH_BARE),
+    "consume": Task(loads.consume),
+    "create": Task(latency.create),
+    "partitions": Task(failures.partitions),
+    "shutdown": Task(failures.shutdown, needs_partitions=True),
+    "kill": Task(failures.kill, needs_partitions=True),
+    "leaderships": Task(failures.leaderships, needs_partitions=True),
+    "failover": Task(failures.failover, needs_partitions=True),
+    "changes": Task(changes, new_three_nodes, peers=(KRAFTLOG,)),
+    "node": Task(wide.one_node, one_node, peers=(KRAFTLOG,), if_named=(KAFKA,)),
+}
+#: Tasks that use clients in C.
+NEED_PROGRAMS = ("produce", "latency", "consume")
