@@ -7,6 +7,7 @@ driver translates into these. Produced records are no effects: see `ReplicaManag
 
 from __future__ import annotations
 
+from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -21,12 +22,14 @@ class OpenLog(Value):
     """Open or create a log; reported by LogOpened or LogFailed.
 
     A log with records of an older epoch than the first one is of a removed partition: delete it.
+    A log that does not exist is created in the directory that the metadata assigns, if it has one.
     """
 
     log: LogName
     topic_id: Uuid
     config: Any  # a TopicConfig
     first_leader_epoch: int = 0
+    directory: Uuid = NULL_UUID
 
 
 class ConfigureLog(Value):
@@ -225,6 +228,7 @@ class LogOpened(Value):
     end: int
     producers: Any = None  # a ProducerState, now owned by the receiver; None: no producers
     high_watermark: int = 0  # as stored, a lower bound
+    directory: Uuid = NULL_UUID  # the id of the log directory that has it
 
 
 class LogTruncated(Value):

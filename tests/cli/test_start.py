@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.cli.start import options_of, read_settings
-from kraftlog.server.start import _directory
 from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.node_process import NodeProcess, read_line
@@ -39,12 +38,6 @@ def test_start_without_a_file_is_a_single_node_cluster(
     assert (settings.node_id, settings.data_directories) == (node_id, [directory])
     assert [voter.id for voter in settings.voters] == [node_id]
     assert warnings == []
-
-
-def test_the_log_directory_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    settings, _ = read_settings(options_of([]))
-    assert _directory(settings) == f"{tmp_path}/data"
 
 
 @pytest.mark.parametrize(

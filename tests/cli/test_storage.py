@@ -294,19 +294,6 @@ def test_overrides(tmp_path: Path) -> None:
         load_config(path, {"node.id": "x"})
 
 
-def test_a_node_starts_with_one_directory_only(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The error comes before anything is written."""
-    path = properties(tmp_path, f"metadata.log.dir={tmp_path}/meta")
-    assert main(["start", path]) == 1
-    assert (
-        f"metadata.log.dir={tmp_path}/meta: expected the directory of log.dirs, {tmp_path}/data"
-        in capsys.readouterr().err
-    )
-    assert files_in(tmp_path) == ["server.properties"]
-
-
 def test_json_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = properties(tmp_path)
 

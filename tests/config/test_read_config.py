@@ -38,12 +38,6 @@ def test_refused(case: str) -> None:
     assert any(name in said for name in BROKER_KEYS.names())
 
 
-def test_several_log_directories_are_refused() -> None:
-    assert refusal(started_with("log.dirs=/a,/b")) == (
-        "log.dirs=/a,/b: expected one directory; only one is supported"
-    )
-
-
 def test_an_invalid_port_is_refused_before_listening() -> None:
     said = refusal(started_with("listeners=PLAINTEXT://:99999,CONTROLLER://:9093"))
     assert (

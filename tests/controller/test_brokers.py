@@ -92,10 +92,20 @@ def test_v5_an_id_is_in_use_while_its_broker_has_a_session(changes: dict[str, An
     assert cluster.committed.brokers[1].incarnation_id == numbered_id(1002)
 
 
-def test_v5_a_restarted_broker_registers_before_its_session_is_over() -> None:
-    """It has the directory and the address of its former process, which must be gone."""
-    cluster = Cluster(brokers=1)
-    assert cluster.register(1, life=2).response.error_code == 0
+@pytest.mark.parametrize("directories", [(1,), (1, 2), (2, 3)])
+def test_v5_a_restarted_broker_registers_before_its_session_is_over(
+    directories: tuple[int, ...],
+) -> None:
+    """It has a directory and the address of its former process, which must be gone.
+
+    Other directories may have failed, or be new.
+    """
+    cluster = Cluster(brokers=0)
+    first = directories[:1]
+    cluster.register(1, log_dirs=[directory(1, it) for it in {*first, 7}])
+    cluster.heartbeat(1)
+    log_dirs = [directory(1, it) for it in directories]
+    assert cluster.register(1, life=2, log_dirs=log_dirs).response.error_code == 0
     assert cluster.committed.brokers[1].incarnation_id == numbered_id(1002)
 
 

@@ -11,7 +11,7 @@ from kraftlog.metadata.values import RECOVERING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
-from tests.controller.cluster import Cluster
+from tests.controller.cluster import Cluster, directory
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -216,6 +216,15 @@ def test_elr_a_clean_shutdown_stays_in_the_elr() -> None:
     lose(cluster, 1, 2, 3)
     cluster.register(2, life=2, previous_broker_epoch=cluster.state.brokers[2].epoch)
     assert cluster.committed.partitions[topic, 0].elr == (2, 3)
+
+
+def test_elr_v18_a_broker_that_lacks_a_directory_has_not_kept_its_records() -> None:
+    """Its replicas there may start empty, however cleanly it was shut down."""
+    cluster, topic = with_minimum_two()
+    lose(cluster, 1, 2, 3)
+    epoch = cluster.state.brokers[2].epoch
+    cluster.register(2, life=2, previous_broker_epoch=epoch, log_dirs=[directory(2, 2)])
+    assert cluster.committed.partitions[topic, 0].elr == (3,)
 
 
 @pytest.mark.parametrize(("returns", "leader"), [(3, 3), (2, -1)])

@@ -34,7 +34,7 @@ from kraftlog.wire.messages.metadata_records import (
     TopicRecord,
 )
 from kraftlog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.controller.cluster import Cluster, directory, numbered_id
+from tests.controller.cluster import SESSION_MS, Cluster, directory, numbered_id
 
 ELR = "eligible.leader.replicas.version"
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
@@ -314,6 +314,19 @@ def test_v18_a_replica_in_a_failed_directory_does_not_lead() -> None:
     assign(cluster, Directory.LOST, topic, 0)
     after = cluster.committed.partitions[topic, 0]
     assert (after.leader, after.isr, after.directories[0]) == (2, (2,), Directory.LOST)
+
+
+def test_v18_a_replica_that_is_in_another_directory_now_leads_again() -> None:
+    """Its former directory was taken out of `log.dirs`."""
+    cluster = Cluster(brokers=1)
+    topic = cluster.create("t", (1,))
+    cluster.pass_time(SESSION_MS + 1)
+    cluster.register(1, life=2, log_dirs=[directory(1, 2)])
+    cluster.heartbeat(1)
+    assert cluster.committed.partitions[topic, 0].leader == -1
+    assign(cluster, directory(1, 2), topic, 0)
+    after = cluster.committed.partitions[topic, 0]
+    assert (after.leader, after.directories) == (1, (directory(1, 2),))
 
 
 def test_an_invalid_directory_assignment_is_refused() -> None:

@@ -23,11 +23,8 @@ from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.handlers import fetch
 from kraftlog.records.header import read_header
 from kraftlog.replication.fetcher import FetchConfig
-from kraftlog.replication.replica_manager import (
-    ReplicaManager,
-    ReplicationConfig,
-    ReplicationServices,
-)
+from kraftlog.replication.replica_manager import ReplicaManager
+from kraftlog.replication.services import ReplicationConfig, ReplicationServices
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey

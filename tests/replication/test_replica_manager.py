@@ -24,11 +24,8 @@ from kraftlog.metadata.loader import MetadataLoader, MetadataPublisher
 from kraftlog.replication.delayed_produce import complete_one
 from kraftlog.replication.fetcher import FetchConfig
 from kraftlog.replication.partition import Partition
-from kraftlog.replication.replica_manager import (
-    ReplicaManager,
-    ReplicationConfig,
-    ReplicationServices,
-)
+from kraftlog.replication.replica_manager import ReplicaManager
+from kraftlog.replication.services import ReplicationConfig, ReplicationServices
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.types import Now
 from kraftlog.wire.messages.metadata_records import (

@@ -143,7 +143,7 @@ def test_the_compaction_of_a_deleted_log_is_dropped(when: str) -> None:
     host.deliver()
     assert host.runner.has_work == (when == "cut")
     while host.runner.has_work:
-        host.runner._compactions.take(host.node, host.now)
+        host.runner._directories.maintain(host.node, host.now)
     assert not host.log_lines
     if when == "cut":
         assert not [name for name in host.files.list(FOLDER) if name.endswith(".cleaned")]

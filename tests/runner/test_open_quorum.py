@@ -162,7 +162,9 @@ def test_q38_only_a_complete_snapshot_replaces_the_log(is_whole: bool) -> None:
     io_thread = InlineIOThread()
     directory = LogDirectory(files, "data")
     end = open_quorum(directory, VoterSet(), said.append).log.end
-    flushes = Flushes(files, Logs(files, directory), io_thread, lambda *_: None, lambda *_: None)
+    flushes = Flushes(
+        files, Logs(files, [directory], directory), io_thread, lambda *_: None, lambda *_: None
+    )
     hands = QuorumIO(
         files,
         directory,
@@ -208,7 +210,7 @@ def test_fetched_metadata_may_use_the_reserve(operation: str, path: str) -> None
     end = open_quorum(directory, VoterSet(), print).log.end
     directory.keep_reserve(10_000)
     io_thread = InlineIOThread()
-    flushes = Flushes(files, Logs(files, directory), io_thread, print, print)
+    flushes = Flushes(files, Logs(files, [directory], directory), io_thread, print, print)
     hands = QuorumIO(
         files, directory, io_thread, flushes, NoPeers(), print, lambda it, _: outcome.append(it)
     )

@@ -85,7 +85,7 @@ _BROKER = {
     "log.cleaner.threads": "0 turns compaction off; otherwise one log is compacted at a time.",
     "log.cleanup.policy": "Default for topics that do not set their own.",
     "log.dir": "Data directory, if log.dirs is not set.",
-    "log.dirs": "Data directory; only one is supported.",
+    "log.dirs": "Data directories; new replicas go to the one with the fewest.",
     "log.flush.interval.messages": "Default for topics that do not set their own.",
     "log.index.interval.bytes": "Default for topics that do not set their own.",
     "log.index.size.max.bytes": "Default for topics that do not set their own.",

@@ -9,7 +9,6 @@ from kraftlog.config.effective import EFFECTIVE, OWN
 from kraftlog.config.keys import BROKER, BROKER_KEYS, find_broker_key
 from kraftlog.config.properties import parse
 from kraftlog.config.values import parse_value
-from kraftlog.errors import ConfigError
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,16 +49,7 @@ def read_config(text: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, 
     for name in ("process.roles", "node.id", "controller.listener.names"):
         config[name]  # raises if it is missing
     check_combinations(config)
-    _check_directories(config)
     return config, [*accepted_aliases({**given, **overrides}), *warnings(texts)]
-
-
-def _check_directories(config: BrokerConfig) -> None:
-    if len(config.data_directories) > 1:
-        raise ConfigError(
-            f"log.dirs={','.join(config.data_directories)}: expected one directory; only one "
-            "is supported"
-        )
 
 
 def warnings(texts: Mapping[str, str]) -> list[str]:

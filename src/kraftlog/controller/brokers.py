@@ -59,6 +59,8 @@ def decide_register_broker(
     else:
         epoch, fenced, shutting_down = context.next_offset, True, False
         clean = before is not None and request.previous_broker_epoch == before.epoch
+        if before is not None and set(before.directories) - set(request.log_dirs):
+            clean = False  # replicas in a directory that is gone may start empty (V18)
         if state.elr_enabled and not clean:
             records += unclean_shutdown(state, broker_id)
         else:
@@ -116,11 +118,12 @@ def _refuse_registration(
 def _replaces(before: BrokerImage | None, request: BrokerRegistrationRequest) -> bool:
     """Whether the former process of this broker must be gone, although its session is valid.
 
-    A process locks its directories and binds its addresses: the one that has both is the only one.
+    A process locks its directories and binds its addresses: the one that has one of the directories
+    and all addresses is the only one.
     """
     return (
         before is not None
-        and set(before.directories) == set(request.log_dirs)
+        and not set(before.directories).isdisjoint(request.log_dirs)
         and tuple(before.endpoints) == tuple(_endpoints(BrokerEndpoint, request))
     )
 

@@ -255,13 +255,12 @@ def _fields(
     wanted: PartitionTarget,
     can_lead: Callable[[int], bool] | None,
 ) -> dict[str, Any]:
-    alive = can_lead or state.active
+    alive, moved = can_lead or state.active, dict(wanted.directories)
 
     def leads(broker: int) -> bool:
         registered = state.brokers.get(broker)
-        return (
-            registered is not None and alive(broker) and registered.online(before.directory(broker))
-        )
+        directory = moved.get(broker) or before.directory(broker)
+        return registered is not None and alive(broker) and registered.online(directory)
 
     change = _Change(state, before, wanted, leads)
     change.complete_reassignment()

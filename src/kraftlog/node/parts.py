@@ -15,11 +15,8 @@ from kraftlog.raft.core import RaftCore
 from kraftlog.replication.fetcher import fetch_config_of
 from kraftlog.replication.producer_expiration import ProducerExpiration
 from kraftlog.replication.read_replica import selects_by_rack
-from kraftlog.replication.replica_manager import (
-    ReplicaManager,
-    ReplicationConfig,
-    ReplicationServices,
-)
+from kraftlog.replication.replica_manager import ReplicaManager
+from kraftlog.replication.services import ReplicationConfig, ReplicationServices
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -155,7 +152,7 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         broker_id=config.node_id,
         cluster_id=lambda: node.cluster_id,
         incarnation=config.new_id(),
-        directory_id=config.directory_id,
+        directories=node.logs.directories,
         addresses=config.addresses,
         rack=settings.broker_rack,
         heartbeat_ms=settings.broker_heartbeat_interval_ms,
@@ -165,8 +162,7 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         metadata=node.metadata_loader,
         on_registered=node.replica_manager.open_logs,
         has_opened_logs=lambda: node.replica_manager.has_opened_logs,
-        # A lone broker goes on serving what it can still read.
-        is_directory_offline=lambda: node.logs.is_offline and len(node.image.brokers) > 1,
+        is_alone=lambda: len(node.image.brokers) <= 1,
         previous_epoch=config.previous_broker_epoch,
     )
 

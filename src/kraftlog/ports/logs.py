@@ -5,10 +5,10 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
     from typing import Any, Protocol
 
-    from kraftlog.types import LogName
+    from kraftlog.types import LogName, Uuid
 
     class Slice(Protocol):
         """A slice of a log file with whole batches, which the host can send without copying."""
@@ -23,6 +23,24 @@ if TYPE_CHECKING:
 
         def read(self) -> bytes:
             """The bytes, while pinned; fewer if the file has been truncated in the meantime."""
+            ...
+
+    class Directory(Protocol):
+        """One of `log.dirs`."""
+
+        @property
+        def id(self) -> Uuid: ...
+
+        @property
+        def path(self) -> str: ...
+
+        @property
+        def is_offline(self) -> bool:
+            """Whether its disk has failed; until the next start, it stays offline."""
+            ...
+
+        def space(self) -> tuple[int, int]:
+            """Total and available bytes of the disk; -1 if unknown."""
             ...
 
     class LogReader(Protocol):
@@ -79,20 +97,20 @@ if TYPE_CHECKING:
             ...
 
         @property
-        def folder(self) -> str:
-            """The directory of all logs."""
+        def directories(self) -> Sequence[Directory]:
+            """`log.dirs` in their order; those that could not be opened are left out."""
+            ...
+
+        def directory_of(self, log: LogName) -> Directory | None:
+            """The directory of an open log."""
             ...
 
         @property
         def has_only_reserve(self) -> bool:
-            """Whether only the space reserved for the metadata log is left on the disk."""
+            """Whether only the space reserved for the metadata log is left on its disk."""
             ...
 
         @property
         def is_offline(self) -> bool:
-            """Whether the log directory is offline."""
-            ...
-
-        def space(self) -> tuple[int, int]:
-            """Total and available bytes of the disk; -1 if unknown."""
+            """Whether all log directories are offline."""
             ...

@@ -28,85 +28,41 @@ from kraftlog.effects import (
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import BrokerChanged, PartitionChanged, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
+from kraftlog.metadata.values import reserved
 from kraftlog.replication.counts import BrokerTopicStats
 from kraftlog.replication.delayed_deletions import DelayedDeletions
 from kraftlog.replication.delayed_fetches import DelayedFetches
 from kraftlog.replication.delayed_produce import DelayedProduce, complete_one
+from kraftlog.replication.directory_assignments import DirectoryAssignments
 from kraftlog.replication.in_sync_replicas import InSyncReplicas
 from kraftlog.replication.partition import Partition
 from kraftlog.replication.quotas import ReplicationQuotas
 from kraftlog.replication.replica_fetchers import CHANNEL, ReplicaFetchers
-from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, Protocol
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
 
-    from kraftlog.config.layers import ConfigLayers
     from kraftlog.effects import LogReport
     from kraftlog.metadata.changes import Change
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.metadata.values import BrokerImage, PartitionImage
-    from kraftlog.ports.logs import LogReader
-    from kraftlog.replication.fetcher import FetchConfig
     from kraftlog.replication.partition import Append
+    from kraftlog.replication.services import (
+        PartitionListener,
+        ReplicationConfig,
+        ReplicationServices,
+    )
     from kraftlog.replication.topic_configs import TopicConfigs
     from kraftlog.types import DelayedResponse, LogName, Now, Uuid
-
-    class PartitionListener(Protocol):
-        """Called for every partition on this broker, as Kafka's PartitionListener."""
-
-        def leads(self, partition: Partition) -> None:
-            """This broker leads and the log is open. Called again when the epoch changes."""
-            ...
-
-        def resigned(self, partition: Partition) -> None:
-            """This broker no longer leads or hosts the partition."""
-            ...
-
-        def log_failed(self, partition: Partition) -> None:
-            """The log has failed and is not writable."""
-            ...
 
 
 #: The leader epoch of a partition without a role.
 NO_EPOCH = -1
 #: Cost of configuring a partition and its log, in microseconds.
 PARTITION_COST = 3
-
-
-class ReplicationConfig(Value):
-    """The settings of replication; `listener` is the inter-broker listener."""
-
-    listener: str
-    max_lag_ms: Callable[[], int]
-    max_lag_bytes: int
-    fetch: FetchConfig
-    #: Whether consumers are told of a follower in their rack (KIP-392).
-    selects_by_rack: bool = False
-    quota_windows: int = 11
-    quota_window_ms: int = 1000
-
-
-class ReplicationServices(Value):
-    """What the node gives the replica manager.
-
-    `schedule(operation, timeout_ms)` calls `operation.expire` at the timeout; `fail(slot, error)`
-    fails a pending response after an internal error; `ask_controller` is `ControllerChannel.send`.
-    """
-
-    logs: LogReader
-    emit: Callable[[Any], None]
-    schedule: Callable[[Any, int], None]
-    fail: Callable[[Any, Exception], None]
-    clock: Callable[[], Now]
-    broker_epoch: Callable[[], int]
-    ask_controller: Callable[..., None]
-    #: Whether the image has this process under the broker's id.
-    is_registered: Callable[[], bool]
-    #: The settings of this broker and of all brokers.
-    config_layers: Callable[[], ConfigLayers]
 
 
 class ReplicaManager(MetadataPublisher):
@@ -141,8 +97,8 @@ class ReplicaManager(MetadataPublisher):
         self._unopened: set[tuple[Uuid, int]] = set()
         #: Whether partitions lead and follow: the image has this process under the broker's id.
         self._holds_roles = False
-        #: Whether a replicated partition's high watermark has moved since `take_moved`.
-        self._have_moved = False
+        #: How often a replicated partition's high watermark has moved: they are stored (V15).
+        self.high_watermark_moves = 0
         self.selects_by_rack = config.selects_by_rack
         self.delayed_fetches = DelayedFetches(
             services.clock, services.fail, tells_followers=config.selects_by_rack
@@ -166,6 +122,9 @@ class ReplicaManager(MetadataPublisher):
             services.ask_controller,
             self._high_watermark_moved,
             self.deletions,
+        )
+        self.directory_assignments = DirectoryAssignments(
+            self._broker_id, services.broker_epoch, services.ask_controller
         )
         self.fetchers = ReplicaFetchers(
             config.fetch,
@@ -225,7 +184,7 @@ class ReplicaManager(MetadataPublisher):
         for _, slot, _, _ in partition.written(end):
             complete_one(slot)
         if not partition.leads:
-            self._have_moved = True
+            self.high_watermark_moves += 1
             self.fetchers.follow_leader(partition)
             return
         if not partition.online:
@@ -306,11 +265,6 @@ class ReplicaManager(MetadataPublisher):
 
     # Replication ---------------------------------------------------------------------------------
 
-    def take_moved(self) -> bool:
-        """Whether high watermarks are to be stored since the last call (V15)."""
-        have_moved, self._have_moved = self._have_moved, False
-        return have_moved
-
     @property
     def has_work(self) -> bool:
         """Whether fetches can complete, or requests to other brokers leave."""
@@ -330,13 +284,16 @@ class ReplicaManager(MetadataPublisher):
     def poll(self, now: Now) -> None:
         self.fetchers.poll(now)
         self.in_sync_replicas.poll(now)
+        self.directory_assignments.poll(now)
 
     def postpone(self, now: Now) -> None:
         """`poll` has raised: try again later."""
         self.in_sync_replicas.postpone(now)
+        self.directory_assignments.postpone(now)
 
     def deadline(self) -> int | None:
-        due = (self.fetchers.deadline(), self.in_sync_replicas.deadline())
+        parts = (self.fetchers, self.in_sync_replicas, self.directory_assignments)
+        due = [part.deadline() for part in parts]
         return min([at for at in due if at is not None], default=None)
 
     @staticmethod
@@ -358,6 +315,7 @@ class ReplicaManager(MetadataPublisher):
             return
         if isinstance(message, LogOpened):
             partition.opened(message.start, message.end, message.producers, message.high_watermark)
+            self._check_directory(key, message.directory)
             self._log_is_ready(partition)
         elif isinstance(message, LogTruncated):
             self._truncated(partition, message)
@@ -369,6 +327,16 @@ class ReplicaManager(MetadataPublisher):
             self.write_failed(partition)
             for listener in self.listeners:
                 listener.log_failed(partition)
+
+    def _check_directory(self, key: tuple[Uuid, int], directory: Uuid) -> None:
+        """Report the directory of a replica to the controller if the metadata has another one."""
+        image, broker = self._metadata.image, self._metadata.image.brokers.get(self._broker_id)
+        if key not in image.partitions or broker is None or directory not in broker.directories:
+            return
+        known = image.partitions[key].directory(self._broker_id)
+        is_only = len(broker.directories) == 1 and reserved(known)
+        if known != directory and not is_only:
+            self.directory_assignments.assign(key, directory)
 
     def _truncated(self, partition: Partition, message: LogTruncated) -> None:
         if not partition.is_truncating:
@@ -544,12 +512,14 @@ class ReplicaManager(MetadataPublisher):
         )
         self.partitions[image.key] = self.by_log[log] = partition
         self._unopened.add(image.key)
-        self._emit(OpenLog(log, image.topic_id, settings.config, image.first_leader_epoch))
+        directory = image.directory(self._broker_id)
+        opening = OpenLog(log, image.topic_id, settings.config, image.first_leader_epoch, directory)
+        self._emit(opening)
         return partition
 
     def _high_watermark_moved(self, partition: Partition) -> None:
         """Complete the batches that are committed, and fail the others if the ISR is too small."""
-        self._have_moved = True
+        self.high_watermark_moves += 1
         for one in partition.take_replicated():
             complete_one(one.slot)
         if partition.lacks_replicas:
@@ -569,6 +539,7 @@ class ReplicaManager(MetadataPublisher):
         moved, gone = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._resign(partition, partition.leader_epoch, moved if is_elsewhere else gone)
         self.delayed_fetches.removed(partition)
+        self.directory_assignments.forget((partition.topic_id, partition.index))
         self._emit(DeleteLog(partition.log, partition.topic_id))
 
     # Settings of topics --------------------------------------------------------------------------

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.files import Files
     from kraftlog.ports.io_thread import IOThread
     from kraftlog.runner.logs import Logs
+    from kraftlog.storage.disk import Disk
     from kraftlog.storage.flush import FlushJob
     from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
@@ -43,7 +44,8 @@ class Flushes:
         self._io_thread = io_thread
         self._flushed = flushed
         self._failed = failed
-        self._resting_until_ms = 0
+        #: The disks whose flushes are paused, and until when.
+        self._resting_until_ms: dict[Disk, int] = {}
         #: Why flushes are paused, until it has been logged.
         self.obstacle: DiskFullError | None = None
         self._held: dict[LogName, list[tuple[int, Callable[[], None]]]] = {}
@@ -64,30 +66,31 @@ class Flushes:
 
     def start(self, now: Now) -> None:
         """Run at the end of a turn: start the flushes that something waits for."""
-        if now.monotonic_ms < self._resting_until_ms:
-            return
+        resting = self._resting_until_ms
         for name in list(self._held):
             log = self._logs[name]
+            if resting and now.monotonic_ms < resting.get(log.disk, 0):
+                continue
             try:
                 job = log.flush_job()
             except DiskFullError as error:
-                self._pause(error, now)
-                return
+                self._pause(name, log, error, now)
+                continue
             except StorageError as error:
                 self._drop(name, error, now)
                 continue
             if job is not None:
                 self._submit(name, log, job)
 
-    def _pause(self, error: DiskFullError, now: Now) -> None:
-        """Pause: there was no file descriptor, or no space for the leader epoch checkpoint.
+    def _pause(self, name: LogName, log: Log, error: DiskFullError, now: Now) -> None:
+        """Pause the flushes of a disk; no data has been lost.
 
-        No data has been lost.
+        There was no file descriptor, or no space for the leader epoch checkpoint.
         """
-        if is_full(error) and self._logs.reserve.spend():
+        if is_full(error) and self._logs.reserve_of(name).spend():
             return
         self.obstacle = error
-        self._resting_until_ms = now.monotonic_ms + PAUSE_MS
+        self._resting_until_ms[log.disk] = now.monotonic_ms + PAUSE_MS
 
     def forget(self, log: LogName) -> None:
         """The log is deleted: drop the effects that wait for it."""
@@ -105,7 +108,7 @@ class Flushes:
         try:
             durable = log.flushed(job)
         except DiskFullError as error:
-            self._pause(error, now)
+            self._pause(name, log, error, now)
             return
         except StorageError as failure:
             self._drop(name, failure, now)

@@ -278,7 +278,9 @@ class LogLifecycle:
         producers = None if log.tracker.is_empty else log.producers.copy()
         high_watermark = self._directory.high_watermarks.get(name, 0)
         start, end = log.start_offset, log.end_offset
-        self._notify(LogOpened(name, topic_id, start, end, producers, high_watermark), now)
+        directory = self._directory.id
+        opened = LogOpened(name, topic_id, start, end, producers, high_watermark, directory)
+        self._notify(opened, now)
 
     def _continue_delete(self, step: DeleteLog | _StrayLog, now: Now) -> None:
         """Rename the folder; without disk space, later steps wait: a new log may need its name."""

@@ -74,6 +74,8 @@ class LogMaintenance:
         self._checkpoint_due_ms = 0
         #: When high watermarks that have moved are stored.
         self._high_watermarks_due_ms = 0
+        #: The moves of high watermarks at the last checkpoint.
+        self._stored_moves = 0
         #: When to check retention; None until the first turn sets it.
         self._retention_due_ms: int | None = None
         self._to_check: list[LogName] = []
@@ -139,7 +141,9 @@ class LogMaintenance:
         if now.monotonic_ms >= self._high_watermarks_due_ms:
             interval_ms = node.config.settings["replica.high.watermark.checkpoint.interval.ms"]
             self._high_watermarks_due_ms = now.monotonic_ms + max(interval_ms, 1)
-            if is_online and node.replica_manager.take_moved():
+            moves = node.replica_manager.high_watermark_moves
+            if is_online and moves != self._stored_moves:
+                self._stored_moves = moves
                 self._checkpoint(node)
         if now.monotonic_ms >= self._checkpoint_due_ms:
             self._checkpoint_due_ms = now.monotonic_ms + INTERVAL_MS
@@ -291,7 +295,8 @@ class LogMaintenance:
 
     def _note_high_watermarks_in_steps(self, node: Node) -> Generator[None, None, None]:
         for number, (name, partition) in enumerate(list(node.replica_manager.by_log.items()), 1):
-            if partition.is_open and node.replica_manager.by_log.get(name) is partition:
+            is_here = name in self._directory.logs and partition.is_open
+            if is_here and node.replica_manager.by_log.get(name) is partition:
                 self._directory.high_watermarks[name] = partition.high_watermark
             if not number % LINES_PER_STEP:
                 yield

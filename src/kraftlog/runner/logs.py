@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
+
 from kraftlog.records.header import read_header
 from kraftlog.records.times import find_time_in_steps
 from kraftlog.storage.batches import Batches, ProducerBatch, read_marker
@@ -9,7 +11,7 @@ from kraftlog.storage.config import LogConfig
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping, Sequence
 
     from kraftlog.config.topic import TopicConfig
     from kraftlog.logstate.producers import Marker, ProducerState
@@ -112,13 +114,24 @@ class FileSlice:
 class Logs:
     """All open logs by name; the `LogReader` of the node."""
 
-    def __init__(self, files: Files, directory: LogDirectory) -> None:
+    def __init__(
+        self, files: Files, directories: Sequence[LogDirectory], metadata: LogDirectory
+    ) -> None:
+        """`metadata` has the metadata log; it need not be one of the directories of partitions."""
         self._files = files
-        self._directory = directory
-        self._logs = directory.logs
+        self._metadata = metadata
+        self.directories = directories
+        every = list(dict.fromkeys([metadata, *directories]))
+        #: The open logs of all directories; a plain dict where there is one directory.
+        self._logs: Mapping[LogName, Log] = every[0].logs
+        if len(every) > 1:
+            self._logs = ChainMap(*[it.logs for it in every])
 
     def __getitem__(self, name: LogName) -> Log:
         return self._logs[name]
+
+    def get(self, name: LogName) -> Log | None:
+        return self._logs.get(name)
 
     def has(self, name: LogName, log: Log) -> bool:
         """Whether this log, and not a newer one, has the name."""
@@ -170,27 +183,23 @@ class Logs:
         found = self._logs.get(log)
         return 0 if found is None else found.size_bytes
 
-    @property
-    def folder(self) -> str:
-        return self._directory.path
+    def directory_of(self, log: LogName) -> LogDirectory | None:
+        for directory in self.directories:
+            if log in directory.logs:
+                return directory
+        return None
 
-    @property
-    def reserve(self) -> Reserve:
-        return self._directory.reserve
+    def reserve_of(self, log: LogName) -> Reserve:
+        """The reserve of the disk that an open log is on."""
+        return (self.directory_of(log) or self._metadata).reserve
 
     @property
     def has_only_reserve(self) -> bool:
-        return self._directory.disk.has_only_reserve
+        return self._metadata.disk.has_only_reserve
 
     @property
     def is_offline(self) -> bool:
-        return self._directory.disk.failure is not None
-
-    def space(self) -> tuple[int, int]:
-        try:
-            return self._files.space(self._directory.path)
-        except OSError:
-            return -1, -1
+        return all(it.is_offline for it in self.directories)
 
     def append(self, append: Append, now_ms: int) -> int:
         """Write a turn's batches of one partition; return the new log end."""

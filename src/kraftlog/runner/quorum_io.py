@@ -29,7 +29,7 @@ from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from kraftlog.logstate.voters import VoterSet
@@ -162,7 +162,10 @@ class QuorumIO:
         log_line: Callable[[str], None],
         notify: Callable[[Any, Now], None],
         segment_bytes: int = SEGMENT_BYTES,
+        others: Sequence[str] = (),
     ) -> None:
+        """`others`: the other log directories of the node, which store the cluster id, too."""
+        self._paths = (directory.path, *others)
         self._files = files
         self._segment_bytes = segment_bytes
         self._log_line = log_line
@@ -252,12 +255,11 @@ class QuorumIO:
         self._io_thread.submit(job, ended)
 
     def _keep_cluster_id(self, effect: effects.PersistClusterId, _: Now) -> None:
-        path = self._directory.path
-        self._submit(
-            "writing the cluster id",
-            lambda: meta_properties.store_cluster_id(self._files, path, effect.cluster_id),
-            lambda _: None,
-        )
+        def store() -> None:
+            for path in self._paths:
+                meta_properties.store_cluster_id(self._files, path, effect.cluster_id)
+
+        self._submit("writing the cluster id", store, lambda _: None)
 
     def _answer_records(self, effect: effects.SendRecords, _: Now) -> None:
         answer = effect.answer

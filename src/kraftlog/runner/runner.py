@@ -22,19 +22,16 @@ from kraftlog.effects import (
 )
 from kraftlog.errors import CorruptBatchError, DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
-from kraftlog.runner.compaction import Compactions
-from kraftlog.runner.disk_space import DiskSpace
+from kraftlog.runner.data_directories import DataDirectories
+from kraftlog.runner.data_directory import DirectoryServices
 from kraftlog.runner.flushes import Flushes
-from kraftlog.runner.log_lifecycle import LogLifecycle
-from kraftlog.runner.log_maintenance import LogMaintenance
 from kraftlog.runner.logs import Logs
-from kraftlog.runner.new_folders import NewFolders
 from kraftlog.runner.quorum_io import SEGMENT_BYTES, NodeStoppedError, QuorumIO
 from kraftlog.runner.recovered_log import read_batches
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from kraftlog.node.node import Node
@@ -75,11 +72,18 @@ class Runner:
         log_line: Callable[[str], None],
         step: Callable[[str], object] = _unaccounted,
         *,
+        directories: Sequence[LogDirectory] = (),
+        lost: Sequence[str] = (),
         metadata_segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
+        """`directory` has the metadata log; by default, it is the only one of `directories`.
+
+        `lost`: directories that could not be opened; replicas in them are offline.
+        """
+        #: The one with the metadata log.
         self.directory = directory
         self._step = step
-        self.logs = Logs(files, directory)
+        self.logs = Logs(files, directories or [directory], directory)
         self._log_line = log_line
         self._flushes = Flushes(
             files, self.logs, io_threads.data, self._flushed, self._flush_failed
@@ -87,9 +91,20 @@ class Runner:
         self._metadata_flushes = Flushes(
             files, self.logs, io_threads.quorum, self._flushed, self._flush_failed
         )
-        self._new_folders = NewFolders(directory, log_line, self._notify)
-        self._log_lifecycle = LogLifecycle(
-            directory, self._flushes, self._new_folders, log_line, self._notify
+        self._directories = DataDirectories(
+            self.logs.directories,
+            directory,
+            DirectoryServices(
+                files=files,
+                io_threads=io_threads,
+                worker=worker,
+                flushes=self._flushes,
+                metadata_flushes=self._metadata_flushes,
+                log_line=log_line,
+                notify=self._notify,
+                step=step,
+            ),
+            lost,
         )
         self._quorum = QuorumIO(
             files,
@@ -100,33 +115,14 @@ class Runner:
             log_line,
             self._notify,
             metadata_segment_bytes,
+            others=[it.path for it in self.logs.directories if it is not directory],
         )
-        self._maintenance = LogMaintenance(
-            files,
-            directory,
-            io_threads.maintenance,
-            self._flushes,
-            self._metadata_flushes,
-            log_line,
-            self._notify,
-        )
-        self._disk_space = DiskSpace(directory, log_line)
-        self._compactions = Compactions(
-            files,
-            directory,
-            io_threads.maintenance,
-            worker,
-            self._flushes,
-            log_line,
-            self._notify,
-        )
-        self._logged_offline = False
         #: Logs that were full at the last attempt, which is logged once.
         self._logged_full: set[LogName] = set()
         #: Pending replay reads of all logs, one chunk a turn.
         self._reads: deque[tuple[ReadLog, Log | None]] = deque()
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
-            **self._log_lifecycle.carry_out,
+            **self._directories.carry_out,
             ReadLog: self._queue_read,
             Reply: self._reply,
             LogLine: lambda effect, _: log_line(effect.line),
@@ -153,58 +149,39 @@ class Runner:
             if flushes.obstacle is not None:
                 self._log_line(f"flushes are blocked: {flushes.obstacle}")
                 flushes.obstacle = None
-        failure = self.directory.disk.failure
-        if failure is not None and not self._logged_offline:
-            self._logged_offline = True
-            self._log_line(f"the log directory is offline until the node is restarted: {failure}")
+        self._directories.check(now)
 
     def _maintain(self, now: Now) -> None:
         """Continue the maintenance that takes several turns, and start what is due."""
-        self._disk_space.take(now)
-        if self._log_lifecycle.resume(now):
-            self._step("open")
-        if self._new_folders.take(now):
-            self._step("new folders")
+        self._directories.maintain(self.node, now)
         if self._reads:
             self._continue_reading(now)
             self._step("replay")
         if self._quorum.resume():
             self._step("snapshot")
-        if self._maintenance.take(self.node, now):
-            self._step("retention and checkpoints")
-        if self._compactions.take(self.node, now):
-            self._step("compaction")
 
     def deadline(self) -> int:
         """When the next turn has something to do, in monotonic milliseconds."""
-        others = (self._log_lifecycle.due_ms, self._new_folders.due_ms, self._disk_space.due_ms)
-        due_ms = [at for at in others if at is not None]
-        return min(self._maintenance.due_ms, self._compactions.due_ms, *due_ms)
+        return self._directories.deadline()
 
     @property
     def has_work(self) -> bool:
         """Whether the next turn has something to do without any request."""
         return bool(
-            self._log_lifecycle.has_work
-            or self._new_folders.has_work
+            self._directories.has_work
             or self._reads
             or self._quorum.has_work
-            or self._maintenance.has_work
-            or self._compactions.has_work
             or self.node.sliced.has_work
         )
 
     def close(self) -> None:
         """Shut down cleanly: everything is durable, and marked so."""
-        self._compactions.close()
-        self._maintenance.note_high_watermarks(self.node)
-        self._log_lifecycle.close()
         lifecycle = self.node.broker_lifecycle
-        self.directory.close(-1 if lifecycle is None else lifecycle.last_epoch)
+        self._directories.close(self.node, -1 if lifecycle is None else lifecycle.last_epoch)
 
     def abandon(self) -> None:
         """Stop after a failure: nothing more is written, and the next start recovers the logs."""
-        self.directory.release()
+        self._directories.release()
 
     # What requests appended ----------------------------------------------------------------------
 
@@ -237,7 +214,8 @@ class Runner:
         if log.segments[-1].size == append.size:
             self._step("roll")
             if log.tracker.queued:
-                self._maintenance.write_snapshots(partition.log, log)
+                maintenance = self._directories.of(partition.log).maintenance
+                maintenance.write_snapshots(partition.log, log)
         if end - log.recovery_point < log.config.flush_messages:
             self.node.replica_manager.written(partition, end)
         else:
@@ -249,7 +227,7 @@ class Runner:
 
     def _move_start(self, effect: MoveLogStart, now: Now) -> None:
         if effect.log != METADATA_LOG:
-            self._maintenance.move_start(effect.log, effect.offset)
+            self._directories.carry_out[MoveLogStart](effect, now)
             return
         log = self.directory.logs.get(effect.log)
         if log is None:
@@ -265,12 +243,12 @@ class Runner:
         self._quorum.start_moved()
 
     def _queue_read(self, effect: ReadLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
-        self._reads.append((effect, self.directory.logs.get(effect.log)))
+        self._reads.append((effect, self.logs.get(effect.log)))
 
     def _continue_reading(self, now: Now) -> None:
         if self._reads:
             wanted, log = self._reads.popleft()
-            if self.directory.logs.get(wanted.log) is not log:
+            if self.logs.get(wanted.log) is not log:
                 return  # deleted meanwhile; another log may have its name by now
             report: LogRead | LogUnreadable = LogRead(wanted.log, wanted.offset, b"")
             if log is not None:

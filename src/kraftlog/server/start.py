@@ -17,6 +17,7 @@ from kraftlog.node.node import Node
 from kraftlog.raft.config import RaftConfig
 from kraftlog.runner.quorum_io import open_quorum
 from kraftlog.runner.runner import Runner
+from kraftlog.server.directories import open_directories
 from kraftlog.server.files import OsFiles
 from kraftlog.server.ids import new_id
 from kraftlog.server.io_thread import IOThreads
@@ -24,10 +25,8 @@ from kraftlog.server.loop import Server, read_clock
 from kraftlog.server.memory import ClientMemory, limit_of
 from kraftlog.server.operator_log import log_line
 from kraftlog.server.worker_process import WorkerProcess
-from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import HandleCache
 from kraftlog.storage.format import DirectoryFormat, format_directory, is_formatted
-from kraftlog.storage.meta_properties import load_of
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import BROKER, CONTROLLER
@@ -65,21 +64,9 @@ def serve(
     files = OsFiles()
     io_threads = IOThreads()
     worker = WorkerProcess()
-    path = _directory(settings)
-    if not is_formatted(files, path):
-        if may_format:
-            _format_for_itself(files, path, settings)
-        elif bootstrap:
-            _format_for_quorum(files, path, settings)
-        else:
-            raise StorageError(
-                f"{path} is not formatted. Run kraftlog format --cluster-id ID --config FILE, "
-                "with the same id on every node of the cluster; or start every node of a new "
-                "cluster with --bootstrap"
-            )
-    meta = load_of(files, path, settings.node_id)
-    directory = LogDirectory(files, path, HandleCache(files, log_files))
-    directory.keep_reserve(settings["kraftlog.reserve.bytes"])
+    _make_sure_it_is_formatted(files, settings, may_format=may_format, bootstrap=bootstrap)
+    opened = open_directories(files, settings, HandleCache(files, log_files), log_line)
+    meta, directory = opened.properties, opened.metadata
     server = Server(
         io_threads,
         worker,
@@ -87,7 +74,17 @@ def serve(
         max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
         memory=ClientMemory(limit_of(settings["queued.max.request.bytes"])),
     )
-    runner = Runner(files, directory, io_threads, worker, server.peers, log_line, server.turns.step)
+    runner = Runner(
+        files,
+        directory,
+        io_threads,
+        worker,
+        server.peers,
+        log_line,
+        server.turns.step,
+        directories=opened.directories,
+        lost=opened.lost,
+    )
     _listen(server, settings)
     server.stop_on_signals()
     metadata = open_quorum(directory, _voters(settings), log_line)
@@ -103,13 +100,32 @@ def serve(
         new_id=new_id,
         rng=_Rng(),
         stopwatch_ns=time.perf_counter_ns,
-        previous_broker_epoch=directory.broker_epoch,
+        previous_broker_epoch=opened.broker_epoch,
     )
     node = Node(config, runner.logs, metadata, read_clock())
     runner.carry(node)
     server.carry(node, runner)
     _serve_http(server, settings)
     server.run(on_ready=lambda: ready(_ready_line(server)))
+
+
+def _make_sure_it_is_formatted(
+    files: OsFiles, settings: BrokerConfig, *, may_format: bool, bootstrap: bool
+) -> None:
+    """Check the directory with the metadata log, or format it if that was asked for."""
+    path = os.path.abspath(settings.metadata_directory)
+    if is_formatted(files, path):
+        return
+    if may_format:
+        _format_for_itself(files, path, settings)
+    elif bootstrap:
+        _format_for_quorum(files, path, settings)
+    else:
+        raise StorageError(
+            f"{path} is not formatted. Run kraftlog format --cluster-id ID --config FILE, "
+            "with the same id on every node of the cluster; or start every node of a new "
+            "cluster with --bootstrap"
+        )
 
 
 def _format_for_itself(files: OsFiles, path: str, settings: BrokerConfig) -> None:
@@ -141,16 +157,6 @@ def _format_for_quorum(files: OsFiles, path: str, settings: BrokerConfig) -> Non
         listener=settings.controller_listener_names[0],
     )
     format_directory(files, path, new_id(), formatting, read_clock().wall_ms)
-
-
-def _directory(settings: BrokerConfig) -> str:
-    """The absolute path of the log directory, as tools report it."""
-    if len(settings.directories) > 1:
-        raise ConfigError(
-            f"metadata.log.dir={settings.metadata_directory}: expected the directory of log.dirs, "
-            f"{settings.data_directories[0]}; only one log directory is supported"
-        )
-    return os.path.abspath(settings.metadata_directory)
 
 
 def _listen(server: Server, settings: BrokerConfig) -> None:

@@ -27,7 +27,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import BROKER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from kraftlog.node.fast_path.fetch import ReadyResponse
@@ -154,9 +154,10 @@ def host_of(node_id: int) -> str:
     return f"127.0.0.{node_id}"
 
 
-def directory_of(node_id: int) -> bytes:
-    """The directory id of a node."""
-    return bytes([node_id]) * 16
+def directory_of(node_id: int, path: str = "data") -> bytes:
+    """The id of a log directory of a node."""
+    last = b"" if path == "data" else path[-1:].encode()
+    return bytes([node_id]) * (16 - len(last)) + last
 
 
 def voters_named(*node_ids: int) -> VoterSet:
@@ -188,21 +189,25 @@ class VirtualHost:
         fresh_cluster_id: str | None = None,
         voters: VoterSet | None = None,
         io_threads: Any = None,
+        directories: Sequence[str] = ("data",),
+        lost: Sequence[str] = (),
     ) -> None:
-        """Start a node; `voters` are the configured ones, by default this node alone."""
+        """Start a node; `voters` are the configured ones, by default this node alone.
+
+        The first of the directories has the metadata log.
+        """
         self.files = files or MemoryFiles()
         self.files.starts += 1
-        if not self.files.exists("data"):
-            self.files.make_directory("data")
         self.now = Now(0, 0)
         self.log_lines: list[str] = []
         #: The node's stopwatch, which the caller advances.
         self.stopwatch_ns = 0
         self.io_threads = io_threads or InlineIOThreads()
         self._held: list[VirtualConnection] = []
-        directory = LogDirectory(self.files, "data")
         node_settings = read_config(settings, {})[0]
         node_id: int = node_settings["node.id"]
+        opened = [self._open_directory(path, node_id) for path in directories]
+        directory = opened[0]
         self._ids = (node_id << 56) + (
             self.files.starts << 32
         )  # unlike those of an earlier process
@@ -214,6 +219,8 @@ class VirtualHost:
             InlineWorkerProcess(self.files, self.io_threads.maintenance),
             peers or NoPeers(),
             self.log_lines.append,
+            directories=opened,
+            lost=lost,
         )
         if voters is None:
             voters = voters_named(node_id)
@@ -238,6 +245,11 @@ class VirtualHost:
         if settled:
             self.settle()
             assert self.node.is_ready, "a cluster of one is ready at once"
+
+    def _open_directory(self, path: str, node_id: int) -> LogDirectory:
+        if not self.files.exists(path):
+            self.files.make_directory(path)
+        return LogDirectory(self.files, path, directory_id=directory_of(node_id, path))
 
     def _new_id(self) -> bytes:
         self._ids += 1

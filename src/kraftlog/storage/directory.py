@@ -36,6 +36,7 @@ from kraftlog.storage.manifest import (
 from kraftlog.storage.offset_checkpoints import OffsetCheckpoints
 from kraftlog.storage.recovery import RecoveryReport, open_log
 from kraftlog.storage.reserve import Reserve
+from kraftlog.types import NULL_UUID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,8 +72,17 @@ def parse_folder(name: str) -> Name | None:
 class LogDirectory:
     """One of `log.dirs`. `logs` has the open logs; `names` has all that exist."""
 
-    def __init__(self, files: Files, path: str, handles: HandleCache | None = None) -> None:
+    def __init__(
+        self,
+        files: Files,
+        path: str,
+        handles: HandleCache | None = None,
+        *,
+        directory_id: Uuid = NULL_UUID,
+    ) -> None:
+        """`directory_id` is that of its `meta.properties`."""
         self.path = path
+        self.id = directory_id
         self.disk = Disk(files, handles)
         self.logs: dict[Name, Log] = {}
         #: logs that exist and are not open
@@ -137,6 +147,18 @@ class LogDirectory:
     def high_watermarks(self) -> dict[Name, int]:
         """The high watermarks to store; the broker updates them here."""
         return self._checkpoints.high_watermarks
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the disk has failed: every log of this directory with it."""
+        return self.disk.failure is not None
+
+    def space(self) -> tuple[int, int]:
+        """Total and available bytes of the disk; -1 if unknown."""
+        try:
+            return self.disk.files.space(self.path)
+        except OSError:
+            return -1, -1
 
     # -- logs -------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
 from kraftlog.wire.messages.broker_registration import BrokerRegistrationResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 class Controller:
@@ -65,16 +65,30 @@ class RefusingChannel:
         """Nothing else waits."""
 
 
+class Disk:
+    """A log directory that may fail."""
+
+    def __init__(self, directory_id: bytes = b"d" * 16) -> None:
+        self.id = directory_id
+        self.path = "data"
+        self.is_offline = False
+
+    def space(self) -> tuple[int, int]:
+        return -1, -1
+
+
 def lifecycle(
     controller_channel: RefusingChannel | Controller,
     has_opened_logs: Callable[[], bool] = lambda: True,
-    is_directory_offline: Callable[[], bool] = lambda: False,
+    directories: Sequence[Disk] = (),
+    *,
+    is_alone: bool = False,
 ) -> BrokerLifecycle:
     return BrokerLifecycle(
         broker_id=4,
         cluster_id=lambda: "cluster",
         incarnation=b"i" * 16,
-        directory_id=b"d" * 16,
+        directories=directories or [Disk()],
         addresses=(),
         rack=None,
         heartbeat_ms=2000,
@@ -84,7 +98,7 @@ def lifecycle(
         metadata=MetadataLoader(),
         on_registered=lambda: None,
         has_opened_logs=has_opened_logs,
-        is_directory_offline=is_directory_offline,
+        is_alone=lambda: is_alone,
         previous_epoch=7,
     )
 
@@ -139,14 +153,32 @@ def test_v5_a_broker_asks_to_stay_fenced_until_its_logs_are_open() -> None:
 
 
 def test_v18_heartbeats_report_an_offline_directory() -> None:
-    controller, is_offline = Controller(), False
-    member = lifecycle(controller, is_directory_offline=lambda: is_offline)
+    controller, good, bad = Controller(), Disk(b"a" * 16), Disk(b"b" * 16)
+    member = lifecycle(controller, directories=[good, bad])
     ask_until(member, 3000)
-    assert not controller.requests[-1].offline_log_dirs
-    is_offline = True
-    member.soon()
-    ask_until(member, 6000)
-    assert controller.requests[-1].offline_log_dirs == [b"d" * 16]
+    registration, *heartbeats = controller.requests
+    assert registration.log_dirs == [good.id, bad.id]
+    assert not heartbeats[-1].offline_log_dirs
+    bad.is_offline = True
+    assert member.deadline() == 0, "the broker reports it at once"
+    member.poll(Now(3000, 0))
+    assert controller.requests[-1].offline_log_dirs == (bad.id,)
+    ask_until(member, 8000)
+    assert len(controller.requests) - len(heartbeats) <= 5, "then no oftener than any broker"
+
+
+@pytest.mark.parametrize(("failed", "reported"), [((0,), (b"a" * 16,)), ((0, 1), ())])
+def test_v18_a_lone_broker_serves_what_it_can_still_read(
+    failed: tuple[int, ...], reported: tuple[bytes, ...]
+) -> None:
+    """Fencing it would help nobody: no other broker has its replicas."""
+    controller, disks = Controller(), [Disk(b"a" * 16), Disk(b"b" * 16)]
+    member = lifecycle(controller, directories=disks, is_alone=True)
+    ask_until(member, 3000)
+    for number in failed:
+        disks[number].is_offline = True
+    ask_until(member, 8000)
+    assert tuple(controller.requests[-1].offline_log_dirs) == reported
 
 
 def test_v5_a_broker_with_open_logs_backs_off_without_a_controller() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kraftlog.metadata.values import BrokerImage
     from kraftlog.node.broker.controller_channel import ControllerChannel, OnDone
     from kraftlog.node.config import BrokerAddress
+    from kraftlog.ports.logs import Directory
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
 
@@ -46,7 +47,7 @@ class BrokerLifecycle(MetadataPublisher):
         broker_id: int,
         cluster_id: Callable[[], str | None],
         incarnation: Uuid,
-        directory_id: Uuid,
+        directories: Sequence[Directory],
         addresses: Sequence[BrokerAddress],
         rack: str | None,
         heartbeat_ms: int,
@@ -56,7 +57,7 @@ class BrokerLifecycle(MetadataPublisher):
         metadata: MetadataLoader,
         on_registered: Callable[[], None],
         has_opened_logs: Callable[[], bool],
-        is_directory_offline: Callable[[], bool],
+        is_alone: Callable[[], bool],
         previous_epoch: int = UNKNOWN,
     ) -> None:
         """`previous_epoch` is that of the last incarnation if it has shut down cleanly (KIP-966).
@@ -67,7 +68,7 @@ class BrokerLifecycle(MetadataPublisher):
         self._cluster_id = cluster_id
         #: The incarnation id of this process.
         self.incarnation = incarnation
-        self._directory_id = directory_id
+        self._directories = directories
         self._addresses = addresses
         self._rack = rack
         self._heartbeat_ms = heartbeat_ms
@@ -78,7 +79,9 @@ class BrokerLifecycle(MetadataPublisher):
         self._metadata = metadata
         self._on_registered = on_registered
         self._has_opened_logs = has_opened_logs
-        self._is_directory_offline = is_directory_offline
+        self._is_alone = is_alone
+        #: The offline directories in the last heartbeat.
+        self._reported_offline: tuple[Uuid, ...] = ()
         self._previous_epoch = previous_epoch
         #: The last known epoch: an unregistered incarnation appends nothing.
         self.last_epoch = previous_epoch
@@ -132,6 +135,8 @@ class BrokerLifecycle(MetadataPublisher):
         if self._stays_fenced and self._has_opened_logs():
             return 0
         if self._applied() > self._report_beyond:
+            return 0
+        if not self.is_fenced and self._offline != self._reported_offline:
             return 0
         return self._due_ms
 
@@ -212,7 +217,7 @@ class BrokerLifecycle(MetadataPublisher):
                 for name, (low, high) in OFFERED.items()
             ],
             rack=self._rack,
-            log_dirs=[self._directory_id],
+            log_dirs=[it.id for it in self._directories],
             previous_broker_epoch=self._previous_epoch,
         )
 
@@ -228,14 +233,24 @@ class BrokerLifecycle(MetadataPublisher):
     def _heartbeat(self) -> heartbeats.BrokerHeartbeatRequest:
         self._is_ready = self._is_ready or self._has_opened_logs()
         self._stays_fenced = not self._is_ready
+        self._reported_offline = self._offline
         return heartbeats.BrokerHeartbeatRequest(
             broker_id=self._broker_id,
             broker_epoch=self.epoch,
             current_metadata_offset=self._applied() - 1,
             want_fence=self._stays_fenced,
             want_shut_down=self.wants_to_leave,
-            offline_log_dirs=[self._directory_id] if self._is_directory_offline() else (),
+            offline_log_dirs=self._reported_offline,
         )
+
+    @property
+    def _offline(self) -> tuple[Uuid, ...]:
+        """The directories to report as offline (V18).
+
+        A lone broker without any other directory goes on serving what it can still read.
+        """
+        offline = tuple([it.id for it in self._directories if it.is_offline])
+        return () if self._is_alone() and len(offline) == len(self._directories) else offline
 
     def _on_heartbeat(self, response: Any, now: Now) -> None:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
@@ -248,5 +263,5 @@ class BrokerLifecycle(MetadataPublisher):
         self.is_fenced = response.is_fenced
         if self.wants_to_leave:
             self.has_left = response.should_shut_down
-        elif not response.is_fenced or self._stays_fenced or self._is_directory_offline():
+        elif not response.is_fenced or self._stays_fenced or self._reported_offline:
             self._due_ms = now.monotonic_ms + self._heartbeat_ms

@@ -1,4 +1,4 @@
-"""DescribeLogDirs 1-5: the log directory, its free space and the sizes of its logs."""
+"""DescribeLogDirs 1-5: the log directories, their free space and the sizes of their logs."""
 
 from __future__ import annotations
 
@@ -31,26 +31,29 @@ def handle(
     request: DescribeLogDirsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
-    logs = node.logs
-    count = 0
-    if logs.is_offline:
-        result = DescribeLogDirsResult(
-            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=logs.folder, topics=()
+    wanted, results, count = _asked_for(node, request), [], 0
+    for directory in node.logs.directories:
+        if directory.is_offline:
+            code = ErrorCode.KAFKA_STORAGE_ERROR
+            results.append(
+                DescribeLogDirsResult(error_code=code, log_dir=directory.path, topics=())
+            )
+            continue
+        inside = [it for it in wanted if node.logs.directory_of(it.log) is directory]
+        count += len(inside)
+        yield 1 + len(wanted) // 2
+        topics = yield from _topics(node, inside)
+        total, usable = directory.space()
+        results.append(
+            DescribeLogDirsResult(
+                error_code=ErrorCode.NONE,
+                log_dir=directory.path,
+                topics=topics,
+                total_bytes=total,
+                usable_bytes=usable,
+            )
         )
-    else:
-        wanted = _asked_for(node, request)
-        count = len(wanted)
-        yield 1 + count // 2
-        topics = yield from _topics(node, wanted)
-        total, usable = logs.space()
-        result = DescribeLogDirsResult(
-            error_code=ErrorCode.NONE,
-            log_dir=logs.folder,
-            topics=topics,
-            total_bytes=total,
-            usable_bytes=usable,
-        )
-    yield from slot.respond_in_steps(DescribeLogDirsResponse(results=[result]), count)
+    yield from slot.respond_in_steps(DescribeLogDirsResponse(results=results), count)
 
 
 def _asked_for(node: ServingNode, request: DescribeLogDirsRequest) -> list[Partition]:

@@ -138,14 +138,16 @@ LOGS = (
     single(
         "kafka_log_logmanager_offlinelogdirectorycount",
         GAUGE,
-        "1 if the log directory is offline.",
-        lambda node, _: int(node.logs.is_offline),
+        "Number of log directories that are offline.",
+        lambda node, _: sum([it.is_offline for it in node.logs.directories]),
     ),
     Family(
         "kafka_log_logmanager_logdirectoryoffline",
         GAUGE,
         "1 if this log directory is offline.",
-        lambda node, _: [((("logDirectory", node.logs.folder),), int(node.logs.is_offline))],
+        lambda node, _: [
+            ((("logDirectory", it.path),), int(it.is_offline)) for it in node.logs.directories
+        ],
     ),
 )
 

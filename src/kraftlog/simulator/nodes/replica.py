@@ -135,7 +135,7 @@ class NodeReplica(NodeProcess):
         config = world.settings_of(self)
         if not files.exists(DIRECTORY) or not is_formatted(files, DIRECTORY):
             self._format()
-        directory = LogDirectory(files, DIRECTORY)
+        directory = LogDirectory(files, DIRECTORY, directory_id=self.key.directory_id)
         directory.keep_reserve(world.reserve_bytes)
         self.io_threads = VirtualIOThreads(self)
         self.peers = VirtualPeers(self, self._notify)

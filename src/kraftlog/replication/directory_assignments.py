@@ -1,0 +1,122 @@
+"""`DirectoryAssignments`: tells the controller which log directory has each replica (KIP-858).
+
+The controller must know it before it can take the replicas of a failed directory out of the ISR
+(V18). It knows by itself where the only directory of a broker is.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    DirectoryData,
+    PartitionData,
+    TopicData,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.types import Now, Uuid
+
+    Key = tuple[Uuid, int]
+
+#: The most partitions of one request; Kafka's limit is 2,250.
+MAX_PARTITIONS = 2000
+#: First and longest backoff after a request that failed.
+RETRY_MS, LONGEST_RETRY_MS = 50, 5_000
+#: The broker epoch before the registration.
+UNREGISTERED = -1
+
+
+class DirectoryAssignments:
+    """Sends AssignReplicasToDirs through `ask(api_key, version, request, on_done, now)`."""
+
+    def __init__(
+        self, broker_id: int, broker_epoch: Callable[[], int], ask: Callable[..., None]
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._ask = ask
+        #: The directories that the controller does not know yet.
+        self._waiting: dict[Key, Uuid] = {}
+        self._is_in_flight = False
+        self._due_ms = 0
+        self._failures = 0
+
+    def assign(self, key: Key, directory: Uuid) -> None:
+        """The replica of a partition is in a directory that the metadata does not have for it."""
+        self._waiting[key] = directory
+
+    def forget(self, key: Key) -> None:
+        """The replica is known to be there, or it is removed."""
+        self._waiting.pop(key, None)
+
+    def deadline(self) -> int | None:
+        return self._due_ms if self._waiting and not self._is_in_flight else None
+
+    def poll(self, now: Now) -> None:
+        due_ms = self.deadline()
+        if due_ms is None or due_ms > now.monotonic_ms:
+            return
+        if self._broker_epoch() == UNREGISTERED:
+            self._back_off(now)
+            return
+        sent = dict(list(self._waiting.items())[:MAX_PARTITIONS])
+        self._is_in_flight = True
+        api_key = ApiKey.ASSIGN_REPLICAS_TO_DIRS
+        self._ask(
+            api_key,
+            APIS[api_key].last,
+            self._request(sent),
+            lambda response, now: self._on_response(sent, response, now),
+            now,
+        )
+
+    def postpone(self, now: Now) -> None:
+        """`poll` has raised: try again later."""
+        self._is_in_flight = False
+        self._back_off(now)
+
+    def _back_off(self, now: Now) -> None:
+        wait_ms = min(RETRY_MS << min(self._failures, 16), LONGEST_RETRY_MS)
+        self._failures += 1
+        self._due_ms = now.monotonic_ms + wait_ms
+
+    def _request(self, sent: dict[Key, Uuid]) -> AssignReplicasToDirsRequest:
+        directories: dict[Uuid, dict[Uuid, list[PartitionData]]] = {}
+        for (topic_id, index), directory in sent.items():
+            topics = directories.setdefault(directory, {})
+            topics.setdefault(topic_id, []).append(PartitionData(partition_index=index))
+        return AssignReplicasToDirsRequest(
+            broker_id=self._broker_id,
+            broker_epoch=self._broker_epoch(),
+            directories=[
+                DirectoryData(
+                    id=directory,
+                    topics=[
+                        TopicData(topic_id=topic_id, partitions=partitions)
+                        for topic_id, partitions in topics.items()
+                    ],
+                )
+                for directory, topics in directories.items()
+            ],
+        )
+
+    def _on_response(self, sent: dict[Key, Uuid], response: Any, now: Now) -> None:
+        """Drop what has an outcome; an error of a partition means that it is not here any more."""
+        self._is_in_flight = False
+        if response is None or response.error_code != ErrorCode.NONE:
+            self._back_off(now)
+            return
+        self._failures = 0
+        self._due_ms = now.monotonic_ms
+        for directory in response.directories:
+            for topic in directory.topics:
+                for partition in topic.partitions:
+                    key = topic.topic_id, partition.partition_index
+                    if self._waiting.get(key) == directory.id == sent.get(key):
+                        del self._waiting[key]

@@ -1,0 +1,63 @@
+"""What the node gives to replication, and what it gets of it."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from kraftlog.config.layers import ConfigLayers
+    from kraftlog.ports.logs import LogReader
+    from kraftlog.replication.fetcher import FetchConfig
+    from kraftlog.replication.partition import Partition
+    from kraftlog.types import Now
+
+    class PartitionListener(Protocol):
+        """Called for every partition on this broker, as Kafka's PartitionListener."""
+
+        def leads(self, partition: Partition) -> None:
+            """This broker leads and the log is open. Called again when the epoch changes."""
+            ...
+
+        def resigned(self, partition: Partition) -> None:
+            """This broker no longer leads or hosts the partition."""
+            ...
+
+        def log_failed(self, partition: Partition) -> None:
+            """The log has failed and is not writable."""
+            ...
+
+
+class ReplicationConfig(Value):
+    """The settings of replication; `listener` is the inter-broker listener."""
+
+    listener: str
+    max_lag_ms: Callable[[], int]
+    max_lag_bytes: int
+    fetch: FetchConfig
+    #: Whether consumers are told of a follower in their rack (KIP-392).
+    selects_by_rack: bool = False
+    quota_windows: int = 11
+    quota_window_ms: int = 1000
+
+
+class ReplicationServices(Value):
+    """What the node gives the replica manager.
+
+    `schedule(operation, timeout_ms)` calls `operation.expire` at the timeout; `fail(slot, error)`
+    fails a pending response after an internal error; `ask_controller` is `ControllerChannel.send`.
+    """
+
+    logs: LogReader
+    emit: Callable[[Any], None]
+    schedule: Callable[[Any, int], None]
+    fail: Callable[[Any, Exception], None]
+    clock: Callable[[], Now]
+    broker_epoch: Callable[[], int]
+    ask_controller: Callable[..., None]
+    #: Whether the image has this process under the broker's id.
+    is_registered: Callable[[], bool]
+    #: The settings of this broker and of all brokers.
+    config_layers: Callable[[], ConfigLayers]

@@ -1,0 +1,139 @@
+"""Opens the log directories of a node (JBOD), each with its lock and its identity."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from kraftlog.errors import StorageError, in_words
+from kraftlog.node.controller.active_controller import first_levels
+from kraftlog.server.ids import new_id
+from kraftlog.server.loop import read_clock
+from kraftlog.storage.directory import LogDirectory
+from kraftlog.storage.format import DirectoryFormat, format_directory, is_formatted
+from kraftlog.storage.meta_properties import load_of, store_cluster_id
+from kraftlog.types import uuid_text
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.config.broker import BrokerConfig
+    from kraftlog.ports.files import Files
+    from kraftlog.storage.disk import HandleCache
+    from kraftlog.storage.meta_properties import MetaProperties
+
+#: The broker epoch after anything but a clean shutdown.
+NO_EPOCH = -1
+
+
+class OpenDirectories(Value):
+    """The log directories that could be opened."""
+
+    #: Of the directory with the metadata log.
+    properties: MetaProperties
+    metadata: LogDirectory
+    #: Those of `log.dirs`, in their order.
+    directories: tuple[LogDirectory, ...]
+    #: The paths of those that could not be opened: replicas in them are offline.
+    lost: tuple[str, ...]
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of the broker that has shut down all of its directories cleanly, else -1."""
+        epochs = {it.broker_epoch for it in self.directories}
+        return epochs.pop() if len(epochs) == 1 and not self.lost else NO_EPOCH
+
+
+def open_directories(
+    files: Files, settings: BrokerConfig, handles: HandleCache, log_line: Callable[[str], None]
+) -> OpenDirectories:
+    """Open all directories; the one with the metadata log, which is formatted, has to work.
+
+    An empty directory is formatted, as a disk that is added or replaced. One that cannot be read
+    is left out, and the node serves what is in the others (V18).
+    """
+    path = os.path.abspath(settings.metadata_directory)
+    properties = load_of(files, path, settings.node_id)
+    metadata = LogDirectory(files, path, handles, directory_id=properties.directory_id)
+    opened, lost = {path: metadata}, []
+    try:
+        for other in map(os.path.abspath, settings.directories):
+            if other in opened:
+                continue
+            try:
+                directory = _open(files, other, settings, properties, handles)
+            except BlockingIOError:
+                raise  # another node uses it
+            except OSError as error:
+                why = in_words(error)
+                log_line(f"{other}: cannot be opened, so its replicas are offline: {why}")
+                lost.append(other)
+                continue
+            opened[other] = directory
+            _refuse_copies(*opened.values())
+        for directory in opened.values():
+            directory.keep_reserve(settings["kraftlog.reserve.bytes"])
+        paths = dict.fromkeys(map(os.path.abspath, settings.data_directories))
+        directories = tuple([opened[each] for each in paths if each in opened])
+        if not directories:
+            raise StorageError(f"log.dirs={','.join(paths)}: none of them can be opened")
+    except BaseException:
+        for directory in opened.values():
+            directory.release()
+        raise
+    return OpenDirectories(properties, metadata, directories, tuple(lost))
+
+
+def _open(
+    files: Files,
+    path: str,
+    settings: BrokerConfig,
+    expected: MetaProperties,
+    handles: HandleCache,
+) -> LogDirectory:
+    """Open a directory of this node, formatting it first if it is empty."""
+    if not is_formatted(files, path):
+        _format(files, path, settings, expected)
+    found = load_of(files, path, settings.node_id)
+    if found.cluster_id is None and expected.cluster_id is not None:
+        store_cluster_id(files, path, expected.cluster_id)  # the node stopped before it got here
+    elif found.cluster_id != expected.cluster_id:
+        raise StorageError(
+            f"{path} belongs to cluster {found.cluster_id}, and this node to "
+            f"{expected.cluster_id}: take it out of log.dirs, or empty it"
+        )
+    return LogDirectory(files, path, handles, directory_id=found.directory_id)
+
+
+def _format(files: Files, path: str, settings: BrokerConfig, expected: MetaProperties) -> None:
+    """Format an empty directory; one with logs in it has lost its identity, and is refused."""
+    names = []
+    with suppress(FileNotFoundError):
+        names = [name for name in files.list(path) if name != "lost+found"]
+    if names:
+        raise StorageError(
+            f"{path} has no meta.properties, but {names[0]} and other files: is it a directory "
+            "of kraftlog or Kafka? Empty it to have it formatted, or take it out of log.dirs"
+        )
+    formatting = DirectoryFormat(
+        cluster_id=expected.cluster_id,
+        node_id=expected.node_id,
+        features=first_levels(),
+        metadata_directory=os.path.abspath(settings.metadata_directory),
+        voters=None,
+        listener=settings.controller_listener_names[0],
+    )
+    format_directory(files, path, new_id(), formatting, read_clock().wall_ms)
+
+
+def _refuse_copies(*directories: LogDirectory) -> None:
+    """Refuse two directories with one id: one has been copied from the other."""
+    *others, newest = directories
+    for other in others:
+        if other.id == newest.id:
+            raise StorageError(
+                f"{newest.path} and {other.path} have the same directory.id "
+                f"{uuid_text(newest.id)} in meta.properties: one is a copy of the other; take it "
+                "out of log.dirs"
+            )

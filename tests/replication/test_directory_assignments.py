@@ -1,0 +1,171 @@
+"""V18: the controller is told which log directory has each replica."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.replication.directory_assignments import (
+    LONGEST_RETRY_MS,
+    MAX_PARTITIONS,
+    RETRY_MS,
+    DirectoryAssignments,
+)
+from kraftlog.types import Now
+from kraftlog.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    DirectoryResult,
+    PartitionResult,
+    TopicResult,
+)
+
+TOPIC, OTHER = b"t" * 16, b"o" * 16
+A, B = b"a" * 16, b"b" * 16
+
+
+class Controller:
+    """Keeps requests; the test answers them."""
+
+    def __init__(self) -> None:
+        self.requests: list[AssignReplicasToDirsRequest] = []
+        self._on_done: Any = None
+
+    def send(self, _: int, __: int, request: Any, on_done: Any, ___: Now) -> None:
+        self.requests.append(request)
+        self._on_done = on_done
+
+    def respond(self, now_ms: int, error_code: int = 0, of_partitions: int = 0) -> None:
+        request = self.requests[-1]
+        directories = [
+            DirectoryResult(
+                id=directory.id,
+                topics=[
+                    TopicResult(
+                        topic_id=topic.topic_id,
+                        partitions=[
+                            PartitionResult(
+                                partition_index=it.partition_index, error_code=of_partitions
+                            )
+                            for it in topic.partitions
+                        ],
+                    )
+                    for topic in directory.topics
+                ],
+            )
+            for directory in request.directories
+        ]
+        if error_code:
+            directories = []
+        response = AssignReplicasToDirsResponse(error_code=error_code, directories=directories)
+        self._on_done(response, Now(now_ms, 0))
+
+    def fall_silent(self, now_ms: int) -> None:
+        self._on_done(None, Now(now_ms, 0))
+
+
+class Broker:
+    epoch = 5
+
+
+def make() -> tuple[DirectoryAssignments, Controller, Broker]:
+    controller, broker = Controller(), Broker()
+    return DirectoryAssignments(1, lambda: broker.epoch, controller.send), controller, broker
+
+
+def sent(request: AssignReplicasToDirsRequest) -> set[tuple[bytes, bytes, int]]:
+    return {
+        (directory.id, topic.topic_id, partition.partition_index)
+        for directory in request.directories
+        for topic in directory.topics
+        for partition in topic.partitions
+    }
+
+
+def test_v18_one_request_has_all_replicas_by_directory() -> None:
+    assignments, controller, _ = make()
+    assert assignments.deadline() is None
+    for key, directory in (((TOPIC, 0), A), ((TOPIC, 1), B), ((OTHER, 0), A)):
+        assignments.assign(key, directory)
+    assignments.poll(Now(0, 0))
+    (request,) = controller.requests
+    assert (request.broker_id, request.broker_epoch) == (1, 5)
+    assert sent(request) == {(A, TOPIC, 0), (B, TOPIC, 1), (A, OTHER, 0)}
+    assert assignments.deadline() is None, "one request at a time"
+    controller.respond(10)
+    assert assignments.deadline() is None
+
+
+def test_large_numbers_take_several_requests() -> None:
+    assignments, controller, _ = make()
+    for index in range(MAX_PARTITIONS + 1):
+        assignments.assign((TOPIC, index), A)
+    assignments.poll(Now(0, 0))
+    controller.respond(10)
+    assignments.poll(Now(10, 0))
+    assert [len(sent(request)) for request in controller.requests] == [MAX_PARTITIONS, 1]
+
+
+@pytest.mark.parametrize("error", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NOT_CONTROLLER, None])
+def test_a_request_without_outcome_is_repeated_with_backoff(error: int | None) -> None:
+    assignments, controller, broker = make()
+    assignments.assign((TOPIC, 0), A)
+    gaps = []
+    now_ms = 0
+    for _ in range(9):
+        assignments.poll(Now(now_ms, 0))
+        if error is None:
+            controller.fall_silent(now_ms)
+        else:
+            controller.respond(now_ms, error)
+        due_ms = assignments.deadline()
+        assert due_ms is not None
+        gaps.append(due_ms - now_ms)
+        now_ms = due_ms
+    assert gaps[:3] == [RETRY_MS, 2 * RETRY_MS, 4 * RETRY_MS]
+    assert gaps[-1] == LONGEST_RETRY_MS
+    broker.epoch = 6
+    assignments.poll(Now(now_ms, 0))
+    assert controller.requests[-1].broker_epoch == 6
+    controller.respond(now_ms)
+    assert assignments.deadline() is None
+
+
+@pytest.mark.parametrize("error", [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_a_replica_that_is_no_longer_here_is_not_repeated(error: int) -> None:
+    assignments, controller, _ = make()
+    assignments.assign((TOPIC, 0), A)
+    assignments.poll(Now(0, 0))
+    controller.respond(0, of_partitions=error)
+    assert assignments.deadline() is None
+
+
+def test_a_replica_that_moves_meanwhile_is_sent_again() -> None:
+    assignments, controller, _ = make()
+    assignments.assign((TOPIC, 0), A)
+    assignments.poll(Now(0, 0))
+    assignments.assign((TOPIC, 0), B)
+    controller.respond(10)
+    assignments.poll(Now(10, 0))
+    assert sent(controller.requests[-1]) == {(B, TOPIC, 0)}
+
+
+def test_a_removed_replica_is_forgotten() -> None:
+    assignments, controller, _ = make()
+    assignments.assign((TOPIC, 0), A)
+    assignments.forget((TOPIC, 0))
+    assignments.poll(Now(0, 0))
+    assert controller.requests == []
+
+
+def test_nothing_is_sent_before_the_broker_is_registered() -> None:
+    assignments, controller, broker = make()
+    broker.epoch = -1
+    assignments.assign((TOPIC, 0), A)
+    assignments.poll(Now(0, 0))
+    assert controller.requests == []
+    broker.epoch = 3
+    assignments.poll(Now(RETRY_MS, 0))
+    assert len(controller.requests) == 1

@@ -1,0 +1,234 @@
+"""Several log directories (V18): where logs go, and what a failed directory takes with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.runner.data_directory import FAILED_PER_TURN
+from kraftlog.simulator.files import Fault, MemoryFiles
+from kraftlog.simulator.host import VirtualHost, directory_of
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_folders
+from tests.node.test_requests import batch, fetch, found_in, produce, told_of
+
+PATHS = ("data", "b", "c")
+DELETION = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
+
+
+def start(files: MemoryFiles | None = None, **how: Any) -> VirtualHost:
+    return VirtualHost(files, directories=how.pop("directories", PATHS), **how)
+
+
+def append(host: VirtualHost, index: int, topic: str = "demo") -> int:
+    answer = FrameClient(host).ask(
+        ApiKey.PRODUCE, 9, produce(batch(b"x"), topic=topic, index=index)
+    )
+    code: int = told_of(answer).error_code
+    return code
+
+
+def places(host: VirtualHost) -> dict[tuple[str, int], str]:
+    found = {}
+    for log in host.node.replica_manager.by_log:
+        directory = host.node.logs.directory_of(log)
+        if directory is not None:
+            found[log] = directory.path
+    return found
+
+
+def described(host: VirtualHost) -> dict[str, tuple[int, set[int]]]:
+    """The error code of each directory, and the partitions of `demo` in it."""
+    answer = FrameClient(host).ask(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
+    return {
+        it.log_dir: (
+            it.error_code,
+            {p.partition_index for t in it.topics if t.name == "demo" for p in t.partitions},
+        )
+        for it in answer.results
+    }
+
+
+def assigned(host: VirtualHost) -> dict[int, bytes]:
+    """The directory that the metadata has for each partition of `demo`."""
+    image = host.node.image
+    topic_id = image.topic_ids["demo"]
+    return {
+        index: image.partitions[topic_id, index].directory(1)
+        for index in range(image.topics[topic_id].partition_count)
+    }
+
+
+def settle_with_time(host: VirtualHost) -> None:
+    for _ in range(20):
+        host.pass_time(100)
+        host.settle()
+
+
+def test_new_logs_go_to_the_directory_with_the_fewest() -> None:
+    host = start()
+    create_topics(host, {"demo": 9})
+    by_path = sorted(places(host).values())
+    assert by_path == sorted(PATHS * 3)
+    assert {path: len(of) for path, (_, of) in described(host).items()} == dict.fromkeys(PATHS, 3)
+
+
+def test_deleted_logs_leave_room_in_their_directory() -> None:
+    host = start()
+    create_topics(host, {"demo": 4, "other": 2})
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, DELETION)
+    create_topics(host, {"demo": 4})
+    counts = [list(places(host).values()).count(path) for path in PATHS]
+    assert counts == [2, 2, 2]
+
+
+def test_v18_the_controller_learns_the_directory_of_each_replica() -> None:
+    host = start()
+    create_topics(host, {"demo": 6})
+    settle_with_time(host)
+    expected = {log[1]: directory_of(1, path) for log, path in places(host).items()}
+    assert assigned(host) == expected
+
+
+def test_a_broker_with_one_directory_assigns_nothing() -> None:
+    """The controller knows by itself where the only directory of a broker is."""
+    host = start(directories=("data",))
+    create_topics(host, {"demo": 3})
+    before = host.node.quorum.applied
+    settle_with_time(host)
+    assert set(assigned(host).values()) == {directory_of(1)}
+    assert host.node.quorum.applied == before
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_logs_are_found_in_their_directories_after_a_restart(is_clean: bool) -> None:
+    first = start()
+    create_topics(first, {"demo": 6})
+    assert [append(first, index) for index in range(6)] == [0] * 6
+    make_folders(first)
+    before = places(first)
+    if is_clean:
+        first.runner.close()
+    else:
+        first.files.kill()
+    host = start(first.files)
+    assert places(host) == before
+    for index in range(6):
+        request = fetch(0)
+        request.topics[0].partitions[0].partition = index
+        assert found_in(FrameClient(host).ask(ApiKey.FETCH, 12, request)).high_watermark == 1
+
+
+def fail(host: VirtualHost, path: str) -> None:
+    """The disk of a directory fails when a record is written."""
+    index = next(log[1] for log, at in places(host).items() if at == path)
+    host.files.faults.append(Fault("pwritev", path=f"{path}/"))
+    assert append(host, index) == ErrorCode.KAFKA_STORAGE_ERROR
+    host.settle()
+
+
+def test_v18_a_failed_directory_takes_its_replicas_offline_and_no_others() -> None:
+    host = start()
+    create_topics(host, {"demo": 6})
+    before = places(host)
+    assert [append(host, index) for index in range(6)] == [0] * 6
+    fail(host, "c")
+    for (_, index), path in before.items():
+        assert (append(host, index) == 0) == (path != "c")
+    assert [line for line in host.log_lines if line.startswith("c: offline until")]
+    assert {path: code for path, (code, _) in described(host).items()} == {
+        "data": 0,
+        "b": 0,
+        "c": ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+
+
+def test_v18_replicas_of_a_failed_directory_lose_their_leader() -> None:
+    """The controller is told by a heartbeat; no other broker has these replicas."""
+    host = start()
+    create_topics(host, {"demo": 6})
+    settle_with_time(host)
+    before = places(host)
+    fail(host, "c")
+    settle_with_time(host)
+    image = host.node.image
+    topic_id = image.topic_ids["demo"]
+    leaders = {index: image.partitions[topic_id, index].leader for index in range(6)}
+    assert leaders == {log[1]: -1 if path == "c" else 1 for log, path in before.items()}
+    assert image.brokers[1].directories == (directory_of(1), directory_of(1, "b"))
+
+
+def test_many_logs_of_a_failed_directory_are_reported_in_slices() -> None:
+    host = start(directories=("data", "b"))
+    count = 4 * FAILED_PER_TURN
+    create_topics(host, {"demo": count})
+    index = next(log[1] for log, at in places(host).items() if at == "b")
+    host.files.faults.append(Fault("pwritev", path="b/"))
+    FrameClient(host).send(ApiKey.PRODUCE, 9, produce(batch(b"x"), index=index))
+    online = [count]
+    while host.node.has_work or host.runner.has_work or online[-1] == count:
+        host.one_turn()
+        online.append(sum(it.is_open for it in host.node.replica_manager.partitions.values()))
+        assert online[-2] - online[-1] <= FAILED_PER_TURN + 1
+    assert online[-1] == count // 2
+
+
+def test_new_logs_avoid_a_failed_directory() -> None:
+    host = start()
+    create_topics(host, {"demo": 3})
+    fail(host, "b")
+    create_topics(host, {"more": 4})
+    assert {path for log, path in places(host).items() if log[0] == "more"} == {"data", "c"}
+
+
+def test_v18_replicas_in_a_directory_lost_at_the_start_stay_offline() -> None:
+    """They are not created again in another directory: their records may come back."""
+    first = start()
+    create_topics(first, {"demo": 6})
+    settle_with_time(first)
+    assert [append(first, index) for index in range(6)] == [0] * 6
+    make_folders(first)
+    before = places(first)
+    first.runner.close()
+    host = start(first.files, directories=("data", "b"), lost=("c",), settled=False)
+    settle_with_time(host)
+    for (_, index), path in before.items():
+        assert (append(host, index) == 0) == (path != "c")
+    assert [line for line in host.log_lines if line.endswith("offline, one of c")]
+    assert not [
+        name for path in ("data", "b") for name in host.files.list(path) if "-delete" in name
+    ]
+    assert len(places(host)) == 4
+
+
+def test_replicas_of_a_directory_that_was_taken_away_are_created_elsewhere() -> None:
+    """The operator has removed it from log.dirs, and it is not lost by accident."""
+    first = start()
+    create_topics(first, {"demo": 6})
+    settle_with_time(first)
+    make_folders(first)
+    first.runner.close()
+    host = start(first.files, directories=("data", "b"), settled=False)
+    settle_with_time(host)
+    assert sorted(places(host).values()) == ["b"] * 3 + ["data"] * 3
+    assert set(assigned(host).values()) == {directory_of(1), directory_of(1, "b")}
+    assert [append(host, index) for index in range(6)] == [0] * 6
+
+
+def test_strays_are_renamed_in_every_directory() -> None:
+    first = start()
+    create_topics(first, {"demo": 3})
+    make_folders(first)
+    first.runner.close()
+    for path in PATHS:
+        first.files.make_directory(f"{path}/gone-7")
+    host = start(first.files)
+    for path in PATHS:
+        names = host.files.list(path)
+        assert "gone-7" not in names
+        assert [name for name in names if name.startswith("gone-7.") and name.endswith("-stray")]
+    assert len(places(host)) == 3

@@ -1,0 +1,126 @@
+"""V18, JBOD: a node with three log directories, one of which fails, with real files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog import Client
+from kraftlog.client.deadline import Deadline
+from kraftlog.errors import ClientError, ErrorCode
+from tests.patience import LIMIT_S
+from tests.server.node_process import NodeProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kraftlog.types import LogName
+
+PARTITIONS = 9
+#: A broken partition is waited for this long, by requests that are expected to fail.
+SHORT_S = 0.5
+
+
+class Jbod:
+    """A node with the directories `a` (which has the metadata log), `b` and `c`."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self.node = self._start()
+
+    def _start(self) -> NodeProcess:
+        paths = ",".join([str(self.top / name) for name in "abc"])
+        return NodeProcess(
+            None,
+            "--port",
+            "0",
+            "--override",
+            f"log.dirs={paths}",
+            errors=str(self.top / "errors.txt"),
+            topics={"demo": PARTITIONS},
+        )
+
+    def restart(self) -> None:
+        assert self.node.stop() == 0
+        self.node = self._start()
+
+    def client(self, timeout_s: float = LIMIT_S) -> Client:
+        return Client(self.node.address, timeout_s=timeout_s)
+
+    def contents(self) -> tuple[dict[str, set[LogName]], set[str]]:
+        """The logs in each directory, and the directories that are offline."""
+        with self.client() as client:
+            (found,) = client.log_dirs().values()
+        name_of = {str(self.top / name): name for name in "abc"}
+        logs = {
+            name_of[it.log_dir]: {
+                (t.name, p.partition_index) for t in it.topics for p in t.partitions
+            }
+            for it in found
+        }
+        offline = {
+            name_of[it.log_dir] for it in found if it.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        }
+        return logs, offline
+
+    def await_leaderless(self, topic: str, expected: set[int]) -> None:
+        deadline = Deadline(LIMIT_S)
+        while True:
+            with self.client() as client:
+                partitions = client.describe_topic(topic).partitions
+            found = {each.index for each in partitions if each.leader < 0}
+            if found == expected:
+                return
+            assert not deadline.is_over, f"without leader: {found}, expected {expected}"
+            deadline.pause(0.05)
+
+
+@pytest.fixture
+def jbod(tmp_path: Path) -> Iterator[Jbod]:
+    started = Jbod(tmp_path)
+    try:
+        yield started
+    finally:
+        started.node.make_sure_it_is_gone()
+
+
+def indexes(logs: set[LogName], topic: str) -> set[int]:
+    return {name[1] for name in logs if name[0] == topic}
+
+
+def test_v18_a_failed_directory_takes_no_others_with_it(jbod: Jbod) -> None:
+    """Not before nor after a restart; and when its disk is back, so are its records."""
+    with jbod.client() as client:
+        for index in range(PARTITIONS):
+            client.produce("demo", f"record {index}", partition=index)
+    logs, offline = jbod.contents()
+    assert (sorted(map(len, logs.values())), offline) == ([3, 3, 3], set())
+    in_c = indexes(logs["c"], "demo")
+
+    (jbod.top / "c").rename(jbod.top / "taken out")
+    (jbod.top / "c").write_text("a disk that is not there")
+    with jbod.client() as client:
+        client.create_topic("more", partitions=6)
+    logs, _ = jbod.contents()
+    with jbod.client(SHORT_S) as client, pytest.raises(ClientError):
+        client.produce(
+            "more", "the first that touches the disk", partition=min(indexes(logs["c"], "more"))
+        )
+    jbod.await_leaderless("demo", in_c)
+    assert jbod.contents()[1] == {"c"}
+    with jbod.client() as client:
+        for index in set(range(PARTITIONS)) - in_c:
+            client.produce("demo", "while c is offline", partition=index)
+
+    jbod.restart()
+    jbod.await_leaderless("demo", in_c)
+    assert f"{jbod.top}/c: cannot be opened, so its replicas are offline" in jbod.node.said()
+    (jbod.top / "c").unlink()
+    (jbod.top / "taken out").rename(jbod.top / "c")
+    jbod.restart()
+    jbod.await_leaderless("demo", set())
+    with jbod.client() as client:
+        ends = {index: found.offset for index, found in client.offsets("demo").items()}
+    assert ends == {index: 1 if index in in_c else 2 for index in range(PARTITIONS)}
