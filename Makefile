@@ -22,6 +22,8 @@ $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@# so that the first start is quick, also where Python writes no bytecode (PYTHONDONTWRITEBYTECODE)
+	$(BIN)/python -m compileall -q src .venv/lib/python3.*/site-packages/crc32c .venv/lib/python3.*/site-packages/cramjam
 	@touch $(READY)
 
 ## run       start a node on 127.0.0.1:9092 (ARGS="--port 9192" and the like)
