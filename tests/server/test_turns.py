@@ -63,7 +63,9 @@ def test_steps_of_an_earlier_turn_do_not_count_for_a_long_one() -> None:
     scene = Scene()
     scene.turn(("Metadata", LONG_NS - 1))
     scene.turn(("append", NOTED_NS), ("roll", LONG_NS - NOTED_NS))
-    assert scene.lines == ["a turn of the event loop took 5 ms: roll 4 ms, append 1 ms"]
+    assert scene.lines == [
+        "a turn of the event loop took 5 ms, 5 ms of it CPU time: roll 4 ms, append 1 ms"
+    ]
 
 
 def test_time_off_the_processor_does_not_count() -> None:
@@ -80,7 +82,9 @@ def test_turn_of_many_small_steps_names_none() -> None:
     scene = Scene()
     scene.turn(*[("append", MS // 2)] * 20)
     assert scene.long_turns() == {"small steps": (1, 10 * MS)}
-    assert scene.lines == ["a turn of the event loop took 10 ms: many small steps"]
+    assert scene.lines == [
+        "a turn of the event loop took 10 ms, 10 ms of it CPU time: many small steps"
+    ]
 
 
 def test_long_turns_are_logged_at_most_every_ten_seconds() -> None:
@@ -91,7 +95,10 @@ def test_long_turns_are_logged_at_most_every_ten_seconds() -> None:
     scene.now_ns += LOGGED_EVERY_NS
     scene.turn(("Metadata", LONG_NS))
     assert scene.lines[1:] == [
-        "a turn of the event loop took 5 ms: Metadata 5 ms; 3 more long turns since the last line"
+        (
+            "a turn of the event loop took 5 ms, 5 ms of it CPU time: Metadata 5 ms"
+            "; 3 more long turns since the last line"
+        )
     ]
     assert scene.long_turns() == {"Metadata": (5, 5 * LONG_NS)}
 

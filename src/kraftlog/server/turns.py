@@ -144,7 +144,7 @@ class TurnClock:
         if self._logged_ns is not None and self.at_ns - self._logged_ns < LOGGED_EVERY_NS:
             self._unlogged += 1
             return
-        self._log(_line(used_ns, steps, self._unlogged))
+        self._log(_line(used_ns, took_ns, steps, self._unlogged))
         self._logged_ns, self._unlogged = self.at_ns, 0
 
     def _next_span(self) -> None:
@@ -155,9 +155,10 @@ class TurnClock:
             self._span_began_ns += SPAN_NS
 
 
-def _line(used_ns: int, steps: dict[str, int], unlogged: int) -> str:
+def _line(used_ns: int, took_ns: int, steps: dict[str, int], unlogged: int) -> str:
     parts = sorted(steps.items(), key=lambda step: -step[1])[:NAMED_AT_MOST]
-    named = ", ".join([f"{cause} {took_ns / 1e6:.0f} ms" for cause, took_ns in parts])
+    named = ", ".join([f"{cause} {step_ns / 1e6:.0f} ms" for cause, step_ns in parts])
     before = f"; {unlogged} more long turns since the last line" if unlogged else ""
     why = named or "many small steps"
-    return f"a turn of the event loop took {used_ns / 1e6:.0f} ms: {why}{before}"
+    times = f"{took_ns / 1e6:.0f} ms, {used_ns / 1e6:.0f} ms of it CPU time"
+    return f"a turn of the event loop took {times}: {why}{before}"
