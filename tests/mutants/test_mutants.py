@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kraftlog.simulator.run import simulate
+from kraftlog.simulator.run import CLUSTER, simulate
 from tests.mutants.mutant import Mutant, named
 from tests.mutants.score import NAMES, PAGE, ROW
 from tests.patience import LIMIT_S
@@ -68,7 +68,8 @@ def test_a_mutant_without_its_source_is_an_error() -> None:
 
 
 def test_no_mutant_was_lost() -> None:
-    assert len(FOUND) >= 105
+    assert len(FOUND) >= 149
+    assert len([name for name in FOUND if named(name).scenario == CLUSTER]) >= 30
 
 
 def test_the_page_shows_no_deleted_mutant() -> None:

@@ -1,0 +1,13 @@
+"""A follower truncates by the leader's epochs alone (KIP-279)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.replication.replica_fetchers",
+    source=("        if own_end >= 0:\n            end = min(end, own_end)\n"),
+    replacement=("        if own_end >= 1 << 62:\n            end = min(end, own_end)\n"),
+    scenario="cluster",
+    seed=25,
+)

@@ -1,0 +1,13 @@
+"""A broker that stopped uncleanly stays an eligible leader (KIP-966)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.controller.partition_change",
+    source="if broker not in self.wanted.unclean",
+    replacement="if broker not in ()",
+    scenario="cluster",
+    seed=41,
+)

@@ -1,0 +1,17 @@
+"""Offsets of a failed write are not assigned again."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.replication.partition",
+    source=(
+        "        self.pending = None\n"
+        "        self.end = self.unwritten[-1].end if self.unwritten else self.written_end\n"
+        "        for append"
+    ),
+    replacement=("        self.pending = None\n        for append"),
+    scenario="cluster",
+    seed=31,
+)

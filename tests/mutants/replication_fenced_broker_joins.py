@@ -1,0 +1,13 @@
+"""A fenced broker may join the ISR (V2, V9)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.controller.isr",
+    source="broker is not None and broker.active and epoch in (ANY_EPOCH, broker.epoch)",
+    replacement="broker is not None and epoch in (ANY_EPOCH, broker.epoch)",
+    scenario="cluster",
+    seed=1,
+)

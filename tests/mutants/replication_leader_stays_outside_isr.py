@@ -1,0 +1,13 @@
+"""The controller keeps a leader that has left the ISR (V2)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.controller.partition_change",
+    source="if self._eligible(broker) and self.can_lead(broker):",
+    replacement="if self.can_lead(broker) and (self._eligible(broker) or broker == order[0]):",
+    scenario="cluster",
+    seed=2,
+)

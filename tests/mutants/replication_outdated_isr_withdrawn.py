@@ -1,0 +1,17 @@
+"""A proposed ISR ends with the response, before the leader has replayed it (S3)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.replication.isr",
+    source="        if code == ErrorCode.NONE or code in _OUTDATED:\n",
+    replacement=(
+        "        if code == ErrorCode.NONE or code in _OUTDATED:\n"
+        "            partition.withdraw_isr()\n"
+        "            self._refused(partition)\n"
+    ),
+    scenario="cluster",
+    seed=20,
+)

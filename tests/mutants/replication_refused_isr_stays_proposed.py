@@ -1,0 +1,13 @@
+"""A proposed ISR that the controller refuses goes on counting (V1)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.replication.isr",
+    source=("            partition.withdraw_isr()\n            self._refused(partition)\n"),
+    replacement="            self._refused(partition)\n",
+    scenario="cluster",
+    seed=4,
+)

@@ -1,0 +1,18 @@
+"""A broker that registers again stays in its ISRs (V5)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.controller.brokers",
+    source=(
+        "        if state.elr_enabled and not clean:\n"
+        "            records += unclean_shutdown(state, broker_id)\n"
+        "        else:\n"
+        "            records += broker_goes(state, broker_id)\n"
+    ),
+    replacement=("        if state.elr_enabled and not clean:\n            pass\n"),
+    scenario="cluster",
+    seed=4,
+)

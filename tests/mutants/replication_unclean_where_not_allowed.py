@@ -1,0 +1,13 @@
+"""The controller elects unclean leaders of any topic (V2)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.controller.partition_change",
+    source="return self.state.unclean_election(self.before)",
+    replacement="return True",
+    scenario="cluster",
+    seed=2,
+)

@@ -1,0 +1,13 @@
+"""A leader that lacks a follower's last epoch compares offsets alone (KIP-279)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.node.handlers.fetch",
+    source="if epoch == part.last_fetched_epoch and part.fetch_offset <= end:",
+    replacement="if part.fetch_offset <= end:",
+    scenario="cluster",
+    seed=25,
+)
