@@ -1,6 +1,6 @@
 """A mutant: a module with one snippet replaced, loaded instead of the real one.
 
-    python -m tests.mutants.mutant NAME             its pinned run or test
+    python -m tests.mutants.mutant NAME             its pinned run or test; see `main`
     python -m tests.mutants.mutant NAME 1 500 10    500 seeds from 1 on, until 10 kills
 
 Each failing run is a line: scenario, seed, invariant; for a test its id, 0, and how it failed. A
@@ -17,6 +17,8 @@ from tests.altered import AlteredFinder, replaced_once
 
 #: The invariant in the line of a run or a test that ended with an unexpected exception.
 BARE = "exception"
+#: The most clusters that it may take to find a mutant.
+CLUSTER_SEEDS = 500
 
 
 class Mutant(NamedTuple):
@@ -46,7 +48,11 @@ def named(name: str) -> Mutant:
 
 
 def main(words: list[str]) -> int:
-    """0 when the mutant was killed."""
+    """0 when the mutant was killed.
+
+    Any change of the product changes the runs of clusters. If the pinned one passes now, the first
+    seeds are played until one fails.
+    """
     mutant = named(words[0])
     if mutant.test:
         return by_test(mutant)
@@ -57,6 +63,8 @@ def main(words: list[str]) -> int:
     if mutant.nodes or in_cluster:
         import_module("kraftlog.simulator.nodes.world")
     runs, wanted = [(mutant.scenario, mutant.seed)], 1
+    if in_cluster:
+        runs += [(CLUSTER, seed) for seed in range(1, CLUSTER_SEEDS + 1)]
     if len(words) > 1:
         first, count, wanted = map(int, words[1:])
         seeds = range(first, first + count)

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from kraftlog.simulator.run import CLUSTER
-from tests.mutants.mutant import BARE, named
+from tests.mutants.mutant import BARE, CLUSTER_SEEDS, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 FOLDER = os.path.dirname(__file__)
 PAGE = os.path.join(FOLDER, os.pardir, os.pardir, "docs", "generated", "mutants.md")
 TABLE = re.compile(r"(<!-- made by make mutants -->\n).*?(<!-- end -->)", re.DOTALL)
-#: The most seeds and kills of a mutant in clusters.
-CLUSTER_SEEDS, CLUSTER_KILLS = 500, 1
+#: The most kills of a mutant in clusters.
+CLUSTER_KILLS = 1
 ROW = re.compile(r"^\| `(\w+)` \|.*$", re.MULTILINE)
 
 NAMES = sorted(

@@ -1,0 +1,13 @@
+"""Requests whose write has failed wait for the next one."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.replication.partition",
+    source="while self.acks and self.acks[-1][0] > self.end:",
+    replacement="while self.acks and self.acks[-1][0] > 1 << 62:",
+    scenario="cluster",
+    seed=187,
+)

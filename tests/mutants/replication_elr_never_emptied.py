@@ -1,0 +1,19 @@
+"""Eligible leaders stay eligible when the ISR has the minimum again (KIP-966)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.controller.partition_change",
+    source=(
+        "        if not self.elr_enabled or len(self.isr) >= self.state.min_isr(self.before):\n"
+        "            self.elr = ()\n"
+        "            return\n"
+    ),
+    replacement=(
+        "        if not self.elr_enabled:\n            self.elr = ()\n            return\n"
+    ),
+    scenario="cluster",
+    seed=1,
+)

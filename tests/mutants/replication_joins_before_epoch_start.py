@@ -1,0 +1,13 @@
+"""A follower joins the ISR at a new leader's high watermark (KAFKA-7128, V8)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.replication.in_sync_replicas",
+    source="and follower.end >= max(partition.high_watermark, followers.epoch_start)",
+    replacement="and follower.end >= partition.high_watermark",
+    scenario="cluster",
+    seed=187,
+)

@@ -1,0 +1,13 @@
+"""The last known leader is elected although others are eligible (KIP-966)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.controller.partition_change",
+    source="or self.isr or self.elr or len",
+    replacement="or self.isr or len",
+    scenario="cluster",
+    seed=147,
+)
