@@ -55,7 +55,7 @@ fix: $(READY)
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format --quiet .
 
-## explore   every run of the quorum within a bound, and its mutants (ARGS=crash: some of it)
+## explore   every run of the quorum and of a partition within a bound, and mutants (ARGS=crash: some)
 explore: $(READY)
 	$(BIN)/python -m kraftlog.simulator.explorer $(ARGS)
 	$(BIN)/python -m tests.explored

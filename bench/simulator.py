@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.simulator.explorer.bounds import Bound
+from kraftlog.simulator.explorer.quorum_space import QuorumSpace
 from kraftlog.simulator.explorer.search import explore
 from kraftlog.simulator.run import simulate
 from kraftlog.simulator.scenarios.catalog import KAFKA_MIX
@@ -134,7 +135,7 @@ def of_cores(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float, 
 
 def of_explorer() -> Iterator[tuple[str, float, str]]:
     start = time.process_time()
-    outcome = explore(EXPLORED)
+    outcome = explore(QuorumSpace(EXPLORED))
     spent = time.process_time() - start
     yield "explorer: transitions", outcome.transitions / spent, "1/s"
     yield "explorer: states", outcome.states / spent, "1/s"

@@ -1,4 +1,4 @@
-"""Mutants for the explorer: each breaks a rule of the core, and an invariant must detect it.
+"""Mutants for the explorer: each breaks a rule, and an invariant must detect it.
 
 Each file here names a module, a piece of its text, and the replacement. The text is replaced in a
 fresh copy of the modules, so the product has no switches; a piece that does not occur exactly once
@@ -10,6 +10,7 @@ from __future__ import annotations
 import pkgutil
 import sys
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,28 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.explorer.search import Outcome
 
-#: The modules that are loaded again: the core, and the explorer that runs it.
-FRESH = ("kraftlog.raft", "kraftlog.simulator.explorer")
+#: The modules that are loaded again: what may be changed, and the explorer that runs it.
+FRESH = (
+    "kraftlog.raft",
+    "kraftlog.replication",
+    "kraftlog.controller",
+    "kraftlog.node",
+    "kraftlog.simulator.explorer",
+)
+#: What is explored: the modules with the bounds and the states, and the name of the latter.
+QUORUM = "bounds", "quorum_space", "QuorumSpace"
+REPLICATION = "replication.bounds", "replication.space", "ReplicationSpace"
+
+
+class Edit(Value):
+    """A piece of the text of a module, and its replacement."""
+
+    module: str
+    original: str
+    replacement: str
+
+    def edited(self, source: str) -> str:
+        return replaced_once(self.module, source, self.original, self.replacement)
 
 
 class Mutant(Value):
@@ -38,13 +59,24 @@ class Mutant(Value):
     original: str
     replacement: str
     bound: dict[str, Any]
+    explores: tuple[str, str, str] = QUORUM
+    #: A rule that several modules keep has an edit for each.
+    others: tuple[Edit, ...] = ()
     #: An invariant that is not checked: the name of its function.
     without: str = ""
     #: Whether it takes tens of seconds.
     is_slow: bool = False
 
-    def mutated(self, source: str) -> str:
-        return replaced_once(self.module, source, self.original, self.replacement)
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        return (Edit(self.module, self.original, self.replacement), *self.others)
+
+    def edited(self, module: str, source: str) -> str:
+        """The text of a module with the bug."""
+        for edit in self.edits:
+            if edit.module == module:
+                source = edit.edited(source)
+        return source
 
 
 def all_mutants() -> dict[str, Mutant]:
@@ -57,13 +89,16 @@ def all_mutants() -> dict[str, Mutant]:
 def explored(name: str, mutant: Mutant) -> Outcome:
     """The explorer's outcome for a core with this bug."""
     with grown(mutant):
-        bounds = import_module("kraftlog.simulator.explorer.bounds")
-        invariants = import_module("kraftlog.simulator.explorer.invariants")
-        search = import_module("kraftlog.simulator.explorer.search")
+        *names, name_of_space = mutant.explores
+        bounds, states, invariants, search = [
+            import_module(f"kraftlog.simulator.explorer.{module}")
+            for module in (*names, "invariants", "search")
+        ]
         if mutant.without:
             assert hasattr(invariants, mutant.without), mutant.without
             setattr(invariants, mutant.without, lambda *_: None)
-        outcome: Outcome = search.explore(bounds.Bound(name=name, **mutant.bound))
+        space = getattr(states, name_of_space)(bounds.Bound(name=name, **mutant.bound))
+        outcome: Outcome = search.explore(space)
         return outcome
 
 
@@ -76,7 +111,8 @@ def is_as_expected(mutant: Mutant, outcome: Outcome) -> bool:
 @contextmanager
 def grown(mutant: Mutant) -> Iterator[None]:
     """Within this context, importing the modules of FRESH loads the mutant."""
-    finder = AlteredFinder(mutant.module, mutant.mutated)
+    modules = {edit.module: None for edit in mutant.edits}
+    finders = [AlteredFinder(module, partial(mutant.edited, module)) for module in modules]
     kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(FRESH)}
     parents = {
         name: sys.modules[name]
@@ -84,11 +120,11 @@ def grown(mutant: Mutant) -> Iterator[None]:
         if name in sys.modules
     }
     attributes = {name: dict(vars(parent)) for name, parent in parents.items()}
-    sys.meta_path.insert(0, finder)
+    sys.meta_path[:0] = finders
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
+        del sys.meta_path[: len(finders)]
         for name in list(sys.modules):
             if name.startswith(FRESH):
                 del sys.modules[name]

@@ -8,6 +8,8 @@ backoff with jitter; new proposals do not wait for those.
 
 from __future__ import annotations
 
+from functools import partial
+
 from kraftlog.errors import ErrorCode
 from kraftlog.jitter import jitter
 from kraftlog.value import TYPE_CHECKING, Value
@@ -125,12 +127,7 @@ class IsrChanges:
         if not sent:
             return
         self._is_in_flight = True
-
-        def on_done(response: Any, now: Now) -> None:
-            self._is_in_flight = False
-            self._heard(sent, response, now)
-
-        version = APIS[ApiKey.ALTER_PARTITION].last
+        version, on_done = APIS[ApiKey.ALTER_PARTITION].last, partial(self._heard, sent)
         self._ask(ApiKey.ALTER_PARTITION, version, self._request(sent), on_done, now)
 
     def _take(self) -> dict[Key, tuple[Partition, ProposedIsr]]:
@@ -179,6 +176,7 @@ class IsrChanges:
     def _heard(
         self, sent: dict[Key, tuple[Partition, ProposedIsr]], response: Any, now: Now
     ) -> None:
+        self._is_in_flight = False
         if response is None or response.error_code:
             self.postpone(now)
             return

@@ -10,6 +10,7 @@ import pytest
 
 from kraftlog.simulator.explorer.bounds import NODES, PARTS, QUICK, Bound
 from kraftlog.simulator.explorer.quorum import ANSWER, PLACE_OF, REQUEST, Quorum
+from kraftlog.simulator.explorer.quorum_space import QuorumSpace
 from kraftlog.simulator.explorer.search import explore
 from kraftlog.simulator.explorer.step import step
 from kraftlog.simulator.explorer.symmetry import Symmetry
@@ -26,7 +27,7 @@ MUTANTS = all_mutants()
 @pytest.mark.slow
 @pytest.mark.parametrize("bound", QUICK, ids=lambda bound: bound.name)
 def test_every_run_within_the_bound_keeps_the_invariants(bound: Bound) -> None:
-    outcome = explore(bound)
+    outcome = explore(QuorumSpace(bound))
     assert not outcome.broken, "\n".join(outcome.scenario)
     assert outcome.exhausted
     assert outcome.states > 10_000, "too few states to prove anything"
@@ -42,10 +43,10 @@ def test_a_broken_rule_is_detected(name: str) -> None:
 
 
 def test_a_search_ends_at_its_limit() -> None:
-    outcome = explore(BOUND.replace(most_states=50))
+    outcome = explore(QuorumSpace(BOUND.replace(most_states=50)))
     assert not outcome.exhausted
     assert 50 <= outcome.states < 100
-    assert not explore(BOUND, lambda: False).exhausted
+    assert not explore(QuorumSpace(BOUND), lambda: False).exhausted
 
 
 def test_the_path_to_a_violation_is_printed() -> None:
@@ -60,9 +61,10 @@ def test_the_path_to_a_violation_is_printed() -> None:
 
 def test_a_mutant_without_its_text_is_an_error() -> None:
     mutant = Mutant(rule="", detected_by="", module="m", original="a", replacement="b", bound={})
-    assert mutant.mutated("xax") == "xbx"
+    [edit] = mutant.edits
+    assert edit.edited("xax") == "xbx"
     with pytest.raises(ValueError, match="2 times"):
-        mutant.mutated("xaxa")
+        edit.edited("xaxa")
 
 
 @pytest.fixture

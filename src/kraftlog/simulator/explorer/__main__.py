@@ -7,12 +7,24 @@ import resource
 import sys
 import time
 
-from kraftlog.simulator.explorer.bounds import PARTS, Bound
+from kraftlog.simulator.explorer import bounds
+from kraftlog.simulator.explorer.quorum_space import QuorumSpace
+from kraftlog.simulator.explorer.replication import bounds as replication
+from kraftlog.simulator.explorer.replication.space import ReplicationSpace
 from kraftlog.simulator.explorer.search import Outcome, explore
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.explorer.search import Space
+
+Bound = bounds.Bound | replication.Bound
+PARTS: tuple[Bound, ...] = (*bounds.PARTS, *replication.PARTS)
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description="Explore every run of the quorum in each bound.")
+    parser = argparse.ArgumentParser(
+        description="Explore every run of the quorum, and of a replicated partition, in each bound."
+    )
     parser.add_argument(
         "--seconds", type=int, default=3600, help="stop a part after this many seconds"
     )
@@ -30,7 +42,7 @@ def main(arguments: list[str]) -> int:
 
 def _run(bound: Bound, seconds: int) -> Outcome:
     start = time.process_time()
-    found = explore(bound, lambda: time.process_time() - start < seconds)
+    found = explore(_space(bound), lambda: time.process_time() - start < seconds)
     took = time.process_time() - start
     verdict = "BROKEN" if found.broken else "exhausted" if found.exhausted else "not exhausted"
     print(
@@ -41,6 +53,12 @@ def _run(bound: Bound, seconds: int) -> Outcome:
         flush=True,
     )
     return found
+
+
+def _space(bound: Bound) -> Space:
+    if isinstance(bound, replication.Bound):
+        return ReplicationSpace(bound)
+    return QuorumSpace(bound)
 
 
 def _peak_mb() -> int:

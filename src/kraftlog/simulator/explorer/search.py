@@ -6,17 +6,37 @@ import gc
 from array import array
 from collections import deque
 
-from kraftlog.simulator.explorer import trace
 from kraftlog.simulator.explorer.invariants import Broken
-from kraftlog.simulator.explorer.quorum import Quorum
-from kraftlog.simulator.explorer.symmetry import Symmetry
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, Protocol
 
-    from kraftlog.simulator.explorer.bounds import Bound
-    from kraftlog.simulator.explorer.quorum import Move, State
+    State = tuple[int, ...]
+    Move = tuple[str, int, Any]
+
+    class Space(Protocol):
+        """The states of a bound, and their moves."""
+
+        #: The states that a search may visit.
+        most_states: int
+        first: State
+
+        def moves(self, state: State) -> Sequence[Move]: ...
+        def after(self, state: State, move: Move) -> State: ...
+        def key(self, state: State) -> bytes: ...
+
+        def check(self, state: State) -> None:
+            """Raise Broken if the state breaks an invariant."""
+            ...
+
+        def is_within(self, state: State) -> bool: ...
+
+        def scenario(self, way: Sequence[Move], broken: str) -> Iterator[str]:
+            """The moves as text."""
+            ...
+
 
 LOOK_UP_EVERY = 1000
 
@@ -36,8 +56,8 @@ class Outcome(Value):
 class _Search:
     """The visited states, and how each was reached."""
 
-    def __init__(self, bound: Bound) -> None:
-        self.quorum = Quorum(bound)
+    def __init__(self, space: Space) -> None:
+        self.space = space
         #: The keys of states; a state's number is its position in the order of visits.
         self.seen: set[bytes] = set()
         self.queue: deque[State] = deque()
@@ -60,10 +80,10 @@ class _Search:
         while number:
             choices.append(self.choice[number])
             number = self.before[number]
-        state, way = self.quorum.first, []
+        state, way = self.space.first, []
         for choice in reversed(choices):
-            way.append(self.quorum.moves(state)[choice])
-            state = self.quorum.after(state, way[-1])
+            way.append(self.space.moves(state)[choice])
+            state = self.space.after(state, way[-1])
         return way
 
     def outcome(self, *, exhausted: bool) -> Outcome:
@@ -73,23 +93,23 @@ class _Search:
         way = [*self.way_to(number), last]
         what = str(error) or type(error).__name__
         found = self.outcome(exhausted=False)
-        scenario = tuple(trace.scenario(self.quorum, way, what))
+        scenario = tuple(self.space.scenario(way, what))
         return found.replace(broken=what, depth=len(way), scenario=scenario)
 
 
-def explore(bound: Bound, go_on: Callable[[], bool] = lambda: True) -> Outcome:
+def explore(space: Space, go_on: Callable[[], bool] = lambda: True) -> Outcome:
     """Search until all states are visited, an invariant is broken, or a limit is reached."""
     gc.disable()  # nothing here has reference cycles
     try:
-        return _explore(_Search(bound), bound.most_states, go_on)
+        return _explore(_Search(space), space.most_states, go_on)
     finally:
         gc.enable()
 
 
 def _explore(search: _Search, most_states: int, go_on: Callable[[], bool]) -> Outcome:
-    quorum, seen, queue = search.quorum, search.seen, search.queue
-    key_of = Symmetry(quorum).key
-    search.note(quorum.first, key_of(quorum.first), 0, 0)
+    space, seen, queue = search.space, search.seen, search.queue
+    key_of = space.key
+    search.note(space.first, key_of(space.first), 0, 0)
     last_of_depth = 0
     number = -1
     while queue:
@@ -100,16 +120,16 @@ def _explore(search: _Search, most_states: int, go_on: Callable[[], bool]) -> Ou
             last_of_depth = len(search.before) - 1
         if len(seen) >= most_states or (number % LOOK_UP_EVERY == 0 and not go_on()):
             return search.outcome(exhausted=False)
-        for choice, move in enumerate(quorum.moves(state)):
+        for choice, move in enumerate(space.moves(state)):
             try:
-                following = quorum.after(state, move)
+                following = space.after(state, move)
                 key = key_of(following)
                 is_new = key not in seen
                 if is_new:
-                    quorum.check(following)
+                    space.check(following)
             except (Broken, AssertionError) as error:
                 return search.broken(number, move, error)
             search.transitions += 1
-            if is_new and quorum.is_within(following):
+            if is_new and space.is_within(following):
                 search.note(following, key, number, choice)
     return search.outcome(exhausted=True)

@@ -1,0 +1,24 @@
+"""The quorum as the search sees it: states, their keys, and paths as text."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.explorer.quorum import Quorum
+from kraftlog.simulator.explorer.symmetry import Symmetry
+from kraftlog.simulator.explorer.trace import scenario
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kraftlog.simulator.explorer.bounds import Bound
+    from kraftlog.simulator.explorer.quorum import Move
+
+
+class QuorumSpace(Quorum):
+    def __init__(self, bound: Bound) -> None:
+        super().__init__(bound)
+        self.most_states = bound.most_states
+        self.key = Symmetry(self).key
+
+    def scenario(self, way: Sequence[Move], broken: str) -> Iterator[str]:
+        return scenario(self, way, broken)

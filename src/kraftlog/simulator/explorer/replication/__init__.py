@@ -1,0 +1,12 @@
+"""Every run of one replicated partition within a bound: see docs/simulator.md.
+
+bounds      the limits: elections, records, crashes
+process     the host of a real ReplicaManager and of the handlers of Produce and Fetch
+log         its log, in memory
+broker      one broker with its disk, and the effect of one event on it
+metadata    the host of a real Controller, and the metadata log
+cluster     the states of brokers, metadata and messages, and their moves
+objects     copies and keys of real objects
+invariants  what must hold in every state
+trace       states and moves as text
+"""

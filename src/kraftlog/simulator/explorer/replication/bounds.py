@@ -1,0 +1,62 @@
+"""The bounds of the exploration of a replicated partition."""
+
+from __future__ import annotations
+
+from kraftlog.value import Value
+
+A, B, C = 0, 1, 2
+
+
+class Bound(Value):
+    """Brokers with one partition, and how often each kind of event may happen."""
+
+    name: str
+    #: In the order in which the controller prefers them as leaders.
+    replicas: tuple[int, ...] = (A, B, C)
+    leader: int = A
+    min_isr: int = 1
+    has_elr: bool = False
+    #: Records that producers append.
+    records: int = 1
+    #: Brokers that the controller fences (they may run on), and fenced brokers that return.
+    fences: int = 1
+    returns: int = 0
+    #: Elections of the preferred leader.
+    elections: int = 0
+    #: Followers that have not caught up for too long.
+    lags: int = 0
+    #: Processes that are killed; a broker restarts as often.
+    crashes: int = 0
+    #: Whether requests and responses are lost.
+    losses: bool = False
+    #: The limit of the search, which has visited all shorter runs by then.
+    most_states: int = 20_000_000
+
+
+#: The second replica leads: the preferred one may replace it without leaving the ISR.
+SECOND_LEADS = (B, A, C)
+#: `make test` exhausts these.
+QUICK = (
+    Bound("partition: a record, a crash", fences=0, crashes=1),
+    Bound("partition: a record, a fenced broker returns", returns=1),
+    Bound("partition: a record, two brokers fenced", fences=2),
+)
+#: `make explore` and CI exhaust these.
+PARTS = (
+    *QUICK,
+    Bound("partition: a record, a fenced broker returns, a slow follower", returns=1, lags=1),
+    Bound("partition: a record, a broker fenced, a crash", crashes=1),
+    Bound("partition: a record, a broker fenced, a crash, ELR", crashes=1, has_elr=True, min_isr=2),
+    Bound(
+        "partition: a record, a broker fenced, an election, a slow follower",
+        replicas=SECOND_LEADS,
+        elections=1,
+        lags=1,
+    ),
+    Bound(
+        "partition: two records, a broker fenced, an election",
+        replicas=SECOND_LEADS,
+        records=2,
+        elections=1,
+    ),
+)

@@ -1,0 +1,127 @@
+"""`Broker`: one broker with its disk, and the effect of one event on it.
+
+A broker with a number (`cluster`) is never changed: an event is applied to a copy.
+"""
+
+from __future__ import annotations
+
+from kraftlog.replication.services import ReplicationServices
+from kraftlog.simulator.explorer.replication.log import Log, epoch_of
+from kraftlog.simulator.explorer.replication.objects import Objects
+from kraftlog.simulator.explorer.replication.process import Process
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.replication.partition import Partition
+    from kraftlog.simulator.explorer.replication.process import FetchAnswered, FetchSent
+
+#: What makes no difference to the future of a broker: settings, statistics, times (which stand
+#: still) and numbers of requests.
+OMITTED = {
+    "Process": frozenset({"loader", "fetch_sessions", "_sent", "epoch", "effects", "messages"}),
+    "ReplicaManager": frozenset(
+        {
+            "_metadata",
+            "_topic_configs",
+            "_services",
+            "_emit",
+            "topic_stats",
+            "quotas",
+            "by_log",
+            "directory_assignments",
+            "high_watermark_moves",
+        }
+    ),
+    "ReplicaFetchers": frozenset({"_config", "_logs", "_emit", "_quota", "_numbers", "_in_flight"}),
+    "Fetcher": frozenset(
+        {
+            "_config",
+            "_last_epoch",
+            "_broker_epoch",
+            "in_flight",
+            "_due_ms",
+            "_backoff_ms",
+            "_is_fresh",
+        }
+    ),
+    "FollowedPartition": frozenset({"backoff_ms", "reported"}),
+    "InSyncReplicas": frozenset(
+        {"_metadata", "_check_due_ms", "_elected_ms", "_unnamed", "_clock", "_moved"}
+    ),
+    "IsrChanges": frozenset({"_due_ms", "_failures", "_ask", "_broker_epoch", "_refused"}),
+    "Partition": frozenset({"counts", "append_config", "written_bytes"}),
+    "Follower": frozenset({"caught_up_bytes", "fetched_bytes"}),
+    "DelayedFetch": frozenset({"found", "response", "seen_bytes", "untaken", "size", "node"}),
+    "DelayedFetches": frozenset({"_clock", "_fail"}),
+    "DelayedDeletions": frozenset({"_schedule", "_is_alive"}),
+}
+#: The values that have methods of objects, or are changed until they are sent.
+CHANGING = (
+    ReplicationServices,
+    ProduceResponse,
+    TopicProduceResponse,
+    PartitionProduceResponse,
+)
+objects = Objects(CHANGING, OMITTED)
+
+
+class Broker:
+    def __init__(self, broker_id: int) -> None:
+        self.id = broker_id
+        self.log = Log()
+        #: None while it is down.
+        self.process: Process | None = None
+
+    @property
+    def partition(self) -> Partition | None:
+        return None if self.process is None else self.process.partition
+
+    @property
+    def known_committed(self) -> tuple[bytes, ...]:
+        """The batches that it reports as committed."""
+        partition = self.partition
+        return () if partition is None else self.log.batches[: partition.high_watermark]
+
+
+class Step(Value):
+    """The broker after an event, and the messages that it sent."""
+
+    broker: Broker
+    sent: tuple[FetchSent | FetchAnswered, ...]
+
+
+def step(broker: Broker, event: str, arguments: tuple[Any, ...] = ()) -> Step:
+    """Apply an event to a copy of a broker."""
+    after: Broker = objects.copy(broker)
+    if event == "crash":
+        after.process = None
+        return Step(after, ())
+    process = after.process
+    if event == "restart":
+        epoch, metadata = arguments
+        after.process = process = Process(after.id, epoch, after.log)
+        process.start(metadata)
+    else:
+        assert process is not None, "only a running broker does anything"
+        getattr(process, event)(*arguments)
+        process.turn()
+    sent, process.messages = tuple(process.messages), []
+    return Step(after, sent)
+
+
+def broker_key(broker: Broker) -> Any:
+    process = broker.process
+    log = tuple([epoch_of(batch) for batch in broker.log.batches])
+    stored = broker.log.stored_high_watermark
+    if process is None:
+        return broker.id, log, stored
+    image = process.image
+    image_key = objects.key((image.brokers, image.partitions))
+    return broker.id, log, stored, image_key, objects.key(process)

@@ -1,0 +1,82 @@
+"""`Log`: the log of a broker in memory, behind the product's `LogReader`.
+
+Each batch has one record, so a batch's offset is its position. The epochs are kept in the
+product's `EpochCache`.
+"""
+
+from __future__ import annotations
+
+from kraftlog.logstate.epochs import EpochCache
+from kraftlog.records.header import read_header
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kraftlog.replication.partition import Append
+    from kraftlog.types import LogName
+
+
+class Log:
+    """The batches, and what is stored beside them."""
+
+    def __init__(self, batches: Iterable[bytes] = ()) -> None:
+        self.batches: tuple[bytes, ...] = ()
+        self.epochs = EpochCache()
+        #: A lower bound of the high watermark, stored from time to time (V15).
+        self.stored_high_watermark = 0
+        self.extend(batches)
+
+    @property
+    def end(self) -> int:
+        return len(self.batches)
+
+    def extend(self, batches: Iterable[bytes]) -> None:
+        for batch in batches:
+            header = read_header(batch)
+            assert (header.base_offset, header.next_offset) == (self.end, self.end + 1), header
+            self.epochs.assign(header.leader_epoch, header.base_offset)
+            self.batches = (*self.batches, batch)
+
+    def append(self, append: Append) -> None:
+        """Write the appends of a turn."""
+        self.extend(split(b"".join(append.buffers)))
+
+    def truncate(self, end: int) -> None:
+        self.batches = self.batches[:end]
+        self.epochs.truncate_from_end(end)
+
+    # The product's LogReader, as far as it is used -----------------------------------------------
+
+    def locate(
+        self, _: LogName, offset: int, limit: int, _max_bytes: int, _at_least_one: bool
+    ) -> bytes | None:
+        return b"".join(self.batches[offset:limit]) or None
+
+    def end_of_epoch(self, _: LogName, epoch: int) -> tuple[int, int]:
+        return self.epochs.end_offset_for(min(epoch, self.epochs.latest), self.end)
+
+    def latest_epoch(self, _: LogName) -> int:
+        return self.epochs.latest
+
+    def producers(self, _: LogName) -> None:
+        """No batch has a producer id."""
+
+
+def split(records: bytes) -> Sequence[bytes]:
+    """The batches, one by one."""
+    found = []
+    while records:
+        size = 12 + int.from_bytes(records[8:12], "big")
+        found.append(records[:size])
+        records = records[size:]
+    return found
+
+
+def epoch_of(batch: bytes) -> int:
+    return int.from_bytes(batch[12:16], "big")
+
+
+def shown(batches: Iterable[bytes]) -> str:
+    """The epochs of the batches in order."""
+    return f"[{' '.join([str(epoch_of(batch)) for batch in batches])}]"

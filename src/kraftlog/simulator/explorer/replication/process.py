@@ -1,0 +1,324 @@
+"""`Process`: the host of a broker's real `ReplicaManager`, and of its Produce and Fetch handlers.
+
+Time stands still, and whatever can be done at once is: appends are written, logs truncated,
+requests sent and repeated. A follower that has not caught up for too long is an event of its own.
+"""
+
+from __future__ import annotations
+
+from kraftlog.config.layers import ConfigLayers
+from kraftlog.effects import (
+    LogLine,
+    LogOpened,
+    LogTruncated,
+    MarkStrays,
+    OpenLog,
+    RequestFailed,
+    ResponseReceived,
+    SendRequest,
+    TruncatePartition,
+)
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.loader import MetadataLoader
+from kraftlog.node.fetch_sessions import FetchSessions
+from kraftlog.node.handlers import fetch, produce
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.replication.fetcher import FetchConfig
+from kraftlog.replication.followers import NEVER_MS
+from kraftlog.replication.replica_manager import ReplicaManager
+from kraftlog.replication.services import ReplicationConfig, ReplicationServices
+from kraftlog.replication.topic_configs import TopicConfigs
+from kraftlog.simulator.explorer.invariants import Broken
+from kraftlog.simulator.explorer.replication.metadata import LISTENER, TOPIC_ID, NoChance
+from kraftlog.types import Now
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from kraftlog.metadata.image import Image
+    from kraftlog.replication.partition import Partition
+    from kraftlog.simulator.explorer.replication.log import Log
+    from kraftlog.wire.messages.fetch import FetchRequest, FetchResponse
+    from kraftlog.wire.schema import Message
+
+#: When everything happens, and after every backoff.
+NOW, AFTER_BACKOFF = Now(1_000_000, 1_000_000), Now(1_002_000, 1_002_000)
+MAX_LAG_MS = 10_000
+ACKS_ALL = -1
+FETCH, PRODUCE = [APIS[key].last for key in (ApiKey.FETCH, ApiKey.PRODUCE)]
+
+
+def _one_record() -> bytes:
+    """A batch; offset and epoch tell one from the other."""
+    builder = BatchBuilder()
+    builder.append(NOW.wall_ms, None, b"")
+    return bytes(builder.build())
+
+
+RECORD = _one_record()
+
+
+class FetchSent(Value):
+    """A Fetch of a follower; it is not `wanted` if its sender no longer waits for the response."""
+
+    follower: int
+    leader: int
+    request: FetchRequest
+    wanted: bool = True
+
+
+class FetchAnswered(Value):
+    """The response to a Fetch."""
+
+    follower: int
+    leader: int
+    response: FetchResponse
+
+
+class Slot:
+    """A pending response, and the connection that it belongs to."""
+
+    listener = 0
+    listener_name = LISTENER
+
+    def __init__(self, process: Process, version: int) -> None:
+        self.process = process
+        self.version = version
+        self.connection = self
+        self.waiter: Any = None
+        self.waits = 0
+        self.response: Any = None
+
+
+class ProduceSlot(Slot):
+    def respond(self, response: Any) -> None:
+        self.process.produced(response.responses[0].partition_responses[0])
+
+
+class FetchSlot(Slot):
+    def __init__(self, process: Process, sent: FetchSent) -> None:
+        super().__init__(process, FETCH)
+        self.sent = sent
+
+    def respond(self, response: Any) -> None:
+        self.process.fetched(self.sent, response)
+
+
+class Process:
+    """One process of a broker; it has the members of a node that the handlers use."""
+
+    max_fetch_bytes = 1 << 30
+    now = NOW
+
+    def __init__(self, broker_id: int, epoch: int, logs: Log) -> None:
+        self.id = broker_id
+        self.epoch = epoch
+        self.logs = logs
+        self.effects: list[Any] = []
+        #: The fetches that wait for data, by follower.
+        self.parked: dict[int, FetchSlot] = {}
+        #: The leaders that it waits for, with the offset and epoch of its fetch.
+        self.waits_for: dict[int, tuple[int, int]] = {}
+        #: The channels and numbers of those fetches.
+        self._sent: dict[int, tuple[str, int]] = {}
+        #: The AlterPartition without a response, if any, and what takes the response.
+        self.isr_request: Message | None = None
+        self._isr_answered: Any = None
+        #: How many batches of the metadata log are replayed.
+        self.replayed = 0
+        self.messages: list[FetchSent | FetchAnswered] = []
+        #: Without sessions, each fetch names its position.
+        self.fetch_sessions = FetchSessions(0, NoChance())
+        self.loader = MetadataLoader()
+        configs = TopicConfigs(self.loader, self._layers)
+        self.replica_manager = ReplicaManager(
+            ReplicationConfig(LISTENER, _max_lag_ms, -1, FetchConfig(broker_id)),
+            self.loader,
+            configs,
+            ReplicationServices(
+                logs=logs,  # type: ignore[arg-type]  # what replication uses of it
+                emit=self._emit,
+                schedule=_never,
+                fail=_raise,
+                clock=_clock,
+                broker_epoch=self._broker_epoch,
+                ask_controller=self._ask_controller,
+                is_registered=self._is_registered,
+                config_layers=self._layers,
+            ),
+        )
+        self.loader.publishers += [configs, self.replica_manager]
+
+    def _layers(self) -> ConfigLayers:
+        return ConfigLayers({})
+
+    def _broker_epoch(self) -> int:
+        return self.epoch
+
+    def _is_registered(self) -> bool:
+        broker = self.image.brokers.get(self.id)
+        return broker is not None and broker.epoch == self.epoch
+
+    def _emit(self, effect: Any) -> None:
+        self.effects.append(effect)
+
+    def _ask_controller(
+        self, api_key: int, _: int, request: Message, on_done: Any, __: Now
+    ) -> None:
+        assert api_key == ApiKey.ALTER_PARTITION
+        assert self.isr_request is None, "one is in flight at a time"
+        self.isr_request, self._isr_answered = request, on_done
+
+    @property
+    def image(self) -> Image:
+        return self.loader.image
+
+    @property
+    def partition(self) -> Partition:
+        return self.replica_manager.partitions[TOPIC_ID, 0]
+
+    def uses(self, leader: int) -> bool:
+        """Whether the response of a leader would count: the partition is where it was."""
+        partition = self.partition
+        return self.waits_for.get(leader) == (partition.end, partition.leader_epoch)
+
+    def wait(self, _operation: Any, _deadline_ms: int) -> None:
+        """A fetch waits: `expire` ends it."""
+
+    # Events --------------------------------------------------------------------------------------
+
+    def start(self, metadata: Sequence[Sequence[Message]]) -> None:
+        """Replay all metadata, up to the registration of this process."""
+        for batch in metadata:
+            self.replay(batch)
+        self.replica_manager.open_logs()
+        self.turn()
+
+    def replay(self, batch: Sequence[Message]) -> None:
+        for _ in self.loader.replay_in_steps(batch):
+            pass
+        self.replayed += 1
+
+    def produce(self) -> None:
+        data = PartitionProduceData(index=0, records=memoryview(bytearray(RECORD)))
+        topic = TopicProduceData(topic_id=TOPIC_ID, partition_data=[data])
+        request = ProduceRequest(acks=ACKS_ALL, timeout_ms=1, topic_data=[topic])
+        slot: Any = ProduceSlot(self, PRODUCE)
+        produce.handle(self, slot, request, NOW)  # type: ignore[arg-type]  # see the class
+
+    def serve(self, sent: FetchSent) -> None:
+        """A Fetch arrives."""
+        self.forget(sent.follower)
+        slot: Any = FetchSlot(self, sent)
+        fetch.handle(self, slot, sent.request, NOW)  # type: ignore[arg-type]  # see the class
+        if slot.waiter is not None:
+            self.parked[sent.follower] = slot
+            if not sent.wanted:
+                self.forget(sent.follower)
+
+    def forget(self, follower: int) -> None:
+        """A follower no longer waits for the response to its fetch."""
+        slot = self.parked.pop(follower, None)
+        if slot is not None:
+            slot.waiter.cancel()
+
+    def expire(self, follower: int) -> None:
+        """A fetch has waited for its max.wait.ms."""
+        self.parked[follower].waiter.expire(NOW)
+
+    def take(self, answered: FetchAnswered) -> None:
+        """The response to a Fetch of this follower."""
+        leader = answered.leader
+        del self.waits_for[leader]
+        channel, number = self._sent.pop(leader)
+        report = ResponseReceived(channel, leader, number, answered.response)
+        self.replica_manager.fetchers.handle(report, NOW)
+
+    def fetch_failed(self, leader: int) -> None:
+        del self.waits_for[leader]
+        channel, number = self._sent.pop(leader)
+        self.replica_manager.fetchers.handle(RequestFailed(channel, leader, number), NOW)
+
+    def lags(self, follower: int) -> None:
+        """A follower has not caught up for replica.lag.time.max.ms."""
+        followers = self.partition.followers
+        assert followers is not None, "it leads"
+        followers.by_broker[follower].caught_up_ms = NEVER_MS
+
+    def isr_answered(self, response: Message | None) -> None:
+        """The response to the AlterPartition, or None if it is lost."""
+        on_done, self.isr_request, self._isr_answered = self._isr_answered, None, None
+        on_done(response, NOW)
+
+    # Outcomes ------------------------------------------------------------------------------------
+
+    def produced(self, result: Any) -> None:
+        """Only committed records are acknowledged."""
+        if result.error_code == ErrorCode.NONE and (
+            result.base_offset >= self.partition.high_watermark
+        ):
+            raise Broken("only committed records are acknowledged", f"offset {result.base_offset}")
+
+    def fetched(self, sent: FetchSent, response: FetchResponse) -> None:
+        self.parked.pop(sent.follower, None)
+        if sent.wanted:
+            self.messages.append(FetchAnswered(sent.follower, self.id, response))
+
+    def turn(self) -> None:
+        """Carry out all that can be done at once."""
+        manager = self.replica_manager
+        while True:
+            appends = manager.take_turn()
+            for append in appends:
+                self.logs.append(append)
+                manager.written(append.partition, append.end)
+            manager.poll(AFTER_BACKOFF)
+            manager.send_requests(AFTER_BACKOFF)
+            effects, self.effects = self.effects, []
+            for effect in effects:
+                self._carry_out(effect)
+            if not (appends or effects):
+                return
+
+    def _carry_out(self, effect: Any) -> None:
+        manager, log = self.replica_manager, self.logs
+        if isinstance(effect, SendRequest):
+            [part] = effect.request.topics[0].partitions
+            self.waits_for[effect.peer] = part.fetch_offset, part.current_leader_epoch
+            self._sent[effect.peer] = effect.channel, effect.number
+            self.messages.append(FetchSent(self.id, effect.peer, effect.request))
+        elif isinstance(effect, TruncatePartition):
+            assert not effect.restarts, "no log start moves"
+            if self.partition.leads:
+                raise Broken("a leader truncates nothing", f"broker {self.id} at {effect.offset}")
+            log.truncate(effect.offset)
+            manager.handle(LogTruncated(effect.log, effect.topic_id, 0, log.end))
+        elif isinstance(effect, OpenLog):
+            stored = log.stored_high_watermark
+            manager.handle(LogOpened(effect.log, effect.topic_id, 0, log.end, None, stored))
+        else:
+            assert isinstance(effect, LogLine | MarkStrays), effect
+
+
+def _max_lag_ms() -> int:
+    return MAX_LAG_MS
+
+
+def _clock() -> Now:
+    return NOW
+
+
+def _never(_operation: Any, _timeout_ms: int) -> None:
+    """No produce request times out."""
+
+
+def _raise(_: Any, error: Exception) -> None:
+    raise error

@@ -1,0 +1,32 @@
+"""The cluster as the search sees it: states, their keys, and paths as text."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from kraftlog.simulator.explorer.replication.cluster import Cluster
+from kraftlog.simulator.explorer.replication.trace import scenario
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kraftlog.simulator.explorer.replication.bounds import Bound
+    from kraftlog.simulator.explorer.replication.cluster import Move, State
+
+
+class ReplicationSpace(Cluster):
+    def __init__(self, bound: Bound) -> None:
+        super().__init__(bound)
+        self.most_states = bound.most_states
+        self._pack = Struct(f"{len(self.first)}I").pack
+
+    def key(self, state: State) -> bytes:
+        return self._pack(*state)
+
+    def is_within(self, _: State) -> bool:
+        """Always: the number of each kind of event is bounded instead."""
+        return True
+
+    def scenario(self, way: Sequence[Move], broken: str) -> Iterator[str]:
+        return scenario(self, way, broken)

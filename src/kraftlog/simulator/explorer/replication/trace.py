@@ -1,0 +1,85 @@
+"""A path through the states as text."""
+
+from __future__ import annotations
+
+from kraftlog.metadata.values import NO_LEADER
+from kraftlog.simulator.explorer.bounds import NAMES, NODES
+from kraftlog.simulator.explorer.replication.cluster import HISTORY, METADATA, PLACES
+from kraftlog.simulator.explorer.replication.log import shown, split
+from kraftlog.simulator.explorer.replication.process import FetchSent
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from kraftlog.simulator.explorer.replication.broker import Broker
+    from kraftlog.simulator.explorer.replication.cluster import Cluster, Move, State
+    from kraftlog.simulator.explorer.replication.metadata import Metadata
+
+
+def scenario(cluster: Cluster, way: Sequence[Move], broken: str) -> Iterator[str]:
+    """The moves in order, each with what it changed."""
+    state = cluster.first
+    for number, move in enumerate(way, 1):
+        line = f"{number:3} {_move(cluster, state, move)}"
+        try:
+            following = cluster.after(state, move)
+        except Exception as error:
+            yield f"{line:58} {type(error).__name__}"
+            break
+        changed = [
+            _broker(cluster.brokers[following[broker_id]])
+            for broker_id in range(NODES)
+            if _broker(cluster.brokers[following[broker_id]])
+            != _broker(cluster.brokers[state[broker_id]])
+        ]
+        before, after = [_metadata(cluster.metadata[it[METADATA]]) for it in (state, following)]
+        if after != before:
+            changed.append(after)
+        state = following
+        yield f"{line:58} {', '.join(changed)}".rstrip()
+    yield f"    broken: {broken}"
+
+
+def _move(cluster: Cluster, state: State, move: Move) -> str:
+    what, where, about = move
+    if where > HISTORY:
+        follower, leader, _ = PLACES[where]
+        message = cluster.messages[state[where]]
+        ends = (follower, leader) if isinstance(message, FetchSent) else (leader, follower)
+        return f"{what}: {NAMES[ends[0]]} to {NAMES[ends[1]]}: {_body(message)}"
+    if where == METADATA:
+        return f"controller: {what}{'' if what == 'elect' else f' {NAMES[about]}'}"
+    rest = f" {NAMES[about[0]]}" if what in {"lag", "expire"} else ""
+    return f"{NAMES[where]}: {what}{rest}"
+
+
+def _body(message: Any) -> str:
+    if isinstance(message, FetchSent):
+        part = message.request.topics[0].partitions[0]
+        position = f"{part.fetch_offset}@{part.last_fetched_epoch}"
+        return f"Fetch epoch {part.current_leader_epoch}, from {position}"
+    data = message.response.responses[0].partitions[0]
+    if data.error_code:
+        return f"error {data.error_code}"
+    diverging = data.diverging_epoch
+    if diverging.end_offset >= 0:
+        return f"diverging {diverging.end_offset}@{diverging.epoch}"
+    return f"{shown(split(bytes(data.records)))} committed {data.high_watermark}"
+
+
+def _broker(broker: Broker) -> str:
+    partition = broker.partition
+    name, log = NAMES[broker.id], shown(broker.log.batches)
+    if partition is None:
+        return f"{name} down {log}"
+    role = "leads" if partition.leads else "follows"
+    return f"{name} {role} {partition.leader_epoch} {log} committed {partition.high_watermark}"
+
+
+def _metadata(metadata: Metadata) -> str:
+    partition = metadata.partition
+    leader = "nobody" if partition.leader == NO_LEADER else NAMES[partition.leader]
+    isr = "".join([NAMES[broker] for broker in partition.isr])
+    return f"{leader} elected in {partition.leader_epoch}, ISR {isr}"

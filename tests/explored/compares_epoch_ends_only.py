@@ -1,0 +1,16 @@
+"""V6, KIP-101 before KIP-279: the end of the follower's epoch is compared, not the epoch."""
+
+from __future__ import annotations
+
+from tests.explored import REPLICATION, Mutant
+
+MUTANT = Mutant(
+    rule="V6, KIP-101 before KIP-279: a leader without the follower's epoch compares ends only",
+    detected_by="what is committed never changes",
+    module="kraftlog.node.handlers.fetch",
+    original="if epoch == part.last_fetched_epoch and part.fetch_offset <= end:",
+    replacement="if part.fetch_offset <= end:",
+    explores=REPLICATION,
+    bound={"records": 2, "fences": 2},
+    is_slow=True,
+)

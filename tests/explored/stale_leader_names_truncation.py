@@ -1,0 +1,53 @@
+"""V6, KIP-279 before KIP-320: a leader of an older epoch tells a follower where to truncate.
+
+As in KIP-279, a follower asks until the logs agree, and not again in that epoch; any leader
+answers. The position of such a follower does not count, so that only its truncation is wrong.
+"""
+
+from __future__ import annotations
+
+from tests.explored import REPLICATION, Edit, Mutant
+
+FETCHER = "kraftlog.replication.fetcher"
+
+MUTANT = Mutant(
+    rule="V6, KIP-279 before KIP-320: a leader of an older epoch says where logs diverge",
+    detected_by="every member of the ISR has what is committed",
+    module="kraftlog.node.handlers.fetch",
+    original="""\
+        code = self._refusal(partition, part)
+        if not code:
+            if part.last""",
+    replacement="""\
+        code = self._refusal(partition, part)
+        if code == ErrorCode.UNKNOWN_LEADER_EPOCH:
+            self.untaken.clear()
+            code = ErrorCode.NONE
+        if not code:
+            if part.last""",
+    others=(
+        Edit(
+            module="kraftlog.replication.replica_fetchers",
+            original="        partition.fetched_from(",
+            replacement="        followed.agrees = True\n        partition.fetched_from(",
+        ),
+        Edit(
+            module=FETCHER,
+            original="=self._last_epoch(partition),",
+            replacement="=-1 if followed.agrees else self._last_epoch(partition),",
+        ),
+        Edit(
+            module=FETCHER,
+            original='__slots__ = ("back',
+            replacement='__slots__ = ("agrees", "back',
+        ),
+        Edit(
+            module=FETCHER,
+            original="        self.partition = partition",
+            replacement="        self.partition, self.agrees = partition, False",
+        ),
+    ),
+    explores=REPLICATION,
+    bound={"replicas": (1, 0, 2), "records": 2, "fences": 1, "elections": 1},
+    is_slow=True,
+)

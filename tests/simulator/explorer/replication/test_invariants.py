@@ -1,0 +1,186 @@
+"""Each invariant of a replicated partition detects a handmade state that breaks it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.effects import TruncatePartition
+from kraftlog.simulator.explorer.bounds import NODES
+from kraftlog.simulator.explorer.invariants import Broken
+from kraftlog.simulator.explorer.replication.bounds import A, B, Bound, C
+from kraftlog.simulator.explorer.replication.broker import objects, step
+from kraftlog.simulator.explorer.replication.cluster import METADATA, Cluster
+from kraftlog.simulator.explorer.replication.invariants import History, check_state, check_step
+from kraftlog.simulator.explorer.replication.metadata import TOPIC_ID, Metadata
+from kraftlog.simulator.explorer.replication.process import RECORD, ProduceSlot
+
+if TYPE_CHECKING:
+    from kraftlog.replication.partition import Partition
+    from kraftlog.simulator.explorer.replication.broker import Broker
+
+NOTHING_LEFT = History((0,) * 6)
+
+
+class Handmade:
+    """Three brokers; A leads in epoch 1, and all logs are empty."""
+
+    def __init__(self) -> None:
+        cluster = Cluster(Bound("for tests"))
+        first = cluster.first
+        self.brokers: list[Broker] = [objects.copy(cluster.brokers[n]) for n in first[:NODES]]
+        self.metadata: Metadata = objects.copy(cluster.metadata[first[METADATA]])
+
+    def partition(self, broker_id: int) -> Partition:
+        found = self.brokers[broker_id].partition
+        assert found is not None
+        return found
+
+    def write(self, broker_id: int, epochs: str, committed: int = 0) -> None:
+        """The log of a broker, as an epoch for each record."""
+        log = self.brokers[broker_id].log
+        log.truncate(0)
+        log.extend([batch(offset, int(epoch)) for offset, epoch in enumerate(epochs)])
+        self.partition(broker_id).high_watermark = committed
+
+    def change_partition(self, **changes: Any) -> None:
+        state = self.metadata.controller.state
+        key = TOPIC_ID, 0
+        state.partitions[key] = state.partitions[key].replace(**changes)
+
+    def check(self) -> History:
+        history = NOTHING_LEFT
+        for broker in self.brokers:
+            history = history.with_broker(broker)
+        check_state(self.brokers, self.metadata, history)
+        return history
+
+    def broken(self) -> str:
+        """The invariant that does not hold."""
+        with pytest.raises(Broken) as broken:
+            self.check()
+        return broken.value.invariant
+
+    def broken_after(self, broker_id: int, old: Broker) -> str:
+        with pytest.raises(Broken) as broken:
+            check_step(old, self.brokers[broker_id])
+        return broken.value.invariant
+
+
+def batch(offset: int, epoch: int) -> bytes:
+    return offset.to_bytes(8, "big") + RECORD[8:12] + epoch.to_bytes(4, "big") + RECORD[16:]
+
+
+@pytest.fixture
+def made() -> Handmade:
+    return Handmade()
+
+
+def test_equal_logs_break_no_invariant(made: Handmade) -> None:
+    for broker_id in (A, B, C):
+        made.write(broker_id, "11", committed=2)
+    assert made.check().committed == made.brokers[A].log.batches
+
+
+def test_s7_another_committed_record(made: Handmade) -> None:
+    made.write(A, "12", committed=2)
+    made.write(B, "11", committed=2)
+    assert made.broken() == "what is committed never changes"
+
+
+def test_s7_a_follower_beyond_what_is_committed(made: Handmade) -> None:
+    made.write(A, "1", committed=0)
+    made.write(B, "1", committed=1)
+    assert made.broken() == "a follower serves only what is committed"
+
+
+def test_s4_a_member_of_the_isr_without_a_committed_record(made: Handmade) -> None:
+    made.write(A, "1", committed=1)
+    made.write(B, "1")
+    assert made.broken() == "every member of the ISR has what is committed"
+    made.change_partition(isr=(A, B))
+    made.check()
+    made.change_partition(elr=(C,))
+    assert made.broken() == "every member of the ISR has what is committed"
+
+
+def test_s6_logs_with_a_common_batch_after_a_difference(made: Handmade) -> None:
+    made.write(A, "13")
+    made.write(B, "23")
+    assert made.broken() == "logs with a batch in common are the same up to it"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"isr": (B, C)},
+        {"isr": (A, B, 7)},
+        {"isr": (), "leader": A},
+        {"isr": (A, B), "leader": -1},
+        {"isr": (), "leader": -1, "elr": ()},
+    ],
+)
+def test_s2_an_isr_without_its_leader(made: Handmade, changes: dict[str, Any]) -> None:
+    made.change_partition(**changes)
+    assert made.broken() == "the ISR is sound"
+
+
+def test_s2_a_fenced_broker_in_the_isr(made: Handmade) -> None:
+    brokers = made.metadata.controller.state.brokers
+    brokers[B] = brokers[B].replace(fenced=True)
+    assert made.broken() == "the ISR is sound"
+
+
+def test_s8_a_leader_that_was_not_elected(made: Handmade) -> None:
+    made.metadata.elected[1] = B
+    assert made.broken() == "one leader an epoch"
+
+
+def test_s3_a_leader_that_does_not_count_the_isr(made: Handmade) -> None:
+    made.partition(A).isr = (A, B)
+    assert made.broken() == "the leader counts the ISR"
+    made.partition(A).propose_isr((A, B, C))
+    made.check()
+
+
+def test_s8_an_epoch_that_decreases(made: Handmade) -> None:
+    old = objects.copy(made.brokers[B])
+    made.partition(B).leader_epoch = 0
+    assert made.broken_after(B, old) == "epochs grow"
+    made.partition(B).leader_epoch = 1
+    made.partition(B).partition_epoch = -1
+    assert made.broken_after(B, old) == "epochs grow"
+
+
+def test_s7_a_high_watermark_that_falls(made: Handmade) -> None:
+    made.write(B, "1", committed=1)
+    old = objects.copy(made.brokers[B])
+    made.partition(B).high_watermark = 0
+    assert made.broken_after(B, old) == "the high watermark never falls"
+    check_step(step(old, "crash").broker, made.brokers[B])
+
+
+def test_a_high_watermark_beyond_the_log(made: Handmade) -> None:
+    old = objects.copy(made.brokers[B])
+    made.partition(B).high_watermark = 1
+    assert made.broken_after(B, old) == "what is committed is in the log"
+
+
+def test_s5_an_acknowledged_record_that_is_not_committed(made: Handmade) -> None:
+    process = made.brokers[A].process
+    assert process is not None
+    process.produce()
+    slot: Any = ProduceSlot(process, 0)
+    [waiting] = process.partition.acks
+    slot.response = waiting[1].response
+    with pytest.raises(Broken, match="only committed records are acknowledged: offset 0"):
+        slot.respond(slot.response)
+
+
+def test_a_leader_that_truncates_its_log(made: Handmade) -> None:
+    process = made.brokers[A].process
+    assert process is not None
+    process.effects.append(TruncatePartition(("t", 0), TOPIC_ID, 0))
+    with pytest.raises(Broken, match="a leader truncates nothing: broker 0 at 0"):
+        process.turn()
