@@ -26,6 +26,13 @@ def test_a_snapshot_restores_the_image() -> None:
     assert list(image_of(SNAPSHOT).records()) == list(SNAPSHOT)
 
 
+def test_the_samples_are_of_every_kind_of_state() -> None:
+    """A map that no sample fills could be missing from snapshots."""
+    maps = image_of(SNAPSHOT).maps()
+    not_sampled = {name for name, held in maps.items() if not held}
+    assert not_sampled == {"removed", "transaction", "held_back"}
+
+
 def test_a_snapshot_survives_encoding() -> None:
     written = [encode_metadata(each, record_version(each)) for each in SNAPSHOT]
     assert [decode_metadata(each)[0] for each in written] == list(SNAPSHOT)
