@@ -188,6 +188,47 @@ def test_a_log_that_differs_from_the_manifest_is_recovered() -> None:
     assert (report.clean, report.truncated_bytes, log.end_offset) == (False, 4, 19)
 
 
+def close_later(files: MemoryFiles) -> None:
+    """Close a directory with a log whose folder has not been modified for some time."""
+    logs = directory(files)
+    fill(logs.create(("t", 0), TOPIC_ID, SMALL), 10)
+    logs.close()
+    logs = directory(files)
+    open_all(logs)
+    logs.logs["t", 0].topic_id = TOPIC_ID
+    files.now_ms += 1
+    logs.close()
+
+
+def test_a_folder_that_is_older_than_the_manifest_is_not_read() -> None:
+    files = new_files()
+    close_later(files)
+    logs = directory(files)
+    files.journal = []
+    assert logs.topic_id(("t", 0)) == TOPIC_ID
+    log, report = run(logs.open_log(("t", 0), SMALL))
+    assert (report.clean, log.end_offset) == (True, 19)
+    assert [line for line in files.journal if "list" in line or "metadata" in line] == []
+
+
+@pytest.mark.parametrize("is_opened_between", [False, True])
+def test_a_folder_that_changed_after_the_manifest_is_read(is_opened_between: bool) -> None:
+    files = new_files()
+    close_later(files)
+    files.now_ms += 1
+    files.make_file("/d/t-0/00000000000000000019.log", b"")
+    for ending in ("index", "timeindex"):
+        files.make_file(f"/d/t-0/00000000000000000019.{ending}", b"")
+    files.make_file("/d/t-0/partition.metadata", b"torn")
+    if is_opened_between:  # without the log
+        files.now_ms += 1
+        directory(files).close()
+    logs = directory(files)
+    assert logs.topic_id(("t", 0)) is None
+    log, _ = run(logs.open_log(("t", 0), SMALL))
+    assert [segment.base_offset for segment in log.segments][-1] == 19
+
+
 @pytest.mark.parametrize("change", ["marker of another", "torn manifest", "no marker"])
 def test_a_manifest_is_valid_only_with_its_marker(change: str) -> None:
     files = new_files()

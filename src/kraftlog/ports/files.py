@@ -70,7 +70,7 @@ if TYPE_CHECKING:
             ...
 
         def modified_ms(self, path: str) -> int:
-            """Modification time of a file, wall clock."""
+            """Modification time of a file or directory, wall clock."""
             ...
 
         def space(self, path: str) -> tuple[int, int]:

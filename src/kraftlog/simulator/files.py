@@ -132,13 +132,15 @@ def _survivor(change: _Write | _Cut, random: Random) -> _Write | _Cut | None:
 class MemoryDirectory:
     """Names: the visible ones, those on the disk, and the changes in between."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: int) -> None:
+        self.modified_ms = now_ms
         self.names: dict[str, MemoryFile | MemoryDirectory] = {}
         self.disk: dict[str, MemoryFile | MemoryDirectory] = {}
         #: each change maps a name to its new target, or None
         self.pending: list[dict[str, MemoryFile | MemoryDirectory | None]] = []
 
-    def change(self, change: dict[str, MemoryFile | MemoryDirectory | None]) -> None:
+    def change(self, change: dict[str, MemoryFile | MemoryDirectory | None], now_ms: int) -> None:
+        self.modified_ms = now_ms
         _rename(self.names, change)
         self.pending.append(change)
 
@@ -180,7 +182,7 @@ class MemoryFiles:
         self.starts = 0
         self.stop_before: int | None = None
         self.journal: list[str] | None = None
-        self._root = MemoryDirectory()
+        self._root = MemoryDirectory(self.now_ms)
         self._open: dict[int, tuple[MemoryFile, str, bool]] = {}
         self._locks: dict[str, int] = {}
         self._next_fd = 3
@@ -218,7 +220,7 @@ class MemoryFiles:
         directory, name = self._parent(path)
         file = MemoryFile(self.now_ms)
         file.content, file.disk = bytearray(data), bytearray(data)
-        directory.change({name: file})
+        directory.change({name: file}, self.now_ms)
         directory.write_back()
 
     def bytes_of(self, path: str) -> bytes:
@@ -254,7 +256,7 @@ class MemoryFiles:
             if not create:
                 raise _error(errno.ENOENT, path)
             node = MemoryFile(self.now_ms)
-            directory.change({name: node})
+            directory.change({name: node}, self.now_ms)
         if isinstance(node, MemoryDirectory):
             raise _error(errno.EISDIR, path)
         return self._handle(node, path, write)
@@ -346,21 +348,24 @@ class MemoryFiles:
         return len(self._file(path).content)
 
     def modified_ms(self, path: str) -> int:
-        return self._file(path).modified_ms
+        node = self._find(path)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        return node.modified_ms
 
     def make_directory(self, path: str) -> None:
         self._operation("make_directory", path)
         directory, name = self._parent(path)
         if name in directory.names:
             raise _error(errno.EEXIST, path)
-        directory.change({name: MemoryDirectory()})
+        directory.change({name: MemoryDirectory(self.now_ms)}, self.now_ms)
 
     def remove_directory(self, path: str) -> None:
         self._operation("remove_directory", path)
         directory, name = self._parent(path)
         if self._directory(path).names:
             raise _error(errno.ENOTEMPTY, path)
-        directory.change({name: None})
+        directory.change({name: None}, self.now_ms)
 
     def rename(self, old: str, new: str) -> None:
         self._operation("rename", old)
@@ -372,13 +377,13 @@ class MemoryFiles:
             raise _error(errno.ENOENT, old)
         if isinstance(directory.names.get(new_name), MemoryDirectory):
             raise _error(errno.ENOTEMPTY, new)
-        directory.change({name: None, new_name: node})
+        directory.change({name: None, new_name: node}, self.now_ms)
 
     def unlink(self, path: str) -> None:
         self._operation("unlink", path)
         self._file(path)
         directory, name = self._parent(path)
-        directory.change({name: None})
+        directory.change({name: None}, self.now_ms)
 
     def sync_directory(self, path: str) -> None:
         self._operation("sync_directory", path)

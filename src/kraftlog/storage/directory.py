@@ -28,10 +28,12 @@ from kraftlog.storage.manifest import (
     MANIFEST,
     decode_manifest,
     decode_marker,
+    decode_row,
     encode_manifest,
     encode_marker,
     encode_row,
     open_row,
+    topic_of,
 )
 from kraftlog.storage.offset_checkpoints import OffsetCheckpoints
 from kraftlog.storage.recovery import RecoveryReport, open_log
@@ -41,6 +43,7 @@ from kraftlog.types import NULL_UUID
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from typing import Any
 
     from kraftlog.ports.files import Files
     from kraftlog.storage.checkpoints import Name
@@ -93,6 +96,10 @@ class LogDirectory:
         #: the epoch of the broker that shut down cleanly, else -1
         self.broker_epoch = -1
         self._rows: dict[Name, bytes] = {}
+        #: When the manifest was written.
+        self._rows_ms = -1
+        #: The row that was read last: its log, its content, and whether the folder is unmodified.
+        self._last_row: tuple[Name, dict[str, Any], bool] | None = None
         self._garbage: list[str] = []
         self._suspect = False
         self._lock = files.lock(f"{path}/{LOCK}")
@@ -131,7 +138,31 @@ class LogDirectory:
 
         data = read_whole(self.disk.files, self._file(MANIFEST))
         if crc32c(data) == checksum:
+            self._rows_ms = self.disk.files.modified_ms(self._file(MANIFEST))
             self._rows = decode_manifest(data, self._file(MANIFEST))
+
+    def _row(self, name: Name) -> tuple[dict[str, Any] | None, bool]:
+        """The row of an unopened log, if any, and whether its folder is unmodified since."""
+        last = self._last_row
+        if last is not None and last[0] == name:
+            return last[1], last[2]
+        data = self._rows.get(name)
+        if data is None:
+            return None, False
+        row, is_unmodified = decode_row(data), self._is_unmodified(name)
+        self._last_row = name, row, is_unmodified
+        return row, is_unmodified
+
+    def _is_unmodified(self, name: Name) -> bool:
+        """Whether no file in a log's folder was made or deleted since the manifest was written."""
+        try:
+            return self.disk.files.modified_ms(self.folder(name)) < self._rows_ms
+        except FileNotFoundError:
+            return False
+
+    def _forget_row(self, name: Name) -> None:
+        self._rows.pop(name, None)
+        self._last_row = None
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -174,6 +205,11 @@ class LogDirectory:
 
         An unreadable file fails this log only, as the rest of the disk may be fine.
         """
+        row, is_unmodified = self._row(name)
+        if row is not None and is_unmodified:
+            topic_id = topic_of(row)
+            if topic_id is not None:
+                return topic_id
         path = f"{self.folder(name)}/{PARTITION_METADATA}"
         try:
             return decode_partition_metadata(read_whole(self.disk.files, path), path)
@@ -188,8 +224,11 @@ class LogDirectory:
         """Open an existing log; `kraftlog.storage.recovery.run` does it in one go."""
         if name in self._checkpoints.cleaned and config.contiguous:
             config = config.replace(contiguous=False)  # compaction leaves holes
-        row = self._rows.get(name)
-        log = open_row(self.disk, self.folder(name), config, row) if row is not None else None
+        row, is_unmodified = self._row(name)
+        log = None
+        if row is not None:
+            folder = self.folder(name)
+            log = open_row(self.disk, folder, config, row, is_unmodified=is_unmodified)
         if log is not None:
             report = RecoveryReport(log.folder, True, log.start_offset, log.end_offset)
         else:
@@ -211,7 +250,7 @@ class LogDirectory:
         return log, report
 
     def _adopt(self, name: Name, log: Log) -> None:
-        self._rows.pop(name, None)
+        self._forget_row(name)
         self.unopened.discard(name)
         self.logs[name] = log
         log.clean_offset = min(self._checkpoints.cleaned.get(name, 0), log.recovery_point)
@@ -253,7 +292,7 @@ class LogDirectory:
     def forget(self, name: Name) -> bool:
         """Remove a log from the directory, but not its folder; return whether there is one."""
         self._checkpoints.forget(name)
-        self._rows.pop(name, None)
+        self._forget_row(name)
         log = self.logs.pop(name, None)
         if log is not None:
             log.abandon()
@@ -433,7 +472,8 @@ class LogDirectory:
 
     def _write_clean_shutdown(self, broker_epoch: int) -> None:
         rows = {name: encode_row(log) for name, log in self.logs.items() if log.has_folder}
-        manifest = encode_manifest({**self._rows, **rows})
+        unopened = {name: row for name, row in self._rows.items() if self._is_unmodified(name)}
+        manifest = encode_manifest({**unopened, **rows})
         unlink_if_there(self.disk.files, self._file(SUSPECT))
         write_atomically(self.disk.files, self._file(MANIFEST), manifest)
         marker = encode_marker(broker_epoch, manifest)

@@ -1,11 +1,12 @@
 """The clean-shutdown manifest: the state of every log when the directory was closed.
 
-With it a log opens after one listing of its folder, without reading indexes, checkpoints or
-snapshots. It is not a file of Kafka, and is valid only with the marker `.kafka_cleanshutdown` that
-was written with it: our marker has the manifest's checksum, and Kafka's does not. Both files are
-deleted before anything in the directory changes.
+With it a log opens without reading indexes, checkpoints, snapshots or its topic id. Its folder is
+listed only if it was modified after the manifest was written. It is not a file of Kafka, and is
+valid only with the marker `.kafka_cleanshutdown` that was written with it: our marker has the
+manifest's checksum, and Kafka's does not. Both files are deleted before anything in the directory
+changes.
 
-It has one line per log: topic, partition and a JSON object.
+It has one line per log: topic, partition and a JSON object, the row.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ from kraftlog.storage.log import Log
 from kraftlog.storage.producer_snapshots import decode_snapshot, encode_snapshot
 from kraftlog.storage.producer_tracker import ProducerTracker
 from kraftlog.storage.segment import INDEX, LOG, TIME_INDEX, Segment
+from kraftlog.types import NULL_UUID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from kraftlog.storage.checkpoints import Name
     from kraftlog.storage.config import LogConfig
     from kraftlog.storage.disk import Disk
+    from kraftlog.types import Uuid
 
 MANIFEST = "kraftlog-manifest"
 CLEAN_MARKER = ".kafka_cleanshutdown"
@@ -49,6 +53,8 @@ def encode_row(log: Log) -> bytes:
     }
     if log.epochs.epochs:
         row["epochs"] = log.epochs.entries()
+    if log.topic_id != NULL_UUID:
+        row["topic"] = log.topic_id.hex()
     if log.tracker.snapshots:
         row["snapshots"] = log.tracker.snapshots
         producers = encode_snapshot(log.producers)
@@ -62,15 +68,29 @@ def encode_row(log: Log) -> bytes:
     return json.dumps(row, separators=(",", ":")).encode()
 
 
-def open_row(disk: Disk, folder: str, config: LogConfig, data: bytes) -> Log | None:
-    """Open the log of a row; None if the folder does not match it."""
+def decode_row(data: bytes) -> dict[str, Any]:
     import json
 
-    row = json.loads(data)
+    row: dict[str, Any] = json.loads(data)
+    return row
+
+
+def topic_of(row: dict[str, Any]) -> Uuid | None:
+    """The topic id in a row, if it is there."""
+    return bytes.fromhex(row["topic"]) if "topic" in row else None
+
+
+def open_row(
+    disk: Disk, folder: str, config: LogConfig, row: dict[str, Any], *, is_unmodified: bool
+) -> Log | None:
+    """Open the log of a row; None if the folder does not match it.
+
+    `is_unmodified`: no file of the folder has been created, renamed or deleted since.
+    """
     log = Log(disk, folder, config)
     log.start_offset, log.end_offset = row["start"], row["end"]
     log.recovery_point = log.end_offset
-    names = set(disk.files.list(folder))
+    names = None if is_unmodified else set(disk.files.list(folder))
     for base, size, max_timestamp, max_timestamp_offset, first_timestamp in row["segments"]:
         segment = Segment(disk, folder, base)
         segment.size = size
@@ -84,7 +104,9 @@ def open_row(disk: Disk, folder: str, config: LogConfig, data: bytes) -> Log | N
         log.segments.append(segment)
     if log.segments:
         log.segments[-1].end_offset = log.end_offset
-    if len([name for name in names if name.endswith(LOG)]) != len(log.segments):
+    if names is not None and len([each for each in names if each.endswith(LOG)]) != len(
+        log.segments
+    ):
         return None
     log.epochs = EpochCache(row.get("epochs", ()))
     if "snapshots" in row:
@@ -97,10 +119,11 @@ def open_row(disk: Disk, folder: str, config: LogConfig, data: bytes) -> Log | N
     return log
 
 
-def _matches_row(disk: Disk, segment: Segment, names: set[str]) -> bool:
-    for ending in (LOG, INDEX, TIME_INDEX):
-        if segment.path(ending).rpartition("/")[2] not in names:
-            return False
+def _matches_row(disk: Disk, segment: Segment, names: set[str] | None) -> bool:
+    if names is not None:
+        for ending in (LOG, INDEX, TIME_INDEX):
+            if segment.path(ending).rpartition("/")[2] not in names:
+                return False
     return disk.files.size_of(segment.log.path) == segment.size
 
 
