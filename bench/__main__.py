@@ -27,6 +27,7 @@ PARTS = {
     "records": "Record batches",
     "storage": "Logs on disk",
     "node": "Requests",
+    "many_partitions": "Requests for many partitions",
     "stalls": "Stalls",
     "connections": "Many requests, many connections",
     "controller": "Decisions about the cluster",

@@ -71,6 +71,7 @@ class Fetched:
 
     listener = 0
     listener_name = LISTENER
+    takes_encoded = False
 
     def __init__(self, version: int) -> None:
         self.version = version

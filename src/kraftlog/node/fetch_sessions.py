@@ -36,6 +36,8 @@ EVICTION_MS = 120_000
 UNKNOWN = -1
 #: More than any request waits for.
 MANY_BYTES = 1 << 62
+#: What stands for partitions that are encoded already.
+_ENCODED: frozenset[type] = frozenset((bytes, tuple))
 #: Partitions per slice, if the request is served in slices.
 PARTITIONS_PER_SLICE = 200
 
@@ -230,6 +232,8 @@ class FetchSession:
             for number, data in enumerate(topic.partitions, 1):
                 if not number % PARTITIONS_PER_SLICE:
                     yield PARTITIONS_PER_SLICE
+                if type(data) in _ENCODED:
+                    continue  # see `sent_encoded`
                 partition = known.known.get(data.partition_index)
                 if partition is not None:
                     partition.sent(data)
@@ -237,6 +241,15 @@ class FetchSession:
                         self.changed.pop(partition, None)
                         self.changed[partition] = None
             yield 1
+
+    def sent_encoded(self, encoded: Iterable[tuple[SessionPartition, int, int, bool]]) -> None:
+        """`sent` for encoded partitions: high watermark, log start, and whether with records."""
+        changed = self.changed
+        for known, high_watermark, start, has_records in encoded:
+            known.high_watermark, known.start = high_watermark, start
+            if has_records:
+                changed.pop(known, None)
+                changed[known] = None
 
 
 class FetchSessions:

@@ -59,7 +59,8 @@ def name_current_leaders(
 
     for topic in response.responses:
         for number, data in enumerate(topic.partitions, 1):
-            if data.error_code in _LEADER_ERRORS:
+            # Those that are encoded already have no error.
+            if getattr(data, "error_code", 0) in _LEADER_ERRORS:
                 leader, epoch = leader_of(
                     node.image, topic.topic, topic.topic_id, data.partition_index
                 )

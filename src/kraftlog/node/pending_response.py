@@ -74,6 +74,8 @@ class PendingResponse:
 
     #: The number of responses that this object stands for.
     count = 1
+    #: Whether parts of a response may be encoded already.
+    takes_encoded = True
 
     def __init__(self, connection: Any) -> None:
         #: The host's connection, opaque to the node.

@@ -45,7 +45,8 @@ class DelayedFetches:
         """Followers read up to the written end."""
         if partition.follower_fetches:
             self._complete(partition, partition.follower_fetches)
-        self._sessions_changed(partition, partition.follower_sessions)
+        if partition.follower_sessions:
+            self._sessions_changed(partition, partition.follower_sessions)
 
     def committed(self, partition: Partition) -> None:
         """Consumers read up to the high watermark.
@@ -55,8 +56,9 @@ class DelayedFetches:
         """
         if partition.fetches:
             self._complete(partition, partition.fetches)
-        self._sessions_changed(partition, partition.consumer_sessions)
-        if not partition.moves_at_once:
+        if partition.consumer_sessions:
+            self._sessions_changed(partition, partition.consumer_sessions)
+        if partition.follower_sessions and not partition.moves_at_once:
             self._sessions_changed(
                 partition, partition.follower_sessions, wakes=self._tells_followers
             )

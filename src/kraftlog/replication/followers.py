@@ -94,7 +94,10 @@ class Followers:
                 follower.caught_up_ms, follower.caught_up_bytes = now_ms, former_bytes
 
     def all_at(self, end: int) -> bool:
-        return all(follower.end == end for follower in self.by_broker.values())
+        for follower in self.by_broker.values():  # noqa: SIM110 - half the cost of `all`, at each fetch
+            if follower.end != end:
+                return False
+        return True
 
     def lagging(self, isr: Iterable[int], end: int, now_ms: int, max_lag_ms: int) -> list[int]:
         """The members of the ISR that have not caught up for too long (V8)."""

@@ -173,9 +173,12 @@ class InSyncReplicas:
 
         Its newer process may have fetched before this broker has replayed the registration.
         """
+        if broker_epoch == UNKNOWN:
+            return False
         registered = self._metadata.image.brokers.get(follower.broker_id)
-        known = UNKNOWN if registered is None else registered.epoch
-        return UNKNOWN < broker_epoch < max(known, follower.broker_epoch)
+        return broker_epoch < follower.broker_epoch or (
+            registered is not None and broker_epoch < registered.epoch
+        )
 
     def _may_join(self, partition: Partition, followers: Followers, follower: Follower) -> bool:
         return (
@@ -224,22 +227,32 @@ class InSyncReplicas:
             partition.set_moves_at_once(True)
             high_watermark = partition.written_end
         else:
-            maximal_isr = partition.maximal_isr
-            now_ms, max_lag_ms = self._clock().monotonic_ms, self._max_lag_ms()
-
-            def counts(follower: Follower) -> bool:
-                """Whether a follower is in the ISR, or about to join it."""
-                return follower.broker_id in maximal_isr or (
-                    follower.end != UNKNOWN
-                    and follower.keeps_up(partition.written_end, now_ms, max_lag_ms)
-                    and self._is_eligible(follower)
-                )
-
-            ends = [it.end for it in followers.by_broker.values() if counts(it)]
-            partition.set_moves_at_once(not ends)
+            ends = (
+                [it.end for it in followers.by_broker.values()]
+                if len(partition.isr) == len(partition.replicas)
+                else self._ends_that_count(partition, followers)
+            )
+            if partition.moves_at_once == bool(ends):
+                partition.set_moves_at_once(not ends)
             high_watermark = min([partition.written_end, *ends])
-        if partition.raise_high_watermark(high_watermark):
+        if high_watermark > partition.high_watermark:
+            partition.raise_high_watermark(high_watermark)
             self._moved(partition)
+
+    def _ends_that_count(self, partition: Partition, followers: Followers) -> list[int]:
+        """The ends of the followers that are in the ISR, or about to join it."""
+        maximal_isr = partition.maximal_isr
+        now_ms, max_lag_ms = self._clock().monotonic_ms, self._max_lag_ms()
+        return [
+            it.end
+            for it in followers.by_broker.values()
+            if it.broker_id in maximal_isr
+            or (
+                it.end != UNKNOWN
+                and it.keeps_up(partition.written_end, now_ms, max_lag_ms)
+                and self._is_eligible(it)
+            )
+        ]
 
     # Time ----------------------------------------------------------------------------------------
 

@@ -405,7 +405,8 @@ class Partition:
     @property
     def lacks_replicas(self) -> bool:
         """Whether the ISR is smaller than min.insync.replicas, or than all replicas if fewer."""
-        return len(self.isr) < min(self.append_config.min_insync_replicas, len(self.replicas))
+        in_sync = len(self.isr)
+        return in_sync < len(self.replicas) and in_sync < self.append_config.min_insync_replicas
 
     @property
     def knows_its_end(self) -> bool:

@@ -520,12 +520,13 @@ class ReplicaManager(MetadataPublisher):
     def _high_watermark_moved(self, partition: Partition) -> None:
         """Complete the batches that are committed, and fail the others if the ISR is too small."""
         self.high_watermark_moves += 1
-        for one in partition.take_replicated():
-            complete_one(one.slot)
-        if partition.lacks_replicas:
-            for one in partition.take_unreplicated():
-                one.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        if partition.awaiting_isr:
+            for one in partition.take_replicated():
                 complete_one(one.slot)
+            if partition.lacks_replicas:
+                for one in partition.take_unreplicated():
+                    one.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+                    complete_one(one.slot)
         self.delayed_fetches.committed(partition)
 
     def forget(self, partition: Partition) -> None:

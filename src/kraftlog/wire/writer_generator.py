@@ -204,6 +204,10 @@ class WriterGenerator:
                     with out.block(f"if type({item}) is bytes:"):
                         out.line(f"put({item})")
                         out.line("continue")
+                    with out.block(f"if type({item}) is tuple:"):
+                        part = out.fresh("p")
+                        out.line(f"for {part} in {item}: put({part})")
+                        out.line("continue")
                 if field.struct is not None:
                     self.struct(field.struct, item, f"{path}[]")
                 else:

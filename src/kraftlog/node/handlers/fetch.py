@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
+from kraftlog.node.handlers.fetched_partitions import partition_encoder
+from kraftlog.node.handlers.preferred_read_replica import nearer_replica
 from kraftlog.node.leaders import name_current_leaders
 from kraftlog.node.quorum.requests import request_from_wire
 from kraftlog.replication.leader_epochs import end_of_epoch
-from kraftlog.replication.read_replica import NO_FOLLOWER, nearest_follower
 from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import CONTROLLER, ApiKey
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.logs import Slice
     from kraftlog.replication.counts import TopicCounts
     from kraftlog.replication.partition import Partition
+    from kraftlog.replication.quotas import ReplicationQuota
     from kraftlog.types import Now
     from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
@@ -106,10 +108,13 @@ class DelayedFetch:
         "at_once",
         "deadline_ms",
         "done",
+        "encode_partition",
+        "encoded",
         "epoch",
         "failed",
         "follower",
         "found",
+        "is_by_follower",
         "node",
         "partitions",
         "reads_followers",
@@ -119,6 +124,7 @@ class DelayedFetch:
         "session",
         "size",
         "slot",
+        "throttle",
         "throttled_bytes",
         "untaken",
     )
@@ -135,6 +141,7 @@ class DelayedFetch:
         state = request.replica_state
         #: The broker that fetches as a follower, and its epoch; -1 for a consumer.
         self.follower = max(request.replica_id, state.replica_id), state.replica_epoch
+        self.is_by_follower = self.follower[0] >= 0
         self.reads_followers = slot.version >= RACKS_SINCE and not self.is_by_follower
         #: The positions of a follower that are not taken yet, by identity: each counts once.
         self.untaken: set[int] = set()
@@ -151,11 +158,19 @@ class DelayedFetch:
         self.partitions: list[Partition] = []
         #: Bytes written to the partitions as of the last read; None: not all of them are committed.
         self.seen_bytes: int | None = None
-        #: Bytes of replicas under the leader's throttle.
+        #: The leader's throttle of followers, if there is one, and bytes of replicas under it.
+        self.throttle: ReplicationQuota | None = None
         self.throttled_bytes = 0
         #: Bytes to count for each topic when the response is sent.
         self.found: list[tuple[TopicCounts, int]] = []
         self.response: FetchResponse | None = None
+        #: Encodes partitions with offsets and records alone; None: all are `PartitionData`, as in
+        #: the first response of a session, which is made from it.
+        begins_session = session is None and request.session_epoch == FIRST
+        lists_aborted = request.isolation_level == READ_COMMITTED
+        self.encode_partition = None if begins_session else partition_encoder(slot, lists_aborted)
+        #: What of the session is encoded so: high watermark, log start, and whether it has records.
+        self.encoded: list[tuple[SessionPartition, int, int, bool]] = []
 
     @property
     def is_enough(self) -> bool:
@@ -167,10 +182,6 @@ class DelayedFetch:
             or request.max_wait_ms <= 0
             or not (self.partitions or self.session)
         )
-
-    @property
-    def is_by_follower(self) -> bool:
-        return self.follower[0] >= 0
 
     def max_wait_ms(self, node: ServingNode) -> int:
         if not self.is_by_follower:
@@ -190,6 +201,9 @@ class DelayedFetch:
         self.failed = self.at_once = False
         self.partitions = []
         self.found = []
+        self.encoded = []
+        quota = node.replica_manager.quotas.leader
+        self.throttle = quota if self.is_by_follower and quota.is_limited else None
         session = self.session
         responses: list[FetchableTopicResponse] = []
         yield from (
@@ -217,7 +231,7 @@ class DelayedFetch:
                 work += CHECK_COST
                 if data is not None:
                     found.append(data)
-                    work += READ_COST if data.records else 0
+                    work += READ_COST if self.encode_partition is None and data.records else 0
                 if work > SLICE_COST:
                     yield work
                     work = 0
@@ -243,7 +257,7 @@ class DelayedFetch:
                     session.changed.pop(known, None)
             else:
                 by_topic.setdefault(known.topic, []).append(data)
-                work += READ_COST if data.records else 0
+                work += READ_COST if self.encode_partition is None and data.records else 0
             if work > SLICE_COST:
                 yield work
                 work = 0
@@ -271,15 +285,19 @@ class DelayedFetch:
             return self._refused(part.partition, partition)
         partition.counts.fetches += 1
         other = self._check_position(node, partition, part)
-        if other is None and self.request.rack_id and node.replica_manager.selects_by_rack:
-            other = self._nearer_replica(node, partition, part)
+        if (
+            other is None
+            and self.request.rack_id
+            and self.reads_followers
+            and node.replica_manager.selects_by_rack
+        ):
+            other = nearer_replica(node, self.slot, self.request, partition, part)
+            self.at_once |= other is not None
         if other is not None:
             return other
         self.partitions.append(partition)
-        found = None
-        is_throttled = self.is_by_follower and node.replica_manager.quotas.leader.applies_to(
-            partition
-        )
+        found, size = None, 0
+        is_throttled = self.throttle is not None and self.throttle.applies_to(partition)
         if part.fetch_offset < self._limit(partition) and not (
             is_throttled and self._is_held_back(node, partition)
         ):
@@ -295,15 +313,21 @@ class DelayedFetch:
         if self.is_by_follower:
             self.at_once |= self._tells_follower(node, partition, part, known)
         if found is not None:
-            self.size += len(found)
-            self.throttled_bytes += len(found) if is_throttled else 0
-            self.found.append((partition.counts, len(found)))
+            size = len(found)
+            self.size += size
+            self.throttled_bytes += size if is_throttled else 0
+            self.found.append((partition.counts, size))
+        high_watermark, start = partition.high_watermark, partition.start
+        if self.encode_partition is not None:
+            if known is not None:
+                self.encoded.append((known, high_watermark, start, size > 0))
+            return self.encode_partition(part.partition, high_watermark, start, found, size)
         return PartitionData(
             partition_index=part.partition,
             error_code=ErrorCode.NONE,
-            high_watermark=partition.high_watermark,
-            last_stable_offset=partition.high_watermark,
-            log_start_offset=partition.start,
+            high_watermark=high_watermark,
+            last_stable_offset=high_watermark,
+            log_start_offset=start,
             aborted_transactions=() if self.request.isolation_level == READ_COMMITTED else None,
             records=b"" if found is None else found,  # type: ignore[arg-type]  # bytes still in a file
         )
@@ -321,7 +345,8 @@ class DelayedFetch:
         A follower has everything below the offset that it names. Where only its session has a
         partition that proves nothing: it is as it was.
         """
-        code = self._refusal(partition, part)
+        is_leader = partition.online and part.current_leader_epoch == partition.leader_epoch
+        code = ErrorCode.NONE if is_leader else self._refusal(partition, part)
         if not code:
             if part.last_fetched_epoch >= 0 and part.fetch_offset >= partition.start:
                 other = self._diverging_epoch(node, partition, part)
@@ -338,30 +363,6 @@ class DelayedFetch:
             partition.counts.failed_fetches += 1
             return self._refused(part.partition, code)
         return None
-
-    def _nearer_replica(
-        self, node: ServingNode, partition: Partition, part: FetchPartition
-    ) -> PartitionData | None:
-        """Name a follower in the consumer's rack, instead of records (KIP-392)."""
-        if not (partition.leads and self.reads_followers):
-            return None
-        request, listener = self.request, self.slot.connection.listener_name
-        nearest = nearest_follower(
-            partition, part.fetch_offset, request.rack_id, node.image, listener
-        )
-        if nearest == NO_FOLLOWER:
-            return None
-        self.at_once = True
-        return PartitionData(
-            partition_index=part.partition,
-            error_code=ErrorCode.NONE,
-            high_watermark=partition.high_watermark,
-            last_stable_offset=partition.high_watermark,
-            log_start_offset=partition.start,
-            aborted_transactions=None,
-            preferred_read_replica=nearest,
-            records=b"",
-        )
 
     @staticmethod
     def _tells_follower(
@@ -404,6 +405,10 @@ class DelayedFetch:
         self, node: ServingNode, partition: Partition, part: FetchPartition
     ) -> PartitionData | None:
         """The diverging epoch, if the last fetched epoch and offset do not match this log."""
+        if part.last_fetched_epoch == partition.leader_epoch and (
+            part.fetch_offset <= partition.written_end
+        ):
+            return None  # the usual case: that epoch has not ended
         epoch, end = end_of_epoch(node.logs, partition, part.last_fetched_epoch)
         if end < 0:
             return self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -555,6 +560,7 @@ class DelayedFetch:
         response = self._response_in(session)
         if session is not None:
             session.sent(response.responses)
+            session.sent_encoded(self.encoded)
         self._count(node)
         self.slot.respond(self.response)
 

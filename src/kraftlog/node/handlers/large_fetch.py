@@ -42,6 +42,7 @@ class LargeFetch(DelayedFetch):
         self, slot: PendingResponse, request: FetchRequest, session: FetchSession | None
     ) -> None:
         super().__init__(slot, request, session)
+        self.encode_partition = None  # the response is encoded in steps
         self.sizes: dict[Partition, tuple[FetchPartition, int, int]] = {}
         #: Slices whose files stay open until the response is encoded.
         self.held: list[Slice] = []

@@ -208,6 +208,8 @@ class ClientEnd(VirtualConnection):
 class DirectResponse:
     """Takes the place of a slot: delivers the response with the other responses of a turn."""
 
+    takes_encoded = False
+
     def __init__(
         self, replica: NodeProcess, api_key: int, on_response: Callable[[Any], None]
     ) -> None:

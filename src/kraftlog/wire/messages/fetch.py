@@ -106,7 +106,7 @@ class PartitionData(Message):
 class FetchableTopicResponse(Message):
     topic: str = string(until=12, default="", ignorable=True)
     topic_id: Uuid = uuid(since=13, default=NULL_UUID, ignorable=True)
-    partitions: Sequence[PartitionData] = array(PartitionData)
+    partitions: Sequence[PartitionData] = array(PartitionData, pieces=True)
 
 
 class NodeEndpoint(Message):

@@ -1,0 +1,184 @@
+"""The cost of a partition in requests for 100 of them: the node alone, with files in memory.
+
+Each row is CPU time for a request of 100 partitions, by partition: first the request until its
+batches are appended or its response is encoded, then the turn with the writes.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from tests.node.frame_client import FrameClient, make_host
+
+from bench.node import batch
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from kraftlog.wire.messages.metadata_records import (
+    BrokerEndpoint,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+)
+from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Case = tuple[str, float, str]
+
+PARTITIONS, TURNS, ROUNDS = 100, 30, 5
+PRODUCE_VERSION, FETCH_VERSION = 13, 17
+FOLLOWER, FOLLOWER_EPOCH = 2, 1_000
+UNIT = "µs/partition"
+
+
+def cases() -> Iterator[Case]:
+    for name, make in CASES.items():
+        rounds = [measured(make) for _ in range(ROUNDS)]
+        yield f"{name}: request", min([took for took, _ in rounds]), UNIT
+        yield f"{name}: its turn", min([took for _, took in rounds]), UNIT
+
+
+class Load:
+    """A node with 100 partitions, and a client of it."""
+
+    def __init__(self) -> None:
+        self.host: VirtualHost = make_host(many=PARTITIONS)
+        self.topic_id = self.host.node.image.topic_ids["many"]
+        self.client = FrameClient(self.host)
+        self.producer = FrameClient(self.host)
+        self.raw = batch(100)
+        self.offset = 0
+
+    def produced(self) -> ProduceRequest:
+        parts = [PartitionProduceData(index=i, records=self.raw) for i in range(PARTITIONS)]
+        topics = [TopicProduceData(topic_id=self.topic_id, partition_data=parts)]
+        return ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics)
+
+    def produce(self) -> None:
+        self.producer.send(ApiKey.PRODUCE, PRODUCE_VERSION, self.produced())
+        self.host.turn()
+        self.producer.connection.take()
+        self.offset += 1
+
+    def fetch(self, offset: int, last_fetched_epoch: int = -1, **words: Any) -> FetchRequest:
+        parts = [
+            FetchPartition(
+                partition=i,
+                fetch_offset=offset,
+                last_fetched_epoch=last_fetched_epoch,
+                partition_max_bytes=1 << 20,
+            )
+            for i in range(PARTITIONS)
+        ]
+        topics = [FetchTopic(topic_id=self.topic_id, partitions=parts)]
+        fields: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": -1} | words
+        return FetchRequest(topics=topics, **fields)
+
+    def begin_session(self, **words: Any) -> int:
+        self.client.send(ApiKey.FETCH, FETCH_VERSION, self.fetch(0, session_epoch=0, **words))
+        self.host.settle()
+        ((_, answer),) = self.client.take()
+        return int(answer.session_id)
+
+
+class Produce(Load):
+    """A batch for each partition."""
+
+    def next_frame(self) -> bytes:
+        return self.client.frame(ApiKey.PRODUCE, PRODUCE_VERSION, self.produced())
+
+
+class FullFetch(Load):
+    """A batch from each partition, without a session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.produce()
+
+    def next_frame(self) -> bytes:
+        return self.client.frame(ApiKey.FETCH, FETCH_VERSION, self.fetch(0))
+
+
+class SessionFetch(Load):
+    """A batch from each partition, of which the request names the new offsets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = self.identity()
+        self.session_id = self.begin_session(**self.words)
+        self.epoch = 0
+
+    def identity(self) -> dict[str, Any]:
+        """The fields that say who fetches."""
+        return {}
+
+    def next_frame(self) -> bytes:
+        request = self.fetch(
+            self.offset, session_id=self.session_id, session_epoch=self.epoch + 1, **self.words
+        )
+        self.epoch += 1
+        self.produce()
+        return self.client.frame(ApiKey.FETCH, FETCH_VERSION, request)
+
+
+class FollowerFetch(SessionFetch):
+    """The same by a follower: each offset is its position."""
+
+    def identity(self) -> dict[str, Any]:
+        state = ReplicaState(replica_id=FOLLOWER, replica_epoch=FOLLOWER_EPOCH)
+        return {"last_fetched_epoch": 0, "replica_state": state}
+
+    def begin_session(self, **words: Any) -> int:
+        node = self.host.node
+        endpoint = BrokerEndpoint(name="PLAINTEXT", host="b", port=9, security_protocol=0)
+        changes: list[Any] = [
+            RegisterBrokerRecord(
+                broker_id=FOLLOWER,
+                incarnation_id=b"i" * 16,
+                broker_epoch=FOLLOWER_EPOCH,
+                end_points=[endpoint],
+                features=(),
+                fenced=False,
+                rack=None,
+            ),
+            UnfenceBrokerRecord(id=FOLLOWER, epoch=FOLLOWER_EPOCH),
+        ]
+        changes += [
+            PartitionChangeRecord(
+                partition_id=i, topic_id=self.topic_id, isr=(1, FOLLOWER), replicas=(1, FOLLOWER)
+            )
+            for i in range(PARTITIONS)
+        ]
+        node.replay(changes, node.quorum.applied)
+        return super().begin_session(**words)
+
+
+CASES: dict[str, Callable[[], Load]] = {
+    "Produce of 100 partitions": Produce,
+    "Fetch of 100 partitions, no session": FullFetch,
+    "Fetch of 100 partitions, session": SessionFetch,
+    "Fetch of 100 partitions, follower": FollowerFetch,
+}
+
+
+def measured(make: Any) -> tuple[float, float]:
+    load = make()
+    host, connection = load.host, load.client.connection
+    requests = turns = 0.0
+    for turn in range(TURNS + 3):
+        raw = load.next_frame()
+        began = time.process_time()
+        host.send(connection, raw)
+        middle = time.process_time()
+        host.turn()
+        ended = time.process_time()
+        answer = connection.take()
+        assert len(answer) > PARTITIONS * 30, answer
+        if turn >= 3:
+            requests += middle - began
+            turns += ended - middle
+    scale = 1e6 / TURNS / PARTITIONS
+    return requests * scale, turns * scale
