@@ -58,6 +58,17 @@ class MarkStrays(Value):
     removed: frozenset[tuple[Uuid, int]] = frozenset()
 
 
+class MoveReplica(Value):
+    """Move a log to another directory of this broker; reported by LogMoved once it is there.
+
+    To the directory that it is in: end any move of it.
+    """
+
+    log: LogName
+    topic_id: Uuid
+    directory: Uuid
+
+
 class Reply(Value):
     """Respond to a request."""
 
@@ -263,6 +274,14 @@ class LogPostponed(Value):
     topic_id: Uuid
 
 
+class LogMoved(Value):
+    """A log is in another log directory, with the same records."""
+
+    log: LogName
+    topic_id: Uuid
+    directory: Uuid
+
+
 class LogFailed(Value):
     """A log could not be opened, read or written; `why` is for operators."""
 
@@ -272,7 +291,15 @@ class LogFailed(Value):
 
 
 #: What becomes of the log of a partition.
-LogReport = LogOpened | LogTruncated | LogStartMoved | LogStartNotStored | LogPostponed | LogFailed
+LogReport = (
+    LogOpened
+    | LogTruncated
+    | LogStartMoved
+    | LogStartNotStored
+    | LogPostponed
+    | LogMoved
+    | LogFailed
+)
 
 
 class LogFlushed(Value):

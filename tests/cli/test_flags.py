@@ -41,13 +41,10 @@ TOOLS = {
     "storage": (STORAGE, ("info", "format", "random-uuid", "version-mapping")),
 }
 QUOTAS = "quotas and users are not there"
-DIRECTORIES = "for replicas that move between directories of a broker"
 #: Command, flag -> why it is not supported.
 NOT_TAKEN = {
     ("topics", "--delete-config"): "nor by Kafka 4, which says so",
     ("reassign", "--bootstrap-controller"): "a controller does not describe topics",
-    ("reassign", "--replica-alter-log-dirs-throttle"): DIRECTORIES,
-    ("reassign", "--timeout"): DIRECTORIES,
     ("configs", "--user"): QUOTAS,
     ("configs", "--user-defaults"): QUOTAS,
     ("configs", "--client"): QUOTAS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.cli.reassign import Progress, assignment_in, progress_text
+from kraftlog.cli.reassign import Progress, plan_in, progress_text
 from kraftlog.client.model import Partition
 
 if TYPE_CHECKING:
@@ -87,11 +87,31 @@ def test_v10_one_broker_is_balanced(shell: Shell, named: Named, tmp_path: Path) 
             json.dumps({"partitions": [{"topic": "a", "partition": 0, "replicas": [1]}] * 2}),
             "a-0 is listed twice",
         ),
+        (
+            json.dumps(
+                {
+                    "partitions": [
+                        {"topic": "a", "partition": 0, "replicas": [1, 2], "log_dirs": ["/a"]}
+                    ]
+                }
+            ),
+            "a-0: 1 log_dirs for 2 replicas",
+        ),
     ],
 )
 def test_files_with_errors_are_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        assignment_in(text)
+        plan_in(text)
+
+
+def test_log_directories_of_replicas_are_read() -> None:
+    parts = [
+        {"topic": "a", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "/b"]},
+        {"topic": "a", "partition": 1, "replicas": [2]},
+    ]
+    plan = plan_in(json.dumps({"partitions": parts}))
+    assert plan.replicas == {("a", 0): (1, 2), ("a", 1): (2,)}
+    assert plan.directories == {("a", 0, 2): "/b"}
 
 
 def test_v10_progress_counts_target_replicas_in_sync() -> None:

@@ -225,10 +225,11 @@ def test_strays_are_renamed_in_every_directory() -> None:
     make_folders(first)
     first.runner.close()
     for path in PATHS:
-        first.files.make_directory(f"{path}/gone-7")
+        first.files.make_directory(f"{path}/gone-{len(path)}{ord(path[0])}")
     host = start(first.files)
     for path in PATHS:
+        stray = f"gone-{len(path)}{ord(path[0])}"
         names = host.files.list(path)
-        assert "gone-7" not in names
-        assert [name for name in names if name.startswith("gone-7.") and name.endswith("-stray")]
+        assert stray not in names
+        assert [name for name in names if name.startswith(f"{stray}.") and name.endswith("-stray")]
     assert len(places(host)) == 3

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kraftlog import Client
+from kraftlog.cli import main
 from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ClientError, ErrorCode
+from tests.client.waiting import until
+from tests.interop.tool_session import CLASSES
 from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
 
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kraftlog.types import LogName
+    from tests.interop.driver import Driver
 
 PARTITIONS = 9
 #: A broken partition is waited for this long, by requests that are expected to fail.
@@ -56,7 +61,10 @@ class Jbod:
         name_of = {str(self.top / name): name for name in "abc"}
         logs = {
             name_of[it.log_dir]: {
-                (t.name, p.partition_index) for t in it.topics for p in t.partitions
+                (t.name, p.partition_index)
+                for t in it.topics
+                for p in t.partitions
+                if not p.is_future_key
             }
             for it in found
         }
@@ -124,3 +132,68 @@ def test_v18_a_failed_directory_takes_no_others_with_it(jbod: Jbod) -> None:
     with jbod.client() as client:
         ends = {index: found.offset for index, found in client.offsets("demo").items()}
     assert ends == {index: 1 if index in in_c else 2 for index in range(PARTITIONS)}
+
+
+def plan(jbod: Jbod, directory: str) -> str:
+    """The path of a file that has partition 0 of `demo` in this directory."""
+    part = {
+        "topic": "demo",
+        "partition": 0,
+        "replicas": [1],
+        "log_dirs": [str(jbod.top / directory)],
+    }
+    file = jbod.top / "plan.json"
+    file.write_text(json.dumps({"version": 1, "partitions": [part]}))
+    return str(file)
+
+
+def directory_of_first(jbod: Jbod) -> str:
+    logs, _ = jbod.contents()
+    (found,) = [name for name, inside in logs.items() if ("demo", 0) in inside]
+    return found
+
+
+def test_v10_replicas_move_between_directories(
+    jbod: Jbod, jvm: Driver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kafka's tools and ours do and see the same."""
+    with jbod.client() as client:
+        for number in range(10):
+            client.produce("demo", f"record {number}", partition=0)
+    first = directory_of_first(jbod)
+    second, third = sorted(set("abc") - {first})
+    where = ("--bootstrap-server", jbod.node.address)
+
+    def kafkas(tool: str, *words: str) -> str:
+        done = jvm.tool(CLASSES[tool], *where, *words)
+        assert done.exit_code == 0, done.stdout + done.stderr
+        return done.stdout
+
+    words = ("--reassignment-json-file", plan(jbod, second))
+    throttle = ("--replica-alter-log-dirs-throttle", "10000000")
+    shown = kafkas("kafka-reassign-partitions", *words, "--execute", *throttle)
+    assert "Successfully started moving log directory to" in shown
+    until(lambda: directory_of_first(jbod), second)
+    shown = kafkas("kafka-reassign-partitions", *words, "--verify")
+    assert "Reassignment of replica demo-0-1 completed successfully." in shown
+    described = json.loads(kafkas("kafka-log-dirs", "--describe").splitlines()[-1])
+    (broker,) = described["brokers"]
+    shown_in = [
+        it["logDir"]
+        for it in broker["logDirs"]
+        for part in it["partitions"]
+        if part["partition"] == "demo-0" and not part["isFuture"]
+    ]
+    assert shown_in == [str(jbod.top / second)]
+
+    command = ["reassign", *where, "--reassignment-json-file", plan(jbod, third)]
+    assert main([*command, "--execute", "--wait", *throttle]) == 0
+    assert "Reassignment of replica demo-0-1 is completed." in capsys.readouterr().out
+    assert directory_of_first(jbod) == third
+    assert main([*command, "--verify"]) == 0
+    assert "Cleared the throttles of broker 1" in capsys.readouterr().out
+    jbod.restart()
+    assert directory_of_first(jbod) == third
+    with jbod.client() as client, client.consume("demo", "beginning", until_end=True) as records:
+        found = [record.value for record in records if record.partition == 0]
+    assert found == [b"record %d" % number for number in range(10)]

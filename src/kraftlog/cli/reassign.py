@@ -8,7 +8,7 @@ import time
 from kraftlog.cli.common import UsageError, new_parser, read_text, required, run_with_client
 from kraftlog.cli.show import numbers, print_json, print_table
 from kraftlog.errors import ClientError
-from kraftlog.value import TYPE_CHECKING
+from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     import argparse
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from kraftlog.client.client import Client
+    from kraftlog.client.directory_moves import ReplicaName
     from kraftlog.client.model import Partition, PartitionName
     from kraftlog.client.reassignments import Reassignment
     from kraftlog.errors import RefusedError
 
     Assignment = Mapping[PartitionName, Sequence[int]]
 
+#: In `log_dirs`: a directory of the broker's choice.
+ANY = "any"
 #: Time between two looks at the progress.
 POLL_S = 0.2
 
@@ -59,6 +62,19 @@ def _parser() -> argparse.ArgumentParser:
         help="with --execute or --balance: bytes per second that a broker may send or receive",
     )
     add(
+        "--replica-alter-log-dirs-throttle",
+        type=int,
+        metavar="BYTES",
+        help="with --execute: bytes per second that a broker may copy between its directories",
+    )
+    add(
+        "--timeout",
+        type=int,
+        default=10_000,
+        metavar="MS",
+        help="how long to wait until replicas can be moved between directories; default: 10000",
+    )
+    add(
         "--preserve-throttles",
         action="store_true",
         help="with --verify or --cancel: leave throttles that were set",
@@ -89,26 +105,43 @@ def run(arguments: Sequence[str]) -> int:
 # Files -------------------------------------------------------------------------------------------
 
 
-def assignment_in(text: str) -> dict[PartitionName, tuple[int, ...]]:
-    """Parse a file in the format of kafka-reassign-partitions into replicas per partition."""
+class Plan(Value):
+    """The replicas of partitions, and the log directories of those that are to have a given one."""
+
+    replicas: dict[PartitionName, tuple[int, ...]]
+    directories: dict[ReplicaName, str]
+
+
+def plan_in(text: str) -> Plan:
+    """Parse a file in the format of kafka-reassign-partitions."""
     import json
 
     found: dict[PartitionName, tuple[int, ...]] = {}
+    directories: dict[ReplicaName, str] = {}
     try:
         for each in json.loads(text)["partitions"]:
             name = (str(each["topic"]), int(each["partition"]))
             if name in found:
                 raise ValueError(f"partition {_text(name)} is listed twice")
             found[name] = tuple(int(broker) for broker in each["replicas"])
-            if set(each.get("log_dirs", ["any"])) != {"any"}:
-                print("kraftlog reassign: log_dirs have no effect", file=sys.stderr)
+            paths = [str(path) for path in each.get("log_dirs", [ANY] * len(found[name]))]
+            if len(paths) != len(found[name]):
+                counts = f"{len(paths)} log_dirs for {len(found[name])} replicas"
+                raise ValueError(f"partition {_text(name)}: {counts}")
+            directories.update(
+                {
+                    (*name, broker): path
+                    for broker, path in zip(found[name], paths, strict=True)
+                    if path != ANY
+                }
+            )
     except (KeyError, TypeError):
         raise ValueError(
             'expected {"partitions": [{"topic": …, "partition": …, "replicas": […]}]}'
         ) from None
     if not found:
         raise ValueError("the list of partitions is empty")
-    return found
+    return Plan(found, directories)
 
 
 def _assignment_json(assignment: Assignment) -> dict[str, object]:
@@ -119,11 +152,11 @@ def _assignment_json(assignment: Assignment) -> dict[str, object]:
     return {"version": 1, "partitions": partitions}
 
 
-def _read_assignment(options: argparse.Namespace) -> dict[PartitionName, tuple[int, ...]]:
+def _read_plan(options: argparse.Namespace) -> Plan:
     required(options, "reassignment-json-file")
     path = options.reassignment_json_file
     try:
-        return assignment_in(read_text(path))
+        return plan_in(read_text(path))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -145,7 +178,8 @@ def _partitions(client: Client, topics: Iterable[str]) -> dict[PartitionName, Pa
 
 
 def _execute(client: Client, options: argparse.Namespace) -> int:
-    targets = _read_assignment(options)
+    plan = _read_plan(options)
+    targets = plan.replicas
     known = {broker.id for broker in client.describe_cluster(fenced=True).brokers}
     missing = sorted({broker for each in targets.values() for broker in each} - known)
     if missing:
@@ -158,7 +192,32 @@ def _execute(client: Client, options: argparse.Namespace) -> int:
         raise ClientError("there are ongoing reassignments; --additional starts these as well")
     current = {name: partitions[name].replicas for name in targets}
     _print_rollback(current, options)
-    return _start(client, options, current, targets, is_watched=options.wait)
+    code = _start(client, options, current, targets, is_watched=options.wait)
+    return _move(client, options, plan.directories) or code if plan.directories else code
+
+
+def _move(client: Client, options: argparse.Namespace, targets: Mapping[ReplicaName, str]) -> int:
+    """Begin moves between directories, and show their progress with --wait."""
+    from kraftlog.cli import directory_moves
+
+    if options.replica_alter_log_dirs_throttle is not None:
+        rate = options.replica_alter_log_dirs_throttle
+        directory_moves.throttle(client, [name[2] for name in targets], rate)
+        print(f"The replica-alter-dir throttle limit was set to {rate} B/s")
+    refused = directory_moves.begin(client, targets, options.timeout / 1000)
+    begun = {name: path for name, path in targets.items() if name not in refused}
+    if begun and not options.json:
+        names = ",".join(map(directory_moves.text_of, sorted(begun)))
+        print(f"Successfully started log directory moves for: {names}")
+    for name, error in refused.items():
+        print(f"kraftlog reassign: broker {name[2]}: {error}", file=sys.stderr)
+    if not options.wait:
+        return int(bool(refused))
+    while directory_moves.ONGOING in (states := directory_moves.states(client, begun)).values():
+        time.sleep(POLL_S)
+    for name, state in states.items():
+        print(f"Reassignment of replica {directory_moves.text_of(name)} is {state}.")
+    return int(bool(refused) or any(it != directory_moves.COMPLETED for it in states.values()))
 
 
 def _print_rollback(assignment: Assignment, options: argparse.Namespace) -> None:
@@ -238,7 +297,7 @@ def _print_outcome(
 
 def _cancel(client: Client, options: argparse.Namespace) -> int:
     ongoing = client.reassignments()
-    targets = _read_assignment(options)
+    targets = _read_plan(options).replicas
     names = [name for name in targets if name in ongoing]
     refused = client.reassign_partitions(dict.fromkeys(names)) if names else {}
     if not names and not options.json:
@@ -252,17 +311,31 @@ def _cancel(client: Client, options: argparse.Namespace) -> int:
 
 
 def _verify(client: Client, options: argparse.Namespace) -> int:
-    targets = _read_assignment(options)
+    plan = _read_plan(options)
+    targets = plan.replicas
     states = _states(client, targets)
+    moves = _move_states(client, plan.directories)
     if options.json:
-        print_json({_text(name): state for name, state in states.items()})
+        print_json({**{_text(name): state for name, state in states.items()}, **moves})
     else:
         print("Status of partition reassignment:")
         for name, state in states.items():
             print(f"Reassignment of partition {_text(name)} is {state}.")
-    if _ONGOING not in states.values() and not options.preserve_throttles:
+        for replica, state in moves.items():
+            print(f"Reassignment of replica {replica} is {state}.")
+    every = [*states.values(), *moves.values()]
+    if _ONGOING not in every and not options.preserve_throttles:
         _clear_throttles(client, options, targets)
-    return int(any(state != _COMPLETED for state in states.values()))
+    return int(any(state != _COMPLETED for state in every))
+
+
+def _move_states(client: Client, targets: Mapping[ReplicaName, str]) -> dict[str, str]:
+    if not targets:
+        return {}
+    from kraftlog.cli import directory_moves
+
+    states = directory_moves.states(client, targets)
+    return {directory_moves.text_of(name): state for name, state in states.items()}
 
 
 _COMPLETED, _ONGOING = "completed", "still in progress"

@@ -8,13 +8,15 @@ from kraftlog.client.configs import BROKER, TOPIC, is_set_here
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from kraftlog.client.client import Client
     from kraftlog.client.model import PartitionName
 
     Assignment = Mapping[PartitionName, Sequence[int]]
 
+#: Of moves between the directories of a broker.
+MOVES = "replica.alter.log.dirs.io.max.bytes.per.second"
 LEADER, FOLLOWER = "leader.replication.throttled", "follower.replication.throttled"
 KINDS = {"brokers": BROKER, "topics": TOPIC}
 
@@ -41,19 +43,25 @@ def clear_throttles(client: Client, topics: Iterable[str]) -> list[str]:
     """Remove all throttles of the brokers and topics; returns what had some."""
     brokers = [str(broker.id) for broker in client.describe_cluster().brokers]
     return [
-        *_clear(client, "brokers", brokers, "rate"),
-        *_clear(client, "topics", sorted(set(topics)), "replicas"),
+        *_clear(client, "brokers", brokers, {f"{LEADER}.rate", f"{FOLLOWER}.rate", MOVES}),
+        *_clear(
+            client,
+            "topics",
+            sorted(set(topics)),
+            {f"{LEADER}.replicas", f"{FOLLOWER}.replicas"},
+        ),
     ]
 
 
-def _clear(client: Client, kind: str, names: Sequence[str], last: str) -> list[str]:
+def _clear(
+    client: Client, kind: str, names: Sequence[str], throttles: Collection[str]
+) -> list[str]:
     cleared = []
     for name in names:
         keys = [
             setting.name
             for setting in client.describe_configs(kind, name)
-            if setting.name in {f"{LEADER}.{last}", f"{FOLLOWER}.{last}"}
-            and is_set_here(KINDS[kind], setting)
+            if setting.name in throttles and is_set_here(KINDS[kind], setting)
         ]
         if keys:
             client.alter_configs(kind, name, dict.fromkeys(keys))

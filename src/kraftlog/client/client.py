@@ -399,6 +399,18 @@ class Client:
             brokers = [each.id for each in self.describe_cluster().brokers]
         return nodes.log_dirs(self.cluster, arguments.numbers("brokers", brokers))
 
+    def move_replicas(
+        self, targets: Mapping[tuple[str, int, int], str]
+    ) -> dict[tuple[str, int, int], RefusedError]:
+        """Move replicas, by topic, partition and broker, to other log directories of their brokers.
+
+        Returns the refused ones. `log_dirs` shows those that are under way as future replicas.
+        """
+        from kraftlog.client import directory_moves
+
+        arguments.mapping("targets", targets, '{("topic", 0, 1): "/disk2"}')
+        return directory_moves.begin(self.cluster, targets)
+
     def describe_quorum(self) -> Quorum:
         from kraftlog.client import nodes
 

@@ -141,6 +141,13 @@ _BROKER = {
     "replica.selector.class": (
         "RackAwareReplicaSelector: a consumer reads from an in-sync follower in its own rack."
     ),
+    "alter.log.dirs.replication.quota.window.num": (
+        "Windows over which the rate of moves between log directories is measured."
+    ),
+    "alter.log.dirs.replication.quota.window.size.seconds": "Length of such a window.",
+    "replica.alter.log.dirs.io.max.bytes.per.second": (
+        "Bytes per second that replicas are copied at between log directories."
+    ),
     "replication.quota.window.num": "Windows over which the rate of a throttle is measured.",
     "replication.quota.window.size.seconds": "Length of such a window.",
     "replica.socket.timeout.ms": "Time after which a follower's fetch counts as failed.",

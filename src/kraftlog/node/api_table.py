@@ -56,6 +56,7 @@ SERVED = {
         _whole(ApiKey.LIST_OFFSETS),
         _whole(ApiKey.DESCRIBE_PRODUCERS),
         _whole(ApiKey.DESCRIBE_LOG_DIRS),
+        _whole(ApiKey.ALTER_REPLICA_LOG_DIRS),
         _whole(ApiKey.OFFSET_FOR_LEADER_EPOCH),
         _whole(ApiKey.DELETE_RECORDS),
         _whole(ApiKey.METADATA),

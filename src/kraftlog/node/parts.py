@@ -17,6 +17,7 @@ from kraftlog.replication.producer_expiration import ProducerExpiration
 from kraftlog.replication.read_replica import selects_by_rack
 from kraftlog.replication.replica_manager import ReplicaManager
 from kraftlog.replication.services import ReplicationConfig, ReplicationServices
+from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         broker_id=config.node_id,
         cluster_id=lambda: node.cluster_id,
         incarnation=config.new_id(),
-        directories=node.logs.directories,
+        directories=[it for it in node.logs.directories if it.id != NULL_UUID],
         addresses=config.addresses,
         rack=settings.broker_rack,
         heartbeat_ms=settings.broker_heartbeat_interval_ms,

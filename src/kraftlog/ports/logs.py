@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.value import TYPE_CHECKING
+from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -98,7 +98,11 @@ if TYPE_CHECKING:
 
         @property
         def directories(self) -> Sequence[Directory]:
-            """`log.dirs` in their order; those that could not be opened are left out."""
+            """`log.dirs`; those that could not be opened come last, without an id, as offline."""
+            ...
+
+        def futures(self) -> Sequence[FutureLog]:
+            """The logs that are being moved to another directory."""
             ...
 
         def directory_of(self, log: LogName) -> Directory | None:
@@ -114,3 +118,12 @@ if TYPE_CHECKING:
         def is_offline(self) -> bool:
             """Whether all log directories are offline."""
             ...
+
+
+class FutureLog(Value):
+    """The copy of a log that is being moved to a directory, and how many offsets it lacks."""
+
+    log: LogName
+    directory: Directory
+    size_bytes: int
+    lag: int

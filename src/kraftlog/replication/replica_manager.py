@@ -16,6 +16,7 @@ from kraftlog.effects import (
     ConfigureLog,
     DeleteLog,
     LogFailed,
+    LogMoved,
     LogOpened,
     LogPostponed,
     LogStartMoved,
@@ -312,6 +313,9 @@ class ReplicaManager(MetadataPublisher):
         if isinstance(message, LogOpened | LogFailed | LogPostponed):
             self._unopened.discard(key)
         if isinstance(message, LogPostponed):
+            return
+        if isinstance(message, LogMoved):
+            self._check_directory(key, message.directory)
             return
         if isinstance(message, LogOpened):
             partition.opened(message.start, message.end, message.producers, message.high_watermark)

@@ -69,7 +69,13 @@ class Compactions:
         flushes: Flushes,
         log_line: Callable[[str], None],
         notify: Callable[[Any, Now], None],
+        is_moving: Callable[[LogName], bool],
     ) -> None:
+        """A log that is being copied (`is_moving`) keeps its segments.
+
+        Otherwise a tombstone could be gone before it is copied, and what it deletes be copied.
+        """
+        self._is_moving = is_moving
         self._files = files
         self._directory = directory
         self._io_thread = io_thread
@@ -154,7 +160,7 @@ class Compactions:
         partition = node.replica_manager.by_log.get(name)
         if partition is None or not partition.is_open:
             return None
-        if now.monotonic_ms < self._resting_until_ms.get(name, 0):
+        if now.monotonic_ms < self._resting_until_ms.get(name, 0) or self._is_moving(name):
             return None
         if log.segments and log.recovery_point < log.segments[-1].base_offset:
             # Sealed segments are compacted once they are durable.
@@ -183,7 +189,7 @@ class Compactions:
     def _is_unchanged(self, this: _Pass) -> bool:
         """Whether the log is still the same, up to the end that was compacted."""
         is_online = self._directory.disk.failure is None
-        is_same = self._directory.logs.get(this.name) is this.log
+        is_same = self._directory.logs.get(this.name) is this.log and not self._is_moving(this.name)
         return is_online and is_same and this.log.truncations == this.truncations
 
     def _swap_in(self, this: _Pass, now: Now) -> None:

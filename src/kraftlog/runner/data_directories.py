@@ -8,12 +8,15 @@ from kraftlog.effects import (
     LogFailed,
     MarkStrays,
     MoveLogStart,
+    MoveReplica,
     OpenLog,
     TruncatePartition,
 )
+from kraftlog.errors import StorageError
 from kraftlog.metadata.values import reserved
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.data_directory import DataDirectory
+from kraftlog.runner.log_moves import LogMoves
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,7 +25,9 @@ if TYPE_CHECKING:
 
     from kraftlog.node.node import Node
     from kraftlog.runner.data_directory import DirectoryServices
+    from kraftlog.runner.log_moves import LogMove
     from kraftlog.storage.directory import LogDirectory
+    from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
 
 
@@ -44,15 +49,31 @@ class DataDirectories:
         self._notify = services.notify
         self._log_line = services.log_line
         self._lost = lost
-        self._for_partitions = [DataDirectory(it, services) for it in directories]
+        self._step = services.step
+        self.moves = LogMoves(
+            services.files,
+            services.io_threads.maintenance,
+            services.log_line,
+            services.notify,
+            self._moved,
+        )
+        #: Called with a log and the one in another directory that has taken its place.
+        self.replaced: Callable[[Log, Log], None] = _ignore
+        is_moving = self.moves.moves.__contains__
+        self._for_partitions = [DataDirectory(it, services, is_moving) for it in directories]
         self._every = self._for_partitions[:]
         if metadata not in directories:
-            self._every.append(DataDirectory(metadata, services))
+            self._every.append(DataDirectory(metadata, services, is_moving))
+        _delete_former_copies(directories, services.log_line)
         self._by_id = {it.directory.id: it for it in self._for_partitions}
         #: Where each log is, or is to be created.
         self._by_log: dict[LogName, DataDirectory] = {}
         for each in self._for_partitions:
             self._by_log.update(dict.fromkeys(each.directory.unopened - {METADATA_LOG}, each))
+        #: The moves that the last process has not completed.
+        self._unfinished = {
+            name: each for each in self._for_partitions for name in each.directory.unfinished_moves
+        }
         #: The number of logs that each directory has, or is to create.
         self._counts = dict.fromkeys(self._for_partitions, 0)
         for each in self._by_log.values():
@@ -64,6 +85,7 @@ class DataDirectories:
             TruncatePartition: self._to_its_directory,
             MarkStrays: self._mark_strays,
             MoveLogStart: self._move_start,
+            MoveReplica: self._move,
         }
 
     def of(self, log: LogName) -> DataDirectory:
@@ -101,6 +123,7 @@ class DataDirectories:
             found.lifecycle.carry_out[type(effect)](effect, now)
 
     def _delete(self, effect: DeleteLog, now: Now) -> None:
+        self.moves.end(effect.log)
         found = self._by_log.pop(effect.log, None)
         if found is not None:
             self._counts[found] -= 1
@@ -118,11 +141,48 @@ class DataDirectories:
                     self._counts[each] -= 1
             each.lifecycle.carry_out[MarkStrays](effect, now)
 
+    # Moves ---------------------------------------------------------------------------------------
+
+    def _move(self, effect: MoveReplica, _: Now) -> None:
+        """Move a log, and no longer to where it was to go before."""
+        source, target = self._by_log.get(effect.log), self._by_id.get(effect.directory)
+        if source is None or target is None:
+            return
+        log = source.directory.logs.get(effect.log)
+        if log is None or log.topic_id != effect.topic_id:
+            return
+        under_way = self.moves.moves.get(effect.log)
+        if under_way is not None and under_way.target is target:
+            return
+        self.moves.end(effect.log)
+        if target is not source:
+            self.moves.begin(effect.log, source, target)
+
+    def _moved(self, move: LogMove) -> None:
+        self._counts[move.source] -= 1
+        self._counts[move.target] += 1
+        self._by_log[move.name] = move.target
+        self.replaced(move.log, move.target.directory.logs[move.name])
+
+    def _resume_moves(self) -> None:
+        """Begin again, once their logs are open, the moves that the last process has left."""
+        for name, target in list(self._unfinished.items()):
+            source = self._by_log.get(name)
+            if source is None or source is target:
+                del self._unfinished[name]  # the log is gone, or there already
+            elif name in source.directory.logs:
+                del self._unfinished[name]
+                self.moves.begin(name, source, target)
+
     # The turn ------------------------------------------------------------------------------------
 
     def maintain(self, node: Node, now: Now) -> None:
         for each in self._every:
             each.maintain(node, now)
+        if self._unfinished:
+            self._resume_moves()
+        if self.moves.take(node, now):
+            self._step("moves between directories")
 
     def check(self, now: Now) -> None:
         """Report directories that have failed."""
@@ -130,17 +190,50 @@ class DataDirectories:
             each.check(now, fails_its_logs=len(self._for_partitions) > 1)
 
     def deadline(self) -> int:
-        return min([each.deadline() for each in self._every])
+        due_ms = [each.deadline() for each in self._every]
+        return min(due_ms if self.moves.due_ms is None else [*due_ms, self.moves.due_ms])
 
     @property
     def has_work(self) -> bool:
-        return any(each.has_work for each in self._every)
+        return self.moves.has_work or any(each.has_work for each in self._every)
 
     def close(self, node: Node, broker_epoch: int) -> None:
+        self.moves.close()
         for each in self._every:
             each.close(node, broker_epoch)
 
     def release(self) -> None:
         """Release all files and locks without writing anything."""
+        self.moves.close()
         for each in self._every:
             each.directory.release()
+
+
+def _delete_former_copies(
+    directories: Sequence[LogDirectory], log_line: Callable[[str], None]
+) -> None:
+    """Where the last process ended while a log took over from the one it was made of, delete that.
+
+    Two logs that no move explains are refused: nobody knows which one is newer.
+    """
+    found: dict[LogName, LogDirectory] = {}
+    for directory in directories:
+        for name in sorted(directory.unopened - {METADATA_LOG}):
+            other = found.setdefault(name, directory)
+            if other is directory:
+                continue
+            if directory.is_marked_as_moved(name) == other.is_marked_as_moved(name):
+                raise StorageError(
+                    f"{other.folder(name)} and {directory.folder(name)}: a partition has one log; "
+                    "remove the older one"
+                )
+            newer, older = sorted(
+                (directory, other), key=lambda it: not it.is_marked_as_moved(name)
+            )
+            found[name] = newer
+            log_line(f"{older.folder(name)}: deleted, because it was moved to {newer.path}")
+            older.delete(name)
+
+
+def _ignore(_: Log, __: Log) -> None:
+    """Nobody knows the log by anything but its name."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.worker_process import WorkerProcess
     from kraftlog.runner.flushes import Flushes
     from kraftlog.storage.directory import LogDirectory
-    from kraftlog.types import Now
+    from kraftlog.types import LogName, Now
 
 #: How many logs of a failed directory a turn reports.
 FAILED_PER_TURN = 200
@@ -45,7 +45,13 @@ class DirectoryServices(Value):
 class DataDirectory:
     """Runs a log directory; `lifecycle` and `maintenance` take the effects for its logs."""
 
-    def __init__(self, directory: LogDirectory, services: DirectoryServices) -> None:
+    def __init__(
+        self,
+        directory: LogDirectory,
+        services: DirectoryServices,
+        is_moving: Callable[[LogName], bool],
+    ) -> None:
+        """`is_moving`: whether a log is being copied to another directory."""
         self.directory = directory
         self._step = services.step
         self._log_line = services.log_line
@@ -66,8 +72,16 @@ class DataDirectory:
         )
         self._disk_space = DiskSpace(directory, log_line)
         self._compactions = Compactions(
-            files, directory, threads.maintenance, services.worker, flushes, log_line, notify
+            files,
+            directory,
+            threads.maintenance,
+            services.worker,
+            flushes,
+            log_line,
+            notify,
+            is_moving,
         )
+        self.path = directory.path
         self._logged_offline = False
         #: The logs of a failed directory that are yet to be reported.
         self._failed: deque[LogFailed] = deque()

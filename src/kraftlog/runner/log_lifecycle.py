@@ -169,6 +169,10 @@ class LogLifecycle:
         if self._directory.forget(name):
             self._steps.append(effect)
 
+    def delete_folder(self, log: LogName, topic_id: Uuid) -> None:
+        """Delete the folder of a log that is in another directory now."""
+        self._steps.append(DeleteLog(log, topic_id))
+
     def _mark_strays(self, effect: MarkStrays, _: Now) -> None:
         strays: list[LogName] = []
         for name in sorted(self._directory.unopened - effect.logs - {METADATA_LOG}):

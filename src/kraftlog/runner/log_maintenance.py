@@ -85,6 +85,8 @@ class LogMaintenance:
         self._is_unlinking = False
         #: Logs whose start is to be stored soon, because a request waits for it.
         self._moved: set[LogName] = set()
+        #: Logs whose start is being stored.
+        self._storing: set[LogName] = set()
         #: Log starts to move; each may cost several file operations.
         self._moves: deque[tuple[LogName, Log, int]] = deque()
         #: Reports for the node about log starts.
@@ -121,6 +123,18 @@ class LogMaintenance:
         log = self._directory.logs.get(name)
         if log is not None:
             self._moves.append((name, log, offset))
+
+    def is_moving_start(self, name: LogName) -> bool:
+        """Whether a request waits until the start of this log is moved and stored."""
+        return (
+            name in self._moved
+            or name in self._storing
+            or any(log == name for log, _, __ in self._moves)
+        )
+
+    def store_start(self, name: LogName) -> None:
+        """Store the start of a log that has come from another directory soon."""
+        self._moved.add(name)
 
     def take(self, node: Node, now: Now) -> bool:
         """Run at the end of a turn; return whether anything was due."""
@@ -303,6 +317,7 @@ class LogMaintenance:
 
     def _make_checkpoint(self, node: Node) -> Generator[None, None, None]:
         starts = self._starts_to_store()
+        self._storing = {name for name, _, __ in starts}
         yield from self._note_high_watermarks_in_steps(node)
         job = yield from self._directory.checkpoint_job_in_steps()
 
@@ -310,6 +325,10 @@ class LogMaintenance:
             self._checkpointed(job, starts, error, now)
 
         self._io_thread.submit(lambda: job.run(self._files), written)
+
+    def _stop_writing(self) -> None:
+        self._is_writing = False
+        self._storing = set()
 
     def _starts_to_store(self) -> Starts:
         moved, self._moved = self._moved, set()
@@ -326,7 +345,7 @@ class LogMaintenance:
         try:
             in_place = self._directory.checkpointed(job)
         except StorageError as failure:
-            self._is_writing = False
+            self._stop_writing()
             if is_full(failure) and self._directory.reserve.spend():
                 self._moved.update([name for name, _, __ in starts])
                 return
@@ -340,13 +359,13 @@ class LogMaintenance:
                 lambda _, error, now: self._checkpoints_synced(job, starts, error, now),
             )
         else:
-            self._is_writing = False
+            self._stop_writing()
             self._moved.update([name for name, _, __ in starts])
 
     def _checkpoints_synced(
         self, job: CheckpointJob, starts: Starts, error: BaseException | None, now: Now
     ) -> None:
-        self._is_writing = False
+        self._stop_writing()
         if isinstance(error, OSError):
             failure = self._directory.disk.failed(f"{self._directory.path}: syncing", error)
             self._log_line(str(failure))

@@ -8,14 +8,16 @@ from kraftlog.records.header import read_header
 from kraftlog.records.times import find_time_in_steps
 from kraftlog.storage.batches import Batches, ProducerBatch, read_marker
 from kraftlog.storage.config import LogConfig
+from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from kraftlog.config.topic import TopicConfig
     from kraftlog.logstate.producers import Marker, ProducerState
     from kraftlog.ports.files import Files
+    from kraftlog.ports.logs import Directory, FutureLog
     from kraftlog.records.header import BatchHeader
     from kraftlog.replication.partition import Append
     from kraftlog.storage.directory import LogDirectory
@@ -111,16 +113,36 @@ class FileSlice:
         return self._files.pread(self.fd, self._size, self.position)
 
 
+class LostDirectory:
+    """A log directory that could not be opened at the start."""
+
+    id = NULL_UUID
+    is_offline = True
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def space(self) -> tuple[int, int]:
+        return -1, -1
+
+
 class Logs:
     """All open logs by name; the `LogReader` of the node."""
 
     def __init__(
-        self, files: Files, directories: Sequence[LogDirectory], metadata: LogDirectory
+        self,
+        files: Files,
+        directories: Sequence[LogDirectory],
+        metadata: LogDirectory,
+        lost: Sequence[str] = (),
     ) -> None:
         """`metadata` has the metadata log; it need not be one of the directories of partitions."""
         self._files = files
         self._metadata = metadata
-        self.directories = directories
+        self._opened = directories
+        self.directories: tuple[Directory, ...] = (*directories, *map(LostDirectory, lost))
+        #: Lists the logs that are being moved to another directory; the runner sets it.
+        self.list_futures: Callable[[], list[FutureLog]] = list
         every = list(dict.fromkeys([metadata, *directories]))
         #: The open logs of all directories; a plain dict where there is one directory.
         self._logs: Mapping[LogName, Log] = every[0].logs
@@ -148,9 +170,10 @@ class Logs:
     def find_timestamp_in_steps(
         self, log: LogName, timestamp: int, limit: int
     ) -> Generator[int, None, tuple[int, int] | None]:
-        found = self._logs[log]
-        start = found.start_offset
-        while self.has(log, found):
+        found: Log | None = self._logs[log]
+        topic_id, start = self._logs[log].topic_id, 0
+        # Between two steps it may be deleted, or moved to another directory.
+        while found is not None and found.topic_id == topic_id:
             start = max(start, found.start_offset)  # records may be deleted between steps
             batch = found.batch_for_timestamp(timestamp, start)
             if batch is None:
@@ -160,6 +183,7 @@ class Logs:
             if record is not None:
                 return record if record[0] < limit else None
             start = read_header(batch).next_offset
+            found = self._logs.get(log)
         return None
 
     def newest_timestamp(self, log: LogName) -> int:
@@ -184,10 +208,13 @@ class Logs:
         return 0 if found is None else found.size_bytes
 
     def directory_of(self, log: LogName) -> LogDirectory | None:
-        for directory in self.directories:
+        for directory in self._opened:
             if log in directory.logs:
                 return directory
         return None
+
+    def futures(self) -> list[FutureLog]:
+        return self.list_futures()
 
     def reserve_of(self, log: LogName) -> Reserve:
         """The reserve of the disk that an open log is on."""

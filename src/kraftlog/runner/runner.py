@@ -83,7 +83,7 @@ class Runner:
         #: The one with the metadata log.
         self.directory = directory
         self._step = step
-        self.logs = Logs(files, directories or [directory], directory)
+        self.logs = Logs(files, directories or [directory], directory, lost)
         self._log_line = log_line
         self._flushes = Flushes(
             files, self.logs, io_threads.data, self._flushed, self._flush_failed
@@ -92,7 +92,7 @@ class Runner:
             files, self.logs, io_threads.quorum, self._flushed, self._flush_failed
         )
         self._directories = DataDirectories(
-            self.logs.directories,
+            directories or [directory],
             directory,
             DirectoryServices(
                 files=files,
@@ -106,6 +106,8 @@ class Runner:
             ),
             lost,
         )
+        self.logs.list_futures = self._directories.moves.futures
+        self._directories.replaced = self._replaced
         self._quorum = QuorumIO(
             files,
             directory,
@@ -115,7 +117,7 @@ class Runner:
             log_line,
             self._notify,
             metadata_segment_bytes,
-            others=[it.path for it in self.logs.directories if it is not directory],
+            others=[it.path for it in directories if it is not directory],
         )
         #: Logs that were full at the last attempt, which is logged once.
         self._logged_full: set[LogName] = set()
@@ -244,6 +246,12 @@ class Runner:
 
     def _queue_read(self, effect: ReadLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
         self._reads.append((effect, self.logs.get(effect.log)))
+
+    def _replaced(self, former: Log, log: Log) -> None:
+        """A log is in another directory: what is still to be read of it is read there."""
+        for number, (wanted, found) in enumerate(self._reads):
+            if found is former:
+                self._reads[number] = wanted, log
 
     def _continue_reading(self, now: Now) -> None:
         if self._reads:

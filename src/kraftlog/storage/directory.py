@@ -58,6 +58,10 @@ SUSPECT = "kraftlog-suspect"
 _DELETED = "-delete"
 #: The suffix of a folder that belongs to no partition of the broker, as in Kafka.
 STRAY = "-stray"
+#: The suffix of a copy of a log that is being moved here from another directory, as in Kafka.
+FUTURE = "-future"
+#: In the folder of a log that was moved here: one of the same name elsewhere is its former copy.
+MOVED = "kraftlog-moved"
 #: The longest file name that file systems support.
 _LONGEST_NAME = 255
 #: With this many logs, one sync of the file system is faster than a sync per log.
@@ -70,6 +74,12 @@ def parse_folder(name: str) -> Name | None:
     if dash and topic and number.isdecimal() and number.isascii():
         return topic, int(number)
     return None
+
+
+def parse_future(name: str) -> Name | None:
+    """Topic and partition of a log that was being moved, by its folder; None for any other name."""
+    log, dot, unique = name.removesuffix(FUTURE).rpartition(".")
+    return parse_folder(log) if name.endswith(FUTURE) and dot and len(unique) == 32 else None
 
 
 class LogDirectory:
@@ -90,6 +100,8 @@ class LogDirectory:
         self.logs: dict[Name, Log] = {}
         #: logs that exist and are not open
         self.unopened: set[Name] = set()
+        #: logs that were being moved here when the last process ended
+        self.unfinished_moves: set[Name] = set()
         #: forgotten logs with a job that still uses their folder
         self._in_use: dict[Name, Log] = {}
         self.was_clean = False
@@ -122,6 +134,10 @@ class LogDirectory:
                 self.unopened.add(log_name)
             elif name.endswith(_DELETED):
                 self._garbage.append(f"{path}/{name}")
+            else:
+                future = parse_future(name)
+                if future is not None:
+                    self._discard_future(future, f"{path}/{name}")
         self._suspect = SUSPECT in names
         if CLEAN_MARKER in names:
             self.was_clean = True
@@ -283,6 +299,64 @@ class LogDirectory:
             log.make_folder()
         self._adopt(name, log)
         return log
+
+    # -- logs that are moved to this directory ----------------------------------------------------
+
+    def create_future(self, name: Name, topic_id: Uuid, config: LogConfig, unique: str) -> Log:
+        """Create an empty log for a copy of one in another directory; `unique` ends its folder."""
+        self.disk.check()
+        log = Log(self.disk, f"{self.path}/{name[0]}-{name[1]}.{unique}{FUTURE}", config)
+        log.topic_id = topic_id
+        log.has_folder = False
+        log.make_folder()
+        return log
+
+    def mark_moved_job(self, log: Log) -> Callable[[], None]:
+        """For an I/O thread: mark a complete copy, durably, as the newer one of the two."""
+        files, path = self.disk.files, f"{log.folder}/{MOVED}"
+        return lambda: write_atomically(files, path, b"")
+
+    def is_marked_as_moved(self, name: Name) -> bool:
+        return self.disk.files.exists(f"{self.folder(name)}/{MOVED}")
+
+    def unmark_moved_job(self, log: Log) -> Callable[[], None]:
+        """For an I/O thread: from now on, a copy of this log elsewhere is the newer one."""
+        files, path, folder = self.disk.files, f"{log.folder}/{MOVED}", log.folder
+
+        def unmark() -> None:
+            if files.exists(path):
+                unlink_if_there(files, path)
+                files.sync_directory(folder)
+
+        return unmark
+
+    def adopt_future(self, name: Name, log: Log) -> None:
+        """Give a complete copy the name of the log; the caller syncs the directory next."""
+        try:
+            self._checkpoints.clear(name)
+        except OSError as error:
+            raise self.disk.failed(f"{log.folder}: moving the log", error) from error
+        log.rename_folder(self.folder(name))
+        self._adopt(name, log)
+
+    def discard_future(self, log: Log) -> None:
+        """Delete a copy that is no longer wanted; an I/O thread removes its files."""
+        log.abandon()
+        if not self.is_offline:
+            try:
+                self._garbage.append(self._as_deleted(log.folder))
+            except OSError as error:
+                raise self.disk.failed(f"{log.folder}: removing the copy", error) from error
+
+    def _discard_future(self, name: Name, folder: str) -> None:
+        """Delete a copy that an earlier process has left; the move begins again."""
+        self.unfinished_moves.add(name)
+        self._garbage.append(self._as_deleted(folder))
+
+    def _as_deleted(self, folder: str) -> str:
+        renamed = folder.removesuffix(FUTURE) + _DELETED
+        self.disk.files.rename(folder, renamed)
+        return renamed
 
     def delete(self, name: Name) -> None:
         """Delete a log."""

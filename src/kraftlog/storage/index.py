@@ -46,6 +46,11 @@ class Index:
         self.data = None
         self._disk, self._handle, self.count = disk, handle, count
 
+    def renamed(self, path: str) -> None:
+        """The folder of the file has another name."""
+        if self._handle is not None:
+            self._handle.path = path
+
     def load(self) -> bytearray:
         """Load the entries into memory, to append to them."""
         if self.data is None:

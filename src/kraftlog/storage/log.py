@@ -26,7 +26,6 @@ from kraftlog.storage.io_errors import IOContext
 from kraftlog.storage.log_folder import make_log_folder
 from kraftlog.storage.producer_tracker import ProducerTracker
 from kraftlog.storage.retention import expired_segments, segments_below
-from kraftlog.storage.scan import Scan, scan_file
 from kraftlog.storage.segment import Segment, Slice, segment_is_full
 from kraftlog.storage.swaps import to_segment, to_swap
 from kraftlog.types import NULL_UUID
@@ -227,6 +226,17 @@ class Log:
         self.mark_created(make_log_folder(self.disk, self.folder, self.topic_id))
         self.has_folder = True
 
+    def rename_folder(self, folder: str) -> None:
+        """Rename the folder, whose path no flush job may know; the caller syncs its parent."""
+        assert self._flushing is None, "a job that is under way must end first"
+        with IOContext(self, f"renaming the log to {folder}"):
+            self.disk.files.rename(self.folder, folder)
+        former, self.folder, self.tracker.folder = self.folder, folder, folder
+        for segment in self.segments:
+            segment.renamed(folder)
+        self._unsynced = [folder + path[len(former) :] for path in self._unsynced]
+        self.garbage = [folder + path[len(former) :] for path in self.garbage]
+
     def seal(self, segment: Segment) -> None:
         """Complete a segment's files; the next flush makes them durable."""
         segment.seal()
@@ -335,7 +345,9 @@ class Log:
             self.tracker.remove_above(end_offset)
             self._epochs_changed |= self.epochs.truncate_from_end(end_offset)
             if not self.tracker.is_empty:
-                self._replay_producers()
+                self.tracker.replay(
+                    self.segments, self.end_offset, self.config.index_interval_bytes
+                )
         return self.end_offset
 
     def _batch_boundary(self, offset: int) -> int:
@@ -436,22 +448,6 @@ class Log:
         if offset < self.recovery_point:
             self.before_truncation(offset)
             self.recovery_point = offset
-
-    def _replay_producers(self) -> None:
-        """Rebuild the producer state at the new end, from the newest snapshot on."""
-        done = self.tracker.load(self.end_offset)
-        state = self.tracker.state
-        for segment in self.segments:
-            if segment.end_offset > done:
-                scan = Scan(
-                    segment.base_offset,
-                    self.config.index_interval_bytes,
-                    with_crc=False,
-                    producers=state,
-                    producers_from=done,
-                )
-                for _ in scan_file(self.disk, segment.log, segment.size, scan):
-                    pass
 
     # -- flushing ---------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from kraftlog.errors import CorruptLogError
 from kraftlog.logstate.producers import NO_OFFSET, ProducerState
 from kraftlog.storage.disk import read_whole, unlink_if_there, write_whole
 from kraftlog.storage.producer_snapshots import decode_snapshot, encode_entries, encode_snapshot
+from kraftlog.storage.scan import Scan, scan_file
 from kraftlog.storage.segment import SNAPSHOT, file_name
 from kraftlog.storage.transactions import AbortedTransaction
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kraftlog.logstate.producers import ProducerEntry
     from kraftlog.storage.batches import ProducerBatch
     from kraftlog.storage.disk import Disk
+    from kraftlog.storage.segment import Segment
 
 _FOLD_AT = 512
 #: A larger snapshot is not written in the turn that rolls the segment.
@@ -40,11 +42,11 @@ class QueuedSnapshot:
 class ProducerTracker:
     """Producer state at the end of the log; `snapshots` are the offsets of the files, ascending."""
 
-    __slots__ = ("_disk", "_folder", "_pending", "_state", "queued", "snapshots")
+    __slots__ = ("_disk", "_pending", "_state", "folder", "queued", "snapshots")
 
     def __init__(self, disk: Disk, folder: str, snapshots: list[int] | None = None) -> None:
         self._disk = disk
-        self._folder = folder
+        self.folder = folder
         self._pending: list[ProducerBatch] = []
         self._state: ProducerState | None = None
         self.snapshots: list[int] = snapshots if snapshots is not None else []
@@ -105,7 +107,7 @@ class ProducerTracker:
     # -- files ------------------------------------------------------------------------------------
 
     def path(self, offset: int) -> str:
-        return f"{self._folder}/{file_name(offset, SNAPSHOT)}"
+        return f"{self.folder}/{file_name(offset, SNAPSHOT)}"
 
     def roll(self, offset: int) -> list[str]:
         """Write a rolled segment's snapshot, or queue a large one; return the paths."""
@@ -131,6 +133,21 @@ class ProducerTracker:
             self.snapshots.append(offset)
             self.snapshots.sort()
         return path
+
+    def replay(self, segments: Sequence[Segment], end_offset: int, interval_bytes: int) -> None:
+        """Rebuild the state at the end of the segments, from the newest snapshot on."""
+        done = self.load(end_offset)
+        for segment in segments:
+            if segment.end_offset > done:
+                scan = Scan(
+                    segment.base_offset,
+                    interval_bytes,
+                    with_crc=False,
+                    producers=self.state,
+                    producers_from=done,
+                )
+                for _ in scan_file(self._disk, segment.log, segment.size, scan):
+                    pass
 
     def load(self, upto: int) -> int:
         """Load the newest valid snapshot up to an offset; return where the replay must start.

@@ -101,6 +101,14 @@ class Segment:
     def __repr__(self) -> str:
         return f"Segment({self.base_offset}..{self.end_offset}, {self.size} bytes)"
 
+    def renamed(self, folder: str) -> None:
+        """The folder has another name; open files stay open."""
+        self._stem = f"{folder}/{self.base_offset:020d}"
+        self.log.path = self._stem + LOG
+        for index, ending in ((self._offsets, INDEX), (self._times, TIME_INDEX)):
+            if index is not None:
+                index.renamed(self._stem + ending)
+
     def path(self, ending: str) -> str:
         return self._stem + ending
 

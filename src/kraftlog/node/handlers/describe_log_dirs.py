@@ -12,12 +12,13 @@ from kraftlog.wire.messages.describe_log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Container, Generator, Iterable, Iterator
 
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
+    from kraftlog.ports.logs import FutureLog
     from kraftlog.replication.partition import Partition
-    from kraftlog.types import Now
+    from kraftlog.types import LogName, Now
     from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
 #: Partitions per slice, and the cost of one in microseconds.
@@ -42,7 +43,9 @@ def handle(
         inside = [it for it in wanted if node.logs.directory_of(it.log) is directory]
         count += len(inside)
         yield 1 + len(wanted) // 2
-        topics = yield from _topics(node, inside)
+        futures = [it for it in node.logs.futures() if it.directory is directory]
+        count += len(futures)
+        topics = yield from _topics(node, inside, futures, {it.log for it in wanted})
         total, usable = directory.space()
         results.append(
             DescribeLogDirsResult(
@@ -69,7 +72,10 @@ def _asked_for(node: ServingNode, request: DescribeLogDirsRequest) -> list[Parti
 
 
 def _topics(
-    node: ServingNode, partitions: list[Partition]
+    node: ServingNode,
+    partitions: list[Partition],
+    futures: Iterable[FutureLog],
+    wanted: Container[LogName],
 ) -> Generator[int, None, list[DescribeLogDirsTopic]]:
     by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
     for number, partition in enumerate(partitions, 1):
@@ -83,4 +89,14 @@ def _topics(
                 is_future_key=False,
             )
         )
+    for each in futures:
+        if each.log in wanted:
+            by_topic.setdefault(each.log[0], []).append(
+                DescribeLogDirsPartition(
+                    partition_index=each.log[1],
+                    partition_size=each.size_bytes,
+                    offset_lag=each.lag,
+                    is_future_key=True,
+                )
+            )
     return [DescribeLogDirsTopic(name=name, partitions=found) for name, found in by_topic.items()]

@@ -1,0 +1,76 @@
+"""The `log_dirs` of a reassignment: moves of replicas between directories of their brokers."""
+
+from __future__ import annotations
+
+from kraftlog.cli.throttles import MOVES
+from kraftlog.client.deadline import Deadline
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kraftlog.client.client import Client
+    from kraftlog.client.directory_moves import ReplicaName
+    from kraftlog.errors import RefusedError
+
+#: Time between two looks for a replica that is only being assigned.
+POLL_S = 0.1
+COMPLETED, ONGOING = "completed", "still in progress"
+
+
+def text_of(name: ReplicaName) -> str:
+    return f"{name[0]}-{name[1]}-{name[2]}"
+
+
+def begin(
+    client: Client, targets: Mapping[ReplicaName, str], timeout_s: float
+) -> dict[ReplicaName, RefusedError]:
+    """Begin the moves, once the replicas are there; return the refused ones."""
+    deadline = Deadline(timeout_s)
+    waiting = dict(targets)
+    refused: dict[ReplicaName, RefusedError] = {}
+    while waiting:
+        failed = client.move_replicas(waiting)
+        are_new = {
+            name: error
+            for name, error in failed.items()
+            if error.code == ErrorCode.REPLICA_NOT_AVAILABLE
+        }
+        refused.update({name: it for name, it in failed.items() if name not in are_new})
+        if deadline.is_over:
+            return {**refused, **are_new}
+        waiting = {name: targets[name] for name in are_new}
+        if waiting:
+            deadline.pause(POLL_S)
+    return refused
+
+
+def states(client: Client, targets: Mapping[ReplicaName, str]) -> dict[ReplicaName, str]:
+    """How far each move is."""
+    current: dict[ReplicaName, str] = {}
+    future: dict[ReplicaName, str] = {}
+    for broker, directories in client.log_dirs(sorted({name[2] for name in targets})).items():
+        for directory in directories:
+            for topic in directory.topics:
+                for each in topic.partitions:
+                    found = future if each.is_future_key else current
+                    found[topic.name, each.partition_index, broker] = directory.log_dir
+    return {
+        name: _state(current.get(name), future.get(name), path) for name, path in targets.items()
+    }
+
+
+def _state(current: str | None, future: str | None, target: str) -> str:
+    if current is None:
+        return "not possible: the replica is in no online directory of its broker"
+    if future == target:
+        return ONGOING
+    if future is not None:
+        return f"replaced: the replica moves to {future}"
+    return COMPLETED if current == target else f"not in progress: the replica is in {current}"
+
+
+def throttle(client: Client, brokers: Iterable[int], rate: int) -> None:
+    for broker in sorted(set(brokers)):
+        client.alter_configs("brokers", str(broker), {MOVES: rate})

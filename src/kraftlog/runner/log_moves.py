@@ -1,0 +1,305 @@
+"""Moves logs between the log directories of a node, while they are read and written.
+
+A move copies the log into a folder of the target directory that ends in `-future`, as Kafka does. A
+copy that has caught up is made durable; then it takes the log's name within a turn, and the log it
+was made of is deleted. A file in the copy's folder says which of the two is newer, should the node
+end in between. A move that a stopped node has left begins again at the next start.
+"""
+
+from __future__ import annotations
+
+from kraftlog.effects import LogFailed, LogMoved
+from kraftlog.errors import StorageError
+from kraftlog.ports.logs import FutureLog
+from kraftlog.records.header import read_header
+from kraftlog.replication.quotas import ByteRate
+from kraftlog.runner.recovered_log import read_batches
+from kraftlog.storage.batches import describe, split_by_epoch
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.node.node import Node
+    from kraftlog.ports.files import Files
+    from kraftlog.ports.io_thread import IOThread
+    from kraftlog.runner.data_directory import DataDirectory
+    from kraftlog.storage.flush import FlushJob
+    from kraftlog.storage.log import Log
+    from kraftlog.types import LogName, Now
+
+#: How much a turn copies, at most, and how many logs are copied at a time.
+BYTES_PER_TURN = 256 << 10
+AT_A_TIME = 4
+RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+NO_LIMIT = (1 << 63) - 1
+
+
+class CannotMoveError(Exception):
+    """The copy cannot be completed; the log stays where it is."""
+
+
+class LogMove(Value):
+    """A log on its way to another directory."""
+
+    name: LogName
+    source: DataDirectory
+    target: DataDirectory
+    #: The log that is copied; another one may have its name by now.
+    log: Log
+    #: The copy, once it has begun, and the number of truncations of the log then.
+    copy: Log | None = None
+    truncations: int = 0
+    #: Whether a job makes the copy durable, and whether one has since it caught up.
+    is_flushing: bool = False
+    is_durable: bool = False
+
+    @property
+    def lag(self) -> int:
+        """The number of offsets that are still to be copied."""
+        copied = self.log.start_offset if self.copy is None else self.copy.end_offset
+        return max(self.log.end_offset - copied, 0)
+
+
+class LogMoves:
+    """The moves in the order in which they were asked for; `done` is called after each.
+
+    `moves` is for reading only.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        io_thread: IOThread,
+        log_line: Callable[[str], None],
+        notify: Callable[[Any, Now], None],
+        done: Callable[[LogMove], None],
+    ) -> None:
+        self._files = files
+        self._io_thread = io_thread
+        self._log_line = log_line
+        self._notify = notify
+        self._done = done
+        self.moves: dict[LogName, LogMove] = {}
+        self._copied: ByteRate | None = None
+        #: When copying may go on, within the throttle.
+        self.due_ms: int | None = None
+
+    def futures(self) -> list[FutureLog]:
+        """The copies, as the directories describe them."""
+        return [
+            FutureLog(
+                name,
+                it.target.directory,
+                0 if it.copy is None else it.copy.size_bytes,
+                it.lag,
+            )
+            for name, it in self.moves.items()
+        ]
+
+    def begin(self, name: LogName, source: DataDirectory, target: DataDirectory) -> None:
+        self.moves[name] = LogMove(name, source, target, source.directory.logs[name])
+
+    def end(self, name: LogName) -> None:
+        """The log is to stay where it is, or is deleted."""
+        move = self.moves.pop(name, None)
+        if move is not None:
+            self._discard(move)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the next turn has something to do."""
+        return self.due_ms is None and any(self._can_continue(it) for it in self._active())
+
+    @staticmethod
+    def _can_continue(move: LogMove) -> bool:
+        return not move.is_flushing or move.lag > 0
+
+    def _active(self) -> list[LogMove]:
+        return list(self.moves.values())[:AT_A_TIME] if self.moves else []
+
+    def take(self, node: Node, now: Now) -> bool:
+        """Run at the end of a turn: copy a piece; return whether any log is being moved."""
+        if not self.moves:
+            return False
+        budget = self._budget(node, now)
+        for move in self._active():
+            try:
+                budget = self._continue(move, node, budget, now)
+            except (StorageError, CannotMoveError) as error:
+                self._give_up(move, error)
+        return True
+
+    def _give_up(self, move: LogMove, error: Exception) -> None:
+        """The log stays where it is; a failed directory was logged once, for all its logs."""
+        if not (move.source.directory.is_offline or move.target.directory.is_offline):
+            self._log_line(f"{move.name[0]}-{move.name[1]} stays in {move.source.path}: {error}")
+        self.end(move.name)
+
+    def close(self) -> None:
+        """Close the copies; their moves begin again at the next start."""
+        for move in self.moves.values():
+            if move.copy is not None:
+                move.copy.release()
+
+    def _budget(self, node: Node, now: Now) -> int:
+        """How many bytes this turn may copy."""
+        limit: int = node.config_layers().value(RATE)
+        if limit == NO_LIMIT:
+            self.due_ms = None
+            return BYTES_PER_TURN
+        if self._copied is None:
+            settings = node.config.settings
+            self._copied = ByteRate(
+                settings["alter.log.dirs.replication.quota.window.num"],
+                1000 * settings["alter.log.dirs.replication.quota.window.size.seconds"],
+            )
+        wait_ms = self._copied.wait_ms(limit, now.monotonic_ms)
+        self.due_ms = now.monotonic_ms + wait_ms if wait_ms else None
+        return 0 if wait_ms else BYTES_PER_TURN
+
+    # One move ------------------------------------------------------------------------------------
+
+    def _continue(self, move: LogMove, node: Node, budget: int, now: Now) -> int:
+        """Copy as much as the budget allows, and finish if all is copied; return what is left."""
+        if move.source.directory.logs.get(move.name) is not move.log:
+            raise CannotMoveError("the log is gone")
+        move.source.directory.disk.check()
+        if move.copy is not None and not self._follows(move, move.copy):
+            if move.is_flushing:
+                return budget
+            self._discard(move)
+        if move.copy is None:
+            self._begin_copy(move, node)
+        copy = move.copy
+        assert copy is not None
+        while budget > 0 and copy.end_offset < move.log.end_offset:
+            budget -= self._copy_piece(move, copy, budget, now)
+        if copy.end_offset == move.log.end_offset and not move.is_flushing:
+            if not move.is_durable:
+                self._make_durable(move, copy, now)
+            elif self._may_take_over(move):
+                self._take_over(move, copy, node, now)
+        return budget
+
+    @staticmethod
+    def _follows(move: LogMove, copy: Log) -> bool:
+        """Whether the copy has what the log has: it was not truncated, nor its start moved beyond.
+
+        Otherwise the copy begins again, which is simple and rare.
+        """
+        log = move.log
+        if log.truncations != move.truncations or log.start_offset > copy.end_offset:
+            return False
+        if log.start_offset > copy.start_offset and copy.segments:
+            copy.move_start(log.start_offset)
+        return True
+
+    def _begin_copy(self, move: LogMove, node: Node) -> None:
+        log, directory = move.log, move.target.directory
+        unique = node.config.new_id().hex()
+        move.copy = copy = directory.create_future(move.name, log.topic_id, log.config, unique)
+        move.truncations = log.truncations
+        first = read_batches(log, log.start_offset, log.end_offset, 1)
+        start = read_header(first).base_offset if first else log.start_offset
+        copy.truncate_fully_and_start_at(start)
+
+    def _copy_piece(self, move: LogMove, copy: Log, size: int, now: Now) -> int:
+        """Copy some batches; return their size."""
+        log = move.log
+        data = read_batches(log, copy.end_offset, log.end_offset, size)
+        if not data:
+            raise CannotMoveError(f"there are no batches from offset {copy.end_offset} on")
+        for part in split_by_epoch(data):
+            copy.append([part], describe([part]), now.wall_ms)
+        if self._copied is not None:
+            self._copied.record(len(data), now.monotonic_ms)
+        return len(data)
+
+    def _make_durable(self, move: LogMove, copy: Log, _: Now) -> None:
+        """Flush the copy, and mark it as the newer one of the two."""
+        copy.epochs = move.log.epochs.copy()
+        copy.epochs_rebuilt()
+        job = copy.flush_job()
+        assert job is not None, "its epochs at least are to be written"
+        move.is_flushing = True
+        unmark = move.source.directory.unmark_moved_job(move.log)
+        mark = move.target.directory.mark_moved_job(copy)
+
+        def run() -> None:
+            job.run(self._files)
+            if job.error is None:
+                unmark()
+                mark()
+
+        self._io_thread.submit(
+            run, lambda _, error, now: self._flushed(move, copy, job, error, now)
+        )
+
+    def _flushed(
+        self, move: LogMove, copy: Log, job: FlushJob, error: BaseException | None, _: Now
+    ) -> None:
+        move.is_flushing = False
+        try:
+            copy.flushed(job)
+            if move.copy is not copy:
+                return  # it is no longer wanted, and may have failed for that reason
+            if isinstance(error, OSError):
+                raise move.target.directory.disk.failed(f"{copy.folder}: moving the log", error)
+        except StorageError as failure:
+            self._give_up(move, failure)
+            return
+        if error is not None:
+            raise error
+        move.is_durable = True
+
+    def _may_take_over(self, move: LogMove) -> bool:
+        """Whether nothing is under way that knows the log by its files, or the copy's next name."""
+        if move.log.is_flushing or move.source.maintenance.is_moving_start(move.name):
+            return False
+        return not self._files.exists(move.target.directory.folder(move.name))
+
+    def _take_over(self, move: LogMove, copy: Log, node: Node, now: Now) -> None:
+        """The copy takes the place of the log, and the log is deleted."""
+        name, log, source, target = move.name, move.log, move.source, move.target
+        copy.epochs = log.epochs.copy()
+        copy.epochs_rebuilt()
+        if copy.recovery_point < log.recovery_point:
+            copy.flush()  # the last few records, of which somebody may have been told
+        copy.config = log.config
+        copy.tracker.state = log.tracker.state.copy()  # also producers whose records are gone
+        if log.start_offset > copy.start_offset:
+            copy.move_start(log.start_offset)
+        has_folder = source.directory.forget(name)
+        target.directory.adopt_future(name, copy)
+        partition = node.replica_manager.by_log.get(name)
+        if partition is not None and partition.is_open:
+            target.directory.high_watermarks[name] = partition.high_watermark
+        del self.moves[name]
+        self._done(move)
+        target.maintenance.store_start(name)
+
+        def synced(_: Any, error: BaseException | None, now: Now) -> None:
+            if isinstance(error, OSError):
+                failure = target.directory.disk.failed(f"{copy.folder}: moving the log", error)
+                self._log_line(str(failure))
+                self._notify(LogFailed(name, copy.topic_id, str(failure)), now)
+            elif error is not None:
+                raise error
+            elif has_folder:
+                source.lifecycle.delete_folder(name, copy.topic_id)
+
+        path = target.path
+        self._io_thread.submit(lambda: self._files.sync_directory(path), synced)
+        self._notify(LogMoved(name, copy.topic_id, target.directory.id), now)
+
+    def _discard(self, move: LogMove) -> None:
+        """Delete the copy; a flush that is under way does no harm."""
+        copy, move.copy, move.is_durable = move.copy, None, False
+        if copy is None:
+            return
+        try:
+            move.target.directory.discard_future(copy)
+        except StorageError as error:
+            self._log_line(str(error))

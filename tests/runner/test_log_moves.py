@@ -1,0 +1,434 @@
+"""Logs move between the directories of a node, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.runner.log_moves import RATE
+from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
+from kraftlog.simulator.host import VirtualHost, directory_of
+from kraftlog.storage.directory import FUTURE, MOVED
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from kraftlog.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from tests.node.frame_client import FrameClient, create_topics, make_folders, set_config
+from tests.node.test_requests import batch, fetch, produce, told_of, values_in
+
+BROKER = 4
+PATHS = ("data", "b", "c")
+LOG = "demo", 0
+BIG = bytes(100_000)
+DELETION = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
+
+
+def start(files: MemoryFiles | None = None, **how: Any) -> VirtualHost:
+    return VirtualHost(files, directories=PATHS, **how)
+
+
+def append(host: VirtualHost, *values: bytes) -> int:
+    answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(*values)))
+    code: int = told_of(answer).error_code
+    return code
+
+
+def values(host: VirtualHost, offset: int = 0) -> list[bytes | None]:
+    """All values from an offset on; a fetch may return fewer."""
+    found: list[bytes | None] = []
+    end = host.node.replica_manager.by_log[LOG].high_watermark
+    while offset + len(found) < end:
+        found += values_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(offset + len(found))))
+    return found
+
+
+def place(host: VirtualHost) -> str:
+    directory = host.node.logs.directory_of(LOG)
+    assert directory is not None
+    return directory.path
+
+
+def ask_to_move(host: VirtualHost, path: str, topic: str = "demo", index: int = 0) -> int:
+    """Only ask; the response has the error code."""
+    request = AlterReplicaLogDirsRequest(
+        dirs=[
+            AlterReplicaLogDir(
+                path=path, topics=[AlterReplicaLogDirTopic(name=topic, partitions=[index])]
+            )
+        ]
+    )
+    client = FrameClient(host)
+    client.send(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, request)
+    host.one_turn()
+    (result,) = client.take()[0][1].results
+    code: int = result.partitions[0].error_code
+    return code
+
+
+def move(host: VirtualHost, path: str) -> None:
+    assert ask_to_move(host, path) == 0
+    host.settle()
+    assert place(host) == path
+
+
+def folders(host: VirtualHost) -> dict[str, list[str]]:
+    """The folders of `demo` in each directory."""
+    return {
+        path: [name for name in host.files.list(path) if name.startswith("demo-")] for path in PATHS
+    }
+
+
+def with_records(count: int = 5) -> VirtualHost:
+    host = start()
+    create_topics(host, {"demo": 1})
+    assert place(host) == "data"
+    for number in range(count):
+        assert append(host, b"%d" % number, BIG) == 0
+    return host
+
+
+def test_v18_a_moved_log_has_the_same_records() -> None:
+    host = with_records()
+    before = values(host)
+    move(host, "b")
+    assert values(host) == before
+    assert append(host, b"after") == 0
+    assert values(host)[-1] == b"after"
+
+
+def test_the_controller_learns_the_new_directory() -> None:
+    host = with_records()
+    move(host, "b")
+    for _ in range(10):
+        host.pass_time(100)
+        host.settle()
+    topic_id = host.node.image.topic_ids["demo"]
+    assert host.node.image.partitions[topic_id, 0].directory(1) == directory_of(1, "b")
+
+
+def test_the_former_folder_is_deleted() -> None:
+    host = with_records()
+    move(host, "b")
+    assert folders(host)["b"] == ["demo-0"]
+    assert all(name.endswith("-delete") for name in folders(host)["data"])
+
+
+def test_a_log_moves_on_and_back() -> None:
+    host = with_records()
+    before = values(host)
+    for path in ("b", "c", "data", "b", "data"):
+        move(host, path)
+        assert values(host) == before
+
+
+def test_a_copy_takes_many_turns_and_is_shown_as_future() -> None:
+    host = with_records(20)
+    assert ask_to_move(host, "c") == 0
+    lags = []
+    while place(host) == "data":
+        host.turn()
+        client = FrameClient(host)
+        answer = client.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
+        shown = {
+            (it.log_dir, p.is_future_key): p.offset_lag
+            for it in answer.results
+            for t in it.topics
+            if t.name == "demo"
+            for p in t.partitions
+        }
+        assert set(shown) <= {("data", False), ("c", True), ("c", False)}
+        lags.append(shown.get(("c", True), 0))
+    assert len(lags) >= 3
+    assert lags == sorted(lags, reverse=True)
+    assert folders(host)["c"] == ["demo-0"]
+
+
+def test_records_that_come_meanwhile_are_moved_too() -> None:
+    host = with_records(20)
+    assert ask_to_move(host, "b") == 0
+    written = 0
+    while place(host) == "data":
+        assert append(host, b"meanwhile %d" % written) == 0
+        written += 1
+    assert written > 3
+    assert append(host, b"after") == 0
+    expected = [b"meanwhile %d" % number for number in range(written)]
+    assert values(host, 40) == [*expected, b"after"]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_moved_log_is_there_after_a_restart(is_clean: bool) -> None:
+    first = with_records()
+    before = values(first)
+    move(first, "b")
+    if is_clean:
+        first.runner.close()
+    else:
+        first.files.kill()
+    host = start(first.files)
+    assert place(host) == "b"
+    assert values(host) == before
+    assert append(host, b"after") == 0
+
+
+@pytest.mark.parametrize("loses_power", [True, False], ids=["power", "kill"])
+def test_a_move_survives_a_stop_before_any_operation(loses_power: bool) -> None:
+    """The records are in one of the two directories; a move whose copy has begun begins again."""
+    stop, places, is_over = 0, set(), False
+    while not is_over:
+        first = with_records(3)
+        make_folders(first)
+        for path in PATHS:
+            first.files.sync_all(path)
+        first.runner._directories.of(LOG).directory.logs[LOG].flush()
+        before = values(first)
+        first.files.stop_before = first.files.operations + stop
+        try:
+            assert ask_to_move(first, "b") == 0
+            first.settle()
+            is_over = True
+        except PowerLost:
+            pass
+        first.files.stop_before = None
+        if loses_power:
+            first.files.power_loss(Random(stop))
+        else:
+            first.files.kill()
+        host = start(first.files)
+        assert values(host) == before
+        other = "data" if place(host) == "b" else "b"
+        make_folders(host)
+        assert folders(host)[place(host)].count("demo-0") == 1
+        assert not [name for name in folders(host)[other] if not name.endswith("-delete")]
+        places.add(place(host))
+        stop += 1
+    assert stop > 20
+    assert places == {"data", "b"}
+
+
+def test_a_killed_node_begins_its_moves_again() -> None:
+    first = with_records(20)
+    before = values(first)
+    assert ask_to_move(first, "b") == 0
+    for _ in range(3):
+        first.turn()
+    assert [name for name in folders(first)["b"] if name.endswith(FUTURE)]
+    first.files.kill()
+    host = start(first.files)
+    host.settle()
+    assert place(host) == "b"
+    assert values(host) == before
+
+
+def test_of_two_logs_the_moved_one_is_newer() -> None:
+    """The node was killed after the copy had taken the name, before the log was deleted."""
+    first = with_records()
+    make_folders(first)
+    move(first, "b")
+    kept = [name for name in first.files.list("data") if name.startswith("demo-")]
+    if kept:  # its files may be gone: what counts is a folder with the name
+        first.files.rename(f"data/{kept[0]}", "data/demo-0")
+    else:
+        first.files.make_directory("data/demo-0")
+    before = values(first)
+    first.files.kill()
+    host = start(first.files)
+    assert place(host) == "b"
+    assert values(host) == before
+    assert [line for line in host.log_lines if line.startswith("data/demo-0: deleted")]
+
+
+def test_two_logs_that_no_move_explains_are_refused() -> None:
+    first = with_records()
+    make_folders(first)
+    first.runner.close()
+    first.files.make_directory("c/demo-0")
+    with pytest.raises(Exception, match="a partition has one log"):
+        start(first.files)
+
+
+# What ends a move --------------------------------------------------------------------------------
+
+
+def begin(host: VirtualHost, path: str = "b", turns: int = 3) -> None:
+    assert ask_to_move(host, path) == 0
+    for _ in range(turns):
+        host.one_turn()
+    assert place(host) == "data"
+    assert [name for name in folders(host)[path] if name.endswith(FUTURE)]
+
+
+def no_copy_is_left(host: VirtualHost) -> bool:
+    names = [name for of in folders(host).values() for name in of]
+    return not [name for name in names if name.endswith(FUTURE)]
+
+
+def test_a_move_to_where_the_log_is_ends_the_move() -> None:
+    host = with_records(20)
+    begin(host)
+    move(host, "data")
+    assert no_copy_is_left(host)
+
+
+def test_a_move_to_another_directory_replaces_the_first() -> None:
+    host = with_records(20)
+    begin(host)
+    move(host, "c")
+    assert no_copy_is_left(host)
+    assert len(values(host)) == 40
+
+
+def test_deleting_the_topic_ends_the_move() -> None:
+    host = with_records(20)
+    begin(host)
+    FrameClient(host).ask(ApiKey.DELETE_TOPICS, 5, DELETION)
+    host.settle()
+    names = [name for of in folders(host).values() for name in of]
+    assert all(name.endswith("-delete") for name in names)
+    create_topics(host, {"demo": 1})
+    assert values(host) == []
+
+
+def test_a_full_target_ends_the_move() -> None:
+    host = with_records(20)
+    begin(host)
+    host.files.faults.append(Fault("pwritev", errno.ENOSPC, path="b/", times=100))
+    host.settle()
+    assert place(host) == "data"
+    assert no_copy_is_left(host)
+    assert [line for line in host.log_lines if line.startswith("demo-0 stays in data: ")]
+    assert append(host, b"after") == 0
+
+
+def test_a_failed_target_ends_the_move_and_harms_no_other_log() -> None:
+    host = with_records(20)
+    begin(host)
+    host.files.faults.append(Fault("pwritev", path="b/"))
+    host.settle()
+    assert place(host) == "data"
+    assert append(host, b"after") == 0
+    assert ask_to_move(host, "b") == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_failed_source_ends_the_move() -> None:
+    host = with_records(20)
+    move(host, "b")
+    assert ask_to_move(host, "c") == 0
+    host.one_turn()
+    host.files.faults.append(Fault("pwritev", path="b/demo-0"))
+    assert append(host, b"x") == ErrorCode.KAFKA_STORAGE_ERROR
+    host.settle()
+    assert not host.node.logs.futures()
+    assert no_copy_is_left(host)
+
+
+# What happens during a move ----------------------------------------------------------------------
+
+
+def test_v6_a_truncated_log_is_copied_again() -> None:
+    host = with_records(20)
+    begin(host)
+    log = host.runner.directory.logs[LOG]
+    log.truncate_to(4)
+    partition = host.node.replica_manager.by_log[LOG]
+    host.settle()
+    assert place(host) == "b"
+    moved = host.node.logs.directory_of(LOG)
+    assert moved is not None
+    assert partition.log == LOG
+    assert host.runner.logs[LOG].end_offset == 4
+
+
+@pytest.mark.parametrize("offset", [3, 39])
+def test_records_deleted_meanwhile_are_not_moved(offset: int) -> None:
+    host = with_records(20)
+    begin(host)
+    partition = DeleteRecordsPartition(partition_index=0, offset=offset)
+    topics = [DeleteRecordsTopic(name="demo", partitions=[partition])]
+    client = FrameClient(host)
+    client.send(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(topics=topics, timeout_ms=1000))
+    host.settle()
+    (topic,) = client.take()[0][1].topics
+    assert topic.partitions[0].low_watermark == offset
+    assert place(host) == "b"
+    assert host.runner.logs[LOG].start_offset == offset
+    host.settle()
+    host.files.kill()
+    again = start(host.files)
+    assert again.node.replica_manager.by_log[LOG].start == offset
+
+
+def test_a_throttled_move_takes_its_time() -> None:
+    host = with_records(20)
+    set_config(host, BROKER, "1", RATE, 100_000)
+    assert ask_to_move(host, "b") == 0
+    host.settle()
+    assert place(host) == "data"
+    took_ms = 0
+    while place(host) == "data":
+        host.pass_time(250)
+        host.settle()
+        took_ms += 250
+        assert took_ms < 60_000
+    assert took_ms > 10_000
+
+
+def test_a_moved_log_is_not_compacted_meanwhile() -> None:
+    host = with_records(20)
+    begin(host)
+    assert host.runner._directories.moves.moves
+    compactions = host.runner._directories.of(LOG)._compactions
+    log = host.runner.directory.logs[LOG]
+    log.config = log.config.replace(compacted=True)
+    log.roll(0)
+    log.flush()
+    assert compactions._candidate(host.node, LOG, log, host.now) is None
+    host.settle()
+    moved = host.runner.logs[LOG]
+    assert moved is not log
+    candidates = host.runner._directories.of(LOG)._compactions
+    moved.roll(0)
+    moved.flush()
+    assert candidates._candidate(host.node, LOG, moved, host.now) is not None
+
+
+# Requests that are refused -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "topic", "index", "code"),
+    [
+        ("nowhere", "demo", 0, ErrorCode.LOG_DIR_NOT_FOUND),
+        ("b", "demo", 1, ErrorCode.REPLICA_NOT_AVAILABLE),
+        ("b", "unknown", 0, ErrorCode.REPLICA_NOT_AVAILABLE),
+        ("b", "t" * 220, 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("b/", "demo", 0, ErrorCode.NONE),
+    ],
+)
+def test_alter_replica_log_dirs_reports_what_it_cannot_move(
+    path: str, topic: str, index: int, code: int
+) -> None:
+    host = with_records(1)
+    assert ask_to_move(host, path, topic, index) == code
+
+
+def test_a_copy_is_marked_as_the_newer_log() -> None:
+    host = with_records()
+    make_folders(host)
+    move(host, "b")
+    assert MOVED in host.files.list("b/demo-0")
+    move(host, "data")
+    assert MOVED in host.files.list("data/demo-0")
