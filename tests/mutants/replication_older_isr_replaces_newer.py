@@ -1,0 +1,12 @@
+"""An ISR proposed for an older partition epoch is accepted (V1)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.controller.isr",
+    source="if epochs[1] < known[1]:",
+    replacement="if epochs[1] < 0:",
+    test="tests/controller/test_isr.py::test_v9_an_outdated_or_invalid_isr_change_is_refused",
+)
