@@ -85,6 +85,7 @@ OF_CLUSTERS = (
     "sync failed",
     "topic recreated",
     "zombie leader resigned",
+    "broker wiped",
     *[f"fault: {kind}" for kind in CLUSTER_KINDS],
 )
 

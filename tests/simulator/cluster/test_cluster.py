@@ -29,6 +29,13 @@ def test_kip392_consumers_in_racks_read_from_followers() -> None:
     assert outcome.coverage["fetch served by a follower"] > 20
 
 
+def test_a_broker_that_returns_empty_gets_everything_again() -> None:
+    """S4: it is a member of no ISR until then."""
+    outcome = simulate("cluster", 3, kinds=("wiped-broker",))
+    assert not outcome.failed, str(outcome)
+    assert outcome.coverage["broker wiped"] == 2
+
+
 def test_preferred_leaders_are_elected_after_faults() -> None:
     outcome = simulate("cluster", 1)
     assert not outcome.failed, str(outcome)

@@ -104,6 +104,12 @@ def a_member_lost_a_batch(scene: Scene) -> None:
     scene.world.truncated(scene.leader, scene.key)
 
 
+def a_member_that_lost_data_joins_without_it(scene: Scene) -> None:
+    scene.world.lossy.add(scene.leader.id)
+    scene.lose_batch()
+    scene.world._forgive()
+
+
 def a_member_joins_without_a_batch(scene: Scene) -> None:
     scene.becomes(isr=(), leader=-1, last_known_elr=(0,), leader_epoch=9)
     scene.lose_batch()
@@ -198,6 +204,7 @@ TAMPERINGS: dict[Callable[[Scene], None], str] = {
     acknowledged_before_committed: "committed is kept",
     read_before_committed: "committed is kept",
     a_member_lost_a_batch: "every ISR member has what is committed",
+    a_member_that_lost_data_joins_without_it: "every ISR member has what is committed",
     a_member_joins_without_a_batch: "every ISR member has what is committed",
     a_member_is_not_counted: "the leader counts the ISR",
     the_leader_is_not_in_the_isr: "sound ISR",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.metadata.values import PartitionKey
+    from kraftlog.raft.messages import ElectionState
     from kraftlog.replication.partition import Partition
     from kraftlog.simulator.cluster.world import ClusterWorld
     from kraftlog.simulator.rng import Rng
@@ -73,6 +74,11 @@ class ClusterNode(NodeReplica):
             log.forget()
         self.lost_power = True
         return 0
+
+    def lose_disk(self, kept: int, election: ElectionState | None = None) -> None:
+        super().lose_disk(kept, election)
+        self.logs.clear()
+        self.lost_power = False
 
     def start(self) -> None:
         if self.lost_power:

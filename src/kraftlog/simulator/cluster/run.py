@@ -38,7 +38,7 @@ def begin(world: ClusterWorld) -> Iterator[Goal]:
 
 def mixture(world: ClusterWorld) -> Iterator[Goal]:
     yield from begin(world)
-    fault_plan.schedule(world, world.plan)
+    fault_plan.schedule(world, world.plan, faults.BY_NAME)
     yield passing(FAULTS_MS)
     yield from heal(world)
 

@@ -274,10 +274,35 @@ class ClusterWorld(NodeWorld):
         """A broker that is back in the ISR of all its partitions has all data again."""
         for broker in list(self.lossy):
             partitions = self.image.partitions.values()
-            if self.replicas[broker].is_registered and all(
+            node = self.replicas[broker]
+            if node.is_registered and all(
                 broker in it.isr for it in partitions if broker in it.replicas
             ):
                 self.lossy.discard(broker)
+                for key in [key for key in node.logs if key in self.image.partitions]:
+                    self._tell("on_truncated", node, key)
+
+    def may_be_wiped(self, node: ClusterNode) -> bool:
+        """Whether a stopped broker may lose its disk: it is fenced, so that nothing is committed
+        without the others any more, and each of its partitions has another sound replica."""
+        known = self.image.brokers.get(node.id)
+        others = {it for it in self.setting.brokers if self.replicas[it].is_sound} - self.lossy
+        return (
+            known is not None
+            and known.fenced
+            and not self.lossy - {node.id}
+            and all(
+                {*it.isr, *it.elr} & (others - {node.id})
+                for it in self.image.partitions.values()
+                if node.id in it.replicas
+            )
+        )
+
+    def wipe(self, node: ClusterNode) -> None:
+        """A broker comes back with an empty disk."""
+        node.lose_disk(0)
+        self.lossy.add(node.id)
+        self.start(node)
 
     # For scripts ---------------------------------------------------------------------------------
 

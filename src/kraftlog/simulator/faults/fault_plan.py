@@ -12,7 +12,8 @@ from kraftlog.simulator.rng import Rng
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from typing import Any
 
     from kraftlog.simulator.interfaces import SimulatedWorld
 
@@ -76,17 +77,19 @@ def drawn(
             yield at_ms, kind, min(for_ms, LONGEST_MS), rng.bits(32)
 
 
-def schedule(world: SimulatedWorld, plan: Iterable[Fault]) -> None:
+def schedule(
+    world: SimulatedWorld, plan: Iterable[Fault], kinds: Mapping[str, Any] = KINDS
+) -> None:
     for fault in plan:
-        world.at(world.time + fault.at_ms, _strike, world, fault)
+        world.at(world.time + fault.at_ms, _strike, world, fault, kinds)
 
 
-def _strike(world: SimulatedWorld, fault: Fault) -> None:
+def _strike(world: SimulatedWorld, fault: Fault, kinds: Mapping[str, Any]) -> None:
     if world.healed:
         return
     world.note(None, "fault", fault)
     world.saw(f"fault: {fault.kind}")
-    KINDS[fault.kind](world, Rng(fault.dice, fault.kind), fault.for_ms)
+    kinds[fault.kind](world, Rng(fault.dice, fault.kind), fault.for_ms)
 
 
 def heal(world: SimulatedWorld) -> None:
