@@ -1,0 +1,13 @@
+"""A leader never lowers what it knows a follower to have."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.replication.followers",
+    source="self.broker_epoch, self.end, self.start = broker_epoch, end, start",
+    replacement="self.broker_epoch, self.end, self.start = broker_epoch, max(self.end, end), start",
+    scenario="cluster",
+    seed=137,
+)
