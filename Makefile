@@ -118,7 +118,7 @@ fuzz: $(READY)
 fuzz-requests: $(READY)
 	$(BIN)/python -m tests.fuzz_requests --minutes $(or $(MINUTES),5) --seed $(or $(SEED),1000)
 
-## lock      pin all dependencies anew, with hashes
+## lock      pin all dependencies again, with hashes
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --python-version 3.11 --all-extras --group dev pyproject.toml -o requirements/dev.txt

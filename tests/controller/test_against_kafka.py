@@ -1,4 +1,4 @@
-"""V2, V10: of thousands of partitions and wishes, our records are those of Kafka's own builder.
+"""V2, V10: random changes of partitions give the records of Kafka's own builder.
 
 Where they differ on purpose (docs/controller.md) is said by `differs`; nothing else may.
 """

@@ -1,4 +1,4 @@
-"""V2: who leads. From the ISR, from eligible replicas where it is empty, unclean by config."""
+"""V2: leaders come from the ISR, from the ELR if that is empty, or uncleanly by config."""
 
 from __future__ import annotations
 

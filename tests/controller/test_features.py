@@ -1,4 +1,4 @@
-"""Levels of features, blocks of producer ids, what a new controller writes first, directories."""
+"""Feature levels, producer id blocks, the first records of a new controller, directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""V1, V9: AlterPartition. A leader asks; leader epoch, partition epoch and broker epochs decide."""
+"""V1, V9: AlterPartition is decided by leader epoch, partition epoch and broker epochs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""V2: the changes of one decision about many partitions are those of each partition by itself."""
+"""V2: one decision about many partitions makes the same changes as one for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""V4, V11: topics go by name and id; partitions are added and removed at the end alone."""
+"""V4, V11: topics have names and ids; partitions are added and removed only at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""V10: partitions move. Grow, catch up, shrink; cancelled, replaced, listed, never without data."""
+"""V10: reassignments grow, catch up and shrink; they are cancelled, replaced and listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""V1, V14: what is decided upon is what is committed and what was proposed behind it, always.
+"""V1, V14: decisions see what is committed and what was proposed after it.
 
 Whatever is asked in whatever order, wherever the commit stands and whenever leadership is lost:
 the speculative image equals one that was made by replaying the log from its beginning, and its

@@ -1,6 +1,6 @@
 """A coordinator at which tests stand: one shard, its log, a clock that they set.
 
-Batches wait in `under_way` until a test has them committed or fail, unless the desk is prompt.
+Batches wait in `under_way` until a test has them committed or fail, unless the harness is prompt.
 What a request is told stands in `answers` under the name that its method gave back.
 """
 
@@ -131,7 +131,7 @@ class ShardHarness:
         return shard
 
     def move(self) -> None:
-        """The partition gets another leader: this desk is that one's from now on."""
+        """The partition gets another leader, whose shard replaces this one."""
         self.shard.unload(self.now)
         self.settle()
         self.under_way.clear()
@@ -338,12 +338,12 @@ class ShardHarness:
     # Short ways ----------------------------------------------------------------------------------
 
     def enter(self, count: int = 1, *, group: str = "g", **words: Any) -> list[str]:
-        """So many new members ask for their ids, the first two steps of joining."""
+        """New members request their ids, the first two steps of joining."""
         slots = [self.join(group=group, **words) for _ in range(count)]
         return [str(self.outcome(slot).member_id) for slot in slots]
 
     def generation(self, ids: Sequence[str], *, group: str = "g", **words: Any) -> Any:
-        """All these join, and the generation is complete. Gives what the leader is told."""
+        """All these join and complete the generation; returns the leader's response."""
         slots = [self.join(member_id, group=group, **words) for member_id in ids]
         self.poll()
         outcome = [self.outcome(slot) for slot in slots]
@@ -353,7 +353,7 @@ class ShardHarness:
         return leader
 
     def stable(self, count: int = 1, *, group: str = "g", **words: Any) -> list[str]:
-        """A group with so many members, each with its id as assignment; its leader comes first."""
+        """A group with `count` members, each with its id as assignment; its leader is first."""
         ids = self.enter(count, group=group, **words)
         leader = self.generation(ids, group=group, **words)
         self.assign(leader, group=group)

@@ -1,9 +1,9 @@
-"""Whatever members do and whatever fails: in the end all who are left share the group.
+"""After any joins, leaves and failures, the remaining members share the group.
 
-Members come, go, vanish, come back as static ones; batches are committed late or fail; the
-partition moves. At every step the counts of a group are what its members say, the durable part is
-what a replay of the log gives, and at the end the group is stable, with one leader, and everybody
-who is left has a part of the same generation.
+Members join, leave, fail and return as static members; batches are committed late or fail; the
+partition moves. At every step the counts of a group match its members, and its durable state is
+that of a replay of the log. At the end the group is Stable, with one leader, and all remaining
+members are in the same generation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.groups.shard_harness import ShardHarness
 
 #: More clients than this make runs longer, not richer.
 MOST = 6
-#: Within so many seconds everything that was begun has an end: sessions, rebalances, new members.
+#: Everything has ended after this many seconds: sessions, rebalances, new members.
 PATIENCE_S = 120
 
 chosen = st.integers(0, MOST - 1)
@@ -146,7 +146,7 @@ class Life(RuleBasedStateMachine):
         self.harness.commit()
         instances = {client.instance for client in self.clients} - {None}
         self.clients = [client for client in self.clients if client.instance is None]
-        # Of two that run as one instance each fences the other; here one begins anew.
+        # Two members with one instance id fence each other; here one starts again.
         self.clients += [Client(self.harness, each, ("t",)) for each in sorted(instances, key=str)]
         for _ in range(PATIENCE_S):
             for client in self.clients:
@@ -200,7 +200,7 @@ def check(group: Group) -> None:
         assert not any(member.syncing is not None for member in members)
     if group.state == GroupState.PREPARING:
         assert group.join_timer.at is not None
-    # Nobody is forgotten: who need not be heard of waits for something that has an end.
+    # No member is forgotten: one without a session timeout waits for something that ends.
     for member in members:
         assert member.session is not None
         assert member.has_pending_request or member.session.at is not None

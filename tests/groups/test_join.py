@@ -1,4 +1,4 @@
-"""JoinGroup and rebalances: who is let in, when a generation is complete, who leads."""
+"""JoinGroup and rebalances: who is admitted, when a generation is complete, who leads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading a partition is replaying its records, those of transactions among them."""
+"""Loading a partition replays its records, including those of transactions."""
 
 from __future__ import annotations
 

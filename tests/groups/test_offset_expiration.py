@@ -1,4 +1,4 @@
-"""Offsets that nobody needs go after their time, and with the last one the empty group."""
+"""Offsets expire, and an empty group ends with its last one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HOUR_MS = 60 * 60_000
 
 
 def a_day() -> ShardHarness:
-    """A desk that keeps offsets for a day and looks every hour."""
+    """A shard that keeps offsets for a day and checks every hour."""
     return ShardHarness(offsets_retention_ms=DAY_MS, offsets_retention_check_interval_ms=HOUR_MS)
 
 

@@ -1,4 +1,4 @@
-"""What a group leaves behind is taken back in batches that any topic takes."""
+"""The tombstones of a deleted group are split into batches that any topic accepts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_short_names_are_bounded_by_their_number() -> None:
 
 
 def test_long_names_are_bounded_by_their_bytes() -> None:
-    """Each letter is two of them."""
+    """Each letter takes two bytes."""
     for part in parts_of("ä" * 16_000, 100):
         size = sum(len(key) for record in part for key in record.encoded() if key is not None)
         assert size <= BYTES_A_BATCH

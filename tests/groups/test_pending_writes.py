@@ -1,4 +1,4 @@
-"""Batches under way: time limits, failures that rest on each other, the partition's loss."""
+"""Pending batches: time limits, failures that depend on each other, loss of the partition."""
 
 from __future__ import annotations
 

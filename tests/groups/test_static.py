@@ -1,4 +1,4 @@
-"""Static members: they come back to their place, and fence who had it."""
+"""Static members keep their place after a restart, and fence an older instance."""
 
 from __future__ import annotations
 

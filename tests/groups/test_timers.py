@@ -1,4 +1,4 @@
-"""Timers: what is put off again and again costs nothing, and each fires once, in order."""
+"""Timers: rescheduling costs nothing, and each fires once, in order."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the other software that tests are held against, where it may (Debian, as root), and
+# Installs the other software that tests compare with, where it may (Debian, as root), and
 # says in one line each what is missing. Never fails: the tests say what they skip.
 set -uo pipefail
 cd "$(dirname "$0")/../.."

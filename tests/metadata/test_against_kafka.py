@@ -1,4 +1,4 @@
-"""A Kafka broker that replays a log of ours makes of it what our image does."""
+"""A Kafka broker that replays our log arrives at the state of our image."""
 
 from __future__ import annotations
 

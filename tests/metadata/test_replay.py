@@ -1,4 +1,4 @@
-"""Every record of a metadata log: what it changes, and what it says that it changed."""
+"""Each record type: its effect on the image, and the changes that replay returns."""
 
 from __future__ import annotations
 

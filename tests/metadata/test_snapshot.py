@@ -1,4 +1,4 @@
-"""An image as records and back; in Kafka's order, and from an image that goes on changing."""
+"""An image as records and back, in Kafka's order, also while the image changes."""
 
 from __future__ import annotations
 

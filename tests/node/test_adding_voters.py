@@ -1,4 +1,4 @@
-"""R4: an added voter has caught up and tells, where it listens, which kraft.version it can do."""
+"""R4: a voter is added once it has caught up and reported endpoint and kraft.version."""
 
 from __future__ import annotations
 

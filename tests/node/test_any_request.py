@@ -1,4 +1,4 @@
-"""Whatever a client says, a node answers it, lets it wait or hangs up: it never falls over."""
+"""To any request the node responds, now or later, or it disconnects; it never fails."""
 
 from __future__ import annotations
 

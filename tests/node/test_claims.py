@@ -1,4 +1,4 @@
-"""What a producer claims of a batch without opening it, and what a lie could cost others."""
+"""Claims in a batch header that are not verified, and what false ones could cost others."""
 
 from __future__ import annotations
 

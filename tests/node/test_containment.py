@@ -1,4 +1,4 @@
-"""An exception of ours in serving a request costs its client, and leaves nothing half changed."""
+"""An internal error in serving a request costs only its client, and is undone."""
 
 from __future__ import annotations
 

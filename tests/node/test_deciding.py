@@ -1,5 +1,4 @@
-"""V1, V14: one decision at a time, a slice a turn where it is large, taken back while it is not in
-the log."""
+"""V1, V14: one decision at a time, in slices if it is large; undone if it is not proposed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata is told from bytes that are kept, and never tells what is no longer so."""
+"""Metadata responses use cached bytes, which are never outdated."""
 
 from __future__ import annotations
 

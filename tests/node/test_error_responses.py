@@ -1,4 +1,4 @@
-"""Whoever can't be helped is told so, in a form that its version can carry."""
+"""Error responses fit the version of their request."""
 
 from __future__ import annotations
 

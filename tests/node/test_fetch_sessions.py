@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): a reader names what changed, and hears of what did."""
+"""Fetch sessions (KIP-227): requests and responses name only the partitions that changed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Requests that mean harm: numbers at their ends, far too many of something, names without end,
-the same thing twice, nothing where something should be. A node answers, hangs up or lets wait.
+"""Hostile requests: extreme numbers, huge counts, endless names, repeated items, missing fields.
+
+The node responds, now or later, or it disconnects.
 """
 
 from __future__ import annotations

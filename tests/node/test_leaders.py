@@ -1,4 +1,4 @@
-"""What a broker that does not lead says of the one that does (KIP-951), and where logs part."""
+"""Responses of a non-leader name the leader (KIP-951), and where logs diverge."""
 
 from __future__ import annotations
 

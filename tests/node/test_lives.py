@@ -1,4 +1,4 @@
-"""What plausible requests leave in the logs, all who read them replay alike (see `lives`)."""
+"""What plausible requests write to the logs is replayed alike by all readers (see `lives`)."""
 
 from __future__ import annotations
 

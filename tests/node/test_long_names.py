@@ -1,4 +1,4 @@
-"""Names of the longest size that is read are quoted in answers of every version."""
+"""Responses of every version can quote names of the largest size that is read."""
 
 from __future__ import annotations
 

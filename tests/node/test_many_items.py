@@ -1,4 +1,4 @@
-"""Requests that only ask, about very many things: they leave room for others."""
+"""Read-only requests about very many items leave time for other clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests about offsets of many groups or partitions: their work grows no faster than they do."""
+"""Requests about offsets of many groups or partitions take linear time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotent producers, asked as clients ask: what is repeated is written once, in order or not."""
+"""Idempotent producers: a repeated batch is written once, in order or not."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Whatever happens, the partition and its log know the same of producers, and nobody is told twice.
+"""A partition and its log agree on producers, and each request gets one response.
 
-Random producers, repeats, gaps, full disks, deletions and restarts, held against a plain model:
+Random producers, repeats, gaps, full disks, deletions and restarts are compared with a plain model:
 each producer's records are in the log once and in their order.
 """
 

@@ -1,4 +1,4 @@
-"""What a request names again is reported once: an answer is no thousand times its request."""
+"""Items that a request repeats are reported once, so responses do not outgrow requests."""
 
 from __future__ import annotations
 

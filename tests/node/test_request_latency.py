@@ -1,4 +1,4 @@
-"""How long requests take: which are noted at all, in which buckets, and what is told of them."""
+"""Request latency: which requests are measured, in which buckets, and the metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The node, asked as clients ask it, on a virtual host: no socket, no clock, no disk."""
+"""The node serves clients' requests on a virtual host: no socket, no clock, no disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that take long are worked on a slice a turn, and others are answered in between."""
+"""Long requests take a slice per turn, and other requests are served in between."""
 
 from __future__ import annotations
 

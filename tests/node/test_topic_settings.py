@@ -1,4 +1,4 @@
-"""What a topic's settings ask of those who write to it, at creation and changed on the way."""
+"""Topic configs that affect producers, set at creation and changed later."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""A committed record that can't be replayed stops the node and names its offset, at every start;
-`kraftlog quorum repair --drop-from` is the way out (docs/decisions/0013)."""
+"""A committed record that cannot be replayed stops the node at every start, and names its offset.
+
+`kraftlog quorum repair --drop-from` removes it (docs/decisions/0013).
+"""
 
 from __future__ import annotations
 

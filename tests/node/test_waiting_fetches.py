@@ -1,4 +1,4 @@
-"""Fetches that wait for many bytes cost little each time that a few are written."""
+"""Delayed fetches of many bytes cost little for each small write."""
 
 from __future__ import annotations
 

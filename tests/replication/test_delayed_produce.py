@@ -1,6 +1,6 @@
-"""acks=all while another replica in sync lacks the batch: who waits, for how long, what it is told.
+"""acks=all while an in-sync replica lacks the batch: what waits, how long, and the outcome.
 
-Brokers do not replicate from each other yet, so a second replica in sync never acknowledges.
+The other replica is not simulated, so it never fetches.
 """
 
 from __future__ import annotations

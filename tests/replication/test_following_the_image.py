@@ -1,4 +1,4 @@
-"""A topic may be another one than that of its name which was there before: which log is whose."""
+"""A recreated topic has another id: which log belongs to which topic."""
 
 from __future__ import annotations
 

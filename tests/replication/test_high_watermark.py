@@ -1,4 +1,4 @@
-"""V7, V9, V12: what the high watermark counts, and who is answered when it moves."""
+"""V7, V9, V12: what the high watermark counts, and which responses it completes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""V8: who leaves and who joins the ISR, and what becomes of a proposal to the controller."""
+"""V8: replicas leave and join the ISR, and the outcomes of proposals to the controller."""
 
 from __future__ import annotations
 

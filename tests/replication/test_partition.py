@@ -1,4 +1,4 @@
-"""One partition: which offsets are given, who is released when, which epochs are refused."""
+"""One partition: assigned offsets, completed responses, refused epochs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas without a node: what the image says of them, what the host reports, who is told."""
+"""ReplicaManager without a node: image changes, reports of the host, its listeners."""
 
 from __future__ import annotations
 

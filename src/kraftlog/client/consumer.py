@@ -89,7 +89,7 @@ class Consumer:
         level = COMMITTED if isolation == "read_committed" else UNCOMMITTED
         self._reader = Reader(cluster, isolation_level=level, reset=start.reset)
         self._group_membership: GroupMembership | None = None
-        #: What has come, as it came, and the records of the batch that was opened last.
+        #: Fetched batches, and the records of the last one that was decoded.
         self._fetched: deque[FetchedBatch] = deque()
         self._ready: deque[ConsumedRecord] = deque()
         self._current: ConsumedRecord | None = None

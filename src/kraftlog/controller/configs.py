@@ -54,8 +54,10 @@ def decide_incremental_alter_configs(
     def changed(resource: incremental_alter_configs.AlterConfigsResource) -> _Values | Refusal:
         return _incremental(state, resource)
 
-    told = incremental_alter_configs.AlterConfigsResourceResponse
-    records, responses = yield from _alter(state, request.resources, changed, context, told)
+    response_type = incremental_alter_configs.AlterConfigsResourceResponse
+    records, responses = yield from _alter(
+        state, request.resources, changed, context, response_type
+    )
     response = incremental_alter_configs.IncrementalAlterConfigsResponse(responses=responses)
     return Decision([] if request.validate_only else records, response)
 
@@ -75,8 +77,10 @@ def decide_alter_configs(
         named = {config.name: config.value for config in resource.configs}
         return {**named, **{key: None for key in values if key not in named}}
 
-    told = alter_configs.AlterConfigsResourceResponse
-    records, responses = yield from _alter(state, request.resources, changed, context, told)
+    response_type = alter_configs.AlterConfigsResourceResponse
+    records, responses = yield from _alter(
+        state, request.resources, changed, context, response_type
+    )
     response = alter_configs.AlterConfigsResponse(responses=responses)
     return Decision([] if request.validate_only else records, response)
 
@@ -90,7 +94,7 @@ def _alter(
     resources: Sequence[Any],
     changed: Callable[[Any], _Values | Refusal],
     context: Context,
-    told: Callable[..., R],
+    response_type: Callable[..., R],
 ) -> Generator[int, None, tuple[list[Message], list[R]]]:
     """The records, and the result of each resource."""
     named = yield from counted((each.resource_type, each.resource_name) for each in resources)
@@ -110,7 +114,7 @@ def _alter(
             made = TOO_LARGE
         refusal = made if isinstance(made, Refusal) else None
         outcomes.append(
-            told(
+            response_type(
                 error_code=refusal.code if refusal else ErrorCode.NONE,
                 error_message=refusal.message if refusal else None,
                 resource_type=key[0],
@@ -169,12 +173,12 @@ def _incremental(
     return values
 
 
-def _edited(value: str, operation: int, said: str) -> str:
+def _edited(value: str, operation: int, given: str) -> str:
     parts = [part for part in value.split(",") if part]
     if operation == APPEND:
-        parts += [part for part in dict.fromkeys(said.split(",")) if part not in parts]
+        parts += [part for part in dict.fromkeys(given.split(",")) if part not in parts]
     else:
-        gone = said.split(",")
+        gone = given.split(",")
         parts = [part for part in parts if part not in gone]
     return ",".join(parts)
 

@@ -60,8 +60,8 @@ class _Change:
         wanted: PartitionTarget,
         can_lead: Callable[[int], bool],
     ) -> None:
-        def or_before(said: tuple[int, ...] | None, is_now: tuple[int, ...]) -> tuple[int, ...]:
-            return is_now if said is None else said
+        def or_before(new: tuple[int, ...] | None, before: tuple[int, ...]) -> tuple[int, ...]:
+            return before if new is None else new
 
         self.state = state
         self.before = before

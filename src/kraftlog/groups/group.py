@@ -238,9 +238,9 @@ class Group:
             return None
         topics: set[str] = set()
         # Most members send the same metadata, so each distinct value is decoded once.
-        said = {member.metadata(self.protocol) for member in self.members.values()}
+        distinct = {member.metadata(self.protocol) for member in self.members.values()}
         try:
-            for metadata in said:
+            for metadata in distinct:
                 topics.update(_topics_of(metadata))
         except ProtocolError:
             return None
@@ -256,17 +256,17 @@ def group_of(group_id: str, value: GroupMetadataValue) -> Group:
     group.protocol_type = value.protocol_type or None
     group.protocol = (value.protocol or "") if value.members else value.protocol
     group.leader = value.leader
-    for said in value.members:
-        rebalance_ms = said.rebalance_timeout
+    for recorded in value.members:
+        rebalance_ms = recorded.rebalance_timeout
         member = Member(
-            said.member_id,
-            said.group_instance_id,
-            said.client_id,
-            said.client_host,
-            said.session_timeout if rebalance_ms == -1 else rebalance_ms,
-            said.session_timeout,
-            ((group.protocol or "", said.subscription),),
-            said.assignment,
+            recorded.member_id,
+            recorded.group_instance_id,
+            recorded.client_id,
+            recorded.client_host,
+            recorded.session_timeout if rebalance_ms == -1 else rebalance_ms,
+            recorded.session_timeout,
+            ((group.protocol or "", recorded.subscription),),
+            recorded.assignment,
         )
         group.add(member, group.protocol_type)
     group.subscribed = group.subscriptions()

@@ -339,9 +339,9 @@ def _come_back(
 def _go_back(shard: Shard, group: Group, member: Member, now: Now) -> None:
     """Restore the member to its state in the log, because the new id was not written."""
     value = shard.durable.groups[group.group_id]
-    said = [each for each in value.members if each.group_instance_id == member.instance_id]
-    if said:
-        [was] = said
+    recorded = [each for each in value.members if each.group_instance_id == member.instance_id]
+    if recorded:
+        [was] = recorded
         group.rename(member, was.member_id)
         group.update(
             member,

@@ -146,7 +146,7 @@ class PendingWrites:
 
     def _take(self, token: int) -> PendingWrite:
         write = self._queue.popleft()
-        assert write.token == token, "batches are told of in the order in which they were written"
+        assert write.token == token, "batches complete in the order in which they were written"
         self._count(write.records, -1)
         if not self._queue:
             self._timers.cancel(self._time_limit)

@@ -168,9 +168,9 @@ def _partition(image: Image, record: records.PartitionRecord) -> Sequence[Change
     return (PartitionChanged(before, partition),)
 
 
-def _directories(said: Sequence[Uuid], replicas: int) -> tuple[Uuid, ...]:
+def _directories(recorded: Sequence[Uuid], replicas: int) -> tuple[Uuid, ...]:
     """The directories of the replicas; the legacy directory id if the record has none."""
-    return tuple(said) if said else (Directory.MIGRATING,) * replicas
+    return tuple(recorded) if recorded else (Directory.MIGRATING,) * replicas
 
 
 def _partition_change(image: Image, record: records.PartitionChangeRecord) -> Sequence[Change]:
@@ -208,8 +208,8 @@ def changed(before: PartitionImage, record: records.PartitionChangeRecord) -> Pa
     )
 
 
-def _or(said: Sequence[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:
-    return before if said is None else tuple(said)
+def _or(recorded: Sequence[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:
+    return before if recorded is None else tuple(recorded)
 
 
 def _remove_partition(image: Image, before: PartitionImage) -> Sequence[Change]:

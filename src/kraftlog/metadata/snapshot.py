@@ -33,11 +33,11 @@ def _records(maps: dict[str, dict]) -> Iterator[Message]:  # type: ignore[type-a
                 resource_type=resource_type, resource_name=resource_name, name=name, value=value
             )
     for entity, values in maps["quotas"].items():
-        said = tuple(
+        entity_data = tuple(
             [records.EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
         )
         for key, value in values.items():
-            yield records.ClientQuotaRecord(entity=said, key=key, value=value, remove=False)
+            yield records.ClientQuotaRecord(entity=entity_data, key=key, value=value, remove=False)
     for name in ("producer_ids", "acls", "scram", "tokens"):
         yield from maps[name].values()
 

@@ -76,7 +76,7 @@ def _elect_leaders(_: Any, version: int, code: int) -> dict[str, Any]:
 
 
 def _with(**others: Any) -> Callable[[Any, int, int], dict[str, Any]]:
-    """The code above, and what else has to be said."""
+    """The error code, and other required fields."""
 
     def fields(_: Any, __: int, code: int) -> dict[str, Any]:
         return {"error_code": code, **others}

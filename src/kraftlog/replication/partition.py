@@ -193,7 +193,7 @@ class Partition:
         #: writes.
         self.fetches: dict[Any, None] = {}
         self.follower_fetches: dict[Any, None] = {}
-        #: What fetch sessions know of it: they are told of its changes.
+        #: Its entries in fetch sessions, which are notified of its changes.
         self.consumer_sessions: list[SessionPartition] = []
         self.follower_sessions: list[SessionPartition] = []
 

@@ -37,7 +37,7 @@ class ReplicationConfig(Value):
     max_lag_ms: Callable[[], int]
     max_lag_bytes: int
     fetch: FetchConfig
-    #: Whether consumers are told of a follower in their rack (KIP-392).
+    #: Whether consumers are sent to a follower in their rack (KIP-392).
     selects_by_rack: bool = False
     quota_windows: int = 11
     quota_window_ms: int = 1000

@@ -51,10 +51,10 @@ class WorkerProcess:
             self._process = process
             if self._closed:
                 process.kill()
-            out, said = process.communicate(json.dumps(task).encode())
+            out, errors = process.communicate(json.dumps(task).encode())
         self._process = None
         if process.returncode:
-            lines = said.decode(errors="replace").strip().splitlines()
+            lines = errors.decode(errors="replace").strip().splitlines()
             why = lines[-1] if lines else "no output"
             raise ChildProcessError(f"the worker process exited with {process.returncode}: {why}")
         return json.loads(out)

@@ -91,11 +91,11 @@ def value_in(data: Buffer, *, is_control: bool) -> Any:
         if not is_control:
             return int(record.value)
         if decode_control_key(record.key) == LEADER_CHANGE:
-            said = decode(control.LeaderChangeMessage, 0, record.value)
+            leader_change = decode(control.LeaderChangeMessage, 0, record.value)
             return LeaderChange(
-                said.leader_id,
-                tuple([voter.voter_id for voter in said.voters]),
-                tuple([voter.voter_id for voter in said.granting_voters]),
+                leader_change.leader_id,
+                tuple([voter.voter_id for voter in leader_change.voters]),
+                tuple([voter.voter_id for voter in leader_change.granting_voters]),
                 voters_in(data),
             )
         return "voters", voters_in(data)

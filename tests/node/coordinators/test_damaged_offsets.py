@@ -1,4 +1,4 @@
-"""Damage in one partition of __consumer_offsets costs the groups in it their coordinator.
+"""Damage in one partition of __consumer_offsets takes only its own coordinator offline.
 
 The node says what is wrong and where, and serves everything else.
 """

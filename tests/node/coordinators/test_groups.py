@@ -1,4 +1,4 @@
-"""Group requests as they come off the wire, in every version, to a node with its log."""
+"""Encoded group requests of every version, to a node with its log."""
 
 from __future__ import annotations
 

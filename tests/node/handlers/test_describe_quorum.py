@@ -1,4 +1,4 @@
-"""DescribeQuorum over the wire: what Kafka's form has no place for rides in tags of ours."""
+"""DescribeQuorum over the wire: what Kafka's schema lacks is in tagged fields of ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fetch from many partitions: a slice per turn, and one look per record while it waits."""
+"""A fetch from many partitions takes a slice per turn, and little work while it waits."""
 
 from __future__ import annotations
 

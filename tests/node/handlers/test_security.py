@@ -1,4 +1,4 @@
-"""Requests about access, credentials and quotas, as a Kafka broker without an authorizer answers.
+"""ACL, credential and token requests get the responses of a Kafka broker without authorizer.
 
 What Kafka 4.3.1 itself says to them is compared in tests/interop/test_answers.py.
 """

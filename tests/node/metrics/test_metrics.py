@@ -1,4 +1,4 @@
-"""What a node tells of itself: counts that outlive topics, reasons why it is not ready."""
+"""Metrics of a node: counts that outlive topics, reasons why it is not ready."""
 
 from __future__ import annotations
 

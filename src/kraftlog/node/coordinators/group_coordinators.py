@@ -381,13 +381,13 @@ class GroupCoordinators(MetadataPublisher):
         def done(error: int, base_offset: int) -> None:
             self._broker.needs_poll = True
             token, now = effect.token, self._broker.now
-            came_of_it = WriteFailed(token, error) if error else Written(token, base_offset)
+            outcome = WriteFailed(token, error) if error else Written(token, base_offset)
 
-            def hear() -> None:
-                shard.handle(came_of_it, now)
+            def complete() -> None:
+                shard.handle(outcome, now)
                 self._carry_out(context, now)
 
-            self._attempt(context, "handling the outcome of a group write", hear)
+            self._attempt(context, "handling the outcome of a group write", complete)
 
         own = CoordinatorWrite(base, done)
         self._wait_for(partition, own)

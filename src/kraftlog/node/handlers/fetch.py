@@ -371,8 +371,7 @@ class DelayedFetch:
         part: FetchPartition,
         known: SessionPartition | None,
     ) -> bool:
-        """Whether a follower is told at once of a new log start, for which DeleteRecords waits, or
-        of a new high watermark, up to which its consumers read."""
+        """Whether DeleteRecords, or consumers of a follower, wait for it to get new offsets."""
         manager = node.replica_manager
         return (part.log_start_offset < partition.start and partition in manager.deletions) or (
             manager.selects_by_rack

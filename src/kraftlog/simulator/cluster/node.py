@@ -96,7 +96,7 @@ class ClusterNode(NodeReplica):
         super().shut_down()
 
     def close(self, incarnation: int) -> None:
-        """The controlled shutdown is over: the process ends in good order."""
+        """The controlled shutdown is over: the process ends cleanly."""
         if incarnation != self.incarnation or self._node is None:
             return
         if self.io_threads.is_busy:

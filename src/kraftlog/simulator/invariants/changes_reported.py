@@ -20,17 +20,17 @@ class ChangesReported(Invariant):
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
         #: Not checked yet, as the commit was not seen yet either.
-        self.told: list[tuple[VoterChange, int]] = []
+        self.reported: list[tuple[VoterChange, int]] = []
 
     def on_change(self, change: VoterChange, end_offset: int) -> None:
-        self.told.append((change, end_offset))
+        self.reported.append((change, end_offset))
 
     def on_full_check(self) -> None:
         """Check what is committed by now; a process may crash before its commit is seen."""
         end = self.oracle.committed_end
-        told = [entry for entry in self.told if entry[1] <= end]
-        self.told = [entry for entry in self.told if entry[1] > end]
-        for change, end_offset in told:
+        committed = [entry for entry in self.reported if entry[1] <= end]
+        self.reported = [entry for entry in self.reported if entry[1] > end]
+        for change, end_offset in committed:
             recorded = [
                 batch.voters
                 for batch in self.oracle.committed_batches
@@ -43,8 +43,8 @@ class ChangesReported(Invariant):
                 self.fails(f"reported that “{change}” is committed before {end_offset}: {newest}")
 
     def on_end(self) -> None:
-        if self.told:
-            self.fails(f"reported as committed, but is not: {self.told}")
+        if self.reported:
+            self.fails(f"reported as committed, but is not: {self.reported}")
 
 
 def names(voters: VoterSet, change: VoterChange) -> bool:

@@ -28,8 +28,8 @@ function draw() {
   const position = lastAt(listed, view.time);
   const event = position >= 0 ? listed[position] : null;
   const fresh = event && view.time - event[EVENT.at] < Math.max(view.speed * FADE_SECONDS, 1);
-  const told = event && !view.playing && fresh ? event[EVENT.message] : -1;
-  drawRing(view.time, Math.max(view.speed * FADE_SECONDS, 1), told, shows);
+  const captioned = event && !view.playing && fresh ? event[EVENT.message] : -1;
+  drawRing(view.time, Math.max(view.speed * FADE_SECONDS, 1), captioned, shows);
   drawLogs(view.time);
   drawCaption(event);
   drawList(position);

@@ -34,17 +34,17 @@ function progressOf(message, time) {
   return message[MESSAGE.fate] === "lost" ? 0.55 * share : share;
 }
 
-// `fadeMs`: how long a message that has arrived stays visible. `told`: the message in the caption.
-function drawMessage(index, time, fadeMs, told) {
+// `fadeMs`: how long a message that has arrived stays visible. `captioned`: the message in the caption.
+function drawMessage(index, time, fadeMs, captioned) {
   const message = run.messages[index];
   const path = pathOf(message[MESSAGE.source], message[MESSAGE.target]);
   const over = time >= message[MESSAGE.lands];
-  const opacity = index === told ? 1 : over ? Math.max(1 - (time - message[MESSAGE.lands]) / fadeMs, 0) * 0.7 : 0.9;
+  const opacity = index === captioned ? 1 : over ? Math.max(1 - (time - message[MESSAGE.lands]) / fadeMs, 0) * 0.7 : 0.9;
   if (opacity <= 0) return "";
   const colour = kindColour(message[MESSAGE.kind]);
   const {x, y} = along(path, progressOf(message, time));
-  const line = `<path class="flight${index === told ? " told" : ""}" d="${curve(path)}" stroke="${colour}" opacity="${fixed(opacity * 0.5)}"${message[MESSAGE.isAnswer] ? ' stroke-dasharray="5 4"' : ""}/>`;
-  if (over && message[MESSAGE.fate] === "arrived" && index !== told) return line;
+  const line = `<path class="flight${index === captioned ? " captioned" : ""}" d="${curve(path)}" stroke="${colour}" opacity="${fixed(opacity * 0.5)}"${message[MESSAGE.isAnswer] ? ' stroke-dasharray="5 4"' : ""}/>`;
+  if (over && message[MESSAGE.fate] === "arrived" && index !== captioned) return line;
   const at = `opacity="${fixed(opacity)}" data-message="${index}"`;
   if (over && message[MESSAGE.fate] !== "arrived") {
     return `${line}<path ${at} class="cross" d="M${fixed(x - 6)} ${fixed(y - 6)}l12 12m0-12l-12 12"/>`;
@@ -92,12 +92,12 @@ function drawNode(id, time, shown) {
     `${drawLabel(id, lines)}</g>`;
 }
 
-function drawRing(time, fadeMs, told, shows) {
+function drawRing(time, fadeMs, captioned, shows) {
   const cuts = cutsAt(time).map(([a, b]) => `<path class="cut" d="${curve(pathOf(a, b))}"/>`);
   const lit = messagesWithin(time - fadeMs, time);
-  if (told >= 0 && !lit.includes(told)) lit.push(told);
-  const messages = lit.filter((index) => index === told || shows.message(run.messages[index]))
-    .map((index) => drawMessage(index, time, fadeMs, told));
+  if (captioned >= 0 && !lit.includes(captioned)) lit.push(captioned);
+  const messages = lit.filter((index) => index === captioned || shows.message(run.messages[index]))
+    .map((index) => drawMessage(index, time, fadeMs, captioned));
   const circles = nodes.map((id) => drawNode(id, time, shows.node(id)));
   const broken = faultsAt(time).map((fault, row) => `<text class="wrong" x="0" y="${-12 + 15 * row}">⚠ ${escapeText(fault[FAULT.what])}</text>`);
   document.getElementById("ring").innerHTML = broken.join("") + cuts.join("") + messages.join("") + circles.join("");
