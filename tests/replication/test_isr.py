@@ -249,6 +249,20 @@ def test_v8_lost_answer_repeats_the_same_proposal() -> None:
     assert [request for request, _ in cluster[1].isr_requests] == [first]
 
 
+def test_v8_kafka_14139_repeated_proposal_names_the_same_process() -> None:
+    """V8 (KAFKA-14139): not the one that has since taken its place, and has lost its records."""
+    cluster = at_rest(isr=(1, 2))
+    [(first, _)] = cluster[1].isr_requests
+    cluster.lose_answer(1)
+    cluster.crash(3, keeps=0)
+    cluster.restart(3)
+    cluster.turns()
+    cluster.serve(cluster.flight(3))
+    cluster.advance(LONG_MS)
+    cluster[1].turn()
+    assert [request for request, _ in cluster[1].isr_requests] == [first]
+
+
 def test_v8_failed_request_is_repeated() -> None:
     """V8: a top-level error says nothing of the proposal."""
     cluster = at_rest(isr=(1, 2))

@@ -54,9 +54,14 @@ _OUTDATED = (
 
 
 class ProposedIsr(Value):
-    """An ISR that the leader has proposed, and the state of the partition that it changes."""
+    """An ISR that the leader has proposed, and the state of the partition that it changes.
+
+    The broker epochs are those of the processes that had caught up: another process of a broker may
+    have lost its records (KAFKA-14139).
+    """
 
     isr: tuple[int, ...]
+    broker_epochs: tuple[int, ...]
     leader_epoch: int
     partition_epoch: int
 
@@ -91,7 +96,7 @@ class IsrChanges:
 
     def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         """Propose an ISR; the partition has no other proposal under way."""
-        partition.propose_isr(isr)
+        partition.propose_isr(isr, tuple([self._epoch_of(partition, broker) for broker in isr]))
         key = partition.topic_id, partition.index
         self._unanswered.pop(key, None)
         self._waiting[key] = partition
@@ -142,16 +147,14 @@ class IsrChanges:
 
     def _request(self, sent: dict[Key, tuple[Partition, ProposedIsr]]) -> AlterPartitionRequest:
         topics: dict[Uuid, list[PartitionData]] = {}
-        for (topic_id, index), (partition, proposed) in sent.items():
+        for (topic_id, index), (_, proposed) in sent.items():
             topics.setdefault(topic_id, []).append(
                 PartitionData(
                     partition_index=index,
                     leader_epoch=proposed.leader_epoch,
                     new_isr_with_epochs=[
-                        BrokerState(
-                            broker_id=broker, broker_epoch=self._epoch_of(partition, broker)
-                        )
-                        for broker in proposed.isr
+                        BrokerState(broker_id=broker, broker_epoch=epoch)
+                        for broker, epoch in zip(proposed.isr, proposed.broker_epochs, strict=True)
                     ],
                     leader_recovery_state=0,
                     partition_epoch=proposed.partition_epoch,

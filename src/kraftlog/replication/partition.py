@@ -287,8 +287,8 @@ class Partition:
             return self.isr
         return (*self.isr, *[broker for broker in self.proposed.isr if broker not in self.isr])
 
-    def propose_isr(self, isr: tuple[int, ...]) -> None:
-        self.proposed = ProposedIsr(isr, self.leader_epoch, self.partition_epoch)
+    def propose_isr(self, isr: tuple[int, ...], broker_epochs: tuple[int, ...]) -> None:
+        self.proposed = ProposedIsr(isr, broker_epochs, self.leader_epoch, self.partition_epoch)
 
     def withdraw_isr(self) -> None:
         self.proposed = None

@@ -140,7 +140,7 @@ def test_s8_a_leader_that_was_not_elected(made: Handmade) -> None:
 def test_s3_a_leader_that_does_not_count_the_isr(made: Handmade) -> None:
     made.partition(A).isr = (A, B)
     assert made.broken() == "the leader counts the ISR"
-    made.partition(A).propose_isr((A, B, C))
+    made.partition(A).propose_isr((A, B, C), (A, B, C))
     made.check()
 
 
