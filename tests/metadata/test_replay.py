@@ -75,6 +75,20 @@ def test_a_partition_change_keeps_other_fields() -> None:
     assert after == before.replace(isr=(1, 2), partition_epoch=5)
 
 
+def test_images_that_replay_the_same_records_share_their_partitions() -> None:
+    said = (TOPIC, samples.partition(1, 0), change(isr=(2,)), change(leader=2))
+    one, other = image_of(*said), image_of(*said)
+    assert one.partitions[uuid(1), 0] is other.partitions[uuid(1), 0]
+
+
+def test_a_change_of_another_partition_is_not_taken_from_its_record() -> None:
+    leads_again = change(leader=1)
+    one = image_of(TOPIC, samples.partition(1, 0), leads_again)
+    other = image_of(TOPIC, samples.partition(1, 0), change(isr=(2,)), leads_again)
+    assert one.partitions[uuid(1), 0].isr == (1,)
+    assert other.partitions[uuid(1), 0].isr == (2,)
+
+
 def test_a_change_with_the_same_leader_bumps_the_epoch() -> None:
     image = image_of(TOPIC, samples.partition(1, 0))
     image.replay(change(leader=1))

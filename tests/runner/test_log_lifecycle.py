@@ -353,3 +353,11 @@ def test_failing_deletion_is_logged_once() -> None:
         host.one_turn()
     (line,) = host.log_lines[count:]
     assert line.startswith("data: offline until the node is restarted")
+
+
+def test_logs_of_equal_settings_share_their_config() -> None:
+    host = make_host(demo=2, other=1)
+    logs = host.runner.directory.logs
+    configs = [logs[name].config for name in (("demo", 0), ("demo", 1), ("other", 0))]
+    assert configs == [configs[0]] * 3
+    assert all(config is configs[0] for config in configs)

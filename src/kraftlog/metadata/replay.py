@@ -142,8 +142,20 @@ def _remove_topic(image: Image, record: records.RemoveTopicRecord) -> Iterator[C
 
 def _partition(image: Image, record: records.PartitionRecord) -> Sequence[Change]:
     topic = image.topic(record.topic_id)
+    partition = _made_of(record, None) or _new_partition(topic, record)
+    key = partition.key
+    if partition.index >= topic.partition_count:
+        image.unpublished = TopicImage(topic.id, topic.name, partition.index + 1)
+    if key in image.removed:
+        image.drop(image.removed, key)
+    before = image.partitions.get(key)
+    image.put(image.partitions, key, partition)
+    return (PartitionChanged(before, partition),)
+
+
+def _new_partition(topic: TopicImage, record: records.PartitionRecord) -> PartitionImage:
     partition = PartitionImage(
-        topic_id=record.topic_id,
+        topic_id=topic.id,
         index=record.partition_id,
         replicas=tuple(record.replicas),
         isr=tuple(record.isr),
@@ -158,14 +170,19 @@ def _partition(image: Image, record: records.PartitionRecord) -> Sequence[Change
         recovery=record.leader_recovery_state,
         first_leader_epoch=record.first_leader_epoch,
     )
-    key = partition.key
-    if partition.index >= topic.partition_count:
-        image.unpublished = TopicImage(topic.id, topic.name, partition.index + 1)
-    if key in image.removed:
-        image.drop(image.removed, key)
-    before = image.partitions.get(key)
-    image.put(image.partitions, key, partition)
-    return (PartitionChanged(before, partition),)
+    record.replayed = None, partition
+    return partition
+
+
+def _made_of(
+    record: records.PartitionRecord | records.PartitionChangeRecord, before: PartitionImage | None
+) -> PartitionImage | None:
+    """What the controller's state has made of this record, or a broker's image, of the same value.
+
+    They then share the partition: a controller that is a broker, too, has both.
+    """
+    made: tuple[PartitionImage | None, PartitionImage] | None = getattr(record, "replayed", None)
+    return made[1] if made is not None and made[0] is before else None
 
 
 def _directories(recorded: Sequence[Uuid], replicas: int) -> tuple[Uuid, ...]:
@@ -177,7 +194,10 @@ def _partition_change(image: Image, record: records.PartitionChangeRecord) -> Se
     before = image.partitions[record.topic_id, record.partition_id]
     if record.removed:
         return _remove_partition(image, before)
-    after = changed(before, record)
+    after = _made_of(record, before)
+    if after is None:
+        after = changed(before, record)
+        record.replayed = before, after
     image.put(image.partitions, after.key, after)
     return (PartitionChanged(before, after),)
 

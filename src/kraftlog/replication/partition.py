@@ -11,8 +11,6 @@ has its own copy, which is never ahead of the file.
 
 from __future__ import annotations
 
-from collections import deque
-
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.producers import ProducerState
 from kraftlog.records.header import stamp_whole
@@ -185,7 +183,7 @@ class Partition:
         #: Shared with the topic's other partitions.
         self.counts = TopicCounts() if counts is None else counts
         #: Produce requests that wait for a write, oldest first.
-        self.acks: deque[Ack] = deque()
+        self.acks: list[Ack] = []
         #: Written batches with acks=all: those without a timeout yet, and those that wait.
         self.just_written: list[Ack] = []
         self.awaiting_isr: list[DelayedProduce] = []
@@ -556,9 +554,13 @@ class Partition:
 
     def _released(self, end: int) -> list[Ack]:
         acks = self.acks
-        done = []
-        while acks and acks[0][0] <= end:
-            done.append(acks.popleft())
+        count = 0
+        for ack in acks:
+            if ack[0] > end:
+                break
+            count += 1
+        done = acks[:count]
+        del acks[:count]
         if self.moves_at_once:
             return done
         self.just_written += [ack for ack in done if ack[3] != WRITTEN_IS_ENOUGH]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kraftlog.config.topic import TopicConfig
     from kraftlog.runner.flushes import Flushes
     from kraftlog.runner.new_folders import NewFolders
+    from kraftlog.storage.config import LogConfig
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
     from kraftlog.storage.recovery import Opening
@@ -81,7 +82,9 @@ class LogLifecycle:
         #: The logs to open; one that is deleted, or replaced, meanwhile is no longer here.
         self._wanted: dict[LogName, OpenLog] = {}
         #: The configs of the logs, also of those that are not open yet.
-        self._configs: dict[LogName, TopicConfig] = {}
+        self._configs: dict[LogName, LogConfig] = {}
+        #: The last one made, as thousands of logs have the same.
+        self._last_config: tuple[TopicConfig, LogConfig] | None = None
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             OpenLog: self._open,
             ConfigureLog: self._configure,
@@ -131,16 +134,21 @@ class LogLifecycle:
 
     # Requests ------------------------------------------------------------------------------------
 
+    def _config_of(self, topic: TopicConfig) -> LogConfig:
+        if self._last_config is None or self._last_config[0] is not topic:
+            self._last_config = topic, log_config(topic)
+        return self._last_config[1]
+
     def _open(self, effect: OpenLog, _: Now) -> None:
-        self._configs[effect.log] = effect.config
+        self._configs[effect.log] = self._config_of(effect.config)
         self._wanted[effect.log] = effect
         self._steps.append(effect)
 
     def _configure(self, effect: ConfigureLog, _: Now) -> None:
-        self._configs[effect.log] = effect.config
+        self._configs[effect.log] = self._config_of(effect.config)
         log = self._directory.logs.get(effect.log)
         if log is not None:
-            log.config = log_config(effect.config)
+            log.config = self._configs[effect.log]
 
     def _truncate(self, effect: TruncatePartition, now: Now) -> None:
         log = self._directory.logs.get(effect.log)
@@ -208,12 +216,12 @@ class LogLifecycle:
             if self._under_way is None:
                 self._mark_other_topics_log(effect)
                 if name not in self._directory.unopened:
-                    config = log_config(self._configs[name])
+                    config = self._configs[name]
                     log = self._directory.create(name, effect.topic_id, config, with_folder=False)
                     self._new_folders.add(name, log, now)
                     self._opened(effect, log, now)
                     return STEP_COST
-                self._under_way = self._directory.open_log(name, log_config(self._configs[name]))
+                self._under_way = self._directory.open_log(name, self._configs[name])
             # A log that opens at once, after a clean shutdown, also counts.
             return STEP_COST + next(self._under_way)
         except StopIteration as end:
@@ -278,7 +286,7 @@ class LogLifecycle:
         name, topic_id = effect.log, effect.topic_id
         del self._wanted[name]
         log.topic_id = topic_id
-        log.config = log_config(self._configs[name])
+        log.config = self._configs[name]
         producers = None if log.tracker.is_empty else log.producers.copy()
         high_watermark = self._directory.high_watermarks.get(name, 0)
         start, end = log.start_offset, log.end_offset

@@ -103,6 +103,7 @@ def serve(
         previous_broker_epoch=opened.broker_epoch,
     )
     node = Node(config, runner.logs, metadata, read_clock())
+    del metadata  # the node does not need the snapshot's records any more
     runner.carry(node)
     server.carry(node, runner)
     _serve_http(server, settings)

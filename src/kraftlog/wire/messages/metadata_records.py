@@ -20,6 +20,7 @@ from kraftlog.wire.schema import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from kraftlog.types import Uuid
 
@@ -64,6 +65,12 @@ class TopicRecord(Message, versions=(0, 0), flexible=0):
 
 
 class PartitionRecord(Message, versions=(0, 2), flexible=0):
+    # None and the partition that replaying it has made, for the next image that replays it.
+    __slots__ = ("replayed",)
+
+    if TYPE_CHECKING:
+        replayed: Any = binary(init=False)
+
     partition_id: int = int32(default=-1)
     topic_id: Uuid = uuid()
     replicas: Sequence[int] = array("int32")
@@ -93,6 +100,12 @@ class ConfigRecord(Message, versions=(0, 0), flexible=0):
 
 
 class PartitionChangeRecord(Message, versions=(0, 2), flexible=0):
+    # The partition before and after replaying it, for the next image that replays it.
+    __slots__ = ("replayed",)
+
+    if TYPE_CHECKING:
+        replayed: Any = binary(init=False)
+
     partition_id: int = int32(default=-1)
     topic_id: Uuid = uuid()
     isr: Sequence[int] | None = array("int32", nullable=True, tag=0, default=None)
