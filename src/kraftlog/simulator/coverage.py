@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.simulator.cluster.faults import CLUSTER_KINDS
+from kraftlog.simulator.cluster.faults import APART, CLUSTER_KINDS
 from kraftlog.simulator.faults.fault_kinds import KINDS
 from kraftlog.value import TYPE_CHECKING
 
@@ -86,7 +86,7 @@ OF_CLUSTERS = (
     "topic recreated",
     "zombie leader resigned",
     "broker wiped",
-    *[f"fault: {kind}" for kind in CLUSTER_KINDS],
+    *[f"fault: {kind}" for kind in (*CLUSTER_KINDS, *APART)],
 )
 
 

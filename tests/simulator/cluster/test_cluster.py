@@ -36,6 +36,13 @@ def test_a_broker_that_returns_empty_gets_everything_again() -> None:
     assert outcome.coverage["broker wiped"] == 2
 
 
+def test_clients_that_are_cut_off_write_once_and_read_all() -> None:
+    """S5: what they repeat, as responses were lost, is written once."""
+    outcome = simulate("cluster", 1, kinds=("cut-client",))
+    assert not outcome.failed, str(outcome)
+    assert outcome.coverage["fault: cut-client"] > 0
+
+
 def test_preferred_leaders_are_elected_after_faults() -> None:
     outcome = simulate("cluster", 1)
     assert not outcome.failed, str(outcome)

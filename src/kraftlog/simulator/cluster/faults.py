@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.simulator.faults import fault_plan
-from kraftlog.simulator.faults.fault_kinds import KINDS
+from kraftlog.simulator.faults.fault_kinds import KINDS, cut_for
 from kraftlog.simulator.rng import Rng
 from kraftlog.value import TYPE_CHECKING
 
@@ -45,7 +45,7 @@ CLUSTER_KINDS = (
 )
 
 
-WIPED = "wiped-broker"
+WIPED, CUT_CLIENT = "wiped-broker", "cut-client"
 #: When it is seen again whether a broker's disk may be lost.
 AGAIN_MS = 50
 
@@ -70,21 +70,31 @@ def _wipe(world: ClusterWorld, victim: ClusterNode, incarnation: int, when: int)
     world.wipe(victim)
 
 
+def cut_client(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
+    """A client does not reach some brokers, or gets no responses from them, or both."""
+    client = rng.pick([*world.producers, *world.consumers, world.topics]).id
+    brokers = rng.some(world.setting.brokers, 1 + rng.below(len(world.setting.brokers)))
+    directions = rng.pick([(True, False), (False, True), (True, True)])
+    cuts = [(client, broker) for broker in brokers if directions[0]]
+    cut_for(world, cuts + [(broker, client) for broker in brokers if directions[1]], for_ms)
+
+
+#: The kinds that are drawn apart: the rest of a plan does not depend on them. Each has its concern.
+APART = {WIPED: "wiped brokers", CUT_CLIENT: "cut clients"}
 #: All kinds of a cluster, by name.
-BY_NAME = {**KINDS, WIPED: wipe_broker}
+BY_NAME = {**KINDS, WIPED: wipe_broker, CUT_CLIENT: cut_client}
 
 
 def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:
     """The plan of a seed; `kinds` limits it to some kinds of faults.
 
-    Half of the seeds also have wiped disks, drawn apart: the rest of the plan does not depend on
-    them.
+    Half of the seeds also have wiped disks, half have clients that are cut off.
     """
-    wiping = Rng(seed, "wiped brokers")
-    wants_wiping = wiping.below(2) == 1 if kinds is None else WIPED in kinds
     plan = [*fault_plan.drawn(Rng(seed, "faults"), CLUSTER_KINDS, duration_ms, kinds)]
-    if wants_wiping:
-        plan += fault_plan.drawn(wiping, (WIPED,), duration_ms, (WIPED,))
+    for kind, concern in APART.items():
+        rng = Rng(seed, concern)
+        if rng.below(2) == 1 if kinds is None else kind in kinds:
+            plan += fault_plan.drawn(rng, (kind,), duration_ms, (kind,))
     return fault_plan.in_order(plan)
 
 

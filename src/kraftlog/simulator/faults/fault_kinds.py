@@ -47,21 +47,17 @@ def _set_rate(world: SimulatedWorld, name: str, permille: int, for_ms: int) -> N
 
 
 def cut_one_way(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
-    _cut_for(world, [(a, b) for a in some_ids(world, rng) for b in some_ids(world, rng)], for_ms)
+    cut_for(world, [(a, b) for a in some_ids(world, rng) for b in some_ids(world, rng)], for_ms)
 
 
 def isolate_one(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     alone = some_replica(world, rng).id
-    _cut_for(
-        world, _between([alone], [other for other in world.replicas if other != alone]), for_ms
-    )
+    cut_for(world, _between([alone], [other for other in world.replicas if other != alone]), for_ms)
 
 
 def split_in_two(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     side = some_ids(world, rng)
-    _cut_for(
-        world, _between(side, [other for other in world.replicas if other not in side]), for_ms
-    )
+    cut_for(world, _between(side, [other for other in world.replicas if other not in side]), for_ms)
 
 
 def split_with_bridge(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
@@ -69,7 +65,7 @@ def split_with_bridge(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     bridge = some_replica(world, rng).id
     side = [replica_id for replica_id in some_ids(world, rng) if replica_id != bridge]
     others = [other for other in world.replicas if other not in side and other != bridge]
-    _cut_for(world, _between(side, others), for_ms)
+    cut_for(world, _between(side, others), for_ms)
 
 
 def majority_ring(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - one interface for all faults
@@ -82,7 +78,7 @@ def majority_ring(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:  # noqa
         for b in range(len(ring))
         if min((a - b) % len(ring), (b - a) % len(ring)) > reach
     ]
-    _cut_for(world, far, for_ms)
+    cut_for(world, far, for_ms)
 
 
 def flap(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
@@ -91,7 +87,7 @@ def flap(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     cuts = _between([alone], [other for other in world.replicas if other != alone])
     period = 20 + rng.below(400)
     for start in range(0, for_ms, 2 * period):
-        world.at(world.time + start, _cut_for, world, cuts, period)
+        world.at(world.time + start, cut_for, world, cuts, period)
 
 
 def clog(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
@@ -133,7 +129,7 @@ def _between(one: list[int], other: list[int]) -> list[tuple[int, int]]:
     return [pair for a in one for b in other for pair in ((a, b), (b, a))]
 
 
-def _cut_for(world: SimulatedWorld, cuts: list[tuple[int, int]], for_ms: int) -> None:
+def cut_for(world: SimulatedWorld, cuts: list[tuple[int, int]], for_ms: int) -> None:
     if not world.healed:
         world.network.calm = False
         world.network.cuts.update(cuts)
