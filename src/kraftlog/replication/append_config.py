@@ -34,6 +34,20 @@ class AppendConfig(Value):
     codec: int = AS_PRODUCED
     level: int | None = None
 
+    __slots__ = ("_stores_as_produced",)
+
+    @property
+    def stores_as_produced(self) -> bool:
+        """Whether batches are stored unchanged after a look at their headers alone."""
+        known: bool | None = getattr(self, "_stores_as_produced", None)
+        if known is None:
+            rules = self.rules
+            known = self.codec == AS_PRODUCED and not (
+                rules.need_record_checks or rules.has_log_append_time
+            )
+            self._stores_as_produced = known
+        return known
+
     def must_repack(self, codec: int) -> bool:
         return self.codec != AS_PRODUCED and self.codec != codec  # noqa: PLR1714 - in the hot path
 

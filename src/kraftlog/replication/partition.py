@@ -88,7 +88,7 @@ class Append:
 class Partition:
     """The leader's view of a partition. Only its own methods write its fields.
 
-    The one exception is `acks`: the fast path of Produce appends to it.
+    The one exception is `acks`: Produce appends to it.
     """
 
     __slots__ = (

@@ -27,7 +27,12 @@ class IOContext:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, OSError):
-            where = f"{error.filename or self._log.folder}: {self._what}"
             if self._only_reads:
-                raise StorageError(f"{where}: {error.strerror or error}") from error
+                raise unreadable(self._log, self._what, error) from error
+            where = f"{error.filename or self._log.folder}: {self._what}"
             raise self._log.disk.failed(where, error) from error
+
+
+def unreadable(log: Log, what: str, error: OSError) -> StorageError:
+    """The error of a failed read."""
+    return StorageError(f"{error.filename or log.folder}: {what}: {error.strerror or error}")

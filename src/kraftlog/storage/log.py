@@ -22,7 +22,7 @@ from kraftlog.storage.checkpoints import EPOCHS, encode_epochs
 from kraftlog.storage.config import DEFAULT_CONFIG, MAX_RELATIVE_OFFSET, LogConfig
 from kraftlog.storage.disk import NO_DESCRIPTOR, write_all, write_atomically, write_whole
 from kraftlog.storage.flush import FlushJob
-from kraftlog.storage.io_errors import IOContext
+from kraftlog.storage.io_errors import IOContext, unreadable
 from kraftlog.storage.log_folder import make_log_folder
 from kraftlog.storage.producer_tracker import ProducerTracker
 from kraftlog.storage.retention import expired_segments, segments_below
@@ -255,7 +255,7 @@ class Log:
             return None
         number = self._segment_number(offset)
         segment = self.segments[number]
-        with IOContext(self, "finding an offset", only_reads=True):
+        try:
             start = segment.position_of(offset)
             while start == segment.size:  # nothing left in this segment: compaction has left a gap
                 number += 1
@@ -267,10 +267,10 @@ class Log:
             if limit < segment.end_offset:
                 end = segment.position_of(limit)
                 segment.mark(limit, end)
-            if end <= start:
-                return None
-            end = segment.cut_at(start, end, max_bytes)
-        return Slice(segment.log, start, end - start)
+            size = segment.cut_at(start, end, max_bytes) - start
+        except OSError as error:
+            raise unreadable(self, "finding an offset", error) from error
+        return Slice(segment.log, start, size) if size > 0 else None
 
     def read(self, place: Slice) -> bytes:
         """Read the bytes of a slice."""

@@ -25,7 +25,6 @@ from kraftlog.records.header import (
     BatchHeader,
 )
 from kraftlog.records.reader import MIN_RECORD_SIZE
-from kraftlog.replication.append_config import AS_PRODUCED
 from kraftlog.replication.partition import ACKS_ALL, ACKS_NONE
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
@@ -352,9 +351,7 @@ def partition_of_request(
         return None
     append_config = partition.append_config
     if (
-        append_config.rules.need_record_checks
-        or append_config.rules.has_log_append_time
-        or append_config.codec != AS_PRODUCED
+        not append_config.stores_as_produced
         or is_internal(partition.topic)
         or request.acks not in ACKS
     ):

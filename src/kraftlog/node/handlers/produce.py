@@ -7,6 +7,8 @@ the offset of the first one. Transactions are not supported: their batches get I
 
 from __future__ import annotations
 
+from struct import Struct
+
 from kraftlog.errors import (
     CorruptBatchError,
     ErrorCode,
@@ -19,9 +21,16 @@ from kraftlog.node.leaders import leader_of, name_endpoint
 from kraftlog.records.header import (
     HEADER_SIZE,
     NO_TIMESTAMP,
+    BatchHeader,
     read_header,
     stamp_append_time,
     stamp_max_timestamp,
+)
+from kraftlog.records.plain_batch import (
+    LAST_OFFSET_DELTA,
+    MAX_TIMESTAMP,
+    PRODUCER_ID,
+    plain_fields,
 )
 from kraftlog.records.repack import repack
 from kraftlog.records.validate import check_produced, check_records, check_records_in_steps
@@ -42,7 +51,6 @@ if TYPE_CHECKING:
 
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
-    from kraftlog.records.header import BatchHeader
     from kraftlog.records.validate import ProduceRules
     from kraftlog.replication.append_config import AppendConfig
     from kraftlog.replication.partition import Partition
@@ -63,9 +71,12 @@ ZSTD_SINCE = 7
 LEADERS_SINCE = 10
 #: A batch with more records is checked in slices, if its records have to be checked.
 MANY_RECORDS = 2_000
-
+#: The number of records, at the end of a batch's header.
+_COUNT = Struct(">i")
 #: At most this many partitions with errors are named in the log.
 REFUSED_NAMED = 5
+#: Instead of a base offset.
+NOT_APPENDED = -1
 ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
 
 
@@ -87,7 +98,7 @@ def _takes_long(node: ServingNode, slot: PendingResponse, request: ProduceReques
     return any(
         part.records is not None
         and len(part.records) >= HEADER_SIZE
-        and int.from_bytes(part.records[HEADER_SIZE - 4 : HEADER_SIZE], "big") > MANY_RECORDS
+        and _COUNT.unpack_from(part.records, HEADER_SIZE - _COUNT.size)[0] > MANY_RECORDS
         and (rules := _rules_of(node, slot, topic, part)) is not None
         and rules.need_record_checks
         for topic in request.topic_data
@@ -190,10 +201,29 @@ def _produce(
     append_config = partition.append_config
     rules = append_config.rules if slot.version >= ZSTD_SINCE else append_config.rules_before_zstd
     batch = memoryview(part.records)
+    if append_config.stores_as_produced:
+        base = _append_plain(node, partition, batch, rules, now)
+        if base != NOT_APPENDED:
+            return _appended(slot, request, partition, base, NO_TIMESTAMP)
+    known = checked.get(id(part))
+    return _append_checked(node, slot, request, partition, batch, rules, known, now)
+
+
+def _append_checked(
+    node: ServingNode,
+    slot: PendingResponse,
+    request: ProduceRequest,
+    partition: Partition,
+    batch: memoryview,
+    rules: ProduceRules,
+    known: int | CorruptBatchError | None,
+    now: Now,
+) -> PartitionProduceResponse:
+    """Append a batch after all checks, as its topic stores it; `known`: those of its records."""
+    append_config = partition.append_config
     try:
         header = check_produced(batch, rules, now.wall_ms)
         if rules.need_record_checks:
-            known = checked.get(id(part))
             if isinstance(known, CorruptBatchError):
                 raise known
             greatest = check_records(batch, header, rules, now.wall_ms) if known is None else known
@@ -205,29 +235,62 @@ def _produce(
             if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 return _repeated(node, slot, request, partition, header)
             if code:
-                return _refused(part.index, code)
+                return _refused(partition.index, code)
         if rules.has_log_append_time or append_config.must_repack(header.codec):
             batch, header = _as_the_topic_wants(batch, header, append_config, now)
     except CorruptBatchError as error:
-        counts.failed_produces += 1
-        return _not_accepted(part.index, error)
+        partition.counts.failed_produces += 1
+        return _not_accepted(partition.index, error)
     base = partition.append(header, batch, node.replica_manager.turn)
+    append_time_ms = now.wall_ms if rules.has_log_append_time else NO_TIMESTAMP
+    return _appended(slot, request, partition, base, append_time_ms)
+
+
+def _append_plain(
+    node: ServingNode, partition: Partition, batch: memoryview, rules: ProduceRules, now: Now
+) -> int:
+    """Append a batch that needs no more than a look at its header; returns its base offset.
+
+    `NOT_APPENDED`: the readable checks say whether it is valid, and what is wrong with it.
+    """
+    fields = plain_fields(batch, 0, len(batch), rules, now.wall_ms)
+    if fields is None:
+        return NOT_APPENDED
+    base, turn = partition.end, node.replica_manager.turn
+    if fields[PRODUCER_ID] < 0:
+        partition.add(batch, fields[LAST_OFFSET_DELTA], fields[MAX_TIMESTAMP], turn)
+        return base
+    header = BatchHeader(*fields)
+    if partition.check_producer(header):
+        return NOT_APPENDED
+    return partition.append(header, batch, turn)
+
+
+def _appended(
+    slot: PendingResponse,
+    request: ProduceRequest,
+    partition: Partition,
+    base: int,
+    append_time_ms: int,
+) -> PartitionProduceResponse:
+    """The result of a batch that is appended; the response waits until it is durable enough."""
     result = PartitionProduceResponse(
-        index=part.index,
+        index=partition.index,
         error_code=ErrorCode.NONE,
         base_offset=base,
-        log_append_time_ms=now.wall_ms if rules.has_log_append_time else NO_TIMESTAMP,
+        log_append_time_ms=append_time_ms,
         log_start_offset=partition.start,
     )
-    if acks != ACKS_NONE:
-        node.replica_manager.wait_for(partition, partition.end, slot, result, timeout_ms(request))
+    if request.acks != ACKS_NONE:
+        # The last one to wait: `ReplicaManager.wait_for` without looking for its place.
+        slot.waits += 1
+        partition.acks.append((partition.end, slot, result, timeout_ms(request)))
     return result
 
 
 def _refusal(partition: Partition, acks: int) -> int:
-    code = partition.refusal(-1)
-    if code:
-        return code
+    if not partition.online:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if is_internal(partition.topic):
         return ErrorCode.INVALID_TOPIC_EXCEPTION  # only its coordinator writes it
     if acks not in ACKS:

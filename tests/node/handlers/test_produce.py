@@ -1,0 +1,106 @@
+"""Ordinary batches are appended after a look at their header, others as the readable checks say.
+
+Two nodes get the same requests about several partitions; one of them makes only readable checks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog.config.keys import TOPIC
+from kraftlog.replication.append_config import AppendConfig
+from kraftlog.wire.messages.produce import PartitionProduceData
+from tests.node.fast_path.test_produce import (
+    ALTERED,
+    BATCHES,
+    CLAIMS,
+    PLAIN,
+    ForgetfulConnection,
+    Side,
+    frame,
+)
+from tests.node.frame_client import set_config
+from tests.node.test_producers import numbered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SETTINGS = (
+    ("max.message.bytes", 150),
+    ("message.timestamp.type", "LogAppendTime"),
+    ("cleanup.policy", "compact"),
+    ("compression.type", "gzip"),
+    ("message.timestamp.after.max.ms", 100),
+)
+
+
+class ReadableSide(Side):
+    """Makes all checks for every batch."""
+
+    def send(self, connection: int, frame: bytes) -> None:
+        with mock.patch.object(AppendConfig, "stores_as_produced", False):
+            super().send(connection, frame)
+
+
+batches = st.one_of(BATCHES, st.builds(numbered, st.integers(0, 3), st.integers(1, 3)))
+requests = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.integers(0, 2), batches), min_size=1, max_size=5),
+        st.sampled_from([-1, 0, 1]),
+        st.sampled_from([5, 7, 9, 12]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(histories=requests, changed=st.none() | st.sampled_from(SETTINGS))
+@settings(max_examples=150, deadline=None)
+def test_responses_and_logs_are_those_of_the_readable_checks(
+    histories: Sequence[tuple[list[tuple[int, bytes | None]], int, int]],
+    changed: tuple[str, object] | None,
+) -> None:
+    sides = Side(ForgetfulConnection), ReadableSide(ForgetfulConnection)
+    for side in sides:
+        if changed is not None:
+            set_config(side.host, TOPIC, "demo", *changed)
+        for number, (parts, acks, version) in enumerate(histories):
+            (index, raw), *also = parts
+            more = [PartitionProduceData(index=i, records=data) for i, data in also]
+            side.send(0, frame(raw, version, acks, index, number, also=more))
+            if number % 2:
+                side.turn()
+        side.turn()
+    plain, readable = sides
+    assert plain.responses == readable.responses
+    assert plain.left() == readable.left()
+
+
+@pytest.mark.parametrize("version", [6, 9, 12])
+def test_any_batch_header_gets_the_response_of_the_readable_checks(version: int) -> None:
+    """Each field of a batch's header, with numbers that are right, wrong and impossible."""
+    plain, readable = Side(ForgetfulConnection), ReadableSide(ForgetfulConnection)
+    for side in (plain, readable):
+        for number, raw in enumerate([PLAIN, numbered(0), *ALTERED, *CLAIMS]):
+            more = [PartitionProduceData(index=1, records=raw)]
+            side.send(0, frame(raw, version, -1, number=number, also=more))
+            if not number % 8:
+                side.turn()
+        side.turn()
+    assert plain.responses == readable.responses
+    assert plain.left() == readable.left()
+
+
+@pytest.mark.parametrize(("key", "value"), SETTINGS)
+def test_topics_that_change_batches_do_not_store_them_as_produced(key: str, value: object) -> None:
+    side = Side(ForgetfulConnection)
+    partition = next(iter(side.host.node.replica_manager.partitions.values()))
+    assert partition.append_config.stores_as_produced
+    set_config(side.host, TOPIC, partition.topic, key, value)
+    changes = key not in {"max.message.bytes", "message.timestamp.after.max.ms"}
+    assert partition.append_config.stores_as_produced == (not changes)
