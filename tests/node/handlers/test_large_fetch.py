@@ -280,3 +280,18 @@ def test_v13_large_fetch_that_still_waits_is_read_in_slices_again() -> None:
         assert settled(client) is None
         produce(host, *range(MANY))
     assert sizes(settled(client)) == dict.fromkeys(range(MANY), 2 * SIZE)
+
+
+def test_v13_news_of_another_partition_between_two_slices_is_not_missed() -> None:
+    """V13: a partition that had none when the reading began completes the fetch, too."""
+    host = make_host(many=MANY)
+    client = FrameClient(host)
+    client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=FIRST))
+    session_id = settled(client).session_id
+    client.send(ApiKey.FETCH, 12, following(session_id, 1, max_wait_ms=0))
+    assert sizes(settled(client)) == {}
+    named = {"session_id": session_id, "session_epoch": 2, "max_wait_ms": 5000}
+    client.send(ApiKey.FETCH, 12, fetch(0, MANY - 1, **named))
+    assert host.node.sliced.has_work
+    produce(host, MANY - 1)
+    assert sizes(settled(client))[MANY - 1] == SIZE

@@ -86,6 +86,17 @@ class LargeFetch(DelayedFetch):
                 yield FEW_PARTITIONS
             if self.done:
                 return
+        # Others of the session that had no news when they were looked for.
+        for changed in () if self.session is None else list(self.session.changed):
+            other = changed.partition
+            if other is None:
+                self._finish()
+            elif other not in self.sizes:
+                self.try_complete(other)
+                if not self.done:
+                    yield READ_COST
+            if self.done:
+                return
 
     def read_in_steps(self, node: ServingNode) -> Iterator[int]:
         self.sizes.clear()
