@@ -63,8 +63,8 @@ explore: $(READY)
 ## simulate  RUNS=2000 random runs of the quorum with faults, on two cores (FROM=1: the first seed)
 simulate: $(READY)
 	@half=$$(($(or $(RUNS),2000) / 2)); from=$(or $(FROM),10001); \
-	$(BIN)/kraftlog simulate --sights --runs $$half --seed $$from & first=$$!; \
-	$(BIN)/kraftlog simulate --sights --runs $$half --seed $$((from + half)); second=$$?; \
+	$(BIN)/kraftlog simulate --coverage --runs $$half --seed $$from & first=$$!; \
+	$(BIN)/kraftlog simulate --coverage --runs $$half --seed $$((from + half)); second=$$?; \
 	wait $$first && exit $$second
 
 ## nodes     RUNS=500 random runs of whole nodes, on two cores (FROM=1: the first seed)
@@ -77,8 +77,8 @@ nodes: $(READY)
 ## cluster   RUNS=1000 random runs of a cluster and its clients, on two cores (FROM=1: the first seed)
 cluster: $(READY)
 	@half=$$(($(or $(RUNS),1000) / 2)); from=$(or $(FROM),30001); \
-	$(BIN)/kraftlog simulate --sights --scenario cluster --runs $$half --seed $$from & first=$$!; \
-	$(BIN)/kraftlog simulate --sights --scenario cluster --runs $$half --seed $$((from + half)); second=$$?; \
+	$(BIN)/kraftlog simulate --coverage --scenario cluster --runs $$half --seed $$from & first=$$!; \
+	$(BIN)/kraftlog simulate --coverage --scenario cluster --runs $$half --seed $$((from + half)); second=$$?; \
 	wait $$first && exit $$second
 
 ## mutants   break the quorum's rules one by one, and see what SEEDS=2000 runs find (ARGS=NAME)

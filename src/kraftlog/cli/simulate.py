@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         "--shrink", action="store_true", help="remove faults that the failure does not need"
     )
     parser.add_argument(
-        "--sights", action="store_true", help="count rare situations; fail if one never occurs"
+        "--coverage", action="store_true", help="count rare situations; fail if one never occurs"
     )
     parser.add_argument(
         "--soak", metavar="DIR", help="run all scenarios until stopped; DIR keeps the progress"
@@ -97,15 +97,15 @@ def run(arguments: Sequence[str]) -> int:
     if options.runs > 1:
         print(f"{options.runs} runs, {failed} failed")
     mode = "nodes" if options.nodes else options.scenario
-    return 1 if failed or (options.sights and not _all_seen(coverage, mode)) else 0
+    return 1 if failed or (options.coverage and not _all_seen(coverage, mode)) else 0
 
 
 def _all_seen(coverage: Counter[str], scenario: str) -> bool:
     """Print the count of each rare situation; return whether all of them occurred."""
     from kraftlog.simulator.coverage import missing
 
-    for sight in sorted(coverage):
-        print(f"{coverage[sight]:>9} {sight}")
+    for situation in sorted(coverage):
+        print(f"{coverage[situation]:>9} {situation}")
     never = missing(coverage, scenario)
     if never:
         print(f"kraftlog simulate: never occurred: {', '.join(never)}", file=sys.stderr)

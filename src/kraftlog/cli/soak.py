@@ -47,8 +47,8 @@ class Soak:
         """Record a finished task; `next-seed` advances only past tasks without a gap."""
         for outcome in outcomes:
             self.runs += 1
-            for sight, times in outcome.coverage.items():
-                self.coverage[sight] = self.coverage.get(sight, 0) + times
+            for situation, times in outcome.coverage.items():
+                self.coverage[situation] = self.coverage.get(situation, 0) + times
             if outcome.failed:
                 self.failed += 1
                 print(outcome, flush=True)

@@ -1,6 +1,6 @@
 """Periodic maintenance of the log directory: retention, deletion, flushes and checkpoints.
 
-Whatever blocks runs in an I/O thread. The monotonic clock schedules; the wall clock gives the age
+Blocking work runs in an I/O thread. The monotonic clock schedules; the wall clock gives the age
 of records, so a clock that jumps back only delays deletion.
 """
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 #: Kafka's log.flush.offset.checkpoint.interval.ms.
 INTERVAL_MS = 60_000
-#: How many logs a turn checks for expired segments, and how many checks the removal of one segment
-#: is worth.
+#: How many logs a turn checks for expired segments; removing one segment costs as much as several
+#: checks.
 CHECKED_PER_TURN = 50
 SEGMENT_COST = 5
-#: How many log starts move in a turn, as each may rename and create files, how long that may take,
-#: and how many the node is notified of.
+#: How many log starts a turn moves (each may rename and create files), how long it may take for
+#: that, and how many of them it reports to the node.
 MOVED_PER_TURN = 4
 MOVED_FOR_NS = 1_000_000
 REPORTED_A_TURN = 200
@@ -133,7 +133,7 @@ class LogMaintenance:
         )
 
     def store_start(self, name: LogName) -> None:
-        """Store the start of a log that has come from another directory soon."""
+        """Store soon the start of a log that has moved here from another directory."""
         self._moved.add(name)
 
     def take(self, node: Node, now: Now) -> bool:
@@ -186,16 +186,16 @@ class LogMaintenance:
         if not self._to_check:
             return
         remembered_ms = node.config_layers().value("producer.id.expiration.ms")
-        looks = CHECKED_PER_TURN
-        while looks > 0 and self._to_check:
+        budget = CHECKED_PER_TURN
+        while budget > 0 and self._to_check:
             name = self._to_check.pop()
-            looks -= 1
+            budget -= 1
             log = self._directory.logs.get(name)
             partition = node.replica_manager.by_log.get(name)
             if log is not None and partition is not None and partition.is_open:
                 log.tracker.replicated(partition.high_watermark)
                 log.tracker.expire(now.wall_ms, remembered_ms)
-                looks -= SEGMENT_COST * self._delete_expired(
+                budget -= SEGMENT_COST * self._delete_expired(
                     name, log, partition.high_watermark, now
                 )
 

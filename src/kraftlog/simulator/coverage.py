@@ -92,4 +92,4 @@ OF_CLUSTERS = (
 
 def missing(seen: Collection[str], scenario: str = "any") -> list[str]:
     wanted = {"any": OF_ALL, "mixture": OF_THE_MIXTURE, "cluster": OF_CLUSTERS}.get(scenario, ())
-    return [sight for sight in wanted if sight not in seen]
+    return [situation for situation in wanted if situation not in seen]

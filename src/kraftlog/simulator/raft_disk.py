@@ -151,7 +151,7 @@ class RaftDisk:
     def drop_prefix(self, offset: int) -> None:
         self.dropped = max(self.dropped, bisect_left(self.bases, offset))
 
-    def begin_behind(self, snapshot: Snapshot, batches: list[Batch], chains: list[int]) -> None:
+    def begin_after(self, snapshot: Snapshot, batches: list[Batch], chains: list[int]) -> None:
         """Replace the log by a snapshot, which stands for these batches."""
         self.batches, self.chains = batches, chains
         self.bases = [batch.base_offset for batch in batches]

@@ -179,7 +179,7 @@ def _installed(replica: Replica, incarnation: int) -> None:
 def put_in_place(replica: Replica, whole: Snapshot) -> None:
     replica.disk.download = None
     replica.disk.keep(whole)
-    replica.disk.begin_behind(whole, *replica.world.oracle.log_of(whole.state))
+    replica.disk.begin_after(whole, *replica.world.oracle.log_of(whole.state))
     replica.load(whole)
 
 
@@ -199,7 +199,7 @@ def crash(replica: Replica, rng: Rng) -> None:
         disk.keep(work.installing)
         disk.download = None
     if steps == 2:
-        disk.begin_behind(work.installing, *world.oracle.log_of(work.installing.state))
+        disk.begin_after(work.installing, *world.oracle.log_of(work.installing.state))
 
 
 def recover(replica: Replica) -> None:
@@ -218,5 +218,5 @@ def recover(replica: Replica) -> None:
         disk.drop_prefix(kept.id.offset)
     else:
         world.saw("log replaced by its snapshot at a start")
-        disk.begin_behind(kept, *world.oracle.log_of(kept.state))
+        disk.begin_after(kept, *world.oracle.log_of(kept.state))
     replica.load(kept)

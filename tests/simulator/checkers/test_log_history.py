@@ -159,7 +159,7 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
     "rule 4: a value comes from nowhere": (
         [],
         AB,
-        ["outcome: the final log has 'b', which nobody appended"],
+        ["outcome: the final log has 'b', which no client appended"],
     ),
     "rule 5: two readers saw different values": (
         [

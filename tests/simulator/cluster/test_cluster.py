@@ -14,7 +14,7 @@ def test_s5_without_faults_everything_is_written_and_read() -> None:
     outcome = simulate("cluster", 1, kinds=())
     assert not outcome.failed, str(outcome)
     assert outcome.coverage["produce served"] > 20
-    assert not [sight for sight in outcome.coverage if sight.startswith("fault")]
+    assert not [situation for situation in outcome.coverage if situation.startswith("fault")]
 
 
 @pytest.mark.slow

@@ -281,7 +281,7 @@ class LogHistory:
             )
         append = self._by_value.get(value)
         if append is None:
-            self._complain("outcome", f"{_name(witness)} has {value!r}, which nobody appended")
+            self._complain("outcome", f"{_name(witness)} has {value!r}, which no client appended")
             return
         if isinstance(append.outcome, Failed):
             self._complain(

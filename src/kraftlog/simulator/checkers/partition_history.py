@@ -5,7 +5,7 @@ Every record has a unique value, so nothing is searched. A violation begins with
 - `lost`: an acknowledged write (of a producer that asked for all replicas) is not in the log
 - `duplicate`: a write that may be there only once is there twice
 - `inconsistent`: two records at one offset
-- `phantom`: a record that nobody wrote to this partition, or whose write was refused for good
+- `phantom`: a record that no client wrote to this partition, or whose write was refused for good
 - `nonmonotonic`: a consumer's records, or one producer's writes, are not in order
 - `skipped`: a consumer went past a record that is in the log
 """
@@ -110,7 +110,7 @@ class PartitionHistory:
     def _was_written(self, partition: Hashable, offset: int, value: int) -> None:
         write = self._writes.get(value)
         if write is None or write.partition != partition:
-            self._violated("phantom", f"nobody wrote {value}, at {offset}, to {partition}")
+            self._violated("phantom", f"no client wrote {value}, at {offset}, to {partition}")
         elif value in self._refused:
             self._violated("phantom", f"value {value}, at {offset} of {partition}, was refused")
 

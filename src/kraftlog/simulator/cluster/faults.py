@@ -39,7 +39,7 @@ CLUSTER_KINDS = (
     "full-disk",
     "clock-rate",
     "wall-clock",
-    "garbled",
+    "corrupt-responses",
     "late-answers",
     "false-refusals",
 )

@@ -255,9 +255,9 @@ USUAL: dict[str, Kind] = {
     "clock-rate": skew_clock,
     "wall-clock": jump_wall_clock,
     "tiny-fetches": tiny_fetches,
-    "strangers": send_foreign,
+    "foreign-requests": send_foreign,
 }
-DAMAGES: dict[str, Kind] = {"garbled": corrupt_responses, **DAMAGE_KINDS}
+DAMAGES: dict[str, Kind] = {"corrupt-responses": corrupt_responses, **DAMAGE_KINDS}
 #: Faults with false information about peers.
 LIES: dict[str, Kind] = {"late-answers": answer_late, "false-refusals": refuse_falsely}
 KINDS = {**USUAL, **DAMAGES, **LIES}

@@ -64,7 +64,7 @@ class LogView(RaftDisk):
         newest = max(self.snapshots_there(), key=lambda it: it.offset, default=None)
         if newest is not None and newest.offset:
             chain = world.chain_ending(newest)
-            self._begin_behind(newest, chain)
+            self._begin_after(newest, chain)
             self.snapshot = self._read_snapshot(newest, chain)
         for segment, end, batch, raw in _batches(files, log):
             if batch.base_offset >= self.end:
@@ -77,7 +77,7 @@ class LogView(RaftDisk):
         if self.chains[: len(promised)] != promised:
             self._fails(f"ended at {had}, durable were {len(promised)} batches; now {self.end}")
 
-    def _begin_behind(self, newest: OffsetAndEpoch, chain: int) -> None:
+    def _begin_after(self, newest: OffsetAndEpoch, chain: int) -> None:
         self.batches, self.chains = self._replica.world.oracle.log_of(chain)
         self.bases = [batch.base_offset for batch in self.batches]
         self.ends = [(-1, 0)] * len(self.batches)
@@ -206,7 +206,7 @@ class LogView(RaftDisk):
         chain = self.chain_at(end)
         snapshot = self._read_snapshot(end, chain)
         self.keep(snapshot)
-        self._begin_behind(end, chain)
+        self._begin_after(end, chain)
         assert self._log is not None
         self._truncations = self._log.truncations
         return snapshot

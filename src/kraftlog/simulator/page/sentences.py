@@ -30,7 +30,7 @@ _ERRORS = {number: name for name, number in vars(ErrorCode).items() if isinstanc
 STRIKES = {
     "reset": "Connections break.",
     "wall-clock": "A wall clock jumps. The protocol does not look at it.",
-    "strangers": "Foreign senders send requests that every replica must refuse.",
+    "foreign-requests": "Foreign senders send requests that every replica must refuse.",
     "shutdown": "A process shuts down cleanly.",
 }
 
