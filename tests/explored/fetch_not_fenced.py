@@ -6,7 +6,7 @@ from tests.explored import Mutant
 
 MUTANT = Mutant(
     rule="Q18: a fetch of another epoch is accepted",
-    detected_by="a leader counts on those in its epoch",
+    detected_by="a leader counts only replicas of its epoch",
     module="kraftlog.raft.roles.leader",
     original="        if 0 <= epoch < core.election.epoch:",
     replacement="        if False:",

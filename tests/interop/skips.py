@@ -26,7 +26,7 @@ def allowed_skips(text: str) -> list[str]:
         pattern, _, reason = line.partition("#")
         if pattern.strip():
             if not reason.strip():
-                raise ValueError(f"a skip is allowed only with a reason behind '#': {line!r}")
+                raise ValueError(f"a skip is allowed only with a reason after '#': {line!r}")
             patterns.append(pattern.strip())
     return patterns
 

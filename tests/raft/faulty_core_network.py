@@ -26,7 +26,7 @@ class FaultyHost(Host):
             self.waiting.append(effect)
             return True
         if isinstance(effect, Truncate):
-            kept = [e for e in self.waiting if not is_behind(e, effect.offset)]
+            kept = [e for e in self.waiting if not is_after(e, effect.offset)]
             self.waiting = kept
         return super().carry_out(effect)
 
@@ -46,14 +46,14 @@ class FaultyHost(Host):
         return filled
 
 
-def is_behind(effect: Any, end: int) -> bool:
+def is_after(effect: Any, end: int) -> bool:
     return isinstance(effect, Append) and bool(effect.batch.last_offset >= end)
 
 
 class FaultyNetwork(CoreNetwork):
     host_type = FaultyHost
 
-    def frail(self, replica_id: int) -> FaultyHost:
+    def faulty_host(self, replica_id: int) -> FaultyHost:
         host = self.hosts[replica_id]
         assert isinstance(host, FaultyHost)
         return host
@@ -61,7 +61,7 @@ class FaultyNetwork(CoreNetwork):
     def crash(self, *ids: int) -> None:
         """Crash: lose what is not durable and all messages in flight, and restart."""
         for replica_id in ids:
-            old = self.frail(replica_id)
+            old = self.faulty_host(replica_id)
             self.wire = [m for m in self.wire if m[0] != replica_id]
             self.replies = [r for r in self.replies if r[0][0] != replica_id]
             host = FaultyHost(self, replica_id, old.persisted, recovered(old))

@@ -141,7 +141,7 @@ def test_q6_what_a_follower_has_not_flushed_is_not_committed() -> None:
     net = running(1, 2, 3)
     slow, away = others(net)
     net.isolate(away)
-    net.frail(slow).slow = True
+    net.faulty_host(slow).slow = True
     before = net.leader().log.high_watermark
     propose(net, "a")
     net.deliver_all()
@@ -177,7 +177,7 @@ def test_q8_committed_records_survive_a_power_loss_of_all(lost: int) -> None:
 def test_q3_a_vote_lost_in_a_crash_was_never_sent() -> None:
     """The double vote: granted, forgotten, granted to another. C130."""
     net = FaultyNetwork(1, 2, 3)
-    net.frail(3).slow = True
+    net.faulty_host(3).slow = True
 
     def ask(candidate: int) -> None:
         vote = Vote("cluster", ReplicaKey(-1), 1, key(candidate), 0, 0, False)
@@ -198,7 +198,7 @@ def test_q3_a_vote_lost_in_a_crash_was_never_sent() -> None:
 def test_q6_a_sole_voter_reports_no_commit_that_a_crash_could_lose() -> None:
     """etcd 14370. C131."""
     net = running(1)
-    net.frail(1).slow = True
+    net.faulty_host(1).slow = True
     propose(net, "a")
     net.deliver_all()
     assert outcome(net, "a") == []

@@ -100,7 +100,7 @@ def test_q15_a_voter_that_forgot_the_leader_finds_the_leader_by_fetching() -> No
     net.pass_time(5000)
     leading = net.leader()
     lost = next(one for one in (1, 2, 3) if one != leading.me.id)
-    host = net.frail(lost)
+    host = net.faulty_host(lost)
     host.persisted = host.persisted.replace(leader_id=-1)
     net.crash(lost)
     assert net.core(lost).role.name in {"unattached", "voted"}

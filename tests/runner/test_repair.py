@@ -325,7 +325,7 @@ def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
     left_over = {}
     for one in (3, 4):
         files = MemoryFiles()
-        host = net.frail(one)
+        host = net.faulty_host(one)
         write_directory(files, "data", host.core.me, host.batches, host.persisted)
         survivor = SurvivingDirectory(files, "data")
         left_over[survivor.remains.last_epoch, survivor.remains.end] = one, files

@@ -66,7 +66,7 @@ class Tools:
         return str(file)
 
     def await_partition(self, topic: str, **expected: object) -> None:
-        """Wait until the topic's partition is described so; the ISR in any order."""
+        """Wait until the topic's partition is described like this; the ISR in any order."""
 
         def described() -> dict[str, object]:
             found = self.client.describe_topic(topic).partitions[0]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kraftlog.client.directory_moves import ReplicaName
     from kraftlog.errors import RefusedError
 
-#: Time between two looks for a replica that is only being assigned.
+#: Interval of the checks for a replica that is still being assigned.
 POLL_S = 0.1
 COMPLETED, ONGOING = "completed", "still in progress"
 
@@ -26,28 +26,28 @@ def text_of(name: ReplicaName) -> str:
 def begin(
     client: Client, targets: Mapping[ReplicaName, str], timeout_s: float
 ) -> dict[ReplicaName, RefusedError]:
-    """Begin the moves, once the replicas are there; return the refused ones."""
+    """Begin each move once its replica exists; return the refused ones."""
     deadline = Deadline(timeout_s)
     waiting = dict(targets)
     refused: dict[ReplicaName, RefusedError] = {}
     while waiting:
         failed = client.move_replicas(waiting)
-        are_new = {
+        missing = {
             name: error
             for name, error in failed.items()
             if error.code == ErrorCode.REPLICA_NOT_AVAILABLE
         }
-        refused.update({name: it for name, it in failed.items() if name not in are_new})
+        refused.update({name: it for name, it in failed.items() if name not in missing})
         if deadline.is_over:
-            return {**refused, **are_new}
-        waiting = {name: targets[name] for name in are_new}
+            return {**refused, **missing}
+        waiting = {name: targets[name] for name in missing}
         if waiting:
             deadline.pause(POLL_S)
     return refused
 
 
 def states(client: Client, targets: Mapping[ReplicaName, str]) -> dict[ReplicaName, str]:
-    """How far each move is."""
+    """The state of each move, as text."""
     current: dict[ReplicaName, str] = {}
     future: dict[ReplicaName, str] = {}
     for broker, directories in client.log_dirs(sorted({name[2] for name in targets})).items():

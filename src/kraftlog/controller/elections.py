@@ -111,7 +111,7 @@ def decide_elect_leaders(
         )
         return Decision([], refused)
     if request.topic_partitions is None:
-        named = _to_be_led_otherwise(state, election)
+        named = _needing_election(state, election)
     else:
         named = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
     records: list[Message] = []
@@ -129,8 +129,8 @@ def decide_elect_leaders(
     return Decision(records, response)
 
 
-def _to_be_led_otherwise(state: ControllerState, election: int) -> list[tuple[str, Sequence[int]]]:
-    """Results, without partitions that need no election if all were requested."""
+def _needing_election(state: ControllerState, election: int) -> list[tuple[str, Sequence[int]]]:
+    """The partitions that need an election of this type, by topic."""
     keys = state.index.imbalanced if election == PREFERRED else state.index.leaderless
     by_topic: dict[str, list[int]] = {}
     for topic_id, index in sorted(keys):
@@ -150,13 +150,13 @@ def _elect(
             partition_id=index, error_code=refused.code, error_message=refused.message
         )
     if election == PREFERRED:
-        needless = partition.leader == partition.replicas[0]
+        is_needless = partition.leader == partition.replicas[0]
         code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     else:
-        needless = partition.leader != NO_LEADER
+        is_needless = partition.leader != NO_LEADER
         code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     why = None
-    if needless:
+    if is_needless:
         code = ErrorCode.ELECTION_NOT_NEEDED
         why = "Leader election not needed for topic partition."
     else:

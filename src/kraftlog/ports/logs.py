@@ -44,28 +44,27 @@ if TYPE_CHECKING:
             ...
 
     class LogReader(Protocol):
-        """Each raises StorageError where the disk does not give what it should.
+        """Reads logs. Every method raises StorageError if the disk fails.
 
-        Those that look into records raise CorruptBatchError where a producer's are none.
+        Those that decode records raise CorruptBatchError for a batch whose records are invalid.
         """
 
         def locate(
             self, log: LogName, offset: int, limit: int, max_bytes: int, at_least_one: bool
         ) -> Slice | None:
-            """Batches from the one with `offset` to before `limit`, or None where there are none.
+            """Whole batches from the one with `offset` up to `limit`; None if there are none.
 
-            At most `max_bytes` of them, but for one batch that is larger by itself when
-            `at_least_one` is wanted.
+            At most `max_bytes`, except that `at_least_one` allows a single larger batch.
             """
             ...
 
         def find_timestamp_in_steps(
             self, log: LogName, timestamp: int, limit: int
         ) -> Generator[int, None, tuple[int, int] | None]:
-            """Offset and timestamp of the first record below `limit` that is not older.
+            """Offset and timestamp of the first record below `limit` not older than `timestamp`.
 
-            In steps, each of which yields its cost in microseconds. A log that is deleted
-            meanwhile has no such record.
+            Each step yields its cost in microseconds. A log that is deleted meanwhile has no such
+            record.
             """
             ...
 
@@ -74,9 +73,9 @@ if TYPE_CHECKING:
             ...
 
         def end_of_epoch(self, log: LogName, epoch: int) -> tuple[int, int]:
-            """The newest epoch with records that is not above this one, and where it ends.
+            """The largest epoch <= `epoch` with records, and its end offset; (-1, -1) if unknown.
 
-            (-1, -1) where nothing is known; one older than all that are left ends where they begin.
+            An epoch older than all records ends where they begin.
             """
             ...
 

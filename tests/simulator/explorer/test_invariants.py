@@ -124,7 +124,7 @@ def test_a_leader_that_counts_a_replica_of_an_older_epoch() -> None:
     newest = leader(3)
     newest.core.role.endorsed = (1,)  # type: ignore[attr-defined] # a leader's
     behind = node(1, election=ElectionState(2))
-    assert broken(behind, newest) == "a leader counts on those in its epoch"
+    assert broken(behind, newest) == "a leader counts only replicas of its epoch"
 
 
 def test_a_leader_that_commits_without_a_record_of_its_epoch() -> None:

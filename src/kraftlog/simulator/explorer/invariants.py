@@ -187,7 +187,7 @@ def _check_followers(nodes: Sequence[Node]) -> None:
         for node_id in (*role.endorsed, *counted):
             if nodes[node_id].election.epoch < leader.core.election.epoch:
                 raise Broken(
-                    "a leader counts on those in its epoch",
+                    "a leader counts only replicas of its epoch",
                     f"node {_name(leader)} leads {leader.core.election.epoch}, "
                     f"node {NAMES[node_id]} "
                     f"is in {nodes[node_id].election.epoch}",

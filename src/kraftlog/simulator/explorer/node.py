@@ -65,7 +65,7 @@ class Node:
         #: The durable election state, and those being written as (version, election state).
         self.election = core.election
         self.pending: tuple[tuple[int, ElectionState], ...] = ()
-        #: Messages that wait for the disk. The responses in it are all wanted.
+        #: Messages that wait for the disk. All responses among them are wanted.
         self.held: tuple[Send | Reply, ...] = ()
         #: The newest vote that was sent: epoch and candidate.
         self.promised = NO_PROMISE

@@ -225,7 +225,7 @@ def _fetch_as_before(world: SimulatedWorld) -> None:
         world.batches_per_fetch = world.setting.batches_per_fetch
 
 
-def send_foreign(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
+def scatter_foreign_requests(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """A sender of another cluster, or with a wrong id, sends requests to replicas."""
     for _ in range(1 + rng.below(20)):
         world.at(world.time + rng.below(for_ms), send_foreign_requests, world, rng)
@@ -255,7 +255,7 @@ USUAL: dict[str, Kind] = {
     "clock-rate": skew_clock,
     "wall-clock": jump_wall_clock,
     "tiny-fetches": tiny_fetches,
-    "foreign-requests": send_foreign,
+    "foreign-requests": scatter_foreign_requests,
 }
 DAMAGES: dict[str, Kind] = {"corrupt-responses": corrupt_responses, **DAMAGE_KINDS}
 #: Faults with false information about peers.
