@@ -71,7 +71,7 @@ def dump_time_index(path: str, options: argparse.Namespace) -> bool:
         if not (options.index_sanity_check or options.verify_index_only):
             _print(options, timestamp=timestamp, offset=base + relative)
         if timestamp < last:
-            wrong.append(f"timestamp: {timestamp} behind {last}")
+            wrong.append(f"timestamp: {timestamp} after {last}")
         last = timestamp
     return _judged(path, wrong, options)
 

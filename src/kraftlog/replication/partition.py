@@ -233,7 +233,7 @@ class Partition:
         self.serve()
 
     def serve(self) -> None:
-        """Serve requests if this broker leads and the log is as it is to be."""
+        """Serve requests if this broker leads, and its log is open and has all that was fetched."""
         self.online = (
             self.leads and self.is_open and not (self.is_truncating or self._awaits_writes)
         )

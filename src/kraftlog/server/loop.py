@@ -53,7 +53,7 @@ EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
 BROKEN = select.EPOLLERR | select.EPOLLHUP
 ACCEPTED_AT_ONCE = 32
 #: Interval of connection maintenance, and how many connections it may close.
-LOOK_AFTER_MS = 1000
+MAINTENANCE_MS = 1000
 CLOSED_AT_ONCE = 64
 #: Sockets served per turn: if a thousand group members send at once, each would have to wait for
 #: the responses of all. epoll reports the others in the next turn.
@@ -226,15 +226,15 @@ class Server:
     def _become_ready(self) -> None:
         """Log once why the node is not ready."""
         silent_until_ms = read_clock().monotonic_ms + SILENT_MS
-        has_said = False
+        has_logged = False
         while not (self.stopping or self.node.is_ready):
             self.turn()
             self._log_join_refusal()
             now = read_clock()
-            if not has_said and now.monotonic_ms >= silent_until_ms:
+            if not has_logged and now.monotonic_ms >= silent_until_ms:
                 from kraftlog.node.metrics.health import why_not_ready
 
-                has_said = True
+                has_logged = True
                 log_line(f"not ready yet: {'; '.join(why_not_ready(self.node, now))}")
 
     def _log_join_refusal(self) -> None:
@@ -296,9 +296,9 @@ class Server:
                 self._freeze_objects()
                 turns.step("garbage collection")
             if self.full_until_ms is not None and self.full_until_ms <= now.monotonic_ms:
-                self._welcome()
+                self._accept_again()
             if now.monotonic_ms >= self._clients_due_ms:
-                self._look_after_clients(now)
+                self._maintain_connections(now)
             node.poll(now)
             self.peers.expire(now)
             turns.step("timers")
@@ -418,7 +418,7 @@ class Server:
             if not only_limited or self._is_limited(listener):
                 self.epoll.modify(fd, 0)
 
-    def _welcome(self) -> None:
+    def _accept_again(self) -> None:
         self.full_until_ms = None
         for fd in self.listeners:
             self.epoll.modify(fd, EPOLLIN)
@@ -542,9 +542,9 @@ class Server:
             connection.events = wanted
             self.epoll.modify(connection.fd, wanted)
 
-    def _look_after_clients(self, now: Now) -> None:
+    def _maintain_connections(self, now: Now) -> None:
         """Once per second: close connections and return memory if needed."""
-        self._clients_due_ms = now.monotonic_ms + LOOK_AFTER_MS
+        self._clients_due_ms = now.monotonic_ms + MAINTENANCE_MS
         for connection in self.limits.idle(self.turns.began_ns, CLOSED_AT_ONCE):
             self._drop(connection)
         if self.memory.waiting:
@@ -581,7 +581,7 @@ class Server:
             connection.close()
             self.limits.closed(connection)
             if self.full_until_ms is not None:
-                self._welcome()
+                self._accept_again()
 
     def _hang_up(self) -> None:
         self.full_until_ms = None
