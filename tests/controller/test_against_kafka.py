@@ -32,7 +32,7 @@ ELECTIONS = {
 
 
 def directory(broker: int) -> bytes:
-    """Where Kafka's builder is told to put new replicas."""
+    """The directories that Kafka's builder is to give new replicas."""
     return (2).to_bytes(8, "big") + broker.to_bytes(8, "big")
 
 
@@ -169,25 +169,25 @@ class Case:
         return [*said, level, topic, partition_record(self.before)]
 
     def differs(self, ours: Any, theirs: Any) -> str | None:
-        """Why they may: one of the differences that are documented."""
+        """The documented difference that explains this one; None if there is none."""
         last = self.before.last_known_elr
         if theirs and theirs.last_known_elr == (-1,):
-            return "nobody is not the last leader"
+            return "no leader is not a last known leader"
         if self.wanted.election == Election.PREFERRED and theirs and (theirs.leader,) == last:
-            return "preferred elections bring back no last leader"
+            return "a preferred election elects no last known leader"
         replicas = ours.replicas if ours is not None and ours.replicas else self.before.replicas
         eligible = (theirs.eligible_leader_replicas if theirs else None) or self.before.elr
         if not set(eligible) <= set(replicas):
-            return "who is no replica is not eligible"
+            return "a broker without a replica is not eligible"
         return None
 
 
 def test_records_equal_those_of_kafkas_builder(jvm: Driver) -> None:
     cases = [Case(seed) for seed in range(CASES)]
     questions = json.dumps([case.question() for case in cases]).encode()
-    said = jvm.tool("PartitionOracle", stdin=questions).ok()
+    oracle = jvm.tool("PartitionOracle", stdin=questions).ok()
     wrong, written, excused = [], 0, dict[str, int]()
-    for seed, (case, answer) in enumerate(zip(cases, json.loads(said.stdout), strict=True)):
+    for seed, (case, answer) in enumerate(zip(cases, json.loads(oracle.stdout), strict=True)):
         theirs = None if answer is None else decode_metadata(b64decode(answer))[0]
         ours = case.ours()
         written += ours is not None

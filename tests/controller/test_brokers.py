@@ -159,7 +159,7 @@ def test_v2_an_expired_session_fences_and_moves_leaders_in_one_batch() -> None:
 
 
 def test_v2_refused_fencing_is_retried_a_session_later() -> None:
-    """Without a session nobody would look at the broker again, and it would lead for ever."""
+    """Without a session the broker would never be fenced, and would lead for ever."""
     cluster = Cluster(brokers=1)
     cluster.now_ms += SESSION_MS + 1
     due = cluster.controller.poll(cluster.now, len(cluster.log))

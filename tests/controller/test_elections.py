@@ -80,7 +80,7 @@ def test_preferred_leaders_are_elected_periodically() -> None:
 
 
 def one_leader_at_a_time() -> Cluster:
-    """Two partitions that nobody leads may have a leader, which a look finds one by one."""
+    """Two leaderless partitions may get a leader; each periodic check elects one."""
     cluster = Cluster(brokers=2, elections_at_once=1, session_timeout_ms=10**9)
     cluster.create("t", (1, 2), (1, 2))
     lose(cluster, 1, 2)

@@ -53,7 +53,7 @@ def test_commit_error_codes() -> None:
     assert committed(harness, "c-1", 0) == ErrorCode.GROUP_ID_NOT_FOUND
     assert committed(harness, "c-1", 0, version=8) == ErrorCode.ILLEGAL_GENERATION
     ids = harness.enter(2)
-    assert committed(harness) == OK  # nobody is in the group yet
+    assert committed(harness) == OK  # the group has no members yet
     leader = harness.generation(ids)
     assert committed(harness, ids[1], 1) == ErrorCode.REBALANCE_IN_PROGRESS
     harness.assign(leader)

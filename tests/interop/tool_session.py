@@ -1,9 +1,9 @@
 """A session of Kafka's command-line tools, as an operator types them.
 
-`facts.txt` is what is typed, and what Apache Kafka's broker made the tools show, with what differs
-from run to run (ids, times, addresses, directories) put into words. Addresses are not typed there;
-what stands behind `<` is typed into the tool, with / between lines. To type a new command, write it
-there behind a $, and have all of it shown anew:
+`facts.txt` has the commands, each after a `$`, and the output of the tools with Kafka's broker.
+Ids, times, addresses and directories, which differ between runs, are replaced by words. Text after
+`<` is typed into the tool, with / between lines; the address of the broker is added. To add a
+command, write it there and run all of them again:
 
     python -m tests.interop.tool_session
 """

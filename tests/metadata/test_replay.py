@@ -24,9 +24,9 @@ from tests.metadata import samples
 from tests.metadata.samples import uuid
 
 
-def image_of(*said: Message) -> Image:
+def image_of(*log: Message) -> Image:
     image = Image()
-    for record in said:
+    for record in log:
         image.replay(record)
     return image
 
@@ -69,9 +69,9 @@ def test_partitions_with_gaps_can_be_iterated() -> None:
 def test_a_partition_change_keeps_other_fields() -> None:
     image = image_of(TOPIC, samples.partition(1, 0))
     before = image.partitions[uuid(1), 0]
-    (said,) = image.replay(change(isr=(1, 2)))
+    (changed,) = image.replay(change(isr=(1, 2)))
     after = image.partitions[uuid(1), 0]
-    assert said == PartitionChanged(before, after)
+    assert changed == PartitionChanged(before, after)
     assert after == before.replace(isr=(1, 2), partition_epoch=5)
 
 
@@ -126,8 +126,8 @@ def test_replicas_without_directories_have_the_legacy_id() -> None:
 def test_v11_removed_partitions_in_any_order(order: tuple[int, int]) -> None:
     image = image_of(TOPIC, *(samples.partition(1, index) for index in range(3)))
     for index in order:
-        (said,) = image.replay(change(index, removed=True))
-        assert said == PartitionChanged(image.removed[uuid(1), index].replace(leader=1), None)
+        (changed,) = image.replay(change(index, removed=True))
+        assert changed == PartitionChanged(image.removed[uuid(1), index].replace(leader=1), None)
     assert image.topics[uuid(1)].partition_count == 1
     assert list(image.partitions) == [(uuid(1), 0)]
 
@@ -141,8 +141,8 @@ def test_a_removed_topic_removes_its_partitions_and_configs() -> None:
         change(1, removed=True),
     )
     topic, gone = image.topics[uuid(1)], image.partitions[uuid(1), 0]
-    said = image.replay(records.RemoveTopicRecord(topic_id=uuid(1)))
-    assert list(said) == [PartitionChanged(gone, None), TopicRemoved(topic)]
+    changes = image.replay(records.RemoveTopicRecord(topic_id=uuid(1)))
+    assert list(changes) == [PartitionChanged(gone, None), TopicRemoved(topic)]
     assert image == Image()
 
 
@@ -162,8 +162,8 @@ def test_a_broker_is_fenced_by_old_and_new_records() -> None:
     image = image_of(samples.register_broker(1, epoch=10))
     before = image.brokers[1]
     assert before.fenced
-    (said,) = image.replay(records.UnfenceBrokerRecord(id=1, epoch=10))
-    assert said == BrokerChanged(before, before.replace(fenced=False))
+    (changed,) = image.replay(records.UnfenceBrokerRecord(id=1, epoch=10))
+    assert changed == BrokerChanged(before, before.replace(fenced=False))
     image.replay(records.FenceBrokerRecord(id=1, epoch=10))
     assert image.brokers[1].fenced
     for fenced in (-1, 1):
@@ -206,8 +206,8 @@ def test_unassigned_directories_are_assumed_online() -> None:
 def test_an_unregistered_broker_leaves_the_image() -> None:
     image = image_of(samples.register_broker(1, epoch=10))
     before = image.brokers[1]
-    said = image.replay(records.UnregisterBrokerRecord(broker_id=1, broker_epoch=10))
-    assert list(said) == [BrokerChanged(before, None)]
+    changes = image.replay(records.UnregisterBrokerRecord(broker_id=1, broker_epoch=10))
+    assert list(changes) == [BrokerChanged(before, None)]
     assert image == Image()
 
 
@@ -222,7 +222,7 @@ def test_changes_of_topics_configs_and_features() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "taken_back"),
+    ("added", "removed"),
     [
         (samples.config("a", "k", "v"), samples.config("a", "k", None)),
         (samples.quota("u", "k", 1.0), samples.quota("u", "k", 0.0, remove=True)),
@@ -232,10 +232,10 @@ def test_changes_of_topics_configs_and_features() -> None:
         (samples.token("t"), records.RemoveDelegationTokenRecord(token_id="t")),
     ],
 )
-def test_a_deleted_value_leaves_nothing(said: Message, taken_back: Message) -> None:
-    image = image_of(said)
+def test_a_deleted_value_leaves_nothing(added: Message, removed: Message) -> None:
+    image = image_of(added)
     assert image != Image()
-    image.replay(taken_back)
+    image.replay(removed)
     assert image == Image()
 
 
@@ -273,11 +273,11 @@ def test_producer_ids_only_grow() -> None:
     ],
 )
 def test_a_contradicting_record_is_an_error_and_changes_nothing(record: Message) -> None:
-    said = (TOPIC, samples.register_broker(1, epoch=10))
-    image = image_of(*said)
+    log = (TOPIC, samples.register_broker(1, epoch=10))
+    image = image_of(*log)
     with pytest.raises(ReplayError):
         image.replay(record)
-    assert image == image_of(*said)
+    assert image == image_of(*log)
 
 
 # Transactions ------------------------------------------------------------------------------------
@@ -289,8 +289,8 @@ def test_a_transaction_takes_effect_at_its_end() -> None:
     image = image_of(BEGIN)
     assert [*image.replay(TOPIC)] == []
     assert image.topics == {}
-    said = image.replay(records.EndTransactionRecord())
-    assert list(said) == [TopicCreated(image.topics[uuid(1)])]
+    changes = image.replay(records.EndTransactionRecord())
+    assert list(changes) == [TopicCreated(image.topics[uuid(1)])]
     assert image == image_of(TOPIC)
 
 

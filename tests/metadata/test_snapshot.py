@@ -15,9 +15,9 @@ from tests.metadata import samples
 from tests.metadata.samples import SNAPSHOT, uuid
 
 
-def image_of(said: list[Message] | tuple[Message, ...]) -> Image:
+def image_of(log: list[Message] | tuple[Message, ...]) -> Image:
     image = Image()
-    for record in said:
+    for record in log:
         image.replay(record)
     return image
 

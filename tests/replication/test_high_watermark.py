@@ -312,7 +312,7 @@ def test_v7_requests_pending_at_a_change_of_leader_fail() -> None:
 
 @pytest.mark.parametrize("held", [False, True])
 def test_v7_requests_pending_at_a_deletion_fail(held: bool) -> None:
-    """V7: written or not, nobody waits for a deleted topic."""
+    """V7: written or not, no response waits for a deleted topic."""
     cluster = three()
     cluster.isolate(3)
     cluster[1].holds_writes = held

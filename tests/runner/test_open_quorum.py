@@ -135,7 +135,7 @@ EDGES = [*(position for position, _ in walk(WHOLE)), len(WHOLE)]
 
 def test_q38_no_flipped_bit_of_a_snapshot_goes_unnoticed() -> None:
     check_snapshot(WHOLE)
-    unchecked = {edge + 12 + i for edge in EDGES for i in range(4)}  # the epoch, which nobody reads
+    unchecked = {edge + 12 + i for edge in EDGES for i in range(4)}  # the epoch, which is not read
     for position in set(range(len(WHOLE))) - unchecked:
         for bit in range(8):
             harmed = bytearray(WHOLE)

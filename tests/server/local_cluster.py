@@ -42,7 +42,7 @@ class LocalCluster:
             line = read_line(self.process.stdout)
             if not line:
                 self.end()
-                raise AssertionError(self.said())
+                raise AssertionError(self.output())
             cells = line.split()
             if cells[0].isdecimal():
                 self.rows[int(cells[0])] = cells
@@ -64,7 +64,7 @@ class LocalCluster:
         self.rows[node][PID] = str(started.pid)
         assert started.stdout is not None
         line = read_line(started.stdout)
-        assert line.startswith("kraftlog ready on "), f"{line}\n{self.said()}"
+        assert line.startswith("kraftlog ready on "), f"{line}\n{self.output()}"
 
     def kill(self, node: int) -> None:
         """Kill it with SIGKILL, and wait until it is gone."""
@@ -83,15 +83,15 @@ class LocalCluster:
     def await_line(self, text: str) -> None:
         """Wait until standard error contains this."""
         deadline = Deadline(LIMIT_S)
-        while text not in self.said():
-            assert not deadline.is_over, self.said()
+        while text not in self.output():
+            assert not deadline.is_over, self.output()
             deadline.pause(0.01)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Stop all; the exit code of the supervisor."""
         for started in self.restarted:
             started.terminate()
-            assert started.wait(LIMIT_S) == 0, self.said()
+            assert started.wait(LIMIT_S) == 0, self.output()
         self.process.send_signal(number)
         return self.gone()
 
@@ -110,7 +110,7 @@ class LocalCluster:
             self.process.send_signal(number)
         self.gone()
 
-    def said(self) -> str:
+    def output(self) -> str:
         with open(self.errors) as file:
             return file.read()
 

@@ -97,10 +97,10 @@ class NodeProcess:
 
     def complaints(self) -> list[str]:
         """Lines of its log, except those that depend on the speed of the machine."""
-        lines = self.said().splitlines()
+        lines = self.output().splitlines()
         return [line for line in lines if not line.startswith("a turn of the event loop")]
 
-    def said(self) -> str:
+    def output(self) -> str:
         with open(self.errors) as file:
             return file.read()
 

@@ -104,7 +104,7 @@ def test_acks_0_that_is_refused_closes_the_connection(node: NodeProcess) -> None
         refused.send(frame(1, ApiKey.PRODUCE, request))
         assert refused.answer() is None
         other.round_trip()
-    assert "Produce with acks=0 is refused: demo-7" in node.said()
+    assert "Produce with acks=0 is refused: demo-7" in node.output()
     assert node.stop() == 0
 
 

@@ -66,7 +66,7 @@ def test_one_command_starts_a_cluster_and_finds_it_again(
         with Client(again.servers, timeout_s=LIMIT_S) as client:
             assert client.describe_cluster().id == cluster_id
         assert again.stop() == 0
-        assert "Traceback" not in again.said()
+        assert "Traceback" not in again.output()
     finally:
         again.end()
 
@@ -96,7 +96,7 @@ def test_a_whole_cluster_that_was_killed_starts_at_once(
     again = LocalCluster(tmp_path, "--override", "broker.session.timeout.ms=600000")
     try:
         assert registered(again.servers, 3) == [1, 2, 3]
-        assert "DUPLICATE_BROKER_REGISTRATION" not in again.said()
+        assert "DUPLICATE_BROKER_REGISTRATION" not in again.output()
     finally:
         again.end()
 

@@ -109,7 +109,7 @@ def test_an_internal_error_stops_the_node_without_the_clean_marker(rounds: NodeR
         client.send(frame(2, ApiKey.METADATA, MetadataRequest(topics=None)))
         assert client.answer() is None
     assert broken.gone() == 1
-    assert "a deliberate mistake" in broken.said()
+    assert "a deliberate mistake" in broken.output()
     assert CLEAN_MARKER not in os.listdir(rounds.data)
     assert consume(rounds.start().address, 2) == [b"before", b"and after"]
 
@@ -142,7 +142,7 @@ def test_an_error_without_changes_costs_only_its_request(rounds: NodeRestarts) -
         [result] = decode(CreatePartitionsResponse, 3, answer[1][1:]).results
         assert (result.name, result.error_code) == ("demo", ErrorCode.UNKNOWN_SERVER_ERROR)
         witness.round_trip()
-    said = node.said()
+    said = node.output()
     for doing in (
         "serving DescribeCluster version 1",
         "responding to ListConfigResources version 0",

@@ -37,7 +37,7 @@ def await_brokers(cluster: LocalCluster, expected: set[int]) -> None:
             found = {broker.id for broker in client.describe_cluster().brokers}
         if found == expected:
             return
-        assert not deadline.is_over, cluster.said()
+        assert not deadline.is_over, cluster.output()
         deadline.pause(0.01)
 
 
@@ -51,7 +51,7 @@ def await_probes(cluster: LocalCluster) -> None:
         remote = {row[2].partition(":")[2] for row in rows if row[3] == ESTABLISHED}
         if sum(f"{port:04X}" in remote for port in ports) == len(ports) - 1:
             return
-        assert not deadline.is_over, cluster.said()
+        assert not deadline.is_over, cluster.output()
         deadline.pause(0.01)
 
 
@@ -63,5 +63,5 @@ def test_v2_a_killed_broker_is_fenced_long_before_its_session_ends(cluster: Loca
         await_brokers(cluster, {2, 3})
         cluster.restart(1)
         await_brokers(cluster, {1, 2, 3})
-    assert cluster.said().count("broker 1 is fenced: its connection has ended") == 2
-    assert "is alive although" not in cluster.said()
+    assert cluster.output().count("broker 1 is fenced: its connection has ended") == 2
+    assert "is alive although" not in cluster.output()

@@ -130,7 +130,7 @@ def test_invalid_http_requests_are_refused(node: NodeProcess) -> None:
 def test_http_is_off_unless_configured(tmp_path: Path) -> None:
     started = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={})
     try:
-        assert "http" not in started.said()
+        assert "http" not in started.output()
     finally:
         started.make_sure_it_is_gone()
 

@@ -177,7 +177,7 @@ def test_without_descriptors_connections_wait_and_the_loop_idles(
             clients[0].send(produce(1, b"still written"))
             assert clients[0].answer() is not None
             # Once per second, not in every turn.
-            assert 1 <= node.said().count("new connections wait") < TURNS // 2
+            assert 1 <= node.output().count("new connections wait") < TURNS // 2
         finally:
             for client in clients:
                 client.close()

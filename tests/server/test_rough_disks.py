@@ -77,7 +77,7 @@ def test_a_full_disk_refuses_records_and_loses_none(
             taken, code = write_until_refused(client)
             assert code == ErrorCode.KAFKA_STORAGE_ERROR
             assert 100 < taken < 200
-            assert node.said().count("File too large") == 1
+            assert node.output().count("File too large") == 1
             create_topics(node.port, {"others": 1})
             client.send(produce(1, VALUE))
             assert client.answer_to_produce() == (1, ErrorCode.KAFKA_STORAGE_ERROR, -1)

@@ -124,7 +124,7 @@ def test_v18_a_failed_directory_takes_no_others_with_it(jbod: Jbod) -> None:
 
     jbod.restart()
     jbod.await_leaderless("demo", in_c)
-    assert f"{jbod.top}/c: cannot be opened, so its replicas are offline" in jbod.node.said()
+    assert f"{jbod.top}/c: cannot be opened, so its replicas are offline" in jbod.node.output()
     (jbod.top / "c").unlink()
     (jbod.top / "taken out").rename(jbod.top / "c")
     jbod.restart()

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def web_port(node: NodeProcess) -> int:
     """The line with the HTTP address, logged before the node is ready."""
-    said = re.search(r"^kraftlog: http on \S+:(\d+)$", node.said(), re.MULTILINE)
-    assert said, node.said()
+    said = re.search(r"^kraftlog: http on \S+:(\d+)$", node.output(), re.MULTILINE)
+    assert said, node.output()
     return int(said[1])
 
 

@@ -163,7 +163,7 @@ class Controller:
         return made if isinstance(made, Decision) else (yield from made)
 
     @property
-    def rests_on_offset(self) -> bool:
+    def depends_on_offset(self) -> bool:
         """Whether the last decision depends on its offset."""
         return self._context.is_offset_used
 

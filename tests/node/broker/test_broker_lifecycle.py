@@ -171,7 +171,7 @@ def test_v18_heartbeats_report_an_offline_directory() -> None:
 def test_v18_a_lone_broker_serves_what_it_can_still_read(
     failed: tuple[int, ...], reported: tuple[bytes, ...]
 ) -> None:
-    """Fencing it would help nobody: no other broker has its replicas."""
+    """Fencing it would be useless: no other broker has its replicas."""
     controller, disks = Controller(), [Disk(b"a" * 16), Disk(b"b" * 16)]
     member = lifecycle(controller, directories=disks, is_alone=True)
     ask_until(member, 3000)

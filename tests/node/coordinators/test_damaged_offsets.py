@@ -97,7 +97,7 @@ def test_an_unreadable_log_takes_one_coordinator_offline() -> None:
 
 
 def test_an_invalid_group_record_takes_one_coordinator_offline() -> None:
-    """Sound as a batch, and written by no coordinator: what it says is in nobody's words."""
+    """A valid batch that no coordinator wrote: the value of its record is malformed."""
     host = make_host(None, **{TOPIC: PARTITIONS, "t": 1})
     builder = BatchBuilder()
     builder.append(0, OFFSETS_LOG.encode_key(GroupMetadataKey(group=LOST)), b"\0\3\xff")

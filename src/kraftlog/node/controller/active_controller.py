@@ -176,7 +176,7 @@ class ActiveController:
                     self._quorum.end,
                     queued.since.monotonic_ms,
                 )
-                if not self.controller.rests_on_offset:
+                if not self.controller.depends_on_offset:
                     offset = None
                 try:
                     parts = yield from self._prepare(decision, self._now(queued.since), offset)
