@@ -1,10 +1,10 @@
 """kraftlog: Kafka without ZooKeeper and without a JVM."""
 
+from kraftlog.value import TYPE_CHECKING
 from kraftlog.version import VERSION
 
 __version__ = VERSION
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kraftlog.client.client import Client as Client
 

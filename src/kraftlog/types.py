@@ -56,6 +56,18 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _URL_UNSAFE = bytes.maketrans(b"-_", b"+/")
 
 
+class ControlType:
+    """Types of control records. From LEADER_CHANGE on the value begins with its version."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
 class TopicPartition(Value):
     topic: str
     partition: int

@@ -174,7 +174,7 @@ def test_corruption_is_reported_with_exit_code_1(
     assert "index offset: 5, log offset: 1" in shown
     assert "1 trailing bytes after the last complete entry" in shown
     times.write_bytes(times.read_bytes()[12:24] + times.read_bytes())
-    assert "behind" in dumped(capsys, "--files", str(times), code=1)
+    assert "after" in dumped(capsys, "--files", str(times), code=1)
     assert main(["dump-log", "--files", "meta.properties"]) == 2
     assert main(["dump-log", "--files", f"{tmp_path}/x.log"]) == 1
     (folder / "x.log").write_bytes(b"")

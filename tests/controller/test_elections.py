@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kraftlog.config.keys import TOPIC
 from kraftlog.controller.controller import AFTER_REFUSAL_MS
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.replay import TOPIC
 from kraftlog.metadata.values import RECOVERING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kraftlog.config.keys import TOPIC
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.replay import TOPIC
 from kraftlog.types import NULL_UUID
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_partitions import (

@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.producers import (
-    ABORT,
-    COMMIT,
     CompletedTransaction,
     Marker,
     ProducerState,
     RetainedBatch,
 )
 from kraftlog.records.header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
+from kraftlog.types import ControlType
 
 MAX = 0x7FFFFFFF
 
@@ -108,7 +107,7 @@ def test_an_unknown_producer_may_start_at_any_sequence() -> None:
     assert state.check(header(0, 1, 0), must_start_at_zero=True) == ErrorCode.NONE
 
 
-@pytest.mark.parametrize("kind", [ABORT, COMMIT])
+@pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
 def test_a_marker_ends_a_transaction(kind: int) -> None:
     state = after(
         header(0, 2, 0, transactional=True), header(2, 2, 0, producer_id=2, transactional=True)
@@ -117,7 +116,7 @@ def test_a_marker_ends_a_transaction(kind: int) -> None:
     assert state.check(header(4, 1, 2)) == ErrorCode.INVALID_TXN_STATE
     end = header(4, 1, -1, transactional=True, control=True)
     completed = state.apply(end, Marker(kind, 3))
-    assert completed == CompletedTransaction(1, 0, 4, kind == ABORT)
+    assert completed == CompletedTransaction(1, 0, 4, kind == ControlType.ABORT)
     assert state.stable_after(completed) == 2
     assert state.first_undecided() == 2
     assert state.first_unstable() == 0, "until the marker is replicated"
@@ -141,7 +140,9 @@ def test_markers_of_older_epochs_are_refused() -> None:
     assert state.check_marker(1, 3, 0) == ErrorCode.NONE
     assert state.check_marker(1, 3, 0, strictly_newer=True) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert state.check_marker(1, 4, 0, strictly_newer=True) == ErrorCode.NONE
-    state.apply(header(1, 1, -1, epoch=4, transactional=True, control=True), Marker(COMMIT, 5))
+    state.apply(
+        header(1, 1, -1, epoch=4, transactional=True, control=True), Marker(ControlType.COMMIT, 5)
+    )
     assert state.check_marker(1, 4, 5, strictly_newer=True) == ErrorCode.NONE
     assert state.check_marker(1, 4, 4) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert state.check_marker(8, 0, 0) == ErrorCode.NONE

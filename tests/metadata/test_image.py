@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraftlog.metadata.changes import PartitionChanged
-from kraftlog.metadata.image import Image, UnknownRecordError
+from kraftlog.metadata.image import Image, UnreplayableRecordError
 from kraftlog.wire.messages.control_records import SnapshotFooterRecord
 from kraftlog.wire.messages.metadata_records import PartitionRecord
 from tests.metadata.made import made_records
@@ -46,5 +46,5 @@ def test_values_of_an_image_are_immutable() -> None:
 
 
 def test_an_unknown_record_is_an_error() -> None:
-    with pytest.raises(UnknownRecordError, match="SnapshotFooterRecord"):
+    with pytest.raises(UnreplayableRecordError, match="SnapshotFooterRecord"):
         Image().replay(SnapshotFooterRecord(version=0))

@@ -8,11 +8,12 @@ from kraftlog.errors import CorruptBatchError
 from kraftlog.records import control
 from kraftlog.records.header import read_header
 from kraftlog.records.reader import read_records
+from kraftlog.types import ControlType
 
 
 def test_a_quorums_batch_needs_no_sequence() -> None:
     batch = control.build_control_batch(
-        [(control.KRAFT_VERSION, b"v"), (control.KRAFT_VOTERS, b"w")],
+        [(ControlType.KRAFT_VERSION, b"v"), (ControlType.KRAFT_VOTERS, b"w")],
         base_offset=7,
         leader_epoch=3,
         timestamp_ms=99,
@@ -23,17 +24,17 @@ def test_a_quorums_batch_needs_no_sequence() -> None:
         (record.offset, control.decode_control_key(record.key), record.value)
         for record in read_records(batch)
     ]
-    assert found == [(7, control.KRAFT_VERSION, b"v"), (8, control.KRAFT_VOTERS, b"w")]
+    assert found == [(7, ControlType.KRAFT_VERSION, b"v"), (8, ControlType.KRAFT_VOTERS, b"w")]
 
 
 def test_unknown_control_types_have_a_name() -> None:
-    assert control.control_name(control.COMMIT) == "COMMIT"
-    assert control.control_name(control.KRAFT_VOTERS) == "KRAFT_VOTERS"
+    assert control.control_name(ControlType.COMMIT) == "COMMIT"
+    assert control.control_name(ControlType.KRAFT_VOTERS) == "KRAFT_VOTERS"
     assert control.control_name(7) == control.control_name(-1) == "UNKNOWN"
 
 
 def test_fields_of_later_versions_are_skipped() -> None:
-    assert control.decode_control_key(b"\0\1\0\2more") == control.LEADER_CHANGE
+    assert control.decode_control_key(b"\0\1\0\2more") == ControlType.LEADER_CHANGE
     assert control.decode_end_marker(b"\0\1\0\0\0\5more") == 5
 
 

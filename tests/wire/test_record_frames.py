@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from kraftlog.errors import ProtocolError
+from kraftlog.types import ControlType
 from kraftlog.wire import record_frames
 from kraftlog.wire.codec import decode, encode
 from kraftlog.wire.explain import read_slowly
@@ -32,7 +33,6 @@ from kraftlog.wire.record_frames import (
     METADATA_TYPES,
     OFFSETS_LOG,
     TRANSACTION_LOG,
-    ControlType,
     CoordinatorLog,
     UnknownRecordError,
     decode_consumer_protocol,

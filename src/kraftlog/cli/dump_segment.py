@@ -10,10 +10,11 @@ from kraftlog.cli.dump_files import base_offset, optional_long
 from kraftlog.cli.message_json import message_json
 from kraftlog.errors import CorruptBatchError, ProtocolError
 from kraftlog.records.compression import CODEC_NAMES
-from kraftlog.records.control import ABORT, COMMIT, control_name, decode_control_key
+from kraftlog.records.control import control_name, decode_control_key
 from kraftlog.records.header import NO_SEQUENCE, BatchHeader
 from kraftlog.records.reader import check_crc, read_records
 from kraftlog.records.walk import walk
+from kraftlog.types import ControlType
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def _control_text(record: Record) -> str:
     if name == "UNKNOWN":
         return "UNKNOWN"
     result = _control_json(record)
-    if kind in {ABORT, COMMIT}:
+    if kind in {ControlType.ABORT, ControlType.COMMIT}:
         return f"endTxnMarker: {name} coordinatorEpoch: {result['coordinatorEpoch']}"
     return f"{_CONTROL_TITLES[name]} {_text(result)}"
 

@@ -9,10 +9,11 @@ from kraftlog.client.cluster import BACKOFF_S, RETRIED
 from kraftlog.client.deadline import Deadline
 from kraftlog.client.model import ConsumedRecord
 from kraftlog.errors import ErrorCode, RefusedError, UnreachableError
-from kraftlog.records.control import ABORT, decode_control_key
+from kraftlog.records.control import decode_control_key
 from kraftlog.records.header import BatchHeader
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
+from kraftlog.types import ControlType
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
@@ -201,4 +202,6 @@ class FetchedBatch(Value):
 
 
 def _is_abort(data: Buffer, place: int) -> bool:
-    return any(decode_control_key(record.key) == ABORT for record in read_records(data, place))
+    return any(
+        decode_control_key(record.key) == ControlType.ABORT for record in read_records(data, place)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.config.checks import check, check_together, default, is_list
 from kraftlog.config.describe import describe_topic
-from kraftlog.config.keys import CLIENT_METRICS, GROUP
+from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from kraftlog.config.layers import ConfigLayers
 from kraftlog.controller.decision import (
     RECORDS_IN_BATCH,
@@ -15,7 +15,6 @@ from kraftlog.controller.decision import (
 )
 from kraftlog.controller.state import ALL_BROKERS, MIN_ISR
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.replay import BROKER, TOPIC
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import alter_configs, incremental_alter_configs
 from kraftlog.wire.messages.create_topics import CreatableTopicConfigs

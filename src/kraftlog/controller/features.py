@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from kraftlog.config.keys import BROKER
 from kraftlog.controller.decision import Decision
 from kraftlog.controller.state import ALL_BROKERS, MIN_ISR
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.features import ELR_FEATURE, KRAFT_VERSION, OFFERED, SET_BY_RECORDS
-from kraftlog.metadata.replay import BROKER
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.metadata_records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
 from kraftlog.wire.messages.update_features import UpdatableFeatureResult, UpdateFeaturesResponse

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 
+from kraftlog.config.keys import BROKER, TOPIC
 from kraftlog.controller.index import PartitionIndex
 from kraftlog.metadata.features import ELR_FEATURE
 from kraftlog.metadata.image import Image
-from kraftlog.metadata.replay import BROKER, TOPIC
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:

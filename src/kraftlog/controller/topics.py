@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
+from kraftlog.config.keys import TOPIC
 from kraftlog.controller.configs import check_configs, described_configs
 from kraftlog.controller.decision import (
     RECORDS_IN_BATCH,
@@ -16,7 +17,6 @@ from kraftlog.controller.partition_change import default_directory
 from kraftlog.controller.placement import place_in_steps
 from kraftlog.controller.state import collision_name
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.replay import TOPIC
 from kraftlog.metadata.snapshot import partition_record
 from kraftlog.metadata.values import PartitionImage
 from kraftlog.steps import drained

@@ -10,9 +10,9 @@ Entries are replaced and never changed, so a copy of the state is a copy of one 
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.value import Value
+from kraftlog.types import ControlType
+from kraftlog.value import TYPE_CHECKING, Value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -24,9 +24,6 @@ NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 RETAINED_BATCHES = 5
 MAX_SEQUENCE = 0x7FFFFFFF
-
-ABORT = 0
-COMMIT = 1
 
 
 class RetainedBatch(Value):
@@ -227,7 +224,10 @@ class ProducerState:
         self.ongoing.pop(entry.transaction_start, None)
         self.unreplicated[entry.transaction_start] = header.base_offset
         return CompletedTransaction(
-            header.producer_id, entry.transaction_start, header.base_offset, marker.kind == ABORT
+            header.producer_id,
+            entry.transaction_start,
+            header.base_offset,
+            marker.kind == ControlType.ABORT,
         )
 
     # -- transactions --------------------------------------------------------------------------

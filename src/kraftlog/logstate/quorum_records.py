@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.records.control import build_control_batch
+from kraftlog.types import ControlType
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.codec import decode, encode
 from kraftlog.wire.messages import control_records as control
-from kraftlog.wire.record_frames import ControlType, encode_control
+from kraftlog.wire.record_frames import encode_control
 
 if TYPE_CHECKING:
     from kraftlog.wire.schema import Message

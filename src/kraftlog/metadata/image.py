@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from itertools import chain
 
+from kraftlog.config.keys import TOPIC
 from kraftlog.metadata.changes import TopicShown
-from kraftlog.metadata.replay import REPLAY, TOPIC, UnknownRecordError
+from kraftlog.metadata.replay import REPLAY, UnreplayableRecordError
 from kraftlog.metadata.snapshot import snapshot_records
 from kraftlog.metadata.values import NO_LEADER, BrokerImage, PartitionImage, TopicImage
 from kraftlog.value import TYPE_CHECKING
@@ -54,7 +55,7 @@ __all__ = [
     "PartitionImage",
     "ReplayError",
     "TopicImage",
-    "UnknownRecordError",
+    "UnreplayableRecordError",
 ]
 
 #: The key of maps with a single value.
@@ -169,7 +170,7 @@ class Image:
             return ()
         apply = REPLAY.get(kind) or _OF_TRANSACTIONS.get(kind)
         if apply is None:
-            raise UnknownRecordError(f"no replay of {kind.__name__}")
+            raise UnreplayableRecordError(f"no replay of {kind.__name__}")
         try:
             changes: Iterable[Change] = apply(self, record)
         except KeyError as missing:

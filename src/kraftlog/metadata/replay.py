@@ -5,6 +5,7 @@ A function that may change thousands of partitions is a generator and works in s
 
 from __future__ import annotations
 
+from kraftlog.config.keys import TOPIC
 from kraftlog.metadata.changes import (
     BrokerChanged,
     ConfigChanged,
@@ -30,11 +31,8 @@ if TYPE_CHECKING:
 SAME_LEADER = -2
 SAME_RECOVERY = -1
 
-#: Resource types with configs.
-TOPIC, BROKER = 2, 4
 
-
-class UnknownRecordError(Exception):
+class UnreplayableRecordError(Exception):
     """A record type that this version cannot replay; continuing would leave the state wrong."""
 
 

@@ -11,7 +11,8 @@ failed `sync`, its data counts as lost, even if a later `sync` succeeds.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from kraftlog.value import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol

@@ -6,7 +6,8 @@ their boundaries *is* an Arrow binary array. Arrow's `take` copies the wanted el
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from kraftlog.value import TYPE_CHECKING
+
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa

@@ -21,8 +21,8 @@ from kraftlog.records.header import (
 )
 from kraftlog.records.record import HEADER_NAME_ERRORS
 from kraftlog.records.varint import NULL_LENGTH, encode_varint
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 

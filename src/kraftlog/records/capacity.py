@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from kraftlog.records.compression import CODEC_NAMES, ZSTD
 from kraftlog.records.reader import MAX_RECORDS_SIZE, MIN_RECORD_SIZE
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kraftlog.types import Buffer
 

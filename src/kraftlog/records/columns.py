@@ -20,8 +20,8 @@ from kraftlog.records.reader import (
 )
 from kraftlog.records.varint import decode_varint
 from kraftlog.records.walk import walk
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

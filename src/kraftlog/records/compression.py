@@ -10,8 +10,8 @@ the block headers of lz4 and zstd frames give a bound without decompression.
 from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError, ErrorCode
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any

@@ -10,28 +10,14 @@ import struct
 
 from kraftlog.errors import CorruptBatchError
 from kraftlog.records.builder import NO_LEADER_EPOCH, BatchBuilder
+from kraftlog.types import ControlType
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-ABORT = 0
-COMMIT = 1
-LEADER_CHANGE = 2
-SNAPSHOT_HEADER = 3
-SNAPSHOT_FOOTER = 4
-KRAFT_VERSION = 5
-KRAFT_VOTERS = 6
 #: The names that Kafka's tools print.
-NAMES = (
-    "ABORT",
-    "COMMIT",
-    "LEADER_CHANGE",
-    "SNAPSHOT_HEADER",
-    "SNAPSHOT_FOOTER",
-    "KRAFT_VERSION",
-    "KRAFT_VOTERS",
-)
+NAMES = tuple([name for name, kind in vars(ControlType).items() if isinstance(kind, int)])
 
 _KEY = struct.Struct(">hh")
 _MARKER = struct.Struct(">hi")
@@ -104,6 +90,6 @@ def build_end_marker(
         is_transactional=True,
         is_control=True,
     )
-    key = encode_control_key(COMMIT if commit else ABORT)
+    key = encode_control_key(ControlType.COMMIT if commit else ControlType.ABORT)
     builder.append(timestamp_ms, key, encode_end_marker(coordinator_epoch))
     return builder.build()

@@ -6,7 +6,8 @@ imports `importlib.metadata`, which would take most of a node's start-up time.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from kraftlog.value import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from kraftlog.errors import CorruptBatchError
 from kraftlog.records.reader import MIN_RECORD_SIZE, decode_headers, wrap_long
 from kraftlog.records.varint import decode_varint
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -10,9 +10,8 @@ import struct
 
 from kraftlog.errors import CorruptBatchError
 from kraftlog.records.crc import crc32c
-from kraftlog.value import Value
+from kraftlog.value import TYPE_CHECKING, Value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kraftlog.types import Buffer
 

@@ -16,8 +16,8 @@ from kraftlog.records.header import (
 )
 from kraftlog.records.record import HEADER_NAME_ERRORS, Record
 from kraftlog.records.varint import decode_varint
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError
 from kraftlog.records.varint import decode_varint
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

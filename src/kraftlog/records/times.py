@@ -11,8 +11,8 @@ from kraftlog.records.header import (
 )
 from kraftlog.records.reader import MIN_RECORD_SIZE, check_crc
 from kraftlog.records.varint import decode_varint
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator
 

@@ -22,9 +22,8 @@ from kraftlog.records.header import (
     read_header,
 )
 from kraftlog.records.reader import MAX_RECORDS_SIZE, records_payload
-from kraftlog.value import Value
+from kraftlog.value import TYPE_CHECKING, Value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator
 

@@ -19,8 +19,8 @@ from kraftlog.records.header import (
     BatchHeader,
     check_header,
 )
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 

@@ -12,8 +12,8 @@ from collections import deque
 
 from kraftlog.effects import LogFailed
 from kraftlog.errors import DiskFullError, StorageError
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
-TYPE_CHECKING = False
+from kraftlog.value import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 

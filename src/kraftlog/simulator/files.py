@@ -15,9 +15,8 @@ from __future__ import annotations
 import errno
 import os
 
-from kraftlog.value import Value
+from kraftlog.value import TYPE_CHECKING, Value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random

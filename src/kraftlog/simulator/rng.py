@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from random import Random
 
-TYPE_CHECKING = False
+from kraftlog.value import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeVar

@@ -16,8 +16,9 @@ from kraftlog.node.quorum.requests import (
 from kraftlog.node.quorum.responses import response_from_wire, response_to_wire
 from kraftlog.raft.messages import Batch, FetchResult, LeaderChange, SnapshotChunk
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.records.control import LEADER_CHANGE, decode_control_key
+from kraftlog.records.control import decode_control_key
 from kraftlog.records.reader import read_records
+from kraftlog.types import ControlType
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.codec import decode, encode
 from kraftlog.wire.messages import control_records as control
@@ -90,7 +91,7 @@ def value_in(data: Buffer, *, is_control: bool) -> Any:
         assert record.value is not None, "values are never null here"
         if not is_control:
             return int(record.value)
-        if decode_control_key(record.key) == LEADER_CHANGE:
+        if decode_control_key(record.key) == ControlType.LEADER_CHANGE:
             leader_change = decode(control.LeaderChangeMessage, 0, record.value)
             return LeaderChange(
                 leader_change.leader_id,

@@ -13,9 +13,8 @@ from kraftlog.records.header import (
 )
 from kraftlog.records.walk import walk
 from kraftlog.storage.config import MAX_RELATIVE_OFFSET
-from kraftlog.value import Value
+from kraftlog.value import TYPE_CHECKING, Value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -106,14 +105,15 @@ def pieces(buffers: Sequence[Buffer], segment_bytes: int) -> Iterator[list[memor
 def read_marker(buffer: Buffer, position: int) -> Marker | None:
     """The marker in the control batch at `position`; None if it ends no transaction."""
     from kraftlog.logstate.producers import Marker
-    from kraftlog.records.control import COMMIT, decode_control_key, decode_end_marker
+    from kraftlog.records.control import decode_control_key, decode_end_marker
     from kraftlog.records.reader import read_records
+    from kraftlog.types import ControlType
 
     size = read_header(buffer, position).batch_length + LENGTH_OVERHEAD
     batch = memoryview(buffer)[position : position + size]
     for record in read_records(batch, with_crc=False):
         kind = decode_control_key(record.key)
-        return Marker(kind, decode_end_marker(record.value)) if kind <= COMMIT else None
+        return Marker(kind, decode_end_marker(record.value)) if kind <= ControlType.COMMIT else None
     return None  # an empty control batch: compaction has removed the whole transaction
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from kraftlog.errors import CorruptLogError
 from kraftlog.steps import result_of
 from kraftlog.types import uuid_from_text, uuid_text
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
 

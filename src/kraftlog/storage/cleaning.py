@@ -29,8 +29,8 @@ from kraftlog.storage.scan import Scan, scan_file
 from kraftlog.storage.segment import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
 from kraftlog.storage.swaps import CLEANED, discard_cleaned
 from kraftlog.storage.transactions import AbortedTransaction, encode_aborted
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any

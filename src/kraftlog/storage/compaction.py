@@ -11,9 +11,8 @@ from kraftlog.records.header import HEADER_SIZE, read_header
 from kraftlog.storage.config import MAX_RELATIVE_OFFSET
 from kraftlog.storage.segment import Segment
 from kraftlog.storage.transactions import AbortedTransaction
-from kraftlog.value import Value
+from kraftlog.value import TYPE_CHECKING, Value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any

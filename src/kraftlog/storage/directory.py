@@ -41,8 +41,8 @@ from kraftlog.storage.offset_checkpoints import OffsetCheckpoints
 from kraftlog.storage.recovery import RecoveryReport, open_log
 from kraftlog.storage.reserve import Reserve
 from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from typing import Any

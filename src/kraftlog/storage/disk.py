@@ -12,8 +12,8 @@ import errno
 from collections import deque
 
 from kraftlog.errors import DiskFullError, StorageError
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 

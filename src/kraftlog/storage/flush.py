@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from kraftlog.storage.disk import write_atomically
 from kraftlog.storage.reserve import is_full
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 
-TYPE_CHECKING = False
+from kraftlog.value import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from kraftlog.storage.disk import Disk, Handle
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kraftlog.errors import StorageError
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kraftlog.storage.log import Log
 

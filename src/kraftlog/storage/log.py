@@ -29,8 +29,8 @@ from kraftlog.storage.retention import expired_segments, segments_below
 from kraftlog.storage.segment import Segment, Slice, segment_is_full
 from kraftlog.storage.swaps import to_segment, to_swap
 from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 

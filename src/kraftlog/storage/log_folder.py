@@ -7,8 +7,8 @@ from contextlib import suppress
 from kraftlog.errors import DiskFullError
 from kraftlog.storage.checkpoints import PARTITION_METADATA, encode_partition_metadata
 from kraftlog.storage.disk import unlink_if_there, write_whole
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kraftlog.storage.disk import Disk
     from kraftlog.types import Uuid

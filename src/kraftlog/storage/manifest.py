@@ -22,8 +22,8 @@ from kraftlog.storage.producer_snapshots import decode_snapshot, encode_snapshot
 from kraftlog.storage.producer_tracker import ProducerTracker
 from kraftlog.storage.segment import INDEX, LOG, TIME_INDEX, Segment
 from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any

@@ -21,8 +21,8 @@ from kraftlog.storage.checkpoints import (
     encode_offsets_in_steps,
 )
 from kraftlog.storage.disk import read_whole, write_atomically, write_whole
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 

@@ -20,8 +20,8 @@ from kraftlog.logstate.producers import (
 from kraftlog.records.crc import crc32c
 from kraftlog.steps import result_of
 from kraftlog.storage.checkpoints import LINES_PER_STEP
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator
 

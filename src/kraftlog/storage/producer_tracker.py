@@ -13,8 +13,8 @@ from kraftlog.storage.producer_snapshots import decode_snapshot, encode_entries,
 from kraftlog.storage.scan import Scan, scan_file
 from kraftlog.storage.segment import SNAPSHOT, file_name
 from kraftlog.storage.transactions import AbortedTransaction
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

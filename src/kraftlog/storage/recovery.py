@@ -37,9 +37,8 @@ from kraftlog.storage.segment import (
 )
 from kraftlog.storage.swaps import CLEANED, finish_swap
 from kraftlog.storage.transactions import AbortedTransaction
-from kraftlog.value import Value
+from kraftlog.value import TYPE_CHECKING, Value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 

@@ -13,8 +13,8 @@ import errno
 
 from kraftlog.errors import DiskFullError
 from kraftlog.storage.disk import unlink_if_there
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar

@@ -10,8 +10,8 @@ from __future__ import annotations
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, MIN_LENGTH
 from kraftlog.storage.scan import SCANNED
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -22,8 +22,8 @@ from kraftlog.records.header import (
 from kraftlog.storage.batches import read_marker
 from kraftlog.storage.config import MAX_RELATIVE_OFFSET
 from kraftlog.storage.index import OffsetIndex, TimeIndex
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -16,9 +16,8 @@ from kraftlog.storage.config import DEFAULT_CONFIG, MAX_RELATIVE_OFFSET
 from kraftlog.storage.disk import unlink_if_there, write_whole
 from kraftlog.storage.index import OffsetIndex, TimeIndex
 from kraftlog.storage.scan import Scan, scan_file
-from kraftlog.value import Value
+from kraftlog.value import TYPE_CHECKING, Value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from kraftlog.records.walk import walk_file
 from kraftlog.storage.disk import unlink_if_there
 from kraftlog.storage.segment import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kraftlog.ports.files import Files
 

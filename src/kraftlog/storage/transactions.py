@@ -9,9 +9,8 @@ import struct
 
 from kraftlog.errors import CorruptLogError
 from kraftlog.storage.disk import read_whole
-from kraftlog.value import Value
+from kraftlog.value import TYPE_CHECKING, Value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -15,6 +15,7 @@ import struct
 from importlib import import_module
 
 from kraftlog.errors import ProtocolError, UnwritableError
+from kraftlog.types import ControlType
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.codec import WHAT_WRITERS_RAISE, decode, decode_part, encode
 from kraftlog.wire.primitives import Malformed, rest_of_uvarint, uvarint
@@ -85,18 +86,6 @@ OFFSETS_TYPES = {
     23: ("streams_group_records", "StreamsGroupTopology"),
 }
 TRANSACTION_TYPES = {0: ("transaction_records", "TransactionLog")}
-
-
-class ControlType:
-    """Types of control records. From LEADER_CHANGE on the value begins with its version."""
-
-    ABORT = 0
-    COMMIT = 1
-    LEADER_CHANGE = 2
-    SNAPSHOT_HEADER = 3
-    SNAPSHOT_FOOTER = 4
-    KRAFT_VERSION = 5
-    KRAFT_VOTERS = 6
 
 
 CONTROL_TYPES = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from kraftlog.groups.stored_state import NO_PRODUCER
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.records.control import NAMES, decode_control_key
+from kraftlog.records.control import decode_control_key
 from kraftlog.records.header import BatchHeader
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
+from kraftlog.types import ControlType
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer, Now
 
 #: Whether a transaction with this end marker is committed.
-_ENDS = {NAMES.index("ABORT"): False, NAMES.index("COMMIT"): True}
+_ENDS = {ControlType.ABORT: False, ControlType.COMMIT: True}
 
 
 def batch_of(records: Sequence[tuple[bytes, bytes | None]], now: Now) -> bytearray:

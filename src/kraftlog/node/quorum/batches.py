@@ -12,20 +12,14 @@ from kraftlog.logstate.quorum_records import (
     voters_from_record,
     voters_record,
 )
-from kraftlog.metadata.image import ReplayError, UnknownRecordError
+from kraftlog.metadata.image import ReplayError, UnreplayableRecordError
 from kraftlog.raft.messages import Batch, LeaderChange
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.records.control import (
-    KRAFT_VERSION,
-    KRAFT_VOTERS,
-    LEADER_CHANGE,
-    build_control_batch,
-    decode_control_key,
-)
+from kraftlog.records.control import build_control_batch, decode_control_key
 from kraftlog.records.header import CONTROL_BIT, LENGTH_OVERHEAD, BatchHeader
 from kraftlog.records.reader import check_crc, read_records
 from kraftlog.records.walk import walk
-from kraftlog.types import METADATA_TOPIC
+from kraftlog.types import METADATA_TOPIC, ControlType
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.codec import encode
 from kraftlog.wire.messages import control_records as control
@@ -101,7 +95,7 @@ def unreplayable(
         number = next(places, number)
     offset = _offset_of(batches, number)
     name = f"{METADATA_LOG[0]}-{METADATA_LOG[1]}"
-    known = (ReplayError, UnknownRecordError, KraftlogError)
+    known = (ReplayError, UnreplayableRecordError, KraftlogError)
     why = str(error if isinstance(error, known) else InternalError("replaying it", error))
     return UnreplayableError(
         f"{name}: the committed record at offset {offset} can't be replayed, so this version "
@@ -113,7 +107,7 @@ def unreplayable(
 
 def unreplayable_snapshot(where: OffsetAndEpoch | None, error: Exception) -> UnreplayableError:
     """The error for a snapshot whose records can't be replayed."""
-    known = isinstance(error, (ReplayError, UnknownRecordError, KraftlogError))
+    known = isinstance(error, (ReplayError, UnreplayableRecordError, KraftlogError))
     why = str(error if known else InternalError("replaying it", error))
     at = "" if where is None else f" at offset {where.offset}, epoch {where.epoch},"
     return UnreplayableError(
@@ -149,7 +143,7 @@ def voters_in(batch: Buffer) -> VoterSet | None:
     """The last voter set among the records of a control batch."""
     found = None
     for record in read_records(batch):
-        if decode_control_key(record.key) == KRAFT_VOTERS and record.value is not None:
+        if decode_control_key(record.key) == ControlType.KRAFT_VOTERS and record.value is not None:
             found = voters_from_record(record.value)
     return found
 
@@ -159,12 +153,16 @@ def control_batch(batch: Batch, timestamp_ms: int) -> bytes:
     records = []
     payload = batch.payload
     if isinstance(payload, LeaderChange):
-        records.append((LEADER_CHANGE, encode(_leader_change(payload), LEADER_CHANGE_VERSION)))
+        records.append(
+            (ControlType.LEADER_CHANGE, encode(_leader_change(payload), LEADER_CHANGE_VERSION))
+        )
     if batch.voters is not None:
         count = batch.last_offset - batch.base_offset + 1
         if count > len(records) + 1:
-            records.append((KRAFT_VERSION, kraft_version_record(batch.voters.kraft_version)))
-        records.append((KRAFT_VOTERS, voters_record(batch.voters)))
+            records.append(
+                (ControlType.KRAFT_VERSION, kraft_version_record(batch.voters.kraft_version))
+            )
+        records.append((ControlType.KRAFT_VOTERS, voters_record(batch.voters)))
     return build_control_batch(
         records,
         base_offset=batch.base_offset,

@@ -11,10 +11,11 @@ from kraftlog.errors import CorruptBatchError
 from kraftlog.logstate.quorum_records import snapshot_beginning, snapshot_end
 from kraftlog.metadata.versions import record_version
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.records.control import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, decode_control_key
+from kraftlog.records.control import decode_control_key
 from kraftlog.records.header import CONTROL_BIT, LENGTH_OVERHEAD, BatchHeader
 from kraftlog.records.reader import check_crc, read_records
 from kraftlog.records.walk import walk
+from kraftlog.types import ControlType
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.record_frames import encode_metadata
 
@@ -58,13 +59,13 @@ def check_snapshot(data: Buffer) -> None:
         check_crc(batch, BatchHeader(*fields))
         if fields[0] != end:
             raise CorruptBatchError(f"no batch at offset {end}", position=position)
-        if last == SNAPSHOT_FOOTER:
+        if last == ControlType.SNAPSHOT_FOOTER:
             raise CorruptBatchError("a batch after the footer", position=position)
         first, last = _control_types(batch) if fields[5] & CONTROL_BIT else (-1, -1)
-        if (first == SNAPSHOT_HEADER) != (not end):
+        if (first == ControlType.SNAPSHOT_HEADER) != (not end):
             raise CorruptBatchError("no header at the start, or a second one", position=position)
         end = fields[0] + fields[6] + 1
-    if last != SNAPSHOT_FOOTER:
+    if last != ControlType.SNAPSHOT_FOOTER:
         raise CorruptBatchError("no footer at the end", position=len(view))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kraftlog.simulator.checkers.linearizability import Model
+from kraftlog.value import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable
     from typing import Any
