@@ -10,7 +10,20 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Protocol
+
+    from kraftlog.wire.apis import Api
+
+    class SentResponse(Protocol):
+        """One response, or several to requests of the same time."""
+
+        @property
+        def api(self) -> Api | None: ...
+        @property
+        def received_ms(self) -> int: ...
+        @property
+        def count(self) -> int: ...
+
 
 #: Below this each millisecond is a bucket; above it there are eight buckets per power of two.
 EXACT = 16
@@ -57,7 +70,7 @@ class RequestLatency:
         self._ends_ms = began_ms + took_ms
         self.quick_ms = -1 if took_ms else began_ms
 
-    def answered(self, slot: Any) -> None:
+    def answered(self, slot: SentResponse) -> None:
         """Count a response by its `received_ms`."""
         if slot.api is not None:
             self.add(slot.api.key, self._ends_ms - slot.received_ms, slot.count)

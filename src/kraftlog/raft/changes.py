@@ -13,8 +13,6 @@ from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from kraftlog.logstate.voters import ReplicaKey, VoterSet
     from kraftlog.raft.interfaces import Core, LeaderRole
     from kraftlog.types import Now
@@ -24,7 +22,7 @@ VOTERS_SIZE = 200
 LEAVE = "leave"
 
 
-def reassign(core: Core, leader: LeaderRole, slot: Any, targets: tuple[int, ...] | None) -> int:
+def reassign(core: Core, leader: LeaderRole, slot: object, targets: tuple[int, ...] | None) -> int:
     """Set, replace or (with None) cancel the target voters (R2); return an error code."""
     latest = core.log.voter_set
     if targets is None:
@@ -44,7 +42,7 @@ def reassign(core: Core, leader: LeaderRole, slot: Any, targets: tuple[int, ...]
     return ErrorCode.NONE
 
 
-def add_voter(core: Core, leader: LeaderRole, slot: Any, added: Voter) -> int:
+def add_voter(core: Core, leader: LeaderRole, slot: object, added: Voter) -> int:
     """Add a voter, which must have caught up as an observer (R4)."""
     error = refusal_of_added(core, leader, added.key)
     return error or _change(core, leader, slot, core.log.voter_set.with_voter(added))
@@ -62,7 +60,7 @@ def refusal_of_added(core: Core, leader: LeaderRole, key: ReplicaKey) -> int:
     return ErrorCode.NONE
 
 
-def remove_voter(core: Core, leader: LeaderRole, slot: Any, removed: ReplicaKey) -> int:
+def remove_voter(core: Core, leader: LeaderRole, slot: object, removed: ReplicaKey) -> int:
     """Remove a voter; a leader that removes itself resigns once the removal is committed."""
     error = _refusal(core, leader)
     if error:
@@ -75,7 +73,7 @@ def remove_voter(core: Core, leader: LeaderRole, slot: Any, removed: ReplicaKey)
     return _change(core, leader, slot, voters.without(removed.id))
 
 
-def update_voter(core: Core, leader: LeaderRole, slot: Any, updated: Voter) -> int:
+def update_voter(core: Core, leader: LeaderRole, slot: object, updated: Voter) -> int:
     """Update a voter's endpoints, versions and, if still unknown, its directory id (R11)."""
     error = _refusal(core, leader)
     if error:
@@ -102,7 +100,7 @@ def may_change(core: Core, leader: LeaderRole) -> bool:
     return committed > leader.epoch_start and core.log.voters.latest_offset < committed
 
 
-def _change(core: Core, leader: LeaderRole, slot: Any, voters: VoterSet) -> int:
+def _change(core: Core, leader: LeaderRole, slot: object, voters: VoterSet) -> int:
     append_voters(core, leader, voters)
     leader.answer_when_committed(core, slot, core.log.end)
     return ErrorCode.NONE

@@ -243,7 +243,7 @@ class RaftCore:
         state.request = body
         self.effect(Send(peer, self._numbers, body, self.durable_election() + after, fresh))
 
-    def reply(self, slot: Any, body: Any) -> None:
+    def reply(self, slot: object, body: Any) -> None:
         self.effect(Reply(slot, body, self.durable_election()))
 
     def peer(self, replica_id: int) -> Peer:
@@ -402,7 +402,7 @@ class RaftCore:
     # Proposals -----------------------------------------------------------------------------------
 
     def propose(
-        self, slot: Any, count: int, size_bytes: int, payload: Any, now: Now, epoch: int = -1
+        self, slot: object, count: int, size_bytes: int, payload: Any, now: Now, epoch: int = -1
     ) -> int:
         """Append `count` records as one atomic batch; return an error code.
 
@@ -428,7 +428,7 @@ class RaftCore:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.NONE
 
-    def reassign(self, slot: Any, targets: tuple[int, ...] | None, now: Now) -> int:
+    def reassign(self, slot: object, targets: tuple[int, ...] | None, now: Now) -> int:
         """Start to move to these voters, or cancel with None (R2); return an error code."""
         return self._change(changes.reassign, slot, targets, now)
 
@@ -439,16 +439,16 @@ class RaftCore:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return changes.refusal_of_added(self, self.role, key)
 
-    def add_voter(self, slot: Any, voter: Voter, now: Now) -> int:
+    def add_voter(self, slot: object, voter: Voter, now: Now) -> int:
         return self._change(changes.add_voter, slot, voter, now)
 
-    def remove_voter(self, slot: Any, key: ReplicaKey, now: Now) -> int:
+    def remove_voter(self, slot: object, key: ReplicaKey, now: Now) -> int:
         return self._change(changes.remove_voter, slot, key, now)
 
-    def update_voter(self, slot: Any, voter: Voter, now: Now) -> int:
+    def update_voter(self, slot: object, voter: Voter, now: Now) -> int:
         return self._change(changes.update_voter, slot, voter, now)
 
-    def _change(self, change: Callable[..., int], slot: Any, what: Any, now: Now) -> int:
+    def _change(self, change: Callable[..., int], slot: object, what: Any, now: Now) -> int:
         self.now = now
         if not isinstance(self.role, Leader):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -106,7 +106,7 @@ def known_controllers(core: Core) -> list[int]:
 # Requests ----------------------------------------------------------------------------------------
 
 
-def on_vote(core: Core, slot: Any, vote: Vote) -> None:
+def on_vote(core: Core, slot: object, vote: Vote) -> None:
     """Check, decide and answer a vote request (Q12, P2, R8, in this order)."""
     error = _refusal_of_vote(core, vote)
     if error or _keeps_leader(core, vote):
@@ -154,7 +154,7 @@ def _grants(core: Core, vote: Vote) -> bool:
     return core.election.voted in {None, vote.candidate}
 
 
-def on_begin(core: Core, slot: Any, begin: Begin) -> None:
+def on_begin(core: Core, slot: object, begin: Begin) -> None:
     """A leader announces itself (Q16)."""
     error = _refusal_of_leader(core, begin.cluster_id, begin.leader_id, begin.epoch)
     if error == ErrorCode.INCONSISTENT_CLUSTER_ID:
@@ -170,7 +170,7 @@ def on_begin(core: Core, slot: Any, begin: Begin) -> None:
     core.reply(slot, BeginResult(error=error, **core.leader_and_epoch))
 
 
-def on_end(core: Core, slot: Any, end: End) -> None:
+def on_end(core: Core, slot: object, end: End) -> None:
     """A leader resigns and names its successors (Q17)."""
     error = _refusal_of_leader(core, end.cluster_id, end.leader_id, end.epoch)
     if not error:

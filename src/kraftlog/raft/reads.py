@@ -66,7 +66,7 @@ class Reads:
         self._numbers = 0
         self._effects: list[Any] = []
 
-    def read(self, slot: Any, now: Now) -> None:
+    def read(self, slot: object, now: Now) -> None:
         """Complete `slot` with ReadDone once a linearizable read may use the applied state."""
         deadline = now.monotonic_ms + self.core.config.read_timeout_ms
         self.fresh.append(PendingRead(slot, deadline))

@@ -113,11 +113,11 @@ class Leader(Role):
 
     # Appending -----------------------------------------------------------------------------------
 
-    def propose(self, core: Core, slot: Any, count: int, size_bytes: int, payload: Any) -> None:
+    def propose(self, core: Core, slot: object, count: int, size_bytes: int, payload: Any) -> None:
         self.append(core, count, size_bytes, payload, None)
         self.answer_when_committed(core, slot, core.log.end)
 
-    def answer_when_committed(self, core: Core, slot: Any, offset: int) -> None:
+    def answer_when_committed(self, core: Core, slot: object, offset: int) -> None:
         """Complete `slot` once everything before `offset` is committed."""
         if offset <= core.log.high_watermark:
             core.effect(Proposed(slot, ErrorCode.NONE, offset))
@@ -285,7 +285,7 @@ class Leader(Role):
 
     # Reads ---------------------------------------------------------------------------------------
 
-    def on_read(self, core: Core, slot: Any, read: ReadOffset) -> None:
+    def on_read(self, core: Core, slot: object, read: ReadOffset) -> None:
         """Serve a read once a majority has shown, after its arrival, that it still follows (P5)."""
         if core.cluster_id_differs(read.cluster_id):
             self.complete_read(core, slot, ErrorCode.INCONSISTENT_CLUSTER_ID, -1)
@@ -331,7 +331,7 @@ class Leader(Role):
         return progress is not None and progress.confirmed_at > arrived
 
     @staticmethod
-    def complete_read(core: Core, slot: Any, error: int, offset: int) -> None:
+    def complete_read(core: Core, slot: object, error: int, offset: int) -> None:
         core.reply(slot, ReadOffsetResult(error=error, offset=offset, **core.leader_and_epoch))
 
     # Leading -------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class Role:
     def on_snapshot_damaged(self, core: Core) -> None:
         """A snapshot that this role fetched is corrupt."""
 
-    def on_read(self, core: Core, slot: Any, read: ReadOffset) -> None:  # noqa: ARG002 - as above
+    def on_read(self, core: Core, slot: object, read: ReadOffset) -> None:  # noqa: ARG002 - as above
         answer = ReadOffsetResult(
             error=ErrorCode.NOT_LEADER_OR_FOLLOWER, offset=-1, **core.leader_and_epoch
         )
