@@ -92,11 +92,11 @@ class Connections:
         longest_ns, cause = FORM.unpack(self._note[:])
         cause_name = cause.rstrip(bytes(1)).decode()
         yield f"{name}: longest turn ({cause_name}), CPU", longest_ns / 1e6, "ms"
-        yield f"{name}: 99% of another client's requests", waits_ms[len(waits_ms) * 99 // 100], "ms"
-        yield f"{name}: the longest of them", waits_ms[-1], "ms"
+        yield f"{name}: another client's latency, p99", waits_ms[len(waits_ms) * 99 // 100], "ms"
+        yield f"{name}: another client's latency, max", waits_ms[-1], "ms"
         yield f"{name}: memory before", before_mb, "MB"
-        yield f"{name}: memory meanwhile", meanwhile_mb, "MB"
-        yield f"{name}: memory after they close", self._server.rss_mb(), "MB"
+        yield f"{name}: memory during them", meanwhile_mb, "MB"
+        yield f"{name}: memory after the connections are closed", self._server.rss_mb(), "MB"
 
     def pipeline(self, raw: bytes) -> list[socket.socket]:
         """Send everything at once; read the responses as they arrive."""

@@ -125,13 +125,13 @@ def cases() -> Iterator[tuple[str, float, str]]:
     what = f"with {PARTITIONS:,} partitions of {FACTOR} replicas on {BROKERS} brokers"
     one = create("one", 1)
     took = best(lambda: cluster.decide(ApiKey.CREATE_TOPICS, one))
-    yield f"decide a topic of one partition, {what}", 1e6 * took, "µs"
+    yield f"CreateTopics of one partition, {what}: the decision", 1e6 * took, "µs"
     beat = cluster.heartbeat(1)
     took = best(lambda: cluster.decide(ApiKey.BROKER_HEARTBEAT, beat))
-    yield f"decide a heartbeat that changes nothing, {what}", 1e6 * took, "µs"
+    yield f"BrokerHeartbeat that changes nothing, {what}: the decision", 1e6 * took, "µs"
     brokers = list(state.brokers.values())
     took = best(lambda: result_of(place_in_steps(brokers, IN_TOPIC, FACTOR, Random(0))))
-    yield f"place {IN_TOPIC:,} partitions", 1e3 * took, "ms"
+    yield f"place the replicas of {IN_TOPIC:,} partitions", 1e3 * took, "ms"
     yield from _fencing(cluster)
     yield from _snapshots(cluster)
 
@@ -144,31 +144,32 @@ def _fencing(cluster: Cluster) -> Iterator[tuple[str, float, str]]:
     decision = cluster.decide(ApiKey.BROKER_HEARTBEAT, request)
     led = len(state.index.led_by[1])
     held = len(decision.records) - 1
-    yield f"decide to fence a broker with {held:,} replicas, {led:,} leaderships", 1e3 * took, "ms"
+    what = f"fence a broker with {held:,} replicas, leader of {led:,}"
+    yield f"{what}: the decision", 1e3 * took, "ms"
     start = perf_counter()
     cluster.propose(decision.records)
-    yield "propose it (speculative image, index, log of undoings)", _ms(start), "ms"
+    yield f"{what}: apply it to the controller's uncommitted state", _ms(start), "ms"
     start = perf_counter()
     cluster.controller.resign()
-    yield "take it back when leadership is lost", _ms(start), "ms"
+    yield f"{what}: undo it, as after the loss of the quorum's leadership", _ms(start), "ms"
     cluster.controller.activate((), NOW)
     start = perf_counter()
     for record in decision.records:
         cluster.committed.replay(record)
-    yield "replay it on a broker", _ms(start), "ms"
+    yield f"{what}: replay its records on a broker", _ms(start), "ms"
 
 
 def _snapshots(cluster: Cluster) -> Iterator[tuple[str, float, str]]:
     start = perf_counter()
     records = cluster.committed.records()
     next(records)
-    yield f"begin a snapshot of {PARTITIONS:,} partitions (copies the maps)", _ms(start), "ms"
+    yield f"begin a metadata snapshot of {PARTITIONS:,} partitions", _ms(start), "ms"
     start = perf_counter()
     raw = [encode_metadata(record, record_version(record)) for record in records]
-    yield "write it, per record", 1e6 * (perf_counter() - start) / len(raw), "µs"
+    yield "metadata snapshot: encode a record", 1e6 * (perf_counter() - start) / len(raw), "µs"
     start = perf_counter()
     decoded = [decode_metadata(each)[0] for each in raw]
-    yield "read it, per record", 1e6 * (perf_counter() - start) / len(raw), "µs"
+    yield "metadata snapshot: decode a record", 1e6 * (perf_counter() - start) / len(raw), "µs"
     tracemalloc.start()
     image = Image()
     start = perf_counter()
@@ -177,8 +178,8 @@ def _snapshots(cluster: Cluster) -> Iterator[tuple[str, float, str]]:
     took = perf_counter() - start
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    yield "replay it, per record (while memory is traced)", 1e6 * took / len(raw), "µs"
-    yield "memory of an image, per partition", kept / PARTITIONS, "bytes"
+    yield "metadata snapshot: replay a record (while memory is traced)", 1e6 * took / len(raw), "µs"
+    yield "memory of the metadata image, per partition", kept / PARTITIONS, "bytes"
     assert sum(isinstance(p, PartitionImage) for p in image.partitions.values()) == PARTITIONS
 
 

@@ -138,8 +138,8 @@ def offset_cases(
             harness.shard.offset_fetch(1, request, require_stable=True)
         harness.shard.take_effects()
 
-    yield "commit of an offset, from request to answer", 1e6 * best(commits) / REPEATS, "µs"
-    yield "fetch of an offset", 1e6 * best(fetches) / REPEATS, "µs"
+    yield "OffsetCommit of one offset", 1e6 * best(commits) / REPEATS, "µs"
+    yield "OffsetFetch of one offset", 1e6 * best(fetches) / REPEATS, "µs"
 
 
 def loading_cases() -> Iterator[tuple[str, float, str]]:
@@ -151,14 +151,14 @@ def loading_cases() -> Iterator[tuple[str, float, str]]:
     log = source.log
     del source
     seconds = best(lambda: load(log), 3)
-    yield f"load of {OFFSETS} offsets of {GROUPS} groups", 1e3 * seconds, "ms"
+    yield f"coordinator loads {OFFSETS:,} offsets of {GROUPS:,} groups", 1e3 * seconds, "ms"
     gc.collect()
     tracemalloc.start()
     kept = load(log)
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(kept.groups) == GROUPS
-    yield "memory for an offset, its share of the group included", size / OFFSETS, "bytes"
+    yield "memory of an offset and its share of the group", size / OFFSETS, "bytes"
 
 
 def load(log: list[tuple[int, bytes, bytes | None]]) -> GroupShard:

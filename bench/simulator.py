@@ -117,25 +117,29 @@ def cases() -> Iterator[tuple[str, float, str]]:
 
 def of_worlds(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float, str]]:
     spent, runs, events, steps, virtual_ms = played(scenarios)
-    yield f"{what}", 3600 * runs / spent, "scenarios/CPU-h"
-    yield f"{what}: events", events / spent, "1/s"
-    yield f"{what}: virtual time", virtual_ms / 1000 / spent, "s/CPU-s"
-    yield f"{what}: virtual time of a scenario", virtual_ms / 1000 / runs, "s"
-    yield f"{what}: a replica's step, with all around it", 1e6 * spent / steps, "µs"
+    yield f"{what}: scenarios", 3600 * runs / spent, "per CPU hour"
+    yield f"{what}: events", events / spent, "per CPU second"
+    yield f"{what}: simulated time", virtual_ms / 1000 / spent, "s per CPU second"
+    yield f"{what}: simulated time of a scenario", virtual_ms / 1000 / runs, "s"
+    yield f"{what}: one step of a replica, network and checks included", 1e6 * spent / steps, "µs"
 
 
 def of_cores(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float, str]]:
     recordings = recorded(scenarios)
     events = sum([len(recording.calls) for recording in recordings])
     around = best(lambda: played(scenarios, RECORDED_SEEDS))
-    yield f"{what}: a core's event, with all around it", 1e6 * around / events, "µs"
+    yield (
+        f"{what}: one event of a Raft core, its surroundings included",
+        1e6 * around / events,
+        "µs",
+    )
     alone = best(lambda: [recording.play() for recording in recordings])
-    yield f"{what}: a core's event alone", 1e6 * alone / events, "µs"
+    yield f"{what}: one event of a Raft core alone", 1e6 * alone / events, "µs"
 
 
 def of_explorer() -> Iterator[tuple[str, float, str]]:
     start = time.process_time()
     outcome = explore(QuorumSpace(EXPLORED))
     spent = time.process_time() - start
-    yield "explorer: transitions", outcome.transitions / spent, "1/s"
-    yield "explorer: states", outcome.states / spent, "1/s"
+    yield "explorer: transitions", outcome.transitions / spent, "per second"
+    yield "explorer: states", outcome.states / spent, "per second"

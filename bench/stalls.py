@@ -145,8 +145,8 @@ class Stalls:
             longest_ns / 1e6,
             "ms",
         )
-        yield f"{name}: 99% of another client's requests", waits_ms[len(waits_ms) * 99 // 100], "ms"
-        yield f"{name}: until it is answered", took_s * 1000, "ms"
+        yield f"{name}: another client's latency, p99", waits_ms[len(waits_ms) * 99 // 100], "ms"
+        yield f"{name}: time to the response", took_s * 1000, "ms"
 
     def ask(self, key: int, version: int, request: Message) -> Any:
         """Send a request of the preparation; return its response."""

@@ -104,8 +104,8 @@ def appending() -> Iterator[tuple[str, float, str]]:
         for _ in range(5):  # alternating, as the disk's speed varies
             ours = min(ours, best(partial(append_seconds, batch=batch, count=64), 1))
             bare = min(bare, best(partial(bare_seconds, batch=batch, count=64), 1))
-        yield f"append, turns of 1 MB in batches of {name}", 64 * MB / ours / 1e9, "GB/s"
-        yield f"the same against a bare pwritev loop, {name}", bare / ours, "x"
+        yield f"append 1 MB at once in batches of {name}", 64 * MB / ours / 1e9, "GB/s"
+        yield f"append in batches of {name}: throughput relative to pwritev alone", bare / ours, "x"
 
 
 def compacting() -> Iterator[tuple[str, float, str]]:
@@ -139,7 +139,7 @@ def compacting() -> Iterator[tuple[str, float, str]]:
             return spent
 
         yield (
-            f"rewriting a log of 64 MB unpacked in compaction, {name}",
+            f"compaction rewrites a log of 64 MB (uncompressed size), {name}",
             64 / best(rewrite, 3),
             "MB/s",
         )
@@ -182,12 +182,12 @@ def small_steps() -> Iterator[tuple[str, float, str]]:
         log.release()
         return spent
 
-    yield "append of one batch of 200 B", best(one_by_one, 3) / count * 1e6, "µs"
-    yield "a bare pwritev of it", best(bare, 3) / count * 1e6, "µs"
+    yield "append one batch of 200 B", best(one_by_one, 3) / count * 1e6, "µs"
+    yield "pwritev alone of a batch of 200 B", best(bare, 3) / count * 1e6, "µs"
     tail = best(lambda folder: locate(folder, 0), 3)
-    yield "locate the last turn's batches", tail / 20_000 * 1e6, "µs"
+    yield "find the offset of the batches that were just appended", tail / 20_000 * 1e6, "µs"
     cold = best(lambda folder: locate(folder, 4), 3)
-    yield "locate anywhere, cut at 64 KB", cold / 20_000 * 1e6, "µs"
+    yield "find any offset through the index, for a fetch of 64 KB", cold / 20_000 * 1e6, "µs"
 
 
 def recovering() -> Iterator[tuple[str, float, str]]:
@@ -205,7 +205,7 @@ def recovering() -> Iterator[tuple[str, float, str]]:
             return spent
 
         rate = total * MB / best(measure, 3) / 1e9
-        yield f"recovery of an unclean segment, batches of {name}", rate, "GB/s"
+        yield f"recovery of a segment after a kill, batches of {name}", rate, "GB/s"
 
 
 def fill_directory(path: str, count: int) -> LogDirectory:
@@ -227,7 +227,7 @@ def opening(count: int = 10_000) -> Iterator[tuple[str, float, str]]:
     try:
         start = time.perf_counter()
         logs = fill_directory(f"{parent}/logs", count)
-        yield f"creating {count:,} logs with a batch each", time.perf_counter() - start, "s"
+        yield f"create {count:,} logs with a batch each", time.perf_counter() - start, "s"
         logs.release()
         for name in ("recovery after a kill", "opening after a clean stop"):
             seconds, growth_kb = [], []
@@ -248,7 +248,7 @@ def opening(count: int = 10_000) -> Iterator[tuple[str, float, str]]:
                 open_all(logs)
                 start = time.perf_counter()
                 logs.close()
-                yield f"clean stop of {count:,} logs to flush", time.perf_counter() - start, "s"
+                yield f"clean stop with {count:,} logs to flush", time.perf_counter() - start, "s"
     finally:
         shutil.rmtree(parent)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kraftlog.client.connection import Connection
 
 PARTITIONS, IN_TOPIC = 100_000, 1_000
-CALM_PERCENT, CALM_FOR_S, CALM_WITHIN_S = 5, 0.5, 240
+CALM_PERCENT, CALM_FOR_S, CALM_WITHIN_S = 5, 1, 240
 
 
 def one_node(cluster: Cluster, plan: Plan, result: Result) -> None:
@@ -65,7 +65,7 @@ def created(cluster: Cluster, partitions: int, prefix: str = "wide") -> list[str
 
 
 def until_calm(cluster: Cluster) -> None:
-    """Wait until all nodes together use little CPU time, as folders are created with delay."""
+    """Wait until all nodes together use little CPU; folders are created half a second later."""
     end = Deadline(CALM_WITHIN_S)
     while not end.is_over:
         before = cluster.cpu_seconds()
