@@ -55,11 +55,17 @@ class LocalCluster:
     def file(self, node: int) -> str:
         return f"{self.data}/node-{node}.properties"
 
-    def restart(self, node: int) -> None:
+    def restart(self, node: int, module: str = "kraftlog", **environment: str) -> None:
         """Start a node that has ended; its pid is the new one."""
-        command = [sys.executable, "-m", "kraftlog", "start", self.file(node)]
+        command = [sys.executable, "-m", module, "start", self.file(node)]
         with open(self.errors, "ab") as file:
-            started = subprocess.Popen(command, bufsize=0, stdout=subprocess.PIPE, stderr=file)
+            started = subprocess.Popen(
+                command,
+                bufsize=0,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                env={**os.environ, **environment},
+            )
         self.restarted.append(started)
         self.rows[node][PID] = str(started.pid)
         assert started.stdout is not None

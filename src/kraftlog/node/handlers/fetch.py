@@ -11,12 +11,12 @@ from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
 from kraftlog.node.handlers.fetched_partitions import partition_encoder
 from kraftlog.node.handlers.preferred_read_replica import nearer_replica
+from kraftlog.node.handlers.quorum import fetch_metadata
 from kraftlog.node.leaders import name_current_leaders
-from kraftlog.node.quorum.requests import request_from_wire
 from kraftlog.replication.leader_epochs import end_of_epoch
 from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import CONTROLLER, ApiKey
+from kraftlog.wire.apis import CONTROLLER
 from kraftlog.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -60,10 +60,7 @@ def handle(
     node: ServingNode, slot: PendingResponse, request: FetchRequest, now: Now
 ) -> Iterator[int] | None:
     if slot.connection.listener & CONTROLLER and _is_for_metadata_partition(request):
-        node.needs_poll = True
-        body = request_from_wire(ApiKey.FETCH, request)
-        most = min(body.max_bytes, node.config.raft.max_fetch_bytes)
-        node.quorum.handle_request(slot, body, slot.connection, now, most)
+        fetch_metadata(node, slot, request, now)
         return None
     session: FetchSession | None = None
     if request.session_epoch != LAST or request.session_id != NO_SESSION:

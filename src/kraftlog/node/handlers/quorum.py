@@ -5,16 +5,20 @@ The raft core handles them, as it does Fetch requests for the metadata log (see 
 
 from __future__ import annotations
 
+from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import endpoint_of
 from kraftlog.node.quorum.refusals import refusal_of_other_partition
 from kraftlog.node.quorum.requests import request_from_wire
 from kraftlog.raft.messages import Begin
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.fetch import FetchResponse
 
 if TYPE_CHECKING:
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
+    from kraftlog.wire.messages.fetch import FetchRequest
     from kraftlog.wire.schema import Message
 
 
@@ -30,3 +34,17 @@ def handle(node: ServingNode, slot: PendingResponse, request: Message, now: Now)
         node.quorum.begin_epoch_received(slot, body, (endpoint.host, endpoint.port), now)
     else:
         node.quorum.handle_request(slot, body, slot.connection, now)
+
+
+def fetch_metadata(
+    node: ServingNode, slot: PendingResponse, request: FetchRequest, now: Now
+) -> None:
+    """Fetch of the metadata log by a replica of the quorum."""
+    node.needs_poll = True
+    body = request_from_wire(ApiKey.FETCH, request)
+    if node.quorum.twins.refuses(body.replica, slot.connection):
+        code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        slot.respond(FetchResponse(error_code=code, responses=()))
+        return
+    most = min(body.max_bytes, node.config.raft.max_fetch_bytes)
+    node.quorum.handle_request(slot, body, slot.connection, now, most)

@@ -30,6 +30,7 @@ from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
 from kraftlog.node.quorum.responses import response_from_wire, response_to_wire
 from kraftlog.node.quorum.snapshotter import Snapshotter
 from kraftlog.node.quorum.tail import Tail
+from kraftlog.node.quorum.twin_processes import TwinProcesses, twin_line
 from kraftlog.raft import messages as raft
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.records.header import stamp
@@ -95,6 +96,7 @@ class QuorumDriver:
         self._held: list[Any] = []
         self._tail = Tail()
         self.proposal_batch = ProposalBatch()
+        self.twins = TwinProcesses()
         #: Proposals that are committed and not applied: (offset, callbacks).
         self._committed: deque[tuple[int, Sequence[OnDone]]] = deque()
         self._numbers = 0
@@ -445,6 +447,9 @@ class QuorumDriver:
             body = response_from_wire(report.response, request)
         except ProtocolError:  # for another partition: treat it as no response
             self.core.handle(raft.NoResponse(report.peer, report.number), now)
+            return
+        if body.error == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            self._emit(effects.Stop(twin_line(self.core.me)))
             return
         if isinstance(body, raft.FetchResult) and not body.error:
             body.batches = tuple(summaries(records_of(report.response)))

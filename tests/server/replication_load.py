@@ -1,0 +1,121 @@
+"""A replicated cluster of real processes, and a writer that notes what is acknowledged."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Producer
+
+from kraftlog import Client
+from kraftlog.client.deadline import Deadline
+from tests.patience import LIMIT_S
+from tests.server.clients import TOPIC
+from tests.server.local_cluster import LocalCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+NODES = (1, 2, 3)
+PARTITIONS = 3
+#: A silent broker is fenced soon.
+SETTINGS = (
+    "broker.session.timeout.ms=2000",
+    "broker.heartbeat.interval.ms=300",
+    "group.initial.rebalance.delay.ms=0",
+    "offsets.topic.num.partitions=3",
+)
+#: Acknowledgements to wait for between faults.
+SOME = 100
+
+
+def replicated_cluster(folder: Path, *settings: str) -> Iterator[LocalCluster]:
+    """Three nodes with the topic; for a fixture, which ends them."""
+    words = [word for setting in (*SETTINGS, *settings) for word in ("--override", setting)]
+    started = LocalCluster(folder, *words)
+    try:
+        with Client(started.servers, timeout_s=LIMIT_S) as client:
+            client.create_topic(TOPIC, PARTITIONS)
+        yield started
+    finally:
+        started.end()
+
+
+def until(is_so: Callable[[], Any], what: str) -> None:
+    deadline = Deadline(LIMIT_S)
+    while not is_so():
+        assert not deadline.is_over, what
+        deadline.pause(0.02)
+
+
+def await_isr(cluster: LocalCluster, *nodes: int) -> None:
+    """Wait until these nodes are in sync for every partition, and no others."""
+    servers = ",".join([cluster.rows[node][2] for node in nodes])
+    with Client(servers, timeout_s=LIMIT_S) as client:
+        until(
+            lambda: all(
+                set(each.isr) == set(nodes) for each in client.describe_topic(TOPIC).partitions
+            ),
+            f"the ISR is not {nodes}",
+        )
+
+
+class Writer:
+    """A thread that writes numbers to all partitions in turn, until it is stopped."""
+
+    def __init__(self, write: Callable[[Writer], None]) -> None:
+        #: Partition and offset of each acknowledged number.
+        self.acknowledged: dict[int, tuple[int, int]] = {}
+        self.failures: list[Any] = []
+        self.is_stopping = threading.Event()
+        self._thread = threading.Thread(target=write, args=(self,))
+        self._thread.start()
+
+    def await_more(self, count: int = SOME) -> None:
+        wanted = len(self.acknowledged) + count
+        until(lambda: len(self.acknowledged) >= wanted or self.failures, "acknowledgements")
+        assert self.failures == []
+
+    def stop(self) -> None:
+        self.is_stopping.set()
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive()
+
+
+def write_with_confluent(servers: str) -> Callable[[Writer], None]:
+    def write(writer: Writer) -> None:
+        def on_delivery(error: Any, message: Any) -> None:
+            if error is not None:
+                writer.failures.append(error)
+                return
+            number = int(message.value())
+            writer.acknowledged[number] = message.partition(), message.offset()
+
+        settings = {"acks": "all", "enable.idempotence": True, "reconnect.backoff.max.ms": 100}
+        producer = Producer({"bootstrap.servers": servers, "log_level": 2, **settings})
+        number = 0
+        while not writer.is_stopping.is_set():
+            producer.produce(TOPIC, b"%d" % number, None, number % PARTITIONS, on_delivery)
+            number += 1
+            producer.poll(0.002)
+        assert producer.flush(LIMIT_S) == 0
+
+    return write
+
+
+def expect_acknowledged(cluster: LocalCluster, writer: Writer) -> None:
+    """Every acknowledged number is there once, where it was said, and all are in order."""
+    found: dict[int, tuple[int, int]] = {}
+    last = dict.fromkeys(range(PARTITIONS), -1)
+    with (
+        Client(cluster.servers, timeout_s=LIMIT_S) as client,
+        client.consume(TOPIC, "beginning", until_end=True) as records,
+    ):
+        for record in records:
+            number = int(record.value or b"")
+            assert number not in found, f"{number} is there twice"
+            assert number > last[record.partition], f"{number} after {last[record.partition]}"
+            found[number] = record.partition, record.offset
+            last[record.partition] = number
+    assert writer.acknowledged.items() <= found.items()
