@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import socket
-import struct
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kraftlog.server import connections, loop
-from kraftlog.server.io_thread import IOThreads
 from kraftlog.server.loop import Server
-from kraftlog.server.turns import SLICE_NS, TURN_NS, TurnClock
-from kraftlog.server.worker_process import WorkerProcess
-from kraftlog.wire.apis import BROKER
+from kraftlog.server.turns import SLICE_NS, TURN_NS
 from tests.node.frame_client import make_host
-from tests.patience import LIMIT_S
+from tests.server.hosted_server import Peer, hosted, peers_of, turn_until
 from tests.server.raw import api_versions, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kraftlog.node.pending_response import PendingResponse
-    from kraftlog.server.connections import Connection
 
-    Connect = Callable[[], "Peer"]
+    Connect = Callable[[], Peer]
 
 #: Duration of a request on this clock, and how many fit into a slice and into a turn.
 REQUEST_NS = SLICE_NS // 4
@@ -34,76 +28,16 @@ A_TURN = TURN_NS // SLICE_NS
 MANY = 200
 
 
-class Peer:
-    """A client's socket and the node's connection to it."""
-
-    def __init__(self, server: Server, port: int) -> None:
-        known = set(server.connections)
-        self.sock = socket.create_connection(("127.0.0.1", port), LIMIT_S)
-        self.server = server
-        server.turn()
-        [fd] = set(server.connections) - known
-        self.connection: Connection = server.connections[fd]
-        self._raw = b""
-
-    @property
-    def served(self) -> int:
-        """Number of remaining requests that have been served."""
-        return self.connection.rest_at // len(api_versions(0))
-
-    def answered(self) -> list[int]:
-        """The numbers of the requests with a response."""
-        self.sock.setblocking(False)
-        try:
-            while data := self.sock.recv(1 << 20):
-                self._raw += data
-        except BlockingIOError:
-            pass
-        numbers, at = [], 0
-        while len(self._raw) - at >= 8:
-            size, number = struct.unpack_from(">ii", self._raw, at)
-            if len(self._raw) - at < 4 + size:
-                break
-            numbers.append(number)
-            at += 4 + size
-        return numbers
-
-
-@pytest.fixture
-def connect(server: Server) -> Iterator[Callable[[], Peer]]:
-    port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
-    server.let_clients_in()
-    peers: list[Peer] = []
-
-    def one_more() -> Peer:
-        peers.append(Peer(server, port))
-        return peers[-1]
-
-    yield one_more
-    for peer in peers:
-        peer.sock.close()
-
-
 @pytest.fixture
 def server() -> Iterator[Server]:
-    host = make_host()
-    clock = count(0, REQUEST_NS)
-    turns = TurnClock(clock.__next__, lambda: 0)
-    made = Server(IOThreads(), WorkerProcess(), max_frame=1 << 20, max_connections=64, turns=turns)
-    made.carry(host.node, host.runner)
-    yield made
-    made._hang_up()
-    host.deliver()
-    host.runner.close()
+    with hosted(make_host(), count(0, REQUEST_NS).__next__) as server:
+        yield server
 
 
-def turn_until(server: Server, is_done: Callable[[], bool]) -> int:
-    """The number of turns that it takes."""
-    for number in range(1000):
-        if is_done():
-            return number
-        server.turn()
-    raise AssertionError("it takes too many turns")
+@pytest.fixture
+def connect(server: Server) -> Iterator[Connect]:
+    with peers_of(server) as connect:
+        yield connect
 
 
 def requests(amount: int) -> bytes:

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.config.keys import BROKER as BROKER_RESOURCE
-from kraftlog.server.io_thread import IOThreads
 from kraftlog.server.limits import parse_overrides
 from kraftlog.server.listening import bind, host_of
 from kraftlog.server.loop import Server
-from kraftlog.server.turns import TurnClock
-from kraftlog.server.worker_process import WorkerProcess
-from kraftlog.wire.apis import BROKER, CONTROLLER
+from kraftlog.wire.apis import CONTROLLER
 from tests.node.frame_client import make_host, set_config
 from tests.patience import LIMIT_S
+from tests.server.hosted_server import Clock, hosted, listen
 from tests.server.raw import api_versions
-from tests.server.test_memory import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,24 +40,13 @@ def clock() -> Clock:
 
 @pytest.fixture
 def server(host: VirtualHost, clock: Clock) -> Iterator[Server]:
-    made = Server(
-        IOThreads(),
-        WorkerProcess(),
-        max_frame=1 << 20,
-        max_connections=64,
-        turns=TurnClock(clock, lambda: 0),
-    )
-    made.carry(host.node, host.runner)
-    yield made
-    made._hang_up()
-    host.deliver()
-    host.runner.close()
+    with hosted(host, clock) as server:
+        yield server
 
 
 @pytest.fixture
 def connect(server: Server) -> Iterator[Connect]:
-    port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
-    server.let_clients_in()
+    port = listen(server)
     made: list[socket.socket] = []
 
     def one_more() -> socket.socket:

@@ -10,16 +10,13 @@ import pytest
 
 from kraftlog.server import connections
 from kraftlog.server.connections import MAX_HELD, SMALL_FRAME
-from kraftlog.server.io_thread import IOThreads
 from kraftlog.server.loop import MAINTENANCE_MS, Server
 from kraftlog.server.memory import DEFAULT_LIMIT, FREE, STILL_MS, ClientMemory, limit_of
-from kraftlog.server.turns import TurnClock
-from kraftlog.server.worker_process import WorkerProcess
-from kraftlog.wire.apis import BROKER, ApiKey
+from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata import MetadataRequest
 from tests.node.frame_client import make_host
+from tests.server.hosted_server import Clock, Peer, hosted, peers_of, turn_until
 from tests.server.raw import api_versions, fetch, frame, produce
-from tests.server.test_fairness import Peer, turn_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,16 +27,6 @@ LIMIT = 4 << 20
 MAX_FRAME = 2 << 20
 
 
-class Clock:
-    """A clock that the test advances."""
-
-    def __init__(self) -> None:
-        self.now_ns = 0
-
-    def __call__(self) -> int:
-        return self.now_ns
-
-
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -48,34 +35,14 @@ def clock() -> Clock:
 @pytest.fixture
 def server(clock: Clock) -> Iterator[Server]:
     host = make_host(wide=100, demo=1)
-    made = Server(
-        IOThreads(),
-        WorkerProcess(),
-        max_frame=MAX_FRAME,
-        max_connections=64,
-        turns=TurnClock(clock, lambda: 0),
-        memory=ClientMemory(LIMIT),
-    )
-    made.carry(host.node, host.runner)
-    yield made
-    made._hang_up()
-    host.deliver()
-    host.runner.close()
+    with hosted(host, clock, max_frame=MAX_FRAME, memory=ClientMemory(LIMIT)) as server:
+        yield server
 
 
 @pytest.fixture
 def connect(server: Server) -> Iterator[Connect]:
-    port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
-    server.let_clients_in()
-    peers: list[Peer] = []
-
-    def one_more() -> Peer:
-        peers.append(Peer(server, port))
-        return peers[-1]
-
-    yield one_more
-    for peer in peers:
-        peer.sock.close()
+    with peers_of(server) as connect:
+        yield connect
 
 
 def send_all(server: Server, peer: Peer, data: bytes) -> int:

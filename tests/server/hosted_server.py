@@ -1,0 +1,115 @@
+"""A `Server` in this process, with real sockets, a node on files in memory and a manual clock."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kraftlog.server.io_thread import IOThreads
+from kraftlog.server.loop import Server
+from kraftlog.server.turns import TurnClock
+from kraftlog.server.worker_process import WorkerProcess
+from kraftlog.wire.apis import BROKER
+from tests.patience import LIMIT_S
+from tests.server.raw import api_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kraftlog.server.connections import Connection
+    from kraftlog.simulator.host import VirtualHost
+
+
+class Clock:
+    """A clock that the test advances."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+
+@contextmanager
+def hosted(host: VirtualHost, clock: Callable[[], int], **options: Any) -> Iterator[Server]:
+    """A server of the node, which takes no CPU time."""
+    server = Server(
+        IOThreads(),
+        WorkerProcess(),
+        max_connections=64,
+        turns=TurnClock(clock, lambda: 0),
+        **{"max_frame": 1 << 20, **options},
+    )
+    server.carry(host.node, host.runner)
+    yield server
+    server._hang_up()
+    host.deliver()
+    host.runner.close()
+
+
+def listen(server: Server) -> int:
+    """Open a listener for clients; returns its port."""
+    port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
+    server.let_clients_in()
+    return port
+
+
+class Peer:
+    """A client's socket and the node's connection to it."""
+
+    def __init__(self, server: Server, port: int) -> None:
+        known = set(server.connections)
+        self.sock = socket.create_connection(("127.0.0.1", port), LIMIT_S)
+        self.server = server
+        server.turn()
+        [fd] = set(server.connections) - known
+        self.connection: Connection = server.connections[fd]
+        self._raw = b""
+
+    @property
+    def served(self) -> int:
+        """Number of remaining requests that have been served."""
+        return self.connection.rest_at // len(api_versions(0))
+
+    def answered(self) -> list[int]:
+        """The numbers of the requests with a response."""
+        self.sock.setblocking(False)
+        try:
+            while data := self.sock.recv(1 << 20):
+                self._raw += data
+        except BlockingIOError:
+            pass
+        numbers, at = [], 0
+        while len(self._raw) - at >= 8:
+            size, number = struct.unpack_from(">ii", self._raw, at)
+            if len(self._raw) - at < 4 + size:
+                break
+            numbers.append(number)
+            at += 4 + size
+        return numbers
+
+
+@contextmanager
+def peers_of(server: Server) -> Iterator[Callable[[], Peer]]:
+    """Connects peers, and closes them at the end."""
+    port = listen(server)
+    peers: list[Peer] = []
+
+    def one_more() -> Peer:
+        peers.append(Peer(server, port))
+        return peers[-1]
+
+    yield one_more
+    for peer in peers:
+        peer.sock.close()
+
+
+def turn_until(server: Server, is_done: Callable[[], bool]) -> int:
+    """The number of turns that it takes."""
+    for number in range(1000):
+        if is_done():
+            return number
+        server.turn()
+    raise AssertionError("it takes too many turns")
