@@ -19,7 +19,6 @@ class ControllerConfig(Value):
     cluster_id: str
     default_partitions: int = 1
     default_replication_factor: int = 1
-    #: Largest replication factor that brokers support.
     #: Time without a heartbeat after which a broker is fenced.
     session_timeout_ms: int = 9000
     delete_topics: bool = True
