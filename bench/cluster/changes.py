@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 #: Partitions in the cluster, which have one replica each.
 SIZES = (1_000, 10_000, 100_000)
 TOPIC = "changed"
+#: Rarely, as the requests count as CPU time of the nodes.
+TRY_EVERY_S = 0.05
 CHANGES = 50
 
 
@@ -121,6 +123,9 @@ class IsrChanges:
             assert isinstance(answer, AlterPartitionResponse)
             assert answer.error_code == 0, answer
             code = answer.topics[0].partitions[0].error_code
+            if code == ErrorCode.NOT_CONTROLLER:  # the leader's change has not come yet
+                time.sleep(TRY_EVERY_S)
+                continue
             self.partition_epoch += 1
             if code == 0:
                 self.partition_epoch += 1  # the leader's change follows
