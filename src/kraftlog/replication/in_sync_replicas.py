@@ -270,6 +270,10 @@ class InSyncReplicas:
     def _postpone_check(self, now: Now) -> None:
         self._check_due_ms = now.monotonic_ms + max(self._max_lag_ms() // 2, 1)
 
+    def check_soon(self) -> None:
+        """The next `poll` checks all followers."""
+        self._check_due_ms = 0
+
     def poll(self, now: Now) -> None:
         if now.monotonic_ms >= self._check_due_ms and not self._unchecked:
             self._postpone_check(now)

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from kraftlog.simulator.explorer.replication.cluster import State
 
 BOUND = Bound(
-    "for tests", records=2, fences=1, returns=1, elections=1, lags=1, crashes=1, losses=True
+    "for tests",
+    records=2,
+    fences=1,
+    returns=1,
+    elections=1,
+    lags=1,
+    crashes=1,
+    losses=1,
+    slow_disk=True,
 )
 
 
@@ -36,7 +44,7 @@ class RealBrokers(Cluster):
     """Each number has a broker of its own beside it, to which every event was applied."""
 
     def __init__(self, bound: Bound) -> None:
-        self.real = [Broker(i) for i in range(NODES)]
+        self.real = [Broker(i, has_slow_disk=bound.slow_disk) for i in range(NODES)]
         super().__init__(bound)
 
     def _happen(self, state: list[int], broker_id: int, event: str, about: Any) -> None:
@@ -64,7 +72,10 @@ def random_walk(cluster: Cluster, rng: Random, length: int) -> State:
 def test_a_step_depends_on_the_keys_of_broker_and_message_alone() -> None:
     """A broker with a long history acts like any other with the same key."""
     rng = Random(1)
-    for bound in (BOUND, BOUND.replace(replicas=(B, A, C), has_elr=True, min_isr=2)):
+    for bound in (
+        BOUND,
+        BOUND.replace(replicas=(B, A, C), has_elr=True, min_isr=2, power_losses=1),
+    ):
         cluster = RealBrokers(bound)
         first = cluster.real[:]
         for _ in range(40):

@@ -11,7 +11,7 @@ from kraftlog.simulator.explorer.bounds import NODES
 from kraftlog.simulator.explorer.invariants import Broken
 from kraftlog.simulator.explorer.replication.bounds import A, B, Bound, C
 from kraftlog.simulator.explorer.replication.broker import objects, step
-from kraftlog.simulator.explorer.replication.cluster import METADATA, Cluster
+from kraftlog.simulator.explorer.replication.cluster import BOUNDED, METADATA, Cluster
 from kraftlog.simulator.explorer.replication.invariants import History, check_state, check_step
 from kraftlog.simulator.explorer.replication.metadata import TOPIC_ID, Metadata
 from kraftlog.simulator.explorer.replication.process import RECORD, ProduceSlot
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kraftlog.replication.partition import Partition
     from kraftlog.simulator.explorer.replication.broker import Broker
 
-NOTHING_LEFT = History((0,) * 6)
+NOTHING_LEFT = History((0,) * len(BOUNDED))
 
 
 class Handmade:
@@ -95,6 +95,24 @@ def test_s7_a_follower_beyond_what_is_committed(made: Handmade) -> None:
     assert made.broken() == "a follower serves only what is committed"
 
 
+def test_s7_only_later_leaders_count_after_an_unclean_election(made: Handmade) -> None:
+    made.write(A, "1", committed=1)
+    history = NOTHING_LEFT.with_broker(made.brokers[A])
+    assert len(history.committed) == 1
+    after = history.with_unclean_election(epoch=2)
+    assert after.with_broker(made.brokers[A]).committed == ()
+    made.partition(A).leader_epoch = 2
+    assert after.with_broker(made.brokers[A]).committed == made.brokers[A].log.batches
+
+
+def test_s4_a_broker_that_lost_records_counts_once_it_is_registered(made: Handmade) -> None:
+    made.write(A, "1", committed=1)
+    made.write(C, "1")
+    assert made.broken() == "every member of the ISR has what is committed"
+    made.brokers[B].has_lost = True
+    made.check()
+
+
 def test_s4_a_member_of_the_isr_without_a_committed_record(made: Handmade) -> None:
     made.write(A, "1", committed=1)
     made.write(B, "1")
@@ -158,7 +176,8 @@ def test_s7_a_high_watermark_that_falls(made: Handmade) -> None:
     old = objects.copy(made.brokers[B])
     made.partition(B).high_watermark = 0
     assert made.broken_after(B, old) == "the high watermark never falls"
-    check_step(step(old, "crash").broker, made.brokers[B])
+    check_step(old, made.brokers[B], may_lose=True)
+    check_step(step(old, "crash", (1, 0)).broker, made.brokers[B])
 
 
 def test_a_high_watermark_beyond_the_log(made: Handmade) -> None:

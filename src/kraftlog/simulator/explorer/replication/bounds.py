@@ -25,10 +25,18 @@ class Bound(Value):
     elections: int = 0
     #: Followers that have not caught up for too long.
     lags: int = 0
-    #: Processes that are killed; a broker restarts as often.
+    #: Requests to change the ISR that the controller answers.
+    isr_changes: int = 2
+    #: Processes that are killed, and brokers that lose power and with it the end of their logs.
+    #: Both restart as often.
     crashes: int = 0
-    #: Whether requests and responses are lost.
-    losses: bool = False
+    power_losses: int = 0
+    #: Responses that are lost, and requests that arrive late, after the next one.
+    losses: int = 0
+    #: Whether truncations take time, and writes until they count.
+    slow_disk: bool = False
+    #: Unclean elections, where nothing else is possible.
+    unclean: int = 0
     #: The limit of the search, which has visited all shorter runs by then.
     most_states: int = 20_000_000
 
@@ -40,18 +48,37 @@ QUICK = (
     Bound("partition: a record, a crash", fences=0, crashes=1),
     Bound("partition: a record, a fenced broker returns", returns=1),
     Bound("partition: a record, two brokers fenced", fences=2),
+    Bound("partition: a record, a broker fenced, slow disks", slow_disk=True),
 )
 #: `make explore` and CI exhaust these.
 PARTS = (
     *QUICK,
-    Bound("partition: a record, a fenced broker returns, a slow follower", returns=1, lags=1),
+    Bound("partition: a record, a slow follower", fences=0, lags=1),
+    Bound("partition: a record, a broker fenced, a slow follower", lags=1, isr_changes=1),
     Bound("partition: a record, a broker fenced, a crash", crashes=1),
     Bound("partition: a record, a broker fenced, a crash, ELR", crashes=1, has_elr=True, min_isr=2),
     Bound(
-        "partition: a record, a broker fenced, an election, a slow follower",
-        replicas=SECOND_LEADS,
-        elections=1,
-        lags=1,
+        "partition: a record, a power loss, a lost response, ELR",
+        fences=0,
+        returns=1,
+        power_losses=1,
+        losses=1,
+        has_elr=True,
+        min_isr=2,
+    ),
+    Bound(
+        "partition: a record, a broker fenced, a power loss, ELR",
+        power_losses=1,
+        has_elr=True,
+        min_isr=2,
+    ),
+    Bound(
+        "partition: two records, two replicas, an unclean election",
+        replicas=(A, B),
+        records=2,
+        fences=2,
+        returns=2,
+        unclean=1,
     ),
     Bound(
         "partition: two records, a broker fenced, an election",

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 #: What makes no difference to the future of a broker: settings, statistics, times (which stand
 #: still) and numbers of requests.
 OMITTED = {
-    "Process": frozenset({"loader", "fetch_sessions", "_sent", "epoch", "effects", "messages"}),
+    "Process": frozenset(
+        {"loader", "fetch_sessions", "_sent", "epoch", "effects", "messages", "has_slow_disk"}
+    ),
     "ReplicaManager": frozenset(
         {
             "_metadata",
@@ -55,7 +57,9 @@ OMITTED = {
     "InSyncReplicas": frozenset(
         {"_metadata", "_check_due_ms", "_elected_ms", "_unnamed", "_clock", "_moved"}
     ),
-    "IsrChanges": frozenset({"_due_ms", "_failures", "_ask", "_broker_epoch", "_refused"}),
+    "IsrChanges": frozenset(
+        {"_due_ms", "_again_ms", "_failures", "_incomplete", "_ask", "_broker_epoch", "_refused"}
+    ),
     "Partition": frozenset({"counts", "append_config", "written_bytes"}),
     "Follower": frozenset({"caught_up_bytes", "fetched_bytes"}),
     "DelayedFetch": frozenset({"found", "response", "seen_bytes", "untaken", "size", "node"}),
@@ -73,9 +77,12 @@ objects = Objects(CHANGING, OMITTED)
 
 
 class Broker:
-    def __init__(self, broker_id: int) -> None:
+    def __init__(self, broker_id: int, *, has_slow_disk: bool = False) -> None:
         self.id = broker_id
+        self.has_slow_disk = has_slow_disk
         self.log = Log()
+        #: Whether it has lost records, and has not been registered since.
+        self.has_lost = False
         #: None while it is down.
         self.process: Process | None = None
 
@@ -101,12 +108,18 @@ def step(broker: Broker, event: str, arguments: tuple[Any, ...] = ()) -> Step:
     """Apply an event to a copy of a broker."""
     after: Broker = objects.copy(broker)
     if event == "crash":
+        kept, after.log.stored_high_watermark = arguments
+        after.has_lost = kept < after.log.end
+        after.log.truncate(kept)
         after.process = None
         return Step(after, ())
     process = after.process
     if event == "restart":
         epoch, metadata = arguments
-        after.process = process = Process(after.id, epoch, after.log)
+        after.has_lost = False
+        after.process = process = Process(
+            after.id, epoch, after.log, has_slow_disk=after.has_slow_disk
+        )
         process.start(metadata)
     else:
         assert process is not None, "only a running broker does anything"
@@ -121,7 +134,7 @@ def broker_key(broker: Broker) -> Any:
     log = tuple([epoch_of(batch) for batch in broker.log.batches])
     stored = broker.log.stored_high_watermark
     if process is None:
-        return broker.id, log, stored
+        return broker.id, log, stored, broker.has_lost
     image = process.image
     image_key = objects.key((image.brokers, image.partitions))
     return broker.id, log, stored, image_key, objects.key(process)

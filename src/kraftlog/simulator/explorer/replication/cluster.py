@@ -8,11 +8,12 @@ and the same broker occurs in thousands of states, so it is computed once, by th
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.values import NO_LEADER
 from kraftlog.simulator.explorer.bounds import NODES
 from kraftlog.simulator.explorer.replication.broker import Broker, broker_key, objects, step
 from kraftlog.simulator.explorer.replication.invariants import History, check_state, check_step
 from kraftlog.simulator.explorer.replication.log import epoch_of
-from kraftlog.simulator.explorer.replication.metadata import PREFERRED, Metadata
+from kraftlog.simulator.explorer.replication.metadata import PREFERRED, UNCLEAN, Metadata
 from kraftlog.simulator.explorer.replication.process import FetchAnswered, FetchSent
 from kraftlog.simulator.explorer.tables import Numbers
 from kraftlog.value import TYPE_CHECKING, Value
@@ -30,21 +31,25 @@ if TYPE_CHECKING:
 
 #: The positions of metadata and history in a state, after the brokers.
 METADATA, HISTORY = NODES, NODES + 1
-REQUEST, RESPONSE = range(2)
+#: LATE is a request that another has overtaken.
+REQUEST, RESPONSE, LATE = range(3)
 #: The places in a state: the follower, the leader, and the kind of message.
 _PAIRS = [(one, other) for one in range(NODES) for other in range(NODES) if one != other]
 PLACES = {
     HISTORY + 1 + number: (*pair, kind)
-    for number, (kind, pair) in enumerate([(kind, pair) for kind in range(2) for pair in _PAIRS])
+    for number, (kind, pair) in enumerate([(kind, pair) for kind in range(3) for pair in _PAIRS])
 }
 PLACE_OF = {place: number for number, place in PLACES.items()}
 #: Which broker receives what is at a place.
 TARGET = {
-    number: leader if kind == REQUEST else follower
+    number: follower if kind == RESPONSE else leader
     for number, (follower, leader, kind) in PLACES.items()
 }
 #: The events whose number is bounded, in the order of `History.left`.
-BOUNDED = ("produce", "fence", "return", "elect", "lag", "crash")
+BOUNDED = (
+    *("produce", "fence", "return", "elect", "lag", "crash", "lose power", "lose"),
+    *("alter isr", "lose isr response", "elect unclean"),
+)
 
 
 class Things:
@@ -113,12 +118,17 @@ class Cluster:
     def _first(self) -> State:
         bound = self.bound
         metadata = Metadata(bound)
-        budget = (bound.records, bound.fences, bound.returns, bound.elections, bound.lags)
-        state = [0] * (HISTORY + 1 + len(PLACES))
+        budget = (
+            *(bound.records, bound.fences, bound.returns, bound.elections, bound.lags),
+            *(bound.crashes, bound.power_losses, bound.losses, bound.isr_changes, bound.losses),
+            bound.unclean,
+        )
+        places = len(PLACES) if bound.losses else 2 * len(_PAIRS)
+        state = [0] * (HISTORY + 1 + places)
         state[METADATA] = self.metadata.number(metadata)
-        state[HISTORY] = self.histories.number(History((*budget, bound.crashes)))
+        state[HISTORY] = self.histories.number(History(budget))
         for broker_id in range(NODES):
-            state[broker_id] = self.brokers.number(Broker(broker_id))
+            state[broker_id] = self.brokers.number(Broker(broker_id, has_slow_disk=bound.slow_disk))
         for broker_id in bound.replicas:
             self._start(state, broker_id, broker_id)
         self._trim(state)
@@ -131,10 +141,10 @@ class Cluster:
         facts = [self.brokers.facts[number] for number in state[:NODES]]
         metadata = self.metadata.facts[state[METADATA]]
         found: list[Move] = []
-        for place, target in TARGET.items():
-            if state[place] and facts[target].is_up:
+        for place in range(HISTORY + 1, len(state)):
+            if state[place] and facts[TARGET[place]].is_up:
                 found.append(("deliver", place, None))
-                if self.bound.losses and PLACES[place][2] == RESPONSE:
+                if self.bound.losses and self._is_awaited(state, place):
                     found.append(("lose", place, None))
         for broker_id, known in enumerate(facts):
             if known.is_up and known.replayed < len(metadata.batches):
@@ -158,14 +168,17 @@ class Cluster:
             self._deliver(following, what, where)
         elif where == METADATA:
             self._decide(following, what, about)
-        elif what == "crash":
-            self._crash(following, where)
+            if what == "elect unclean":
+                self._note_loss(following)
+        elif what in {"crash", "lose power"}:
+            self._crash(following, where, about)
         elif what == "restart":
             _, epoch = self._decide(following, "register", where)
             self._start(following, where, epoch)
-        elif what == "alter isr":
+        elif what in {"alter isr", "lose isr response"}:
             _, response = self._decide(following, "alter partition", about)
-            self._happen(following, where, "isr_answered", self.messages.number(response))
+            heard = None if what == "lose isr response" else response
+            self._happen(following, where, "isr_answered", self.messages.number(heard))
         else:
             self._happen(following, where, _EVENTS[what], about)
         self._trim(following)
@@ -183,13 +196,27 @@ class Cluster:
 
     def _deliver(self, state: list[int], what: str, place: int) -> None:
         follower, leader, kind = PLACES[place]
-        message, state[place] = state[place], 0
-        if what == "lose":
+        message = state[place]
+        if what == "lose":  # a request for which the follower no longer waits may still arrive
+            if kind == REQUEST:
+                state[place] = self._unwanted(message)
+            else:
+                state[place] = 0
             self._happen(state, follower, "fetch_failed", (leader,))
-        elif kind == REQUEST:
-            self._happen(state, leader, "serve", message)
-        else:
+            return
+        state[place] = 0
+        if kind == RESPONSE:
             self._happen(state, follower, "take", message)
+        else:
+            self._happen(state, leader, "serve", message)
+
+    def _is_awaited(self, state: State, place: int) -> bool:
+        """Whether a follower waits for a response, or for that to a request."""
+        follower, leader, kind = PLACES[place]
+        return kind != LATE and leader in self.brokers.facts[state[follower]].waits_for
+
+    def _unwanted(self, message: int) -> int:
+        return self.messages.number(self.messages[message].replace(wanted=False))
 
     def _happen(self, state: list[int], broker_id: int, event: str, about: Any) -> None:
         """An event at a broker; messages and metadata by their numbers."""
@@ -219,7 +246,7 @@ class Cluster:
     def _take(self, number: int, event: str, about: Any) -> tuple[int, tuple[tuple[int, int], ...]]:
         broker = self.brokers[number]
         taken = step(broker, event, self.arguments(event, about))
-        check_step(broker, taken.broker)
+        check_step(broker, taken.broker, may_lose=self.bound.unclean > 0)
         sent = [(_place(message), self.messages.number(message)) for message in taken.sent]
         return self.brokers.number(taken.broker), tuple(sent)
 
@@ -238,6 +265,8 @@ class Cluster:
         if kind == REQUEST:  # it waits no longer for the response to an earlier one
             state[PLACE_OF[follower, leader, RESPONSE]] = 0
             self._forget(state, leader, follower)
+            if state[place] and self.bound.losses:
+                state[PLACE_OF[follower, leader, LATE]] = self._unwanted(state[place])
         state[place] = message
         if kind == RESPONSE:
             self._drop_unused(state, follower)
@@ -249,17 +278,16 @@ class Cluster:
     def _start(self, state: list[int], broker_id: int, epoch: int) -> None:
         self._happen(state, broker_id, "restart", (epoch, state[METADATA]))
 
-    def _crash(self, state: list[int], broker_id: int) -> None:
+    def _crash(self, state: list[int], broker_id: int, about: Any) -> None:
         """A process ends; its connections are reset, but its last request may arrive."""
         waiting = self.brokers.facts[state[broker_id]].waits_for
-        self._happen(state, broker_id, "crash", ())
+        self._happen(state, broker_id, "crash", about)
         for leader in waiting:
             state[PLACE_OF[broker_id, leader, RESPONSE]] = 0
             self._forget(state, leader, broker_id)
             place = PLACE_OF[broker_id, leader, REQUEST]
             if state[place]:
-                late = self.messages[state[place]].replace(wanted=False)
-                state[place] = self.messages.number(late)
+                state[place] = self._unwanted(state[place])
         for follower in range(NODES):
             if follower != broker_id and broker_id in self.brokers.facts[state[follower]].waits_for:
                 places = [PLACE_OF[follower, broker_id, kind] for kind in (REQUEST, RESPONSE)]
@@ -283,6 +311,14 @@ class Cluster:
             after = self.histories[noted[0]].with_broker(self.brokers[noted[1]])
             history = self._noted[noted] = self.histories.number(after)
         state[HISTORY] = history
+
+    def _note_loss(self, state: list[int]) -> None:
+        """The new leader may lack what was committed."""
+        partition = self.metadata[state[METADATA]].partition
+        if partition.leader != NO_LEADER:
+            history = self.histories[state[HISTORY]]
+            after = history.with_unclean_election(partition.leader_epoch)
+            state[HISTORY] = self.histories.number(after)
 
     def _trim(self, state: list[int]) -> None:
         """Batches that all have replayed do not distinguish states."""
@@ -309,7 +345,7 @@ class Cluster:
         number = 0 if request is None else self.messages.number(request)
         return BrokerFacts(
             is_up=True,
-            moves=tuple(_moves_of(broker, number)),
+            moves=tuple(_moves_of(broker, number, self.bound)),
             replayed=process.replayed,
             holds=tuple(process.parked),
             waits_for=tuple(sorted(process.waits_for)),
@@ -326,18 +362,28 @@ class Cluster:
         partition = metadata.partition
         if partition.leader != partition.replicas[0] in partition.isr:
             moves.append(("elect", METADATA, PREFERRED))
+        if partition.leader == NO_LEADER:
+            moves.append(("elect unclean", METADATA, UNCLEAN))
         batches = [self.messages.number(batch) for batch in metadata.batches]
         return MetadataFacts(tuple(moves), tuple(batches))
 
 
 #: The broker's method for a move.
-_EVENTS = {"produce": "produce", "replay": "replay", "expire": "expire", "lag": "lags"}
+_EVENTS = {
+    "produce": "produce",
+    "replay": "replay",
+    "expire": "expire",
+    "lag": "lags",
+    "truncate": "truncate",
+    "write": "write",
+}
 #: Events that are about a message or a batch.
 _BY_NUMBER = {"serve", "take", "replay", "isr_answered"}
 _DECISIONS: dict[str, Callable[[Metadata, Any, Things], Any]] = {
     "fence": lambda metadata, broker, _: metadata.heartbeat(broker, is_fenced=True),
     "return": lambda metadata, broker, _: metadata.heartbeat(broker, is_fenced=False),
     "elect": lambda metadata, kind, _: metadata.elect(kind),
+    "elect unclean": lambda metadata, kind, _: metadata.elect(kind),
     "register": lambda metadata, broker, _: metadata.register(broker),
     "alter partition": lambda metadata, number, messages: metadata.decide(
         ApiKey.ALTER_PARTITION, messages[number]
@@ -345,15 +391,25 @@ _DECISIONS: dict[str, Callable[[Metadata, Any, Things], Any]] = {
 }
 
 
-def _moves_of(broker: Broker, isr_request: int) -> list[Move]:
+def _moves_of(broker: Broker, isr_request: int, bound: Bound) -> list[Move]:
     """What can happen at a running broker."""
     process, me = broker.process, broker.id
     assert process is not None
     partition = process.partition
-    found: list[Move] = [("crash", me, None)]
+    end = broker.log.end
+    found: list[Move] = [("crash", me, (end, 0))]
+    if partition.high_watermark:  # the checkpoint may be new or old
+        found.append(("crash", me, (end, partition.high_watermark)))
+    found += [("lose power", me, (kept, 0)) for kept in range(end)]
     if isr_request:
         found.append(("alter isr", me, isr_request))
+        if bound.losses:
+            found.append(("lose isr response", me, isr_request))
     found += [("expire", me, (follower,)) for follower in process.parked]
+    if process.truncations:
+        found.append(("truncate", me, ()))
+    if process.unreported:
+        found.append(("write", me, ()))
     if partition.online:
         found.append(("produce", me, ()))
         followers = partition.followers
@@ -382,6 +438,7 @@ def _is_refusal(message: Any) -> bool:
 
 
 def _place(message: Any) -> int:
+    """Where a message that is sent is put."""
     kind = REQUEST if isinstance(message, FetchSent) else RESPONSE
     return PLACE_OF[message.follower, message.leader, kind]
 
@@ -396,4 +453,4 @@ def _metadata_key(metadata: Metadata) -> Any:
 
 def _history_key(history: History) -> Any:
     committed = tuple([epoch_of(batch) for batch in history.committed])
-    return history.left, committed, history.broken
+    return history.left, committed, history.unclean_epoch, history.broken

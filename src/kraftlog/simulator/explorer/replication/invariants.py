@@ -26,11 +26,19 @@ class History(Value):
     left: tuple[int, ...]
     #: The longest log that was ever committed.
     committed: tuple[bytes, ...] = ()
+    #: The epoch of the last unclean election: what former leaders have committed counts no more.
+    unclean_epoch: int = 0
     #: The invariant that does not hold, and why.
     broken: tuple[str, str] | None = None
 
     def with_broker(self, broker: Broker) -> History:
         """Add the batches that a broker reports as committed (S4, S7)."""
+        partition = broker.partition
+        if partition is None or (
+            self.unclean_epoch
+            and not (partition.leads and partition.leader_epoch >= self.unclean_epoch)
+        ):
+            return self
         believed, known = broker.known_committed, self.committed
         shorter = min(len(believed), len(known))
         if believed[:shorter] != known[:shorter]:
@@ -38,15 +46,21 @@ class History(Value):
             return self.replace(broken=("what is committed never changes", what))
         if len(believed) <= len(known):
             return self
-        partition = broker.partition
-        if partition is None or not partition.leads:
+        if not partition.leads:
             what = f"{NAMES[broker.id]} serves {shown(believed)}, committed is {shown(known)}"
             return self.replace(broken=("a follower serves only what is committed", what))
         return self.replace(committed=believed)
 
+    def with_unclean_election(self, epoch: int) -> History:
+        """From now on, only what this leader and later ones commit counts."""
+        return self.replace(committed=(), unclean_epoch=epoch)
 
-def check_step(old: Broker, new: Broker) -> None:
-    """Epochs grow (S8), and the high watermark does not fall (S7), until a process ends."""
+
+def check_step(old: Broker, new: Broker, *, may_lose: bool = False) -> None:
+    """Epochs grow (S8), and the high watermark does not fall (S7), until a process ends.
+
+    After an unclean election records are lost, and so it may fall.
+    """
     was, now = old.partition, new.partition
     if was is None or now is None:
         return
@@ -57,7 +71,7 @@ def check_step(old: Broker, new: Broker) -> None:
             f"{name} had {was.leader_epoch}, {was.partition_epoch}, "
             f"has {now.leader_epoch}, {now.partition_epoch}",
         )
-    if now.high_watermark < was.high_watermark:
+    if now.high_watermark < was.high_watermark and not may_lose:
         raise Broken(
             "the high watermark never falls",
             f"{name} served up to {was.high_watermark}, serves up to {now.high_watermark}",
@@ -118,10 +132,13 @@ def _check_leader(broker: Broker, metadata: Metadata) -> None:
 def _check_members(
     brokers: Sequence[Broker], metadata: Metadata, committed: tuple[bytes, ...]
 ) -> None:
-    """Every member of the ISR, and so every later leader, has what is committed (S1, S4)."""
+    """Every member of the ISR, and so every later leader, has what is committed (S1, S4).
+
+    One that has lost records is a member until it is registered again.
+    """
     for broker in brokers:
         is_member = broker.id in metadata.partition.isr or broker.id in metadata.partition.elr
-        if is_member and broker.log.batches[: len(committed)] != committed:
+        if is_member and not broker.has_lost and broker.log.batches[: len(committed)] != committed:
             raise Broken(
                 "every member of the ISR has what is committed",
                 f"{NAMES[broker.id]} has {shown(broker.log.batches)}, committed is "

@@ -125,7 +125,9 @@ class Objects:
 
     def _add_key(self, it: Any, found: list[Any], seen: dict[int, int]) -> None:
         cls = type(it)
-        if cls in _ATOMS:
+        if cls is memoryview:
+            found.append(bytes(it))
+        elif cls in _ATOMS:
             found.append(it)
         elif cls in _SEQUENCES or isinstance(it, Value):
             items = it if cls in _SEQUENCES else [getattr(it, name) for name in self._shown(it)]

@@ -118,7 +118,7 @@ class Process:
     max_fetch_bytes = 1 << 30
     now = NOW
 
-    def __init__(self, broker_id: int, epoch: int, logs: Log) -> None:
+    def __init__(self, broker_id: int, epoch: int, logs: Log, *, has_slow_disk: bool) -> None:
         self.id = broker_id
         self.epoch = epoch
         self.logs = logs
@@ -135,6 +135,10 @@ class Process:
         #: How many batches of the metadata log are replayed.
         self.replayed = 0
         self.messages: list[FetchSent | FetchAnswered] = []
+        self.has_slow_disk = has_slow_disk
+        #: Truncations that are to be done, and the ends of writes that are to be reported.
+        self.truncations: list[TruncatePartition] = []
+        self.unreported: list[int] = []
         #: Without sessions, each fetch names its position.
         self.fetch_sessions = FetchSessions(0, NoChance())
         self.loader = MetadataLoader()
@@ -216,13 +220,14 @@ class Process:
 
     def serve(self, sent: FetchSent) -> None:
         """A Fetch arrives."""
-        self.forget(sent.follower)
         slot: Any = FetchSlot(self, sent)
         fetch.handle(self, slot, sent.request, NOW)  # type: ignore[arg-type]  # see the class
-        if slot.waiter is not None:
+        if slot.waiter is None:
+            return
+        if sent.wanted:
             self.parked[sent.follower] = slot
-            if not sent.wanted:
-                self.forget(sent.follower)
+        else:
+            slot.waiter.cancel()
 
     def forget(self, follower: int) -> None:
         """A follower no longer waits for the response to its fetch."""
@@ -253,6 +258,17 @@ class Process:
         assert followers is not None, "it leads"
         followers.by_broker[follower].caught_up_ms = NEVER_MS
 
+    def write(self) -> None:
+        """The oldest write counts, as after its flush."""
+        self.replica_manager.written(self.partition, self.unreported.pop(0))
+
+    def truncate(self) -> None:
+        """The oldest truncation is done."""
+        effect = self.truncations.pop(0)
+        self.logs.truncate(effect.offset)
+        end = self.logs.end
+        self.replica_manager.handle(LogTruncated(effect.log, effect.topic_id, 0, end))
+
     def isr_answered(self, response: Message | None) -> None:
         """The response to the AlterPartition, or None if it is lost."""
         on_done, self.isr_request, self._isr_answered = self._isr_answered, None, None
@@ -268,8 +284,8 @@ class Process:
             raise Broken("only committed records are acknowledged", f"offset {result.base_offset}")
 
     def fetched(self, sent: FetchSent, response: FetchResponse) -> None:
-        self.parked.pop(sent.follower, None)
         if sent.wanted:
+            self.parked.pop(sent.follower, None)
             self.messages.append(FetchAnswered(sent.follower, self.id, response))
 
     def turn(self) -> None:
@@ -279,7 +295,10 @@ class Process:
             appends = manager.take_turn()
             for append in appends:
                 self.logs.append(append)
-                manager.written(append.partition, append.end)
+                self.unreported.append(append.end)
+            while self.unreported and not self.has_slow_disk:
+                self.write()
+            manager.in_sync_replicas.check_soon()
             manager.poll(AFTER_BACKOFF)
             manager.send_requests(AFTER_BACKOFF)
             effects, self.effects = self.effects, []
@@ -299,8 +318,9 @@ class Process:
             assert not effect.restarts, "no log start moves"
             if self.partition.leads:
                 raise Broken("a leader truncates nothing", f"broker {self.id} at {effect.offset}")
-            log.truncate(effect.offset)
-            manager.handle(LogTruncated(effect.log, effect.topic_id, 0, log.end))
+            self.truncations.append(effect)
+            if not self.has_slow_disk:
+                self.truncate()
         elif isinstance(effect, OpenLog):
             stored = log.stored_high_watermark
             manager.handle(LogOpened(effect.log, effect.topic_id, 0, log.end, None, stored))

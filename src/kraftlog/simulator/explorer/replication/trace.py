@@ -47,11 +47,16 @@ def _move(cluster: Cluster, state: State, move: Move) -> str:
     if where > HISTORY:
         follower, leader, _ = PLACES[where]
         message = cluster.messages[state[where]]
-        ends = (follower, leader) if isinstance(message, FetchSent) else (leader, follower)
+        is_request = isinstance(message, FetchSent)
+        ends = (follower, leader) if is_request else (leader, follower)
+        if is_request and not message.wanted:
+            what += " late"
         return f"{what}: {NAMES[ends[0]]} to {NAMES[ends[1]]}: {_body(message)}"
     if where == METADATA:
-        return f"controller: {what}{'' if what == 'elect' else f' {NAMES[about]}'}"
+        return f"controller: {what}{'' if what.startswith('elect') else f' {NAMES[about]}'}"
     rest = f" {NAMES[about[0]]}" if what in {"lag", "expire"} else ""
+    if what == "lose power":
+        rest = f", {about[0]} records are left"
     return f"{NAMES[where]}: {what}{rest}"
 
 

@@ -1,0 +1,22 @@
+"""V8 (KAFKA-14139): the controller takes a process into the ISR by what another had."""
+
+from __future__ import annotations
+
+from tests.explored import REPLICATION, Mutant
+
+MUTANT = Mutant(
+    rule="V8 (KAFKA-14139): the controller ignores the broker epochs of a new ISR",
+    detected_by="every member of the ISR has what is committed",
+    module="kraftlog.controller.isr",
+    original=" and epoch in (ANY_EPOCH, broker.epoch)",
+    replacement="",
+    explores=REPLICATION,
+    bound={
+        "fences": 0,
+        "returns": 1,
+        "power_losses": 1,
+        "losses": 1,
+        "has_elr": True,
+        "min_isr": 2,
+    },
+)

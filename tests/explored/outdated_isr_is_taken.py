@@ -1,0 +1,15 @@
+"""V1: the controller takes an ISR that was proposed before its last change."""
+
+from __future__ import annotations
+
+from tests.explored import REPLICATION, Mutant
+
+MUTANT = Mutant(
+    rule="V1: the controller takes an ISR that was proposed before its last change",
+    detected_by="the leader counts the ISR",
+    module="kraftlog.controller.isr",
+    original="    if epochs[1] < known[1]:",
+    replacement="    if False:",
+    explores=REPLICATION,
+    bound={"fences": 1, "returns": 1, "lags": 1},
+)

@@ -1,0 +1,21 @@
+"""V7: a proposed ISR counts only once it is committed."""
+
+from __future__ import annotations
+
+from tests.explored import REPLICATION, Mutant
+
+MUTANT = Mutant(
+    rule="V7: a proposed ISR counts only once it is committed",
+    detected_by="the leader counts the ISR",
+    module="kraftlog.replication.partition",
+    original="""\
+        if self.proposed is None:
+            return self.isr
+""",
+    replacement="""\
+        if True:
+            return self.isr
+""",
+    explores=REPLICATION,
+    bound={"fences": 1, "returns": 1},
+)
