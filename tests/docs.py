@@ -36,8 +36,7 @@ PLACE = re.compile(
 )
 
 CITATION = re.compile(r"\b([QPRDV])(\d+)[a-z]?\b")
-#: In a function's name V is excluded, as `v2` there is a version.
-CITATION_IN_NAME = re.compile(r"test_([qprd])(\d+)[a-z]?_")
+CITATION_IN_NAME = re.compile(r"test_([qprdv])(\d+)[a-z]?_")
 
 
 def cited_rules(source: str) -> dict[str, list[str]]:

@@ -10,11 +10,11 @@ from tests.citations import RULES
 
 SOURCE = '''"""Elections: Q9 and Q10a."""
 class TestVotes:
-    """Only V2."""
+    """Only V4."""
     def test_q12_grants(self):
         """Also R3; (P4)."""
-    def test_v2_header(self):
-        """Version 2 of Q12."""
+    def test_v2_leads(self):
+        """As in version 2 of Q12."""
 def test_p1():
     """No rule: UTF8, Q, xQ5."""
 '''
@@ -24,16 +24,17 @@ def test_rules_are_read_from_names_and_docstrings() -> None:
     assert docs.cited_rules(SOURCE) == {
         "Q9": [""],
         "Q10": [""],
-        "V2": [""],
+        "V4": [""],
+        "V2": ["test_v2_leads"],
         "R3": ["test_q12_grants"],
         "P4": ["test_q12_grants"],
-        "Q12": ["test_q12_grants", "test_v2_header"],
+        "Q12": ["test_q12_grants", "test_v2_leads"],
     }
 
 
 def test_a_table_names_every_rule_and_its_tests() -> None:
     table = docs.rules_table({"tests/raft/test_votes.py": SOURCE, "tests/other.py": '"""Q38"""'})
-    assert "6 of 85 rules" in table
+    assert "7 of 85 rules" in table
     votes = "[raft/test_votes.py](../../tests/raft/test_votes.py)"
     assert f"| Q9 | {RULES['Q9']} | {votes} |" in table
     assert f"| R3 | {RULES['R3']} | {votes}: `test_q12_grants` |" in table

@@ -158,6 +158,23 @@ def test_v2_an_expired_session_fences_and_moves_leaders_in_one_batch() -> None:
     assert (first.leader_epoch, first.partition_epoch) == (1, 1)
 
 
+def test_v2_several_brokers_that_fail_together_leave_every_isr() -> None:
+    """V2: whoever is elected is alive, and the last member of an ISR stays in it."""
+    cluster = Cluster(brokers=4)
+    topic = cluster.create("t", (1, 2, 3), (2, 1, 4))
+    both = cluster.create("u", (1, 2))
+    cluster.now_ms += SESSION_MS // 2
+    cluster.heartbeat(3)
+    cluster.heartbeat(4)
+    cluster.pass_time(SESSION_MS // 2 + 1)
+    assert [it.id for it in cluster.committed.brokers.values() if it.fenced] == [1, 2]
+    found = [cluster.committed.partitions[topic, index] for index in (0, 1)]
+    assert [(it.leader, it.isr) for it in found] == [(3, (3,)), (4, (4,))]
+    alone = cluster.committed.partitions[both, 0]
+    assert (alone.leader, len(alone.isr)) == (-1, 1)
+    assert all(it.leader_epoch > 0 for it in (*found, alone))
+
+
 def test_v2_refused_fencing_is_retried_a_session_later() -> None:
     """Without a session the broker would never be fenced, and would lead for ever."""
     cluster = Cluster(brokers=1)

@@ -101,6 +101,30 @@ def test_v10_old_replicas_are_removed_once_new_ones_are_in_sync() -> None:
     ]
 
 
+def test_v10_added_replicas_are_waited_for_and_the_leader_stays() -> None:
+    """V10: nothing is removed, so the leader epoch stays as well."""
+    cluster = moving((1, 2, 3, 4))
+    during = cluster.committed.partitions[TOPIC, 0]
+    assert (during.replicas, during.adding, during.removing) == ((1, 2, 3, 4), (3, 4), ())
+    in_sync(cluster, 1, 2, 3)
+    assert cluster.committed.partitions[TOPIC, 0].reassigning
+    in_sync(cluster, 1, 2, 3, 4)
+    after = cluster.committed.partitions[TOPIC, 0]
+    assert (after.reassigning, after.replicas, after.isr) == (False, (1, 2, 3, 4), (1, 2, 3, 4))
+    assert (after.leader, after.leader_epoch) == (1, 0)
+
+
+def test_v10_the_next_controller_completes_a_reassignment() -> None:
+    """V10, V14: what is under way is in the log, and in nobody's memory alone."""
+    cluster = moving()
+    in_sync(cluster, 1, 2, 3)
+    cluster.controller.resign()
+    cluster.controller.activate(cluster.bootstrap, cluster.now)
+    in_sync(cluster, 1, 2, 3, 4)
+    after = cluster.committed.partitions[TOPIC, 0]
+    assert (after.replicas, after.isr, after.leader) == ((3, 4), (3, 4), 3)
+
+
 def test_v10_removing_a_replica_bumps_the_epoch_of_a_leader_that_stays() -> None:
     cluster = Cluster(brokers=2)
     cluster.create("t", (1, 2))

@@ -26,7 +26,11 @@ from kraftlog.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from kraftlog.wire.messages.metadata_records import PartitionRecord, RemoveTopicRecord
+from kraftlog.wire.messages.metadata_records import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+)
 from kraftlog.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -290,6 +294,47 @@ def test_list_offsets_returns_the_leader_epoch_of_the_record() -> None:
     assert end_of(host, 1001) == (1, 4)
     assert end_of(host, -3) == (1, 4)
     assert end_of(host, -1) == (2, 4)
+
+
+def looked_up(host: VirtualHost, timestamp: int, version: int = 7, epoch: int = -1) -> Any:
+    """What ListOffsets answers for the only partition of `demo`."""
+    part = ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=epoch)
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name="demo", partitions=[part])]
+    )
+    [found] = FrameClient(host).ask(ApiKey.LIST_OFFSETS, version, request).topics[0].partitions
+    return found
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [(3, ErrorCode.NONE), (2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_list_offsets_is_answered_in_the_leader_epoch(epoch: int, code: int) -> None:
+    host = written(make_host(), 2)
+    lead_in(host, 3)
+    for timestamp in (-1, -2, 0):
+        assert looked_up(host, timestamp, epoch=epoch).error_code == code
+
+
+def test_a_new_leader_tells_its_end_once_its_epoch_start_is_committed() -> None:
+    """KIP-207: its predecessor may have told a higher end, which must not go back."""
+    host = written(make_host(), 2)
+    [key] = host.node.image.partitions
+    change = PartitionChangeRecord(partition_id=0, topic_id=key[0], replicas=(1, 2), isr=(1, 2))
+    host.node.replay([change], 100)
+    Writer(host).write(batch(b"a", timestamp=7000), acks=1)
+    for leader in (NO_LEADER, 1):
+        host.node.replay([change.replace(replicas=None, isr=None, leader=leader)], 101)
+    host.turn()
+    assert [looked_up(host, it).error_code for it in (-1, 7000)] == [
+        ErrorCode.OFFSET_NOT_AVAILABLE
+    ] * 2
+    assert looked_up(host, -1, version=4).error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert (looked_up(host, -2).error_code, looked_up(host, -2).offset) == (ErrorCode.NONE, 0)
+    host.node.replay([change.replace(replicas=None, isr=(1,))], 102)
+    assert (looked_up(host, -1).error_code, looked_up(host, -1).offset) == (ErrorCode.NONE, 3)
+    assert looked_up(host, 7000).offset == 2
 
 
 def log_dirs(host: VirtualHost, asked: dict[str, list[int]] | None = None) -> Any:

@@ -485,7 +485,7 @@ def test_clients_do_not_read_the_metadata_log_nor_count_as_its_replicas() -> Non
     assert found_in(answer).error_code == ErrorCode.NONE
 
 
-def test_v7_an_unsupported_replication_factor_is_refused() -> None:
+def test_v4_an_unsupported_replication_factor_is_refused() -> None:
     """No replica is in sync by name alone: brokers do not fetch from each other yet."""
     client = FrameClient(make_host(demo=1))
     two = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])

@@ -146,3 +146,20 @@ def test_v18_follower_whose_log_has_failed_fetches_nothing() -> None:
     cluster.pass_ms(LONG_MS)
     assert cluster.logs() == ["1:ab", "1:a"]
     assert not cluster[2].replica_manager.fetchers.is_following(cluster[2].partition)
+
+
+def test_v10_kafka_13972_replica_that_is_no_longer_assigned_ends() -> None:
+    """V10 (KAFKA-13972): a cancelled reassignment leaves no fetch and no log of it."""
+    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
+    assert {it.follower.id for it in cluster.flights} == {2, 3}
+    cluster.reassign((1, 2), (1, 2))
+    cluster.settle()
+    cluster.pass_ms(MAX_WAIT_MS)
+    named = {it.follower.id for it in cluster.flights for topic in it.request.topics}
+    assert named <= {2}
+    assert LOG not in cluster[3].logs.by_name
+    produced = cluster[1].produce("b")
+    cluster.settle()
+    assert produced.outcome == 0

@@ -543,7 +543,7 @@ def test_v13_connection_to_a_dead_process_is_not_used_for_the_next() -> None:
     assert cluster.flight(2).effect.fresh
 
 
-def test_v15_logs_of_other_topics_ids_are_not_followed() -> None:
+def test_v4_logs_of_other_topics_ids_are_not_followed() -> None:
     """S9: a broker that was down while a topic was deleted and created again starts empty."""
     cluster = two("1:abc", "1:abc")
     cluster.crash(2)

@@ -124,6 +124,23 @@ def test_v7_fenced_replica_outside_the_isr_is_not_waited_for() -> None:
     assert cluster[1].high_watermark == 2
 
 
+def test_v7_kafka_15021_stopping_replica_is_not_waited_for() -> None:
+    """V7 (KAFKA-15021): outside the ISR it cannot join any more, though it still runs."""
+    cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"})
+    cluster.settle()
+    cluster[3].holds_writes = True
+    produced = cluster[1].produce("b")
+    cluster.settle()
+    assert cluster[1].high_watermark == 1
+    cluster.commit(
+        records.BrokerRegistrationChangeRecord(
+            broker_id=3, broker_epoch=cluster[3].epoch, in_controlled_shutdown=1
+        )
+    )
+    cluster.set_isr((1, 2))
+    assert (cluster[1].high_watermark, produced.outcome) == (2, 0)
+
+
 def test_v7_nothing_is_committed_below_min_insync_replicas() -> None:
     """V7: acks=all is refused before the append, and fails after it; the high watermark stands."""
     cluster = three(min_isr=2)

@@ -223,6 +223,24 @@ def test_v8_broker_epoch_of_a_member_that_never_fetched_is_unknown() -> None:
     assert {it.broker_id: it.broker_epoch for it in found}[2] == -1
 
 
+def test_v8_change_without_an_election_keeps_the_epochs_start() -> None:
+    """V8: it is not where the log ends by now, or the follower would have to come that far."""
+    cluster = Cluster({1: "1:ab", 2: "1:ab", 3: "1:ab"}, isr=(1, 2))
+    cluster.isolate(3)
+    cluster.settle()
+    cluster.isolate(2)  # the high watermark stands
+    cluster[1].produce("cd")
+    cluster.settle()
+    assert (cluster[1].high_watermark, cluster[1].log.end) == (2, 4)
+    cluster.set_isr((2, 1))
+    cluster.reassign((3, 1, 2), (1, 2))
+    cluster.heal()
+    cluster[3].holds_writes = True
+    cluster.pass_ms(LONG_MS)
+    cluster.isolate(2)
+    assert cluster[1].proposed == [(1, 2, 3)], "it fetches at the epoch's start"
+
+
 # The controller's answers ------------------------------------------------------------------------
 
 

@@ -72,9 +72,9 @@ class LocalCluster:
         line = read_line(started.stdout)
         assert line.startswith("kraftlog ready on "), f"{line}\n{self.output()}"
 
-    def kill(self, node: int) -> None:
-        """Kill it with SIGKILL, and wait until it is gone."""
-        os.kill(self.pid(node), signal.SIGKILL)
+    def kill(self, node: int, number: int = signal.SIGKILL) -> None:
+        """Send it SIGKILL, or another signal that ends it, and wait until it is gone."""
+        os.kill(self.pid(node), number)
         await_end(self.pid(node))
         for started in [it for it in self.restarted if it.pid == self.pid(node)]:
             started.communicate()

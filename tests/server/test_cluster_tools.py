@@ -181,7 +181,7 @@ def test_v10_a_throttled_reassignment_ends_without_throttles(
     tools.client.delete_topic(topic)
 
 
-def test_v9_kafkas_filters_find_what_a_dead_broker_leaves(tools: Tools) -> None:
+def test_v2_kafkas_filters_find_what_a_dead_broker_leaves(tools: Tools) -> None:
     def described(filter_name: str) -> list[str]:
         shown = tools.run("kafka-topics", "--describe", f"--{filter_name}-partitions")
         return sorted(re.findall(r"Topic: (\w+)", shown))

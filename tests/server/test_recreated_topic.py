@@ -1,14 +1,18 @@
-"""A node is killed after a topic was deleted and created again."""
+"""A topic is deleted and created again, and a node was killed before or is afterwards."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kraftlog.client.client import Client
+from kraftlog.client.deadline import Deadline
+from tests.patience import LIMIT_S
+from tests.server.local_cluster import LocalCluster
 from tests.server.node_process import NodeProcess
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 
 def values(client: Client) -> list[bytes | None]:
@@ -37,3 +41,54 @@ def test_v15_acknowledged_records_of_a_recreated_topic_survive_kill_9(tmp_path: 
         assert node.complaints() == []
     finally:
         node.make_sure_it_is_gone()
+
+
+def log_of(cluster: LocalCluster, node: int) -> bytes:
+    """What the log of a node's replica of `demo` has."""
+    folder = Path(cluster.data) / f"node-{node}" / "demo-0"
+    return b"".join([path.read_bytes() for path in folder.glob("*.log")])
+
+
+def write(client: Client, value: bytes) -> None:
+    with client.producer() as producer:
+        for number in range(10):
+            producer.send("demo", value + b" %d" % number)
+
+
+def test_v4_a_broker_that_was_away_never_serves_the_old_topic(tmp_path: Path) -> None:
+    """V4: its old log is longer than the new one, and is set aside."""
+    away, nodes = 3, (1, 2, 3)
+    cluster = LocalCluster(tmp_path)
+
+    def until(is_so: Callable[[], bool], what: str) -> None:
+        deadline = Deadline(LIMIT_S)
+        while not is_so():
+            assert not deadline.is_over, f"{what}\n{cluster.output()}"
+            deadline.pause(0.02)
+
+    def in_sync(count: int) -> Callable[[], bool]:
+        return lambda: len(client.describe_topic("demo").partitions[0].isr) == count
+
+    try:
+        with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+            client.create_topic("demo", assignment={0: [away, 1, 2]})
+            for _ in range(2):
+                write(client, b"old")
+            until(lambda: b"old 9" in log_of(cluster, away), "the log of the old topic")
+            cluster.kill(away)
+        with Client(",".join([cluster.rows[it][2] for it in (1, 2)]), timeout_s=LIMIT_S) as client:
+            client.delete_topic("demo")
+            # As the first replica it is to lead the new topic, too.
+            client.create_topic("demo", assignment={0: [1, 2]})
+            assert client.reassign_partitions({("demo", 0): [away, 1, 2]}) == {}
+            write(client, b"new")
+            assert b"old" in log_of(cluster, away)
+            cluster.restart(away)
+            until(in_sync(3), "every replica is in sync")
+            client.elect_preferred_leaders([("demo", 0)])
+            until(lambda: client.describe_topic("demo").partitions[0].leader == away, "its turn")
+            assert values(client) == [b"new %d" % number for number in range(10)]
+        assert not any(b"old" in log_of(cluster, node) for node in nodes)
+        assert "belongs to a former topic of this name" in cluster.output()
+    finally:
+        cluster.end()

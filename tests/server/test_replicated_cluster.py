@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -71,12 +72,15 @@ def write_with_kafka_python(servers: str) -> Callable[[Writer], None]:
 
 
 def kill_each(
-    cluster: LocalCluster, writer: Writer, while_dead: Callable[[], None] = lambda: None
+    cluster: LocalCluster,
+    writer: Writer,
+    while_dead: Callable[[], None] = lambda: None,
+    number: int = signal.SIGKILL,
 ) -> None:
-    """Kill each node under a writer that goes on without it, and restart it."""
+    """End each node by a signal under a writer that goes on without it, and restart it."""
     for node in NODES:
         writer.await_more()
-        cluster.kill(node)
+        cluster.kill(node, number)
         writer.await_more()
         while_dead()
         cluster.restart(node)
@@ -104,6 +108,48 @@ def test_v7_acknowledged_records_survive_kills_and_pauses_of_every_node(
     expect_acknowledged(cluster, writer)
 
 
+def test_v3_acknowledged_records_survive_clean_restarts(cluster: LocalCluster) -> None:
+    """V3: each node leaves in order, the active controller among them, and comes back."""
+    writer = Writer(write_with_confluent(cluster.servers))
+    try:
+        kill_each(cluster, writer, number=signal.SIGTERM)
+    finally:
+        writer.stop()
+    assert writer.failures == []
+    expect_acknowledged(cluster, writer)
+
+
+def active_controller(cluster: LocalCluster) -> int:
+    with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+        return client.describe_quorum().leader_id
+
+
+def test_v10_a_reassignment_survives_target_and_controller(cluster: LocalCluster) -> None:
+    """V10, V14: it begins while its target is dead, and goes on under the next controller."""
+    moving = "moving"
+    first = active_controller(cluster)
+    target, other = [node for node in NODES if node != first]
+    with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+        client.create_topic(moving, assignment={0: [first, other]})
+        with client.producer() as producer:
+            for number in range(SOME):
+                producer.send(moving, b"%d" % number)
+        cluster.kill(target)
+        assert client.reassign_partitions({(moving, 0): [target, other]}) == {}
+        assert {*client.reassignments()} == {(moving, 0)}
+    cluster.kill(first)
+    cluster.restart(target)
+    cluster.restart(first)
+    with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+        until(lambda: not client.reassignments(), "the reassignment is over")
+        found = client.describe_topic(moving).partitions[0]
+        assert found.replicas == (target, other)
+        assert {*found.isr} == {target, other}
+        until(lambda: client.describe_topic(moving).partitions[0].leader >= 0, "a leader")
+        with client.consume(moving, "beginning", until_end=True) as records:
+            assert [int(record.value or b"") for record in records] == [*range(SOME)]
+
+
 def test_v7_acknowledged_records_of_kafka_python_survive_kills(cluster: LocalCluster) -> None:
     writer = Writer(write_with_kafka_python(cluster.servers))
     try:
@@ -117,7 +163,7 @@ def test_v7_acknowledged_records_of_kafka_python_survive_kills(cluster: LocalClu
 ROW = re.compile(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: ([\d,]+)\s+Isr: ([\d,]+)")
 
 
-def test_v9_kafkas_tool_shows_leaders_and_isr(cluster: LocalCluster, jvm: Driver) -> None:
+def test_v2_kafkas_tool_shows_leaders_and_isr(cluster: LocalCluster, jvm: Driver) -> None:
     def described(*words: str) -> list[tuple[int, int, set[int], set[int]]]:
         where = ("--bootstrap-server", cluster.servers, "--topic", TOPIC)
         shown = jvm.tool(f"{JAVA}TopicCommand", "--describe", *where, *words).ok().stdout
@@ -143,7 +189,7 @@ def test_v9_kafkas_tool_shows_leaders_and_isr(cluster: LocalCluster, jvm: Driver
     assert described("--under-replicated-partitions") == []
 
 
-def test_v8_a_group_and_its_offsets_survive_their_coordinator(cluster: LocalCluster) -> None:
+def test_v7_a_group_and_its_offsets_survive_their_coordinator(cluster: LocalCluster) -> None:
     """Its members go on with the next coordinator, and none of its commits is lost."""
     writer = Writer(write_with_confluent(cluster.servers))
     consumer = Consumer(
@@ -229,7 +275,7 @@ def test_v6_the_next_leader_recognises_a_duplicate(
         assert reader.offsets(TOPIC)[0].offset == 3
 
 
-def test_v9_a_consumer_reads_what_is_acknowledged_while_leaders_change(
+def test_v7_a_consumer_reads_what_is_acknowledged_while_leaders_change(
     cluster: LocalCluster,
 ) -> None:
     consumer = Consumer(

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.effects import LogRead, ReadLog
-from kraftlog.errors import UnreplayableError
+from kraftlog.errors import ErrorCode, UnreplayableError
 from kraftlog.metadata.image import ReplayError
 from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
 from kraftlog.node.quorum.commit_applier import CommitApplier
 from kraftlog.node.quorum.tail import Tail
 from kraftlog.node.slices import A_TURN, Slices
 from kraftlog.records.header import stamp
-from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.metadata_records import NoOpRecord
@@ -257,6 +257,30 @@ def test_v4_a_deleted_topic_disappears_before_its_partitions() -> None:
     host.settle()
     assert {topic for topic, _ in host.node.replica_manager.by_log} == {"other"}
     assert len(host.node.image.partitions) == 1
+
+
+def test_v14_a_controller_decides_once_it_has_applied_what_was_before() -> None:
+    """V14: it leads the quorum long before."""
+    host = slow_host(demo=1, many=50)
+    host.files.kill()
+    again = type(host)(host.files, settled=False)
+    again.node.sliced.limit(20)
+    controller = again.node.active_controller
+    assert controller is not None
+    client, turns = FrameClient(again, CONTROLLER), 0
+    while not controller.is_active:
+        if again.node.quorum.is_leader:
+            if not turns:
+                client.send(ApiKey.CREATE_TOPICS, 7, creation({"many": 50}))
+            assert client.take() == []
+            turns += 1
+        again.one_turn()
+        again.deliver()
+    assert turns > 3
+    assert again.node.quorum.applied == again.node.quorum.end, "its own first record, too"
+    again.settle()
+    [(_, response)] = client.take()
+    assert [it.error_code for it in response.topics] == [ErrorCode.TOPIC_ALREADY_EXISTS]
 
 
 def test_v1_a_kill_during_a_batch_is_the_same_as_before_it() -> None:

@@ -1,0 +1,264 @@
+"""Rules of replication on simulated nodes with clients; every invariant is checked throughout."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.controller.sessions import BEHIND_LIMIT_MS
+from kraftlog.errors import ErrorCode
+from kraftlog.simulator.cluster.administrator import TopicAdministrator
+from kraftlog.simulator.cluster.run import begin, heal
+from kraftlog.simulator.cluster.setting import ClusterSetting
+from kraftlog.simulator.cluster.world import ClusterWorld
+from kraftlog.simulator.run import simulate
+from kraftlog.simulator.setting import KAFKA_TIMES
+from kraftlog.simulator.world import Goal, passing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kraftlog.metadata.values import PartitionImage, PartitionKey
+    from kraftlog.simulator.cluster.node import ClusterNode
+
+    Script = Callable[["Story"], Iterator[Goal]]
+
+LONG_MS = 20_000
+
+
+class Story(ClusterWorld):
+    """Three nodes, a partition that all of them have, and clients that write and read it.
+
+    With `separate` the active controller is none of them.
+    """
+
+    def __init__(
+        self, seed: int, *, separate: bool = False, trace: Callable[[str], None] | None = None
+    ) -> None:
+        setting = ClusterSetting(
+            voters=3,
+            observers=3 if separate else 0,
+            separate=separate,
+            raft=KAFKA_TIMES,
+            replication=3,
+            min_insync=2,
+            batch_gap_ms=(20, 60),
+        )
+        super().__init__(seed, setting, trace)
+
+    def played(self, script: Script) -> Story:
+        """Play the script on a cluster at work, and then without any fault."""
+
+        def whole() -> Iterator[Goal]:
+            yield from begin(self)
+            yield self.committed_more()
+            yield from script(self)
+            yield from heal(self)
+
+        self.play(whole())
+        return self
+
+    @property
+    def key(self) -> PartitionKey:
+        return self.keys[0]
+
+    @property
+    def partition(self) -> PartitionImage:
+        return self.image.partitions[self.key]
+
+    @property
+    def broker(self) -> ClusterNode:
+        """The node that leads the partition."""
+        return self.replicas[self.partition.leader]
+
+    @property
+    def controller(self) -> ClusterNode:
+        """The node whose controller is active."""
+        leader = self.agreed_leader()
+        assert leader is not None
+        return self.replicas[leader.id]
+
+    def follower(self, number: int = 0) -> ClusterNode:
+        followers = [it for it in self.partition.replicas if it != self.partition.leader]
+        return self.replicas[followers[number]]
+
+    def cut_from_each_other(self, one: ClusterNode, other: ClusterNode) -> None:
+        self.network.cut([one.id], [other.id])
+        self.network.cut([other.id], [one.id])
+
+    def committed_more(self, count: int = 5) -> Goal:
+        wanted = self.truth(self.key).mark + count
+        return Goal("more is committed", lambda: self.truth(self.key).mark >= wanted, LONG_MS)
+
+    def led_by_another_than(self, node: ClusterNode) -> Goal:
+        return Goal(
+            "another broker leads", lambda: self.partition.leader not in (node.id, -1), LONG_MS
+        )
+
+
+@pytest.fixture(autouse=True)
+def the_topic_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In random runs it may be deleted and created again."""
+    monkeypatch.setattr(TopicAdministrator, "_recreate", lambda _: None)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_v9_an_isolated_leader_commits_nothing(seed: int) -> None:
+    """V1, V2, V9: the next one commits, while clients still write to the one before."""
+
+    def script(story: Story) -> Iterator[Goal]:
+        old = story.broker
+        story.network.isolate(old.id)
+        yield story.led_by_another_than(old)
+        yield story.committed_more()
+        replica = old.node.replica_manager.partitions[story.key]
+        mark = replica.high_watermark
+        assert replica.leads, "it does not know"
+        assert replica.leader_epoch < story.partition.leader_epoch
+        yield story.committed_more(20)
+        assert replica.leads
+        assert replica.high_watermark == mark
+        assert old.id not in story.partition.isr
+
+    Story(seed).played(script)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_v8_a_follower_that_cannot_fetch_leaves_the_isr_and_returns(seed: int) -> None:
+    """V7, V8: its heartbeats arrive, so that only the leader can notice; `heal` wants it back."""
+
+    def script(story: Story) -> Iterator[Goal]:
+        follower = story.follower()
+        story.cut_from_each_other(follower, story.broker)
+        yield Goal("it leaves", lambda: follower.id not in story.partition.isr, LONG_MS)
+        assert not story.image.brokers[follower.id].fenced
+        yield story.committed_more()
+
+    Story(seed, separate=True).played(script)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_v12_a_consumer_ahead_of_the_new_leader_waits(seed: int) -> None:
+    """V12: it has read what the next leader does not know yet to be committed."""
+
+    def script(story: Story) -> Iterator[Goal]:
+        old, [consumer] = story.broker, story.consumers
+
+        def position() -> int:
+            return consumer.positions.get(story.key, 0)
+
+        def mark_of(node: ClusterNode) -> int:
+            return node.node.replica_manager.partitions[story.key].high_watermark
+
+        def is_ahead() -> bool:
+            return position() > max(mark_of(story.follower(it)) for it in (0, 1))
+
+        yield Goal("the consumer is ahead of the followers", is_ahead, LONG_MS)
+        story.cut_from_each_other(story.follower(0), story.follower(1))
+        story.kill(old)
+        yield story.led_by_another_than(old)
+        served = story.coverage["fetch served"]
+        yield Goal("it has fetched", lambda: story.coverage["fetch served"] >= served + 2, LONG_MS)
+        assert mark_of(story.broker) < position() <= story.broker.logs[story.key].end
+
+    seen = Story(seed, separate=True).played(script).coverage
+    assert f"fetch error {ErrorCode.OFFSET_OUT_OF_RANGE}" not in seen
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_v16_clients_meet_only_retriable_errors_at_failovers(seed: int) -> None:
+    """V16: they try again at the next leader."""
+
+    def script(story: Story) -> Iterator[Goal]:
+        for number in range(4):
+            old = story.broker
+            if number % 2:
+                old.shut_down()
+            else:
+                story.kill(old)
+                story.at(story.time + 500, story.start, old)
+            yield story.led_by_another_than(old)
+            yield story.committed_more()
+            yield Goal("all are in sync", lambda: len(story.partition.isr) == 3, LONG_MS)
+
+    seen = Counter(Story(seed).played(script).coverage)
+    codes = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    assert sum(seen[f"{what} error {code}"] for what in ("fetch", "produce") for code in codes) > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_v14_the_next_controller_decides_what_the_last_one_could_not(seed: int) -> None:
+    """V2, V14: controller and leader of the partition are gone at the same time."""
+
+    def script(story: Story) -> Iterator[Goal]:
+        first = story.controller
+        before = story.image
+        story.kill(first)
+        yield Goal(
+            "another controller", lambda: story.agreed_leader() not in (first, None), LONG_MS
+        )
+        assert story.image.topics == before.topics
+        yield Goal("it is fenced", lambda: story.image.brokers[first.id].fenced, LONG_MS)
+        assert story.partition.leader not in (first.id, -1)
+        yield story.committed_more()
+
+    Story(seed).played(script)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_v3_leadership_has_moved_when_a_broker_ends(seed: int) -> None:
+    """V3, V5: it is unfenced again afterwards."""
+
+    def script(story: Story) -> Iterator[Goal]:
+        old = story.broker
+        old.shut_down()
+        yield Goal("it has ended", lambda: old.core is None, LONG_MS)
+        assert story.partition.leader not in (old.id, -1)
+        assert old.id not in story.partition.isr
+        yield story.committed_more()
+
+    assert Story(seed).played(script).coverage["clean shutdown"] > 0
+
+
+def test_v17_a_broker_that_applies_nothing_is_behind() -> None:
+    """V17: its heartbeats go on, and say how far it is; that is measured, and logged once."""
+
+    def script(story: Story) -> Iterator[Goal]:
+        slow, other = story.follower(0), story.follower(1)
+        controller = story.controller.node.active_controller
+        assert controller is not None
+        sessions = controller.controller.sessions
+        applier = slow.node.quorum.applier
+        applier.is_applying = True  # as while a large batch is applied
+        story.cut_from_each_other(other, story.broker)  # and there is news: the ISR shrinks
+        yield Goal("it is behind", lambda: sessions.behind_ms(story.time) != [], LONG_MS)
+        assert not story.image.brokers[slow.id].fenced
+        yield passing(BEHIND_LIMIT_MS + 1000)
+        assert not story.image.brokers[slow.id].fenced
+        assert len(sessions.behind_ms(story.time)) == 1
+        applier.is_applying = False
+        applier.apply_committed()
+        yield Goal("it is not behind", lambda: sessions.behind_ms(story.time) == [], LONG_MS)
+
+    lines: list[str] = []
+    Story(1, separate=True, trace=lines.append).played(script)
+    assert len([line for line in lines if "is slow to apply metadata" in line]) == 1
+
+
+@pytest.mark.parametrize(
+    ("kinds", "seen"),
+    [
+        pytest.param(("power",), "partition truncated", id="V6"),
+        pytest.param(("failing-disk", "failing-writes"), "node stopped by its disk", id="V18"),
+    ],
+)
+def test_logs_agree_after_disks_have_lost_or_failed(kinds: tuple[str, ...], seen: str) -> None:
+    """V6, V15, V18: the first run in which it happens ends well, as all before it."""
+    for seed in range(1, 20):
+        outcome = simulate("cluster", seed, kinds=kinds)
+        assert not outcome.failed, str(outcome)
+        if seen in outcome.coverage:
+            return
+    raise AssertionError(f"never: {seen}")
