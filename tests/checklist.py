@@ -1,4 +1,4 @@
-"""The required behaviour of a replica of the quorum, and the tests of each item.
+"""The behaviour that is required of replicas and of the controller, and the tests of each item.
 
 `checklist.toml` has the items. An item without a test is an error.
 """

@@ -118,6 +118,7 @@ def test_v5_the_same_incarnation_registers_again_with_its_epoch() -> None:
 
 
 def test_v5_unfenced_once_it_has_caught_up() -> None:
+    """C211."""
     cluster = Cluster()
     epoch = cluster.register(1).response.broker_epoch
     behind = cluster.heartbeat(1, current_metadata_offset=epoch - 1)
@@ -134,12 +135,14 @@ def test_v5_unfenced_once_it_has_caught_up() -> None:
 
 
 def test_a_heartbeat_of_a_previous_incarnation_is_refused() -> None:
+    """C212."""
     cluster = Cluster(brokers=1)
     decision = cluster.heartbeat(1, broker_epoch=0)
     assert decision.response.error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_v2_an_expired_session_fences_and_moves_leaders_in_one_batch() -> None:
+    """C198, C207."""
     cluster = Cluster(brokers=4)
     led = cluster.create("t", (1, 2, 3), (2, 1, 3), (3, 2, 4))
     epoch = cluster.committed.brokers[1].epoch
@@ -159,7 +162,7 @@ def test_v2_an_expired_session_fences_and_moves_leaders_in_one_batch() -> None:
 
 
 def test_v2_several_brokers_that_fail_together_leave_every_isr() -> None:
-    """V2: whoever is elected is alive, and the last member of an ISR stays in it."""
+    """V2, C209: whoever is elected is alive, and the last member of an ISR stays in it."""
     cluster = Cluster(brokers=4)
     topic = cluster.create("t", (1, 2, 3), (2, 1, 4))
     both = cluster.create("u", (1, 2))
@@ -196,6 +199,7 @@ def test_v2_proof_of_death_does_not_wait_for_the_session() -> None:
 
 
 def test_v2_the_last_isr_member_leads_again_when_it_returns() -> None:
+    """C200, C210."""
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1,))
     cluster.controller.broker_is_gone(1)
@@ -207,6 +211,7 @@ def test_v2_the_last_isr_member_leads_again_when_it_returns() -> None:
 
 
 def test_v3_controlled_shutdown_moves_leaders_first_and_waits() -> None:
+    """C213."""
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2))
     cluster.heartbeat(2)
@@ -251,6 +256,7 @@ def test_v3_a_broker_lost_during_shutdown_leads_only_after_a_restart() -> None:
 
 
 def test_v18_replicas_in_a_failed_directory_lose_leadership() -> None:
+    """C215."""
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2))
     cluster.register(1, log_dirs=[directory(1), directory(1, 2)])
@@ -279,6 +285,7 @@ def test_v18_a_broker_without_any_directory_is_fenced() -> None:
 
 
 def test_a_broker_may_ask_to_be_fenced() -> None:
+    """C206."""
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2))
     assert cluster.heartbeat(1, want_fence=True).response.is_fenced

@@ -62,6 +62,7 @@ def test_v2_a_preferred_election_moves_leadership() -> None:
 
 
 def test_electing_all_returns_only_partitions_that_needed_it() -> None:
+    """C206."""
     cluster, topic = after_a_break()
     request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None)
     decision = cluster.ask(ApiKey.ELECT_LEADERS, request)
@@ -120,6 +121,7 @@ def all_due(cluster: Cluster) -> list[int]:
 
 
 def test_v2_a_preferred_replica_outside_the_isr_is_not_elected() -> None:
+    """C202."""
     cluster = Cluster(brokers=2)
     cluster.create("t", (1, 2))
     lose(cluster, 1)
@@ -129,6 +131,7 @@ def test_v2_a_preferred_replica_outside_the_isr_is_not_elected() -> None:
 
 
 def test_v2_a_requested_unclean_leader_is_recovering() -> None:
+    """C201."""
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2))
     lose(cluster, 1, 2)
@@ -152,6 +155,7 @@ def test_v2_no_unclean_election_without_live_replicas() -> None:
 
 
 def test_v2_a_topic_config_allows_unclean_elections() -> None:
+    """C201."""
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2), configs={"unclean.leader.election.enable": "true"})
     lose(cluster, 1, 2)
@@ -175,6 +179,7 @@ def with_minimum_two() -> tuple[Cluster, bytes]:
 
 
 def test_elr_keeps_replicas_that_leave_an_isr_below_the_minimum() -> None:
+    """C210."""
     cluster, topic = with_minimum_two()
     lose(cluster, 1)
     above = cluster.committed.partitions[topic, 0]
@@ -188,6 +193,7 @@ def test_elr_keeps_replicas_that_leave_an_isr_below_the_minimum() -> None:
 
 
 def test_elr_an_eligible_replica_leads_as_cleanly_as_one_in_sync() -> None:
+    """C199."""
     cluster, topic = with_minimum_two()
     lose(cluster, 1, 2, 3)
     cluster.heartbeat(2)
@@ -197,6 +203,7 @@ def test_elr_an_eligible_replica_leads_as_cleanly_as_one_in_sync() -> None:
 
 
 def test_elr_a_replica_outside_the_elr_does_not_lead() -> None:
+    """C198, C199."""
     cluster, topic = with_minimum_two()
     lose(cluster, 1, 2, 3)
     cluster.heartbeat(1)
@@ -204,6 +211,7 @@ def test_elr_a_replica_outside_the_elr_does_not_lead() -> None:
 
 
 def test_elr_an_unclean_shutdown_leaves_the_elr() -> None:
+    """C203."""
     cluster, topic = with_minimum_two()
     lose(cluster, 1, 2, 3)
     cluster.register(2, life=2)
@@ -212,6 +220,7 @@ def test_elr_an_unclean_shutdown_leaves_the_elr() -> None:
 
 
 def test_elr_a_clean_shutdown_stays_in_the_elr() -> None:
+    """C203."""
     cluster, topic = with_minimum_two()
     lose(cluster, 1, 2, 3)
     cluster.register(2, life=2, previous_broker_epoch=cluster.state.brokers[2].epoch)

@@ -152,6 +152,7 @@ def test_blocks_of_producer_ids_do_not_overlap() -> None:
 
 
 def test_v14_an_uncommitted_block_is_allocated_again() -> None:
+    """C237."""
     cluster = Cluster(brokers=1)
     epoch = cluster.committed.brokers[1].epoch
     request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
@@ -200,6 +201,7 @@ def test_a_new_cluster_has_the_supported_feature_levels() -> None:
 
 
 def test_v14_a_new_controller_aborts_an_open_transaction() -> None:
+    """C238."""
     cluster = Cluster(brokers=1)
     cluster.controller.resign()
     assert cluster.controller.activate(cluster.bootstrap, cluster.now).records == []
@@ -215,6 +217,7 @@ def test_v14_a_new_controller_aborts_an_open_transaction() -> None:
 
 
 def test_v14_a_new_controller_restarts_all_sessions() -> None:
+    """C243."""
     cluster = Cluster(brokers=1)
     cluster.controller.resign()
     assert cluster.controller.deadline() is None
@@ -226,6 +229,7 @@ def test_v14_a_new_controller_restarts_all_sessions() -> None:
 
 
 def test_v2_a_decision_of_several_batches_is_a_transaction() -> None:
+    """C208."""
     one = [NoOpRecord()] * RECORDS_IN_BATCH
     assert list(batches(one, "name")) == [one]
     more = [*one, NoOpRecord()]
@@ -239,6 +243,7 @@ def test_v2_a_decision_of_several_batches_is_a_transaction() -> None:
 
 
 def test_v2_an_incomplete_transaction_is_undone() -> None:
+    """C208."""
     cluster = Cluster(brokers=1)
     records = [TopicRecord(name=f"t{n}", topic_id=numbered_id(n)) for n in range(10_001)]
     first, second = batches(records, "name")

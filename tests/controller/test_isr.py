@@ -49,6 +49,7 @@ def alter(cluster: Cluster, isr: tuple[int, ...], **said: Any) -> tuple[Partitio
 
 
 def test_v1_shrinking_the_isr_keeps_the_leader_epoch() -> None:
+    """C205."""
     cluster = three_replicas()
     result, records = alter(cluster, (1,))
     assert records == [PartitionChangeRecord(partition_id=0, topic_id=TOPIC, isr=(1,))]
@@ -63,6 +64,7 @@ def test_v1_shrinking_the_isr_keeps_the_leader_epoch() -> None:
 
 
 def test_v1_a_follower_joins_the_isr_and_a_repeat_has_no_record() -> None:
+    """C176, C205."""
     cluster = three_replicas()
     joined, records = alter(cluster, (1, 2, 3))
     assert (joined.isr, len(records)) == ((1, 2, 3), 1)
@@ -97,6 +99,7 @@ def test_before_version_3_the_isr_comes_without_epochs() -> None:
 def test_v9_an_outdated_or_invalid_isr_change_is_refused(
     isr: tuple[int, ...], said: dict[str, Any], code: int
 ) -> None:
+    """C165, C174, C175."""
     cluster = three_replicas()
     before = cluster.committed.partitions[TOPIC, 0]
     result, records = alter(cluster, isr, **said)
@@ -106,6 +109,7 @@ def test_v9_an_outdated_or_invalid_isr_change_is_refused(
 
 @pytest.mark.parametrize("stop", [False, True])
 def test_a_fenced_or_stopping_broker_does_not_join_the_isr(stop: bool) -> None:
+    """C162, C163."""
     cluster = three_replicas()
     cluster.create("led", (3,))
     if stop:
@@ -119,6 +123,7 @@ def test_a_fenced_or_stopping_broker_does_not_join_the_isr(stop: bool) -> None:
 
 
 def test_a_previous_incarnation_of_the_leader_is_refused() -> None:
+    """C165."""
     cluster = three_replicas()
     request = AlterPartitionRequest(broker_id=1, broker_epoch=0, topics=())
     decision = cluster.ask(ApiKey.ALTER_PARTITION, request)

@@ -52,6 +52,7 @@ def shrink(cluster: Cluster, *partitions: int, name: str = "t", times: int = 1) 
 
 
 def test_v4_a_topic_is_deleted_by_name_or_id_with_its_configs() -> None:
+    """C224."""
     cluster = Cluster(brokers=1)
     first = cluster.create("a", (1,), configs={"retention.ms": "1"})
     second = cluster.create("b", (1,))
@@ -71,6 +72,7 @@ def test_v4_a_recreated_topic_has_another_id() -> None:
 
 
 def test_v4_an_invalid_deletion_is_refused() -> None:
+    """C224."""
     cluster = Cluster(brokers=1)
     topic = cluster.create("t", (1,))
     assert delete(
@@ -104,6 +106,7 @@ def test_deletion_can_be_disabled() -> None:
 
 
 def test_v11_added_partitions_have_the_topics_replication_factor() -> None:
+    """C223."""
     cluster = Cluster(brokers=3)
     topic = cluster.create("t", (1, 2))
     assert grow(cluster, 3) == (0, None)
@@ -127,12 +130,14 @@ def test_v11_added_partitions_have_the_topics_replication_factor() -> None:
 def test_v11_an_invalid_partition_count_is_refused(
     count: int, assigned: list[tuple[int, ...]], code: int
 ) -> None:
+    """C223."""
     cluster = Cluster(brokers=2)
     cluster.create("t", (1, 2))
     assert grow(cluster, count, *assigned)[0] == code
 
 
 def test_v11_adding_partitions_needs_a_unique_topic_and_live_brokers() -> None:
+    """C223."""
     cluster = Cluster(brokers=1)
     cluster.create("t", (1,))
     assert grow(cluster, 2, name="x")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -87,6 +87,7 @@ def test_v4_stopping_brokers_get_no_replicas() -> None:
 
 
 def test_v4_impossible_placements_are_refused() -> None:
+    """C217, C219."""
     assert "must be positive" in str(refused([broker(1)], 0).message)
     assert "currently fenced" in str(refused([broker(1, fenced=True)], 1).message)
     assert "currently fenced" in str(refused([], 1).message)

@@ -68,6 +68,7 @@ def in_sync(cluster: Cluster, *isr: int) -> tuple[int, list[object]]:
 
 
 def test_v10_a_reassignment_first_adds_the_new_replicas() -> None:
+    """C228."""
     cluster = Cluster(brokers=4)
     cluster.create("t", (1, 2))
     assert reassign(cluster, (3, 4)).records == [
@@ -83,6 +84,7 @@ def test_v10_a_reassignment_first_adds_the_new_replicas() -> None:
 
 
 def test_v10_old_replicas_are_removed_once_new_ones_are_in_sync() -> None:
+    """C228."""
     cluster = moving()
     assert in_sync(cluster, 1, 2, 3)[0] == ErrorCode.NONE
     code, records = in_sync(cluster, 1, 2, 3, 4)
@@ -102,7 +104,7 @@ def test_v10_old_replicas_are_removed_once_new_ones_are_in_sync() -> None:
 
 
 def test_v10_added_replicas_are_waited_for_and_the_leader_stays() -> None:
-    """V10: nothing is removed, so the leader epoch stays as well."""
+    """V10, C226: nothing is removed, so the leader epoch stays as well."""
     cluster = moving((1, 2, 3, 4))
     during = cluster.committed.partitions[TOPIC, 0]
     assert (during.replicas, during.adding, during.removing) == ((1, 2, 3, 4), (3, 4), ())
@@ -115,7 +117,7 @@ def test_v10_added_replicas_are_waited_for_and_the_leader_stays() -> None:
 
 
 def test_v10_the_next_controller_completes_a_reassignment() -> None:
-    """V10, V14: what is under way is in the log, and in nobody's memory alone."""
+    """V10, V14, C233: what is under way is in the log, and in nobody's memory alone."""
     cluster = moving()
     in_sync(cluster, 1, 2, 3)
     cluster.controller.resign()
@@ -126,6 +128,7 @@ def test_v10_the_next_controller_completes_a_reassignment() -> None:
 
 
 def test_v10_removing_a_replica_bumps_the_epoch_of_a_leader_that_stays() -> None:
+    """C227."""
     cluster = Cluster(brokers=2)
     cluster.create("t", (1, 2))
     reassign(cluster, (1,))
@@ -134,6 +137,7 @@ def test_v10_removing_a_replica_bumps_the_epoch_of_a_leader_that_stays() -> None
 
 
 def test_v10_reordering_replicas_completes_at_once() -> None:
+    """C229."""
     cluster = Cluster(brokers=2)
     cluster.create("t", (1, 2))
     reassign(cluster, (2, 1))
@@ -143,6 +147,7 @@ def test_v10_reordering_replicas_completes_at_once() -> None:
 
 
 def test_v10_a_cancelled_reassignment_restores_the_replicas() -> None:
+    """C230."""
     cluster = moving()
     in_sync(cluster, 1, 2, 3)
     reassign(cluster, None)
@@ -151,6 +156,7 @@ def test_v10_a_cancelled_reassignment_restores_the_replicas() -> None:
 
 
 def test_v10_cancelling_moves_leadership_to_an_old_replica() -> None:
+    """C232."""
     cluster = moving()
     in_sync(cluster, 1, 2, 3)
     cluster.controller.broker_is_gone(1)
@@ -162,6 +168,7 @@ def test_v10_cancelling_moves_leadership_to_an_old_replica() -> None:
 
 
 def test_v10_no_cancel_if_only_new_replicas_are_in_sync() -> None:
+    """C232."""
     cluster = moving()
     in_sync(cluster, 1, 3)
     cluster.controller.broker_is_gone(1)
@@ -170,6 +177,7 @@ def test_v10_no_cancel_if_only_new_replicas_are_in_sync() -> None:
 
 
 def test_v10_a_replaced_reassignment_removes_only_its_additions() -> None:
+    """C231."""
     cluster = moving((3, 4))
     in_sync(cluster, 1, 2, 3)
     reassign(cluster, (4, 5))
@@ -198,6 +206,7 @@ def test_v10_reassigning_to_the_old_replicas_ends_it() -> None:
 
 
 def test_what_is_refused() -> None:
+    """C235."""
     cluster = Cluster(brokers=3)
     cluster.create("t", (1, 2))
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -213,6 +222,7 @@ def test_what_is_refused() -> None:
 
 
 def test_duplicate_partitions_are_refused() -> None:
+    """C235."""
     cluster = Cluster(brokers=3)
     cluster.create("t", (1, 2))
     asked = ReassignablePartition(partition_index=0, replicas=(3,))

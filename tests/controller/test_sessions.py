@@ -28,6 +28,7 @@ def test_v17_a_broker_is_behind_if_it_misses_a_whole_heartbeat() -> None:
 
 
 def test_v17_a_broker_that_stays_behind_is_logged_once() -> None:
+    """C214."""
     cluster = Cluster(brokers=2)
     applied = len(cluster.log) - 1
     cluster.create("t", (1,))

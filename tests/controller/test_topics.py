@@ -34,6 +34,7 @@ def refused(cluster: Cluster, topic: CreatableTopic) -> tuple[int, str | None]:
 
 
 def test_v4_a_topic_with_manual_assignment() -> None:
+    """C218."""
     cluster = Cluster(brokers=3)
     topic = new_topic("t", (2, 1), (3, 2), configs={"retention.ms": "1000"})
     decision = cluster.ask(ApiKey.CREATE_TOPICS, creation(topic))
@@ -114,6 +115,7 @@ def test_v4_minus_one_means_the_default() -> None:
     ],
 )
 def test_v4_an_invalid_topic_is_refused(topic: CreatableTopic, code: int, word: str) -> None:
+    """C217, C218, C220."""
     cluster = Cluster(brokers=3)
     cluster.create("is_there", (1,))
     found, why = refused(cluster, topic)
@@ -123,6 +125,7 @@ def test_v4_an_invalid_topic_is_refused(topic: CreatableTopic, code: int, word: 
 
 
 def test_v4_an_invalid_topic_does_not_affect_others() -> None:
+    """C220, C221."""
     cluster = Cluster(brokers=1)
     twice = new_topic("twice", (1,))
     decision = cluster.ask(
@@ -140,6 +143,7 @@ def test_v4_an_invalid_topic_does_not_affect_others() -> None:
 
 
 def test_v4_validate_only_writes_nothing() -> None:
+    """C222."""
     cluster = Cluster(brokers=1)
     decision = cluster.ask(ApiKey.CREATE_TOPICS, creation(new_topic("t", (1,)), validate_only=True))
     assert decision.records == []
@@ -148,6 +152,7 @@ def test_v4_validate_only_writes_nothing() -> None:
 
 
 def test_v4_fenced_brokers_neither_lead_nor_are_in_sync() -> None:
+    """C219."""
     cluster = Cluster(brokers=3)
     cluster.controller.broker_is_gone(1)
     cluster.pass_time(0)

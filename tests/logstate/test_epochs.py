@@ -33,6 +33,7 @@ def cache_of(epochs: list[int], start: int = 0) -> EpochCache:
 def test_the_end_offset_is_the_start_of_the_next_epoch(
     runs: list[tuple[int, int]], epoch: int
 ) -> None:
+    """C147, C148."""
     epochs = written(runs)
     cache = cache_of(epochs)
     found = cache.end_offset_for(epoch, len(epochs))
@@ -48,6 +49,7 @@ def test_the_end_offset_is_the_start_of_the_next_epoch(
 def test_truncation_removes_epochs_at_either_end(
     runs: list[tuple[int, int]], data: st.DataObject
 ) -> None:
+    """C149."""
     epochs = written(runs)
     cache = cache_of(epochs)
     end = data.draw(st.integers(0, len(epochs)))
@@ -62,6 +64,7 @@ def test_truncation_removes_epochs_at_either_end(
 
 
 def test_a_new_epoch_replaces_contradicting_ones() -> None:
+    """C146."""
     cache = EpochCache([(1, 0), (2, 10), (4, 20)])
     assert not cache.assign(4, 25)
     assert cache.assign(5, 15)

@@ -67,6 +67,7 @@ def test_partitions_with_gaps_can_be_iterated() -> None:
 
 
 def test_a_partition_change_keeps_other_fields() -> None:
+    """C204."""
     image = image_of(TOPIC, samples.partition(1, 0))
     before = image.partitions[uuid(1), 0]
     (changed,) = image.replay(change(isr=(1, 2)))
@@ -90,6 +91,7 @@ def test_a_change_of_another_partition_is_not_taken_from_its_record() -> None:
 
 
 def test_a_change_with_the_same_leader_bumps_the_epoch() -> None:
+    """C204."""
     image = image_of(TOPIC, samples.partition(1, 0))
     image.replay(change(leader=1))
     assert image.partitions[uuid(1), 0].leader_epoch == 4
@@ -273,6 +275,7 @@ def test_producer_ids_only_grow() -> None:
     ],
 )
 def test_a_contradicting_record_is_an_error_and_changes_nothing(record: Message) -> None:
+    """C225."""
     log = (TOPIC, samples.register_broker(1, epoch=10))
     image = image_of(*log)
     with pytest.raises(ReplayError):

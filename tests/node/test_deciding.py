@@ -175,6 +175,7 @@ def test_requests_during_a_decision_are_decided_after_it() -> None:
 
 
 def test_v14_a_leader_that_resigns_undoes_a_half_made_decision() -> None:
+    """C237, C239."""
     host, active_controller = slow_host()
     asked = Request(host, active_controller)
     asked.create(many=20)

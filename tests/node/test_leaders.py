@@ -74,6 +74,7 @@ HINT: Hints = (OTHER, EPOCH), [(OTHER, "elsewhere", 9999, "r2")]
 
 @pytest.mark.parametrize(("version", "hint"), [(9, SILENCE), (10, HINT), (13, HINT)])
 def test_produce_errors_name_the_leader(version: int, hint: Hints) -> None:
+    """C157."""
     host = led_elsewhere()
     topic_id = host.node.image.topic_ids["demo"] if version >= 13 else NULL_UUID
     answer = FrameClient(host).ask(ApiKey.PRODUCE, version, produce(batch(b"a"), topic_id=topic_id))
@@ -83,7 +84,7 @@ def test_produce_errors_name_the_leader(version: int, hint: Hints) -> None:
 
 @pytest.mark.parametrize(("version", "hint"), [(12, SILENCE), (15, SILENCE), (16, HINT)])
 def test_fetch_errors_name_the_leader(version: int, hint: Hints) -> None:
-    """A follower serves consumers (KIP-392), but not those that know an older leader."""
+    """C157: a follower serves consumers (KIP-392), but not those that know an older leader."""
     host = led_elsewhere()
     request = fetch_at(host, version, current_leader_epoch=EPOCH - 1)
     answer = FrameClient(host).ask(ApiKey.FETCH, version, request)

@@ -259,6 +259,7 @@ def epoch_end(host: VirtualHost, epoch: int, current: int = -1) -> tuple[int, in
 
 
 def test_epochs_end_where_the_next_one_begins() -> None:
+    """C147, C148, C151, C155."""
     host = written(make_host(), 2)
     for epoch in (3, 5, 9):
         lead_in(host, epoch)
@@ -311,6 +312,7 @@ def looked_up(host: VirtualHost, timestamp: int, version: int = 7, epoch: int = 
     [(3, ErrorCode.NONE), (2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
 def test_list_offsets_is_answered_in_the_leader_epoch(epoch: int, code: int) -> None:
+    """C154."""
     host = written(make_host(), 2)
     lead_in(host, 3)
     for timestamp in (-1, -2, 0):
@@ -318,7 +320,7 @@ def test_list_offsets_is_answered_in_the_leader_epoch(epoch: int, code: int) -> 
 
 
 def test_a_new_leader_tells_its_end_once_its_epoch_start_is_committed() -> None:
-    """KIP-207: its predecessor may have told a higher end, which must not go back."""
+    """C158: KIP-207: its predecessor may have told a higher end, which must not go back."""
     host = written(make_host(), 2)
     [key] = host.node.image.partitions
     change = PartitionChangeRecord(partition_id=0, topic_id=key[0], replicas=(1, 2), isr=(1, 2))

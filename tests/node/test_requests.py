@@ -214,6 +214,7 @@ def test_an_offset_outside_the_log_is_refused_at_once() -> None:
     [(-1, ErrorCode.NONE), (0, ErrorCode.NONE), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
 def test_a_fetch_in_another_epoch_is_refused(epoch: int, code: int) -> None:
+    """C153."""
     client = FrameClient(make_host())
     answer = client.ask(ApiKey.FETCH, 12, fetch(0, current_leader_epoch=epoch))
     assert found_in(answer).error_code == code

@@ -75,6 +75,7 @@ def check_says(files: MemoryFiles, offset: int) -> None:
 
 @pytest.mark.parametrize("value", [UNKNOWN, ABSENT, b"\x01"], ids=["unknown", "absent", "cut"])
 def test_an_unreplayable_record_ends_every_start_with_its_offset(value: bytes) -> None:
+    """C241."""
     check_says(*with_bad_record(value))
 
 

@@ -136,7 +136,7 @@ def test_a_decision_that_cannot_be_encoded_changes_nothing(
 
 
 def test_records_that_cannot_be_replayed_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor do those before them, in whichever batch they are."""
+    """C242: nor do those before them, in whichever batch they are."""
     host = make_host(demo=1)
     controller = controller_of(host)
     stray = PartitionChangeRecord(partition_id=7, topic_id=b"x" * 16, leader=1)

@@ -48,7 +48,7 @@ def test_v7_former_leader_fetches_once_its_own_records_are_written() -> None:
 
 
 def test_v6_truncation_under_way_at_a_new_epoch() -> None:
-    """V6: nothing is fetched before it is done, and then from the truncated end."""
+    """V6, C194: nothing is fetched before it is done, and then from the truncated end."""
     cluster = Cluster({1: "1:a", 2: "1:abc"}, epoch=3, isr=(1,))
     cluster[2].holds_truncations = True
     cluster.settle()
@@ -149,7 +149,7 @@ def test_v18_follower_whose_log_has_failed_fetches_nothing() -> None:
 
 
 def test_v10_kafka_13972_replica_that_is_no_longer_assigned_ends() -> None:
-    """V10 (KAFKA-13972): a cancelled reassignment leaves no fetch and no log of it."""
+    """V10, C234 (KAFKA-13972): a cancelled reassignment leaves no fetch and no log of it."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)

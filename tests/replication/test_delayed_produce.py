@@ -44,7 +44,7 @@ def codes(client: FrameClient) -> list[int]:
 
 
 def test_v7_acks_all_waits_for_replicas_until_its_timeout(host: VirtualHost) -> None:
-    """The batch is written, may be committed yet, and is not seen; acks of 1 do not wait."""
+    """C184: the batch is written, may be committed yet, and is not seen; acks of 1 do not wait."""
     client = FrameClient(host)
     assert told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"a"), acks=1))).base_offset == 0
     assert client.ask(ApiKey.PRODUCE, 9, produce(batch(b"b"), acks=-1)) is None

@@ -85,7 +85,10 @@ def test_v13_partition_without_a_name_proves_nothing() -> None:
 
 
 def test_v13_dropped_session_is_begun_again_at_once() -> None:
-    """The leader has evicted the session: the next request names everything, without backoff."""
+    """The leader has evicted the session: the next request names everything, without backoff.
+
+    C197.
+    """
     cluster = two()
     session_id = cluster.flight(2).request.session_id
     cluster[1].fetch_sessions.drop(session_id)
@@ -97,7 +100,7 @@ def test_v13_dropped_session_is_begun_again_at_once() -> None:
 
 
 def test_v13_lost_connection_begins_another_session() -> None:
-    """Nobody knows what the leader has taken: everything is named again."""
+    """C197: nobody knows what the leader has taken: everything is named again."""
     cluster = two()
     cluster.lose(cluster.flight(2))
     cluster.advance(10)
@@ -110,7 +113,7 @@ def test_v13_lost_connection_begins_another_session() -> None:
 
 
 def test_v13_refused_partition_is_forgotten_and_added_again() -> None:
-    """A partition that the leader refuses is left out for a while, and the others go on."""
+    """C191: a partition that the leader refuses is left out for a while, and the others go on."""
     cluster = two()
     add_partition(cluster, 1)
     cluster.settle()
@@ -154,6 +157,7 @@ def test_v16_leader_that_has_not_taken_over_answers_a_retriable_error() -> None:
 
 
 def test_v16_leader_of_an_older_epoch_answers_unknown_leader_epoch() -> None:
+    """C153, C254."""
     cluster = two()
     cluster.elect(1, (1, 2), unseen_by=(1,))
     assert cluster[1].consume(0, leader_epoch=2)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -197,7 +201,7 @@ def respond_with(cluster: Cluster, batches: bytes) -> None:
     ids=["newer epoch", "offset back", "offset again", "no epoch", "epoch back", "checksum"],
 )
 def test_v6_invalid_batch_is_not_appended_and_the_valid_ones_are(bad: bytearray, why: str) -> None:
-    """KAFKA-18723: what is valid before it is kept, and the rest is fetched again."""
+    """C190: KAFKA-18723: what is valid before it is kept, and the rest is fetched again."""
     cluster = two()
     respond_with(cluster, bytes(make_batch("b", base=1, epoch=1) + bad))
     assert cluster.logs()[1] == "1:ab"
@@ -208,7 +212,10 @@ def test_v6_invalid_batch_is_not_appended_and_the_valid_ones_are(bad: bytearray,
 
 
 def test_v6_batch_of_a_newer_epoch_is_refused_even_alone() -> None:
-    """The partition is left out for a while, and then fetched again as if nothing had come."""
+    """The partition is left out for a while, and then fetched again as if nothing had come.
+
+    C190.
+    """
     cluster = two()
     respond_with(cluster, bytes(make_batch("z", base=1, epoch=2)))
     assert cluster.logs()[1] == "1:a"
@@ -242,7 +249,7 @@ def test_v6_cut_off_batch_is_fetched_again() -> None:
 
 
 def test_v6_epochs_of_fetched_batches_are_their_own() -> None:
-    """V6: a response with two epochs becomes two appends, each in its epoch."""
+    """V6, C152: a response with two epochs becomes two appends, each in its epoch."""
     cluster = Cluster({1: "1:ab 3:c 5:d", 2: ""}, epoch=7, isr=(1,))
     cluster.settle()
     assert cluster[2].log.epochs.entries() == [(1, 0), (3, 2), (5, 3)]
@@ -258,7 +265,7 @@ def test_v6_holes_of_a_compacted_log_are_kept() -> None:
 
 @pytest.mark.parametrize("event", ["other leader", "same leader", "deleted"])
 def test_v6_response_of_an_older_epoch_is_ignored(event: str) -> None:
-    """V6: what was asked in another leader epoch is not appended."""
+    """V6, C193, C254: what was asked in another leader epoch is not appended."""
     cluster = two()
     flight = cluster.flight(2)
     cluster[1].produce("b")
@@ -273,7 +280,10 @@ def test_v6_response_of_an_older_epoch_is_ignored(event: str) -> None:
 
 
 def test_s9_response_about_a_deleted_topic_is_not_taken_for_its_successor() -> None:
-    """S9: created again under the same name, the topic has another id and none of the records."""
+    """S9: created again under the same name, the topic has another id and none of the records.
+
+    C258.
+    """
     cluster = two()
     flight = cluster.flight(2)
     cluster[1].produce("b")
@@ -291,7 +301,7 @@ def test_s9_response_about_a_deleted_topic_is_not_taken_for_its_successor() -> N
 
 
 def test_s9_leader_that_has_not_seen_the_deletion_serves_no_stale_records() -> None:
-    """S9: the follower asks by topic id, which the leader does not know yet."""
+    """S9, C258: the follower asks by topic id, which the leader does not know yet."""
     cluster = two("1:abc", "1:abc")
     cluster.delete_topic(TOPIC_ID, unseen_by=(1,))
     cluster.commit(*topic_records(OTHER_ID, (1, 2), (1, 2), 1, 1), unseen_by=(1,))
@@ -319,6 +329,7 @@ def test_v6_full_disk_of_a_follower_is_tried_again() -> None:
 
 
 def test_v13_full_disk_of_one_partition_does_not_stop_others() -> None:
+    """C191."""
     cluster = two()
     add_partition(cluster, 1)
     cluster.settle()
@@ -345,7 +356,7 @@ def test_v6_next_fetch_waits_for_the_write() -> None:
 
 
 def test_v13_removed_partition_never_holds_back_the_fetches_of_others() -> None:
-    """Its log is deleted while what was fetched waits for a flush, which never comes."""
+    """C192: its log is deleted while what was fetched waits for a flush, which never comes."""
     cluster = two()
     add_partition(cluster, 1)
     cluster.settle()
@@ -420,7 +431,7 @@ def test_v6_truncated_batches_are_no_duplicates() -> None:
 
 
 def test_v6_leader_stops_fetching_first() -> None:
-    """V6: a response that arrives after the election is not appended."""
+    """V6, C196: a response that arrives after the election is not appended."""
     cluster = two()
     flight = cluster.flight(2)
     cluster[1].produce("b")
@@ -434,7 +445,7 @@ def test_v6_leader_stops_fetching_first() -> None:
 
 
 def test_v6_leader_serves_once_fetched_batches_are_written() -> None:
-    """V6: what it has fetched is part of its log, and its epoch begins after it."""
+    """V6, C196: what it has fetched is part of its log, and its epoch begins after it."""
     cluster = two()
     cluster[2].holds_writes = True
     cluster[1].produce("b")
@@ -466,7 +477,7 @@ def test_v6_batches_fetched_in_the_turn_of_the_election_are_dropped() -> None:
 
 
 def test_v6_leader_serves_once_its_truncation_is_done() -> None:
-    """V6: elected while it truncates, it leads from the truncated end on."""
+    """V6, C196: elected while it truncates, it leads from the truncated end on."""
     cluster = Cluster({1: "1:a 3:x", 2: "1:abc"}, epoch=3, isr=(1,))
     cluster[2].holds_truncations = True
     cluster.settle()

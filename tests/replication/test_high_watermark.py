@@ -22,7 +22,7 @@ def three(min_isr: int = 1) -> Cluster:
 
 
 def test_v7_high_watermark_is_the_minimum_over_the_isr() -> None:
-    """V7: each member of the ISR holds it back, a replica outside does not."""
+    """V7, C177, C181: each member of the ISR holds it back, a replica outside does not."""
     cluster = three()
     cluster.isolate(3)
     produced = cluster[1].produce("bc")
@@ -37,7 +37,7 @@ def test_v7_high_watermark_is_the_minimum_over_the_isr() -> None:
 
 
 def test_v7_acks_all_is_answered_when_the_last_member_has_the_batch() -> None:
-    """V7: a member has a batch once it fetches from after it, not when the batch is sent."""
+    """V7, C184: a member has a batch once it fetches from after it, not when the batch is sent."""
     cluster = three()
     cluster.fail(3)
     cluster[2].holds_writes = True
@@ -65,7 +65,7 @@ def test_v7_leader_counts_its_own_written_end() -> None:
 
 
 def test_v7_proposed_isr_members_count_at_once() -> None:
-    """V7: while a growing ISR is proposed, its new member holds the high watermark back."""
+    """V7, C178: while a growing ISR is proposed, its new member holds the high watermark back."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
     cluster.settle()
     assert cluster[1].proposed == [(1, 2, 3)]
@@ -82,7 +82,7 @@ def test_v7_proposed_isr_members_count_at_once() -> None:
 
 
 def test_v7_members_that_are_to_leave_count_until_they_have_left() -> None:
-    """V7: the answer to a shrinking ISR does not shrink it; the metadata log does."""
+    """V7, C161, C179: the answer to a shrinking ISR does not shrink it; the metadata log does."""
     cluster = three()
     cluster.isolate(3)
     produced = cluster[1].produce("b")
@@ -113,7 +113,7 @@ def test_v7_replica_about_to_join_is_waited_for() -> None:
 
 
 def test_v7_fenced_replica_outside_the_isr_is_not_waited_for() -> None:
-    """V7: it cannot join."""
+    """V7, C181: it cannot join."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
     cluster.settle()
     cluster.answer(1, ErrorCode.INELIGIBLE_REPLICA)
@@ -125,7 +125,7 @@ def test_v7_fenced_replica_outside_the_isr_is_not_waited_for() -> None:
 
 
 def test_v7_kafka_15021_stopping_replica_is_not_waited_for() -> None:
-    """V7 (KAFKA-15021): outside the ISR it cannot join any more, though it still runs."""
+    """V7, C181 (KAFKA-15021): outside the ISR it cannot join any more, though it still runs."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"})
     cluster.settle()
     cluster[3].holds_writes = True
@@ -142,7 +142,10 @@ def test_v7_kafka_15021_stopping_replica_is_not_waited_for() -> None:
 
 
 def test_v7_nothing_is_committed_below_min_insync_replicas() -> None:
-    """V7: acks=all is refused before the append, and fails after it; the high watermark stands."""
+    """V7: acks=all is refused before the append, and fails after it; the high watermark stands.
+
+    C180.
+    """
     cluster = three(min_isr=2)
     cluster.isolate(2)
     cluster.isolate(3)
@@ -175,7 +178,7 @@ def test_v7_high_watermark_moves_again_at_min_insync_replicas() -> None:
 
 
 def test_v7_min_isr_counts_the_committed_isr() -> None:
-    """V7: a proposed member is no member yet for min.insync.replicas."""
+    """V7, C180: a proposed member is no member yet for min.insync.replicas."""
     cluster = Cluster({1: "1:a", 2: "1:a"}, isr=(1,), min_isr=2)
     cluster.settle()
     assert cluster[1].proposed == [(1, 2)]
@@ -226,7 +229,7 @@ def test_v7_acks_all_times_out_and_the_batch_stays() -> None:
 
 
 def test_v7_high_watermark_never_goes_back_on_a_leader() -> None:
-    """V7: a member that joins below it, or falls back, lowers nothing."""
+    """V7, C182: a member that joins below it, or falls back, lowers nothing."""
     cluster = three()
     cluster.fail(3)
     cluster[1].produce("bc")
@@ -241,7 +244,10 @@ def test_v7_high_watermark_never_goes_back_on_a_leader() -> None:
 
 
 def test_v7_followers_high_watermark_is_at_most_their_own_end() -> None:
-    """V7: a follower far behind has the leader's high watermark only as far as its log goes."""
+    """V7: a follower far behind has the leader's high watermark only as far as its log goes.
+
+    C183.
+    """
     cluster = Cluster({1: "1:abc", 2: "1:abc", 3: ""}, isr=(1, 2), high_watermarks={1: 3})
     cluster[3].holds_writes = True
     cluster.settle()
@@ -265,7 +271,10 @@ def test_v7_isr_of_one_on_a_follower_moves_nothing() -> None:
 
 
 def test_v9_deposed_leader_commits_nothing() -> None:
-    """V9: followers have left it, and the controller refuses its ISR: its records are dropped."""
+    """V9: followers have left it, and the controller refuses its ISR: its records are dropped.
+
+    C187.
+    """
     cluster = three()
     cluster.isolate(1)
     cluster.elect(2, (2, 3), unseen_by=(1,))
@@ -291,7 +300,7 @@ def test_v9_deposed_leader_commits_nothing() -> None:
 
 
 def test_v9_followers_of_the_new_epoch_prove_nothing_to_the_old_leader() -> None:
-    """V9: a fetch in another leader epoch is refused, whatever offset it names."""
+    """V9, C255: a fetch in another leader epoch is refused, whatever offset it names."""
     cluster = three()
     cluster.isolate(3)
     old = cluster[1].produce("x")
@@ -315,7 +324,10 @@ def test_v9_followers_of_the_new_epoch_prove_nothing_to_the_old_leader() -> None
 
 
 def test_v7_requests_pending_at_a_change_of_leader_fail() -> None:
-    """V7: an old leader's requests end with its leadership, not with the new one's commits."""
+    """V7: an old leader's requests end with its leadership, not with the new one's commits.
+
+    C185.
+    """
     cluster = three()
     cluster.isolate(3)
     pending = cluster[1].produce("b")
@@ -342,7 +354,10 @@ def test_v7_requests_pending_at_a_deletion_fail(held: bool) -> None:
 
 
 def test_v12_fetch_between_high_watermark_and_log_end_is_in_range() -> None:
-    """V12: a consumer that knew the old leader's high watermark waits for the new leader's."""
+    """V12: a consumer that knew the old leader's high watermark waits for the new leader's.
+
+    C186.
+    """
     cluster = three()
     cluster[1].produce("b")
     cluster.settle()

@@ -36,7 +36,7 @@ def pass_checks(cluster: Cluster, total_ms: int) -> None:
 
 
 def test_v8_follower_at_the_end_never_leaves() -> None:
-    """V8: without new records it has caught up, even if it does not fetch."""
+    """V8, C166: without new records it has caught up, even if it does not fetch."""
     cluster = at_rest()
     cluster.isolate(3)
     pass_checks(cluster, 4 * MAX_LAG_MS)
@@ -44,7 +44,7 @@ def test_v8_follower_at_the_end_never_leaves() -> None:
 
 
 def test_v8_follower_leaves_after_the_longest_lag() -> None:
-    """V8: not before replica.lag.time.max.ms, and within half of it after that."""
+    """V8, C168: not before replica.lag.time.max.ms, and within half of it after that."""
     cluster = at_rest()
     cluster.isolate(3)
     cluster[1].produce("b")
@@ -95,6 +95,7 @@ def test_v8_follower_leaves_when_it_lacks_too_many_bytes() -> None:
 
 
 def test_v8_all_slow_followers_leave_together() -> None:
+    """C168."""
     cluster = at_rest()
     cluster.isolate(2)
     cluster.isolate(3)
@@ -104,7 +105,7 @@ def test_v8_all_slow_followers_leave_together() -> None:
 
 
 def test_v8_follower_under_load_has_caught_up_with_its_previous_fetch() -> None:
-    """V8: always one batch behind, it has what the leader had when it fetched before."""
+    """V8, C167: always one batch behind, it has what the leader had when it fetched before."""
     cluster = at_rest()
     cluster[1].produce("b")
     for _ in range(3 * MAX_LAG_MS // 1000):
@@ -118,7 +119,7 @@ def test_v8_follower_under_load_has_caught_up_with_its_previous_fetch() -> None:
 
 
 def test_v8_follower_that_fetches_and_never_catches_up_leaves() -> None:
-    """V8: fetching alone proves nothing: it stays where it is."""
+    """V8, C168: fetching alone proves nothing: it stays where it is."""
     cluster = at_rest()
     cluster[3].holds_writes = True
     cluster[1].produce("b")
@@ -128,7 +129,10 @@ def test_v8_follower_that_fetches_and_never_catches_up_leaves() -> None:
 
 
 def test_v8_new_leader_gives_its_followers_the_longest_lag() -> None:
-    """V8: members that have not fetched since the election stay for replica.lag.time.max.ms."""
+    """V8: members that have not fetched since the election stay for replica.lag.time.max.ms.
+
+    C169.
+    """
     cluster = at_rest()
     cluster.isolate(1)
     cluster.elect(2, (1, 2, 3), unseen_by=(1,))
@@ -142,7 +146,7 @@ def test_v8_new_leader_gives_its_followers_the_longest_lag() -> None:
 
 
 def test_v8_follower_joins_at_the_high_watermark() -> None:
-    """V8: not below it; it need not have reached the leader's end."""
+    """V8, C159: not below it; it need not have reached the leader's end."""
     cluster = Cluster({1: "1:abc", 2: "1:abc", 3: "1:a"}, isr=(1, 2), high_watermarks={1: 2})
     cluster.isolate(2)  # the high watermark stands
     cluster[3].holds_writes = True
@@ -154,7 +158,7 @@ def test_v8_follower_joins_at_the_high_watermark() -> None:
 
 
 def test_v8_kafka_7128_follower_joins_past_the_epochs_start_only() -> None:
-    """V8 (KAFKA-7128): a new leader's high watermark may lag, its epoch's start does not."""
+    """V8, C160 (KAFKA-7128): a new leader's high watermark may lag, its epoch's start does not."""
     cluster = Cluster(
         {1: "1:abcd", 2: "1:abcd", 3: "1:ab"}, epoch=2, isr=(1, 2), high_watermarks={1: 1}
     )
@@ -169,6 +173,7 @@ def test_v8_kafka_7128_follower_joins_past_the_epochs_start_only() -> None:
 
 
 def test_v8_fenced_follower_does_not_join_until_it_is_unfenced() -> None:
+    """C162."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
     cluster.fence(3)
     cluster.settle()
@@ -179,6 +184,7 @@ def test_v8_fenced_follower_does_not_join_until_it_is_unfenced() -> None:
 
 
 def test_v8_follower_in_controlled_shutdown_does_not_join() -> None:
+    """C163."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
     cluster.commit(
         records.BrokerRegistrationChangeRecord(
@@ -224,7 +230,10 @@ def test_v8_broker_epoch_of_a_member_that_never_fetched_is_unknown() -> None:
 
 
 def test_v8_change_without_an_election_keeps_the_epochs_start() -> None:
-    """V8: it is not where the log ends by now, or the follower would have to come that far."""
+    """V8: it is not where the log ends by now, or the follower would have to come that far.
+
+    C161.
+    """
     cluster = Cluster({1: "1:ab", 2: "1:ab", 3: "1:ab"}, isr=(1, 2))
     cluster.isolate(3)
     cluster.settle()
@@ -248,7 +257,7 @@ def test_v8_change_without_an_election_keeps_the_epochs_start() -> None:
     "code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT]
 )
 def test_v8_unknown_outcome_repeats_the_same_proposal(code: int) -> None:
-    """V8: it may have been committed; the proposal counts until the outcome is known."""
+    """V8, C171: it may have been committed; the proposal counts until the outcome is known."""
     cluster = at_rest(isr=(1, 2))
     [(first, _)] = cluster[1].isr_requests
     cluster.answer(1, code)
@@ -259,6 +268,7 @@ def test_v8_unknown_outcome_repeats_the_same_proposal(code: int) -> None:
 
 
 def test_v8_lost_answer_repeats_the_same_proposal() -> None:
+    """C171."""
     cluster = at_rest(isr=(1, 2))
     [(first, _)] = cluster[1].isr_requests
     cluster.lose_answer(1)
@@ -282,7 +292,7 @@ def test_v8_kafka_14139_repeated_proposal_names_the_same_process() -> None:
 
 
 def test_v8_failed_request_is_repeated() -> None:
-    """V8: a top-level error says nothing of the proposal."""
+    """V8, C171: a top-level error says nothing of the proposal."""
     cluster = at_rest(isr=(1, 2))
     cluster.answer(1, top_level=ErrorCode.NOT_CONTROLLER)
     cluster.pass_ms(LONG_MS)
@@ -366,7 +376,10 @@ def test_v8_refused_proposal_counts_no_more(code: int) -> None:
     ],
 )
 def test_v8_outdated_proposal_is_not_repeated(code: int) -> None:
-    """V8: newer metadata explains it, and replay will bring it; until then both ISRs count."""
+    """V8: newer metadata explains it, and replay will bring it; until then both ISRs count.
+
+    C172.
+    """
     cluster = at_rest(isr=(1, 2))
     cluster.answer(1, code)
     pass_checks(cluster, 2 * MAX_LAG_MS)
@@ -378,7 +391,7 @@ def test_v8_outdated_proposal_is_not_repeated(code: int) -> None:
 
 
 def test_v8_answer_after_a_newer_partition_epoch_changes_nothing() -> None:
-    """V8: replay was faster, and another proposal counts by now."""
+    """V8, C173: replay was faster, and another proposal counts by now."""
     cluster = at_rest(isr=(1,))
     assert cluster[1].proposed == [(1, 2)]
     cluster.set_isr((1, 2))
@@ -390,7 +403,7 @@ def test_v8_answer_after_a_newer_partition_epoch_changes_nothing() -> None:
 
 
 def test_v8_answer_after_a_change_of_leader_changes_nothing() -> None:
-    """V8: neither the former leader nor one of a later epoch takes it."""
+    """V8, C173: neither the former leader nor one of a later epoch takes it."""
     cluster = at_rest(isr=(1, 2))
     cluster.elect(2, (1, 2))
     cluster.answer(1)
@@ -401,7 +414,7 @@ def test_v8_answer_after_a_change_of_leader_changes_nothing() -> None:
 
 
 def test_v8_one_request_is_in_flight() -> None:
-    """V8: what is proposed meanwhile waits for the answer."""
+    """V8, C170: what is proposed meanwhile waits for the answer."""
     cluster = at_rest(isr=(1, 2))
     cluster.elect(1, (1, 2))
     cluster.settle()
@@ -416,7 +429,7 @@ def test_v8_one_request_is_in_flight() -> None:
 
 
 def test_v8_kafka_14139_former_life_of_a_follower_proves_nothing() -> None:
-    """V8 (KAFKA-14139): restarted without its records, it is where its new fetches say."""
+    """V8, C164 (KAFKA-14139): restarted without its records, it is where its new fetches say."""
     cluster = at_rest()
     cluster[1].produce("bc")
     cluster.settle()
@@ -440,7 +453,10 @@ def test_v8_kafka_14139_former_life_of_a_follower_proves_nothing() -> None:
 
 
 def test_v8_restarted_follower_keeps_no_end_of_its_former_life() -> None:
-    """V8 (KAFKA-14139): the new registration alone forgets what the former process had fetched."""
+    """V8 (KAFKA-14139): the new registration alone forgets what the former process had fetched.
+
+    C164.
+    """
     cluster = at_rest()
     cluster[1].produce("bc")
     cluster.settle()
@@ -452,7 +468,10 @@ def test_v8_restarted_follower_keeps_no_end_of_its_former_life() -> None:
 
 
 def test_v8_fetch_before_the_registration_is_replayed_does_not_join() -> None:
-    """V8: the leader learns of the new process by its fetch; it joins once replay shows it."""
+    """V8: the leader learns of the new process by its fetch; it joins once replay shows it.
+
+    C164.
+    """
     cluster = at_rest()
     cluster.crash(3)
     cluster.fence_out(3)

@@ -85,6 +85,7 @@ def test_v7_records_that_an_in_sync_replica_lacks_are_not_committed() -> None:
     ],
 )
 def test_only_requests_of_the_leader_epoch_are_served(epoch: int, code: int) -> None:
+    """C153."""
     assert leading().refusal(epoch) == code
 
 

@@ -12,7 +12,10 @@ LONG_MS = 2_000
 
 
 def test_v7_proposed_member_counts_however_long_it_lags() -> None:
-    """V7: the controller may have accepted the proposal, so only its outcome ends the wait."""
+    """V7: the controller may have accepted the proposal, so only its outcome ends the wait.
+
+    C178.
+    """
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"}, isr=(1, 2))
     cluster.settle()
     assert cluster[1].proposed == [(1, 2, 3)]
@@ -25,7 +28,7 @@ def test_v7_proposed_member_counts_however_long_it_lags() -> None:
 
 
 def test_v7_kafka_13141_diverging_fetch_is_no_progress() -> None:
-    """V7 (KAFKA-13141): the offset that it names is of other records."""
+    """V7, C256 (KAFKA-13141): the offset that it names is of other records."""
     cluster = Cluster({1: "1:a 3:xyz", 2: "1:ab"}, epoch=3)
     cluster[2].holds_truncations = True
     cluster.settle()
@@ -42,7 +45,7 @@ def test_v7_fetch_out_of_range_is_no_progress() -> None:
 
 
 def test_v9_fetch_of_a_newer_epoch_is_no_progress() -> None:
-    """V9: a leader that was deposed and elected again counts nothing before it knows."""
+    """V9, C255: a leader that was deposed and elected again counts nothing before it knows."""
     cluster = two()
     cluster[1].produce("b")
     cluster.turns()
@@ -94,7 +97,7 @@ def test_v7_lag_is_what_is_committed_and_not_written() -> None:
 
 
 def test_v8_follower_does_not_join_below_the_high_watermark() -> None:
-    """V8: past the epoch's start, but not at what is committed since."""
+    """V8, C159: past the epoch's start, but not at what is committed since."""
     cluster = Cluster({1: "1:a", 2: "1:a", 3: "1:a"})
     cluster.settle()
     cluster.fail(3)
@@ -111,7 +114,7 @@ def test_v8_follower_does_not_join_below_the_high_watermark() -> None:
 
 
 def test_v8_caught_up_means_at_the_end_of_the_previous_fetch() -> None:
-    """V8: always one append behind, a follower caught up when it fetched before."""
+    """V8, C167: always one append behind, a follower caught up when it fetched before."""
     follower = Follower(2, caught_up_ms=0, leader_bytes=0)
     for end, caught_up_ms in ((1, 0), (2, 1000), (3, 2000)):
         follower.fetched(1, end, 0, leader_end=end + 1, leader_bytes=0, now_ms=end * 1000)

@@ -133,6 +133,7 @@ def test_consumer_waits_at_the_follower_for_the_next_records() -> None:
 
 
 def test_v6_epoch_of_the_consumer_is_checked_by_the_follower_too() -> None:
+    """C156."""
     cluster = three()
     assert cluster[2].consume(0, leader_epoch=0)[0] == ErrorCode.FENCED_LEADER_EPOCH
     assert cluster[2].consume(0, leader_epoch=2)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH

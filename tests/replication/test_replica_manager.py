@@ -403,7 +403,7 @@ def test_a_response_is_sent_with_its_last_result() -> None:
 
 
 def test_v10_a_write_to_a_replica_that_moves_away_may_yet_be_committed() -> None:
-    """The other replicas may have it: the producer must not take it for refused."""
+    """C234: the other replicas may have it: the producer must not take it for refused."""
     this = leading((1, 2))
     slot = this.appended()
     this.manager.take_turn()

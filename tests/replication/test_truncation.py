@@ -46,7 +46,7 @@ def common(first: str, second: str) -> int:
     ],
 )
 def test_v6_follower_ends_with_the_leaders_log(leader: str, follower: str) -> None:
-    """V6: it keeps all that is common, and takes the rest from the leader."""
+    """V6, C195: it keeps all that is common, and takes the rest from the leader."""
     cluster = Cluster({1: leader, 2: follower}, epoch=9, isr=(1,))
     cluster.settle()
     assert cluster.logs() == [leader, leader]
@@ -66,7 +66,7 @@ def test_v6_follower_of_an_empty_leader_drops_its_own_records() -> None:
 
 
 def test_v6_kip_101_restart_keeps_records_above_the_high_watermark() -> None:
-    """V6, V15 (KIP-101, first example): the record at offset 1 is acknowledged, and stays."""
+    """V6, V15, C252 (KIP-101, first example): the record at offset 1 is acknowledged, and stays."""
     cluster = Cluster({1: "1:ab", 2: "1:ab"}, high_watermarks={1: 2, 2: 1})
     cluster.settle()
     cluster.crash(2)
@@ -97,7 +97,7 @@ def test_v6_kip_101_logs_of_two_leaders_without_flush_converge() -> None:
 
 
 def test_v6_kip_279_logs_converge_after_fast_leader_changes() -> None:
-    """V6 (KIP-279): the new leader lacks the follower's last epoch and has later ones."""
+    """V6, C253 (KIP-279): the new leader lacks the follower's last epoch and has later ones."""
     # In epoch 2 broker 2 wrote b, in epoch 3 broker 1 wrote c: neither was replicated.
     cluster = Cluster({1: "1:a 3:c", 2: "1:a 2:b"}, leader=2, epoch=4, isr=(2,))
     cluster[2].produce("d")
@@ -107,7 +107,7 @@ def test_v6_kip_279_logs_converge_after_fast_leader_changes() -> None:
 
 
 def test_v6_election_without_records_ends_the_truncation() -> None:
-    """V6 (KAFKA-10706): epochs in which nothing was written make no follower truncate."""
+    """V6, C257 (KAFKA-10706): epochs in which nothing was written make no follower truncate."""
     cluster = Cluster({1: "1:ab", 2: "1:ab", 3: "1:ab"})
     for leader in (2, 3, 1, 2):
         cluster.elect(leader, (1, 2, 3))
@@ -131,7 +131,7 @@ def test_v6_diverging_below_the_high_watermark_is_truncated_and_logged() -> None
 
 
 def test_v6_leader_starts_above_the_followers_end() -> None:
-    """V6: the records between were deleted, so the follower starts at the leader's start."""
+    """V6, C189: the records between were deleted, so the follower starts at the leader's start."""
     cluster = Cluster({1: "2:xyz", 2: "1:ab"}, epoch=3, isr=(1,), starts={1: 10})
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)
@@ -150,7 +150,10 @@ def test_v6_leader_ends_below_the_followers_start() -> None:
 
 
 def test_v6_empty_follower_above_the_leaders_end_goes_back() -> None:
-    """V6: without an epoch of its own it is out of range, and truncates to the leader's end."""
+    """V6: without an epoch of its own it is out of range, and truncates to the leader's end.
+
+    C188.
+    """
     cluster = Cluster({1: "2:xy", 2: ""}, epoch=3, isr=(1,), starts={2: 10})
     cluster.settle()
     cluster.pass_ms(LONG_MS)
@@ -199,7 +202,7 @@ def test_v15_stored_high_watermark_is_at_least_the_log_start() -> None:
 
 
 def test_v6_response_before_the_truncation_changes_nothing() -> None:
-    """V6: while a truncation is under way nothing of this partition is fetched."""
+    """V6, C194: while a truncation is under way nothing of this partition is fetched."""
     cluster = Cluster({1: "1:a 3:x", 2: "1:abc"}, epoch=3, isr=(1,))
     cluster[2].holds_truncations = True
     cluster.settle()
@@ -211,7 +214,7 @@ def test_v6_response_before_the_truncation_changes_nothing() -> None:
 
 
 def test_v6_deleted_during_truncation() -> None:
-    """V6: the report of a truncation of a deleted log is ignored."""
+    """V6, C192: the report of a truncation of a deleted log is ignored."""
     cluster = Cluster({1: "1:a 3:x", 2: "1:abc"}, epoch=3, isr=(1,))
     cluster[2].holds_truncations = True
     cluster.settle()

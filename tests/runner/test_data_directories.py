@@ -132,6 +132,7 @@ def fail(host: VirtualHost, path: str) -> None:
 
 
 def test_v18_a_failed_directory_takes_its_replicas_offline_and_no_others() -> None:
+    """C215."""
     host = start()
     create_topics(host, {"demo": 6})
     before = places(host)
@@ -186,7 +187,7 @@ def test_new_logs_avoid_a_failed_directory() -> None:
 
 
 def test_v18_replicas_in_a_directory_lost_at_the_start_stay_offline() -> None:
-    """They are not created again in another directory: their records may come back."""
+    """C216: they are not created again in another directory: their records may come back."""
     first = start()
     create_topics(first, {"demo": 6})
     settle_with_time(first)

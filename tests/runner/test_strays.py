@@ -105,7 +105,7 @@ def test_a_recreated_topic_survives_a_kill_in_any_turn() -> None:
 
 
 def test_logs_without_a_partition_become_strays() -> None:
-    """As in Kafka: it is data, and the metadata may be wrong."""
+    """C260: as in Kafka: it is data, and the metadata may be wrong."""
     first = make_host(demo=1)
     assert write(first) == ErrorCode.NONE
     first.runner.close()
@@ -136,7 +136,7 @@ def test_logs_without_a_partition_become_strays() -> None:
 
 @pytest.mark.parametrize("whose", ["another's", "nobody's"])
 def test_a_log_with_another_topic_id_becomes_a_stray(whose: str) -> None:
-    """V15: a topic that was recreated while the broker was down, or before a crash."""
+    """V15, C259: a topic that was recreated while the broker was down, or before a crash."""
     first = make_host(demo=1)
     assert write(first) == ErrorCode.NONE
     first.runner.close()

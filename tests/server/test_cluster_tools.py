@@ -98,7 +98,7 @@ def tools(jvm: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Too
 
 
 def test_v10_a_replica_moves_with_its_records(tools: Tools) -> None:
-    """The new broker leads, and the former one deletes its replica."""
+    """C234: the new broker leads, and the former one deletes its replica."""
     shown = tools.reassign("moved", [3, 2], "--execute")
     assert "Successfully started partition reassignment for moved-0" in shown
     tools.await_partition("moved", replicas=(3, 2), isr=(2, 3))

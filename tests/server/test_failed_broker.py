@@ -56,7 +56,7 @@ def await_probes(cluster: LocalCluster) -> None:
 
 
 def test_v2_a_killed_broker_is_fenced_long_before_its_session_ends(cluster: LocalCluster) -> None:
-    """Node 1 is the active controller when it is killed first, and then a follower of it."""
+    """C244: node 1 is the active controller when it is killed first, and then a follower of it."""
     for _ in range(2):
         await_probes(cluster)
         cluster.kill(1)

@@ -161,7 +161,7 @@ def test_a_refused_broker_logs_the_reason(quorum: Quorum, tmp_path: Path) -> Non
 
 
 def test_r12_a_cluster_of_one_controller_grows_to_three(tmp_path: Path, jvm: Driver) -> None:
-    """R12: Kafka's own tool adds controllers to a quorum that was formatted for one."""
+    """R12, C251: Kafka's own tool adds controllers to a quorum that was formatted for one."""
     quorum = Quorum(tmp_path, dynamic=True)
     try:
         quorum.start(CONTROLLERS[0], BROKER)

@@ -56,7 +56,7 @@ def write(client: Client, value: bytes) -> None:
 
 
 def test_v4_a_broker_that_was_away_never_serves_the_old_topic(tmp_path: Path) -> None:
-    """V4: its old log is longer than the new one, and is set aside."""
+    """V4, C259: its old log is longer than the new one, and is set aside."""
     away, nodes = 3, (1, 2, 3)
     cluster = LocalCluster(tmp_path)
 

@@ -90,7 +90,7 @@ def kill_each(
 def test_v7_acknowledged_records_survive_kills_and_pauses_of_every_node(
     cluster: LocalCluster,
 ) -> None:
-    """Each node in turn is killed and restarted, then paused beyond its session."""
+    """C245: each node in turn is killed and restarted, then paused beyond its session."""
     writer = Writer(write_with_confluent(cluster.servers))
     try:
         kill_each(cluster, writer)
@@ -109,7 +109,7 @@ def test_v7_acknowledged_records_survive_kills_and_pauses_of_every_node(
 
 
 def test_v3_acknowledged_records_survive_clean_restarts(cluster: LocalCluster) -> None:
-    """V3: each node leaves in order, the active controller among them, and comes back."""
+    """V3, C246: each node leaves in order, the active controller among them, and comes back."""
     writer = Writer(write_with_confluent(cluster.servers))
     try:
         kill_each(cluster, writer, number=signal.SIGTERM)
@@ -125,7 +125,7 @@ def active_controller(cluster: LocalCluster) -> int:
 
 
 def test_v10_a_reassignment_survives_target_and_controller(cluster: LocalCluster) -> None:
-    """V10, V14: it begins while its target is dead, and goes on under the next controller."""
+    """V10, V14, C233: it begins while its target is dead, and goes on under the next controller."""
     moving = "moving"
     first = active_controller(cluster)
     target, other = [node for node in NODES if node != first]
@@ -278,6 +278,7 @@ def test_v6_the_next_leader_recognises_a_duplicate(
 def test_v7_a_consumer_reads_what_is_acknowledged_while_leaders_change(
     cluster: LocalCluster,
 ) -> None:
+    """C248."""
     consumer = Consumer(
         {"bootstrap.servers": cluster.servers, "group.id": "none", "reconnect.backoff.max.ms": 100}
     )

@@ -99,7 +99,7 @@ def indexes(logs: set[LogName], topic: str) -> set[int]:
 
 
 def test_v18_a_failed_directory_takes_no_others_with_it(jbod: Jbod) -> None:
-    """Not before nor after a restart; and when its disk is back, so are its records."""
+    """C215: not before nor after a restart; and when its disk is back, so are its records."""
     with jbod.client() as client:
         for index in range(PARTITIONS):
             client.produce("demo", f"record {index}", partition=index)

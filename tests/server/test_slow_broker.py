@@ -32,6 +32,7 @@ def until(is_so: Callable[[], bool], what: str) -> None:
 def test_v17_a_broker_that_is_slow_to_apply_metadata_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """C214."""
     held = tmp_path / "held"
     monkeypatch.setenv(HELD, str(held))
     quorum = Quorum(tmp_path, "broker.heartbeat.interval.ms=200\n", dynamic=True)

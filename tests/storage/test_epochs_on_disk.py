@@ -93,7 +93,7 @@ def closed_at(log: Log) -> int:
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("start", [5, 14, 25])
 def test_q7_epochs_are_completed_to_an_earlier_log_start(clean: bool, start: int) -> None:
-    """The start was not checkpointed, so the dropped epochs are read from the batches."""
+    """C150: the start was not checkpointed, so the dropped epochs are read from the batches."""
     files = memory()
     log, _ = opened(new_disk(files))
     for offset in range(30):

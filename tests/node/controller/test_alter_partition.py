@@ -149,6 +149,7 @@ def ask_controller(
 
 
 def test_v1_a_controller_that_is_not_active_refuses_alter_partition() -> None:
+    """C240."""
     life = LifeOfThree(Random(1))
     image = life.host.node.image
     (other, *_) = [host for host in life.hosts.values() if not host.node.quorum.is_leader]

@@ -57,6 +57,7 @@ def test_v1_a_refusal_waits_for_the_uncommitted_change_it_depends_on() -> None:
 
 
 def test_v14_a_deposed_controller_does_not_answer_from_a_lost_change() -> None:
+    """C239."""
     life = LifeOfThree(Random(1))
     life.loss = 0.0
     host = life.host

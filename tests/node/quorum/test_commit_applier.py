@@ -260,7 +260,7 @@ def test_v4_a_deleted_topic_disappears_before_its_partitions() -> None:
 
 
 def test_v14_a_controller_decides_once_it_has_applied_what_was_before() -> None:
-    """V14: it leads the quorum long before."""
+    """V14, C236: it leads the quorum long before."""
     host = slow_host(demo=1, many=50)
     host.files.kill()
     again = type(host)(host.files, settled=False)

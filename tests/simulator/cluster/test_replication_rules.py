@@ -106,7 +106,7 @@ def the_topic_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v9_an_isolated_leader_commits_nothing(seed: int) -> None:
-    """V1, V2, V9: the next one commits, while clients still write to the one before."""
+    """V1, V2, V9, C187: the next one commits, while clients still write to the one before."""
 
     def script(story: Story) -> Iterator[Goal]:
         old = story.broker
@@ -127,7 +127,10 @@ def test_v9_an_isolated_leader_commits_nothing(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v8_a_follower_that_cannot_fetch_leaves_the_isr_and_returns(seed: int) -> None:
-    """V7, V8: its heartbeats arrive, so that only the leader can notice; `heal` wants it back."""
+    """V7, V8: its heartbeats arrive, so that only the leader can notice; `heal` wants it back.
+
+    C168.
+    """
 
     def script(story: Story) -> Iterator[Goal]:
         follower = story.follower()
@@ -141,7 +144,7 @@ def test_v8_a_follower_that_cannot_fetch_leaves_the_isr_and_returns(seed: int) -
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v12_a_consumer_ahead_of_the_new_leader_waits(seed: int) -> None:
-    """V12: it has read what the next leader does not know yet to be committed."""
+    """V12, C186: it has read what the next leader does not know yet to be committed."""
 
     def script(story: Story) -> Iterator[Goal]:
         old, [consumer] = story.broker, story.consumers
@@ -169,7 +172,7 @@ def test_v12_a_consumer_ahead_of_the_new_leader_waits(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v16_clients_meet_only_retriable_errors_at_failovers(seed: int) -> None:
-    """V16: they try again at the next leader."""
+    """V16, C249: they try again at the next leader."""
 
     def script(story: Story) -> Iterator[Goal]:
         for number in range(4):
@@ -190,7 +193,7 @@ def test_v16_clients_meet_only_retriable_errors_at_failovers(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v14_the_next_controller_decides_what_the_last_one_could_not(seed: int) -> None:
-    """V2, V14: controller and leader of the partition are gone at the same time."""
+    """V2, V14, C244: controller and leader of the partition are gone at the same time."""
 
     def script(story: Story) -> Iterator[Goal]:
         first = story.controller
@@ -209,7 +212,7 @@ def test_v14_the_next_controller_decides_what_the_last_one_could_not(seed: int) 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_v3_leadership_has_moved_when_a_broker_ends(seed: int) -> None:
-    """V3, V5: it is unfenced again afterwards."""
+    """V3, V5, C213: it is unfenced again afterwards."""
 
     def script(story: Story) -> Iterator[Goal]:
         old = story.broker
@@ -223,7 +226,7 @@ def test_v3_leadership_has_moved_when_a_broker_ends(seed: int) -> None:
 
 
 def test_v17_a_broker_that_applies_nothing_is_behind() -> None:
-    """V17: its heartbeats go on, and say how far it is; that is measured, and logged once."""
+    """V17, C214: its heartbeats go on, and say how far it is; that is measured, and logged once."""
 
     def script(story: Story) -> Iterator[Goal]:
         slow, other = story.follower(0), story.follower(1)
