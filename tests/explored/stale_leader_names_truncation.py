@@ -15,11 +15,9 @@ MUTANT = Mutant(
     detected_by="every member of the ISR has what is committed",
     module="kraftlog.node.handlers.fetch",
     original="""\
-        code = self._refusal(partition, part)
         if not code:
             if part.last""",
     replacement="""\
-        code = self._refusal(partition, part)
         if code == ErrorCode.UNKNOWN_LEADER_EPOCH:
             self.untaken.clear()
             code = ErrorCode.NONE

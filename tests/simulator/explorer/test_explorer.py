@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from importlib import import_module
 from itertools import permutations
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -57,6 +59,14 @@ def test_the_path_to_a_violation_is_printed() -> None:
         "2 B: campaign B leader 1 [0-1@1] durable 2 committed 0",
         "broken: one leader an epoch: epoch 1 has A and B",
     ]
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_has_its_text(name: str) -> None:
+    """Those that take long are explored elsewhere."""
+    for module in {edit.module for edit in MUTANTS[name].edits}:
+        source = inspect.getsource(import_module(module))
+        assert MUTANTS[name].edited(module, source) != source
 
 
 def test_a_mutant_without_its_text_is_an_error() -> None:
