@@ -257,10 +257,10 @@ class ClusterWorld(NodeWorld):
     def loses_data(self, node: ClusterNode) -> bool:
         """Whether a machine that lost power has lost what was not synced: if fewer than the minimum
         ISR lose some, and every partition has a member of the ISR or ELR that runs and has all of
-        it (S5). Else all of it was written."""
+        it (S5), and no record that may be committed changes that. Else all of it was written."""
         if self.setting.flushes:
             return True
-        if len(self.lossy | {node.id}) >= self.setting.min_insync:
+        if len(self.lossy | {node.id}) >= self.setting.min_insync or self._may_change:
             return False
         safe = {broker for broker in self.setting.brokers if self.replicas[broker].is_sound}
         safe -= self.lossy
@@ -269,6 +269,14 @@ class ClusterWorld(NodeWorld):
         self.lossy.add(node.id)
         self.saw("replicas lost unsynced data")
         return True
+
+    @property
+    def _may_change(self) -> bool:
+        """Whether a log has records that no node has applied, which may change an ISR."""
+        return any(
+            it.disk.batches and it.disk.batches[-1].last_offset >= self._newest
+            for it in self.replicas.values()
+        )
 
     def _forgive(self) -> None:
         """A broker that is back in the ISR of all its partitions has all data again."""
@@ -290,6 +298,7 @@ class ClusterWorld(NodeWorld):
         return (
             known is not None
             and known.fenced
+            and not self._may_change
             and not self.lossy - {node.id}
             and all(
                 {*it.isr, *it.elr} & (others - {node.id})
