@@ -9,5 +9,5 @@ MUTANT = Mutant(
     source="if broker not in self.wanted.unclean",
     replacement="if broker not in ()",
     scenario="cluster",
-    seed=147,
+    seed=191,
 )
