@@ -8,6 +8,5 @@ MUTANT = Mutant(
     module="kraftlog.controller.partition_change",
     source="or self.isr or self.elr or len",
     replacement="or self.isr or len",
-    scenario="cluster",
-    seed=212,
+    test=("tests/controller/test_against_kafka.py::test_records_equal_those_of_kafkas_builder"),
 )

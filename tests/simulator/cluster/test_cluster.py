@@ -67,6 +67,12 @@ def test_the_log_of_a_removed_partition_is_not_compared() -> None:
     assert not outcome.failed, str(outcome)
 
 
+def test_the_epochs_of_a_crashed_process_are_not_compared() -> None:
+    """In this run a replica takes a batch of a new epoch in the turn that a crash ends."""
+    outcome = simulate("cluster", 212)
+    assert not outcome.failed, str(outcome)
+
+
 @pytest.mark.slow
 def test_q37_a_cluster_repeats_a_run_under_any_hash_seed() -> None:
     expect_same_under_any_hash_seed("cluster", 3)

@@ -45,6 +45,8 @@ class ClusterNode(NodeReplica):
         self.is_leaving = False
         self.seen: dict[PartitionKey, Seen] = {}
         self._partitions: dict[PartitionKey, Partition] = {}
+        for log in self.logs.values():
+            log.log = None  # what it appended in a turn that a crash ended was never looked at
 
     @property
     def is_broker(self) -> bool:
