@@ -63,7 +63,7 @@ def expect_topics(admin: AdminClient, expected: set[str]) -> None:
 
 
 def test_no_acknowledged_change_is_lost_when_leaders_are_killed(quorum: Quorum) -> None:
-    """Q3, Q21: kill -9 of every controller in turn, the leader among them, under load."""
+    """Q3, Q21, V14: kill -9 of every controller in turn, the leader among them, under load."""
     admin = admin_of(quorum)
     acknowledged = set()
     for turn, victim in enumerate((*CONTROLLERS, CONTROLLERS[0])):

@@ -90,7 +90,7 @@ def kill_each(
 def test_v7_acknowledged_records_survive_kills_and_pauses_of_every_node(
     cluster: LocalCluster,
 ) -> None:
-    """C245: each node in turn is killed and restarted, then paused beyond its session."""
+    """V1, V8, V9, V16, C245: each node is killed and restarted, then paused beyond its session."""
     writer = Writer(write_with_confluent(cluster.servers))
     try:
         kill_each(cluster, writer)
