@@ -32,7 +32,6 @@ NOT_SERVED = """
     SaslHandshake SaslAuthenticate
     AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit
     DescribeTransactions ListTransactions
-    AlterReplicaLogDirs
     ConsumerGroupHeartbeat ConsumerGroupDescribe
     ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge InitializeShareGroupState
     ReadShareGroupState WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary

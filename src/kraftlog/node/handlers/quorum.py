@@ -42,7 +42,7 @@ def fetch_metadata(
     """Fetch of the metadata log by a replica of the quorum."""
     node.needs_poll = True
     body = request_from_wire(ApiKey.FETCH, request)
-    if node.quorum.twins.refuses(body.replica, slot.connection):
+    if node.quorum.twins.refuses(body.replica, slot):
         code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
         slot.respond(FetchResponse(error_code=code, responses=()))
         return
