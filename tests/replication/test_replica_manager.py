@@ -409,3 +409,13 @@ def test_v10_a_write_to_a_replica_that_moves_away_may_yet_be_committed() -> None
     this.manager.take_turn()
     this.change(replicas=(2,), isr=(2,), leader=2)
     assert (slot.is_answered, slot.error_code) == (True, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+@pytest.mark.parametrize("replicas", [(1, 2), (2, 1)], ids=["leader", "follower"])
+def test_nothing_is_read_from_a_replica_that_was_removed(replicas: tuple[int, ...]) -> None:
+    """A fetch that knows the partition would read the log of the next topic of this name."""
+    this = leading(replicas)
+    partition = this.partition
+    assert partition.refusal(-1, reads_followers=True) == ErrorCode.NONE
+    this.loader.reload([])
+    assert partition.refusal(-1, reads_followers=True) == ErrorCode.NOT_LEADER_OR_FOLLOWER

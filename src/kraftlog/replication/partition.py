@@ -253,6 +253,10 @@ class Partition:
         self.leads = self.online = self.moves_at_once = False
         self.followers = self.proposed = self.producers = None
 
+    def removed(self) -> None:
+        """The broker has no such replica any more: who still knows it reads nothing from it."""
+        self.is_open = False
+
     def drop_pending(self, turn: list[Append]) -> None:
         """Discard what this turn has appended: the role has changed before it was written."""
         mine = self.leave_turn(turn)

@@ -543,6 +543,7 @@ class ReplicaManager(MetadataPublisher):
         is_elsewhere = (partition.topic_id, partition.index) in self._metadata.image.partitions
         moved, gone = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._resign(partition, partition.leader_epoch, moved if is_elsewhere else gone)
+        partition.removed()
         self.delayed_fetches.removed(partition)
         self.directory_assignments.forget((partition.topic_id, partition.index))
         self._emit(DeleteLog(partition.log, partition.topic_id))

@@ -179,6 +179,9 @@ class StrongIsr(ClusterInvariant):
         log = node.logs.get(key)
         if log is None or not log.is_known or member in self.world.lossy:
             return
+        newest = self.world.image.partitions.get(key)
+        if newest is not None and member not in (*newest.isr, *newest.elr):
+            return  # removed from the partition, and perhaps added again, since the last look
         lacks = self.world.truth(key).missing_in(log, start)
         if lacks is not None:
             self.fails(

@@ -266,6 +266,12 @@ class ClusterWorld(NodeWorld):
         safe -= self.lossy
         if not all({*it.isr, *it.elr} & safe for it in self.image.partitions.values()):
             return False
+        if any(
+            node.id in it.replicas and len(it.replicas) == 2
+            for it in self.image.partitions.values()
+        ):
+            # Were the other one stopped uncleanly next, this one would be the last known leader.
+            return False
         self.lossy.add(node.id)
         self.saw("replicas lost unsynced data")
         return True
