@@ -162,7 +162,7 @@ def test_v2_an_expired_session_fences_and_moves_leaders_in_one_batch() -> None:
 
 
 def test_v2_several_brokers_that_fail_together_leave_every_isr() -> None:
-    """V2, C209: whoever is elected is alive, and the last member of an ISR stays in it."""
+    """V2, C209: the elected leader is alive, and the last member of an ISR stays in it."""
     cluster = Cluster(brokers=4)
     topic = cluster.create("t", (1, 2, 3), (2, 1, 4))
     both = cluster.create("u", (1, 2))

@@ -12,7 +12,7 @@ from kraftlog.effects import LogFailed, LogMoved
 from kraftlog.errors import StorageError
 from kraftlog.ports.logs import FutureLog
 from kraftlog.records.header import read_header
-from kraftlog.replication.quotas import ByteRate
+from kraftlog.replication.quotas import NO_LIMIT, ByteRate
 from kraftlog.runner.recovered_log import read_batches
 from kraftlog.storage.batches import describe, split_by_epoch
 from kraftlog.value import TYPE_CHECKING, Value
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 BYTES_PER_TURN = 256 << 10
 AT_A_TIME = 4
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
-NO_LIMIT = (1 << 63) - 1
 
 
 class CannotMoveError(Exception):
@@ -178,7 +177,7 @@ class LogMoves:
             budget -= self._copy_piece(move, copy, budget, now)
         if copy.end_offset == move.log.end_offset and not move.is_flushing:
             if not move.is_durable:
-                self._make_durable(move, copy, now)
+                self._make_durable(move, copy)
             elif self._may_take_over(move):
                 self._take_over(move, copy, node, now)
         return budget
@@ -217,7 +216,7 @@ class LogMoves:
             self._copied.record(len(data), now.monotonic_ms)
         return len(data)
 
-    def _make_durable(self, move: LogMove, copy: Log, _: Now) -> None:
+    def _make_durable(self, move: LogMove, copy: Log) -> None:
         """Flush the copy, and mark it as the newer one of the two."""
         copy.epochs = move.log.epochs.copy()
         copy.epochs_rebuilt()
@@ -233,12 +232,10 @@ class LogMoves:
                 unmark()
                 mark()
 
-        self._io_thread.submit(
-            run, lambda _, error, now: self._flushed(move, copy, job, error, now)
-        )
+        self._io_thread.submit(run, lambda _, error, __: self._flushed(move, copy, job, error))
 
     def _flushed(
-        self, move: LogMove, copy: Log, job: FlushJob, error: BaseException | None, _: Now
+        self, move: LogMove, copy: Log, job: FlushJob, error: BaseException | None
     ) -> None:
         move.is_flushing = False
         try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kraftlog.logstate.voters import ReplicaKey
     from kraftlog.node.pending_response import PendingResponse
 
-#: So many times in a row is no accident.
+#: Alternations in a row that no single process makes.
 ALTERNATIONS = 5
 #: Replicas that are remembered; each is a node that fetches metadata here.
 MAX_REPLICAS = 1000
