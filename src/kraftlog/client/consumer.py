@@ -11,8 +11,9 @@ from collections import deque
 
 from kraftlog.client import groups, offsets
 from kraftlog.client.deadline import Deadline
+from kraftlog.client.fetched_batches import COMMITTED, UNCOMMITTED
 from kraftlog.client.group_membership import GroupMembership
-from kraftlog.client.reader import COMMITTED, UNCOMMITTED, Reader
+from kraftlog.client.reader import Reader
 from kraftlog.errors import ClientError, ErrorCode, RefusedError
 from kraftlog.value import TYPE_CHECKING
 

@@ -7,13 +7,10 @@ import select
 from kraftlog.client import offsets
 from kraftlog.client.cluster import BACKOFF_S, RETRIED
 from kraftlog.client.deadline import Deadline
+from kraftlog.client.fetched_batches import UNCOMMITTED, fetched_batches
 from kraftlog.client.model import ConsumedRecord
 from kraftlog.errors import ErrorCode, RefusedError, UnreachableError
-from kraftlog.records.control import decode_control_key
-from kraftlog.records.header import BatchHeader
 from kraftlog.records.reader import read_records
-from kraftlog.records.walk import walk
-from kraftlog.types import ControlType
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
@@ -23,6 +20,7 @@ if TYPE_CHECKING:
     from kraftlog.client.cluster import Cluster
     from kraftlog.client.connection import Connection
     from kraftlog.client.model import PartitionName
+    from kraftlog.records.header import BatchHeader
     from kraftlog.types import Buffer
     from kraftlog.wire.messages.fetch import PartitionData
 
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 MAX_WAIT_MS = 500
 MAX_BYTES = 50 << 20
 PARTITION_BYTES = 1 << 20
-UNCOMMITTED, COMMITTED = 0, 1
 #: Retried errors of a partition: its leader has moved, or is not ready.
 _RETRIED = RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
@@ -155,21 +152,10 @@ class Reader:
 
     def _batches(self, name: PartitionName, result: PartitionData) -> Iterator[FetchedBatch]:
         """Yield the batches with records to return; advance the position past all batches."""
-        ended = sorted(
-            (each.first_offset, each.producer_id) for each in result.aborted_transactions or ()
-        )
-        aborting: set[int] = set()
         data = result.records or b""
-        for place, fields in walk(data, may_end_in_batch=True):
-            header = BatchHeader(*fields)
-            while ended and ended[0][0] <= header.last_offset:
-                aborting.add(ended.pop(0)[1])
+        for place, header, has_records in fetched_batches(result):
             position = self.positions[name]
-            is_aborted = header.is_transactional and header.producer_id in aborting
-            if header.is_control:
-                if is_aborted and _is_abort(data, place):
-                    aborting.discard(header.producer_id)
-            elif header.next_offset > position and not is_aborted:
+            if has_records and header.next_offset > position:
                 yield FetchedBatch(name, header, data, place, position)
             self.positions[name] = max(position, header.next_offset)
 
@@ -199,9 +185,3 @@ class FetchedBatch(Value):
             for record in read_records(self.data, self.place)
             if record.offset >= self.first_offset
         ]
-
-
-def _is_abort(data: Buffer, place: int) -> bool:
-    return any(
-        decode_control_key(record.key) == ControlType.ABORT for record in read_records(data, place)
-    )

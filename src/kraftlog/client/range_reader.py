@@ -1,0 +1,165 @@
+"""Reads a range of a partition's offsets as fast as its leader sends them.
+
+The next fetch is sent as soon as the headers of a response are read, so the broker works on it
+while the caller decodes the records.
+"""
+
+from __future__ import annotations
+
+from kraftlog.client.cluster import BACKOFF_S, RETRIED
+from kraftlog.client.fetched_batches import UNCOMMITTED, fetched_batches
+from kraftlog.errors import ErrorCode, RefusedError, UnreachableError
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kraftlog.client.cluster import Cluster
+    from kraftlog.client.connection import Connection
+    from kraftlog.client.model import PartitionName
+    from kraftlog.records.header import BatchHeader
+    from kraftlog.types import Buffer
+    from kraftlog.wire.messages.fetch import PartitionData
+
+#: Bytes of one fetch: some ten thousand small records, which are decoded at once.
+FETCH_BYTES = 4 << 20
+#: How long a broker may delay a fetch without data.
+_MAX_WAIT_MS = 500
+#: Retried errors of a partition: its leader has moved, or is not ready.
+_RETRIED = RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+
+
+class FetchedBatches(Value):
+    """Batches of a response that have records: their places in `data` and their headers."""
+
+    data: Buffer
+    batches: list[tuple[int, BatchHeader]]
+    #: The fetched offset, and the offset after the last batch.
+    start: int
+    next_offset: int
+
+
+class RangeReader:
+    """Iterates over the batches of one partition from `start` to before `end`.
+
+    The first batch may begin before `start`, the last may end after `end`. Waiting longer than the
+    cluster's timeout for the next batch raises `UnreachableError`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: PartitionName,
+        start: int,
+        end: int,
+        *,
+        isolation_level: int = UNCOMMITTED,
+        fetch_bytes: int = FETCH_BYTES,
+    ) -> None:
+        self._cluster = cluster
+        self._name = name
+        self.position = start
+        self._end = end
+        self._isolation_level = isolation_level
+        self._fetch_bytes = fetch_bytes
+        self._connection: Connection | None = None
+        self._deadline = cluster.deadline()
+
+    def __iter__(self) -> Iterator[FetchedBatches]:
+        try:
+            while self.position < self._end:
+                result = self._retried()
+                found = self._taken(result)
+                if found.next_offset == found.start:
+                    self._check_end(result)
+                    continue
+                self._deadline = self._cluster.deadline()
+                if self.position < self._end:
+                    self._send_early()
+                yield found
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection if it owes a response, as nobody will read that."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _retried(self) -> PartitionData:
+        """Fetch from the position; while there is no leader or it has moved, try again."""
+        while True:
+            try:
+                if self._connection is None:
+                    self._send()
+                return self._received()
+            except UnreachableError as error:
+                self._pause_or_raise(error)
+            except RefusedError as error:
+                if error.code not in _RETRIED:
+                    raise
+                self._pause_or_raise(error)
+
+    def _pause_or_raise(self, error: UnreachableError | RefusedError) -> None:
+        self.close()
+        if self._deadline.is_over:
+            raise error
+        self._cluster.drop_cache()
+        self._deadline.pause(BACKOFF_S)
+
+    def _send_early(self) -> None:
+        """Send the next fetch; if this fails, the next iteration tries again."""
+        try:
+            self._send()
+        except (UnreachableError, RefusedError):
+            self.close()
+
+    def _send(self) -> None:
+        topic, index = self._name
+        leader = self._cluster.leader(topic, index, self._deadline)
+        connection = self._cluster.connection(leader, self._deadline)
+        part = FetchPartition(
+            partition=index,
+            fetch_offset=self.position,
+            partition_max_bytes=self._fetch_bytes,
+        )
+        request = FetchRequest(
+            max_wait_ms=_MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=self._fetch_bytes,
+            isolation_level=self._isolation_level,
+            topics=[FetchTopic(topic=topic, partitions=[part])],
+        )
+        connection.send(request, self._deadline)
+        self._connection = connection
+        self._leader = leader
+
+    def _received(self) -> PartitionData:
+        assert self._connection is not None
+        response = self._connection.receive(self._deadline)
+        self._connection = None
+        assert isinstance(response, FetchResponse)
+        context = self._cluster.error_context("Fetch", self._leader)
+        context.check(response.error_code)
+        result = response.responses[0].partitions[0]
+        context.check(result.error_code, f"{self._name[0]}-{self._name[1]}")
+        return result
+
+    def _taken(self, result: PartitionData) -> FetchedBatches:
+        """The batches of a response with records to read; the position passes all batches."""
+        start = self.position
+        batches = []
+        for place, header, has_records in fetched_batches(result):
+            if has_records and header.next_offset > start and header.base_offset < self._end:
+                batches.append((place, header))
+            self.position = max(self.position, header.next_offset)
+        return FetchedBatches(result.records or b"", batches, start, self.position)
+
+    def _check_end(self, result: PartitionData) -> None:
+        """Raise if nothing arrives; a new leader may take a while to know its high watermark."""
+        if self._deadline.is_over:
+            raise UnreachableError(
+                f"{self._name[0]}-{self._name[1]}: no batch at offset {self.position} of "
+                f"{self._end}; the leader's high watermark is {result.high_watermark}"
+            )

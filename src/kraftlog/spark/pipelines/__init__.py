@@ -1,0 +1,1 @@
+"""The pipelines of `kraftlog pipeline`, a file each with `run(arguments) -> exit code`."""

@@ -1,0 +1,80 @@
+"""Ranges of offsets, and how they are split over Spark's tasks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kraftlog.client.model import PartitionName
+
+#: Unless options say otherwise, a range of more offsets is read by several tasks. A task costs a
+#: few hundredths of a second, this many records about half a second.
+RECORDS_PER_TASK = 1_000_000
+
+
+class OffsetRange(Value):
+    """The offsets from `start` to before `end` of a partition; one Spark task reads them."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def name(self) -> PartitionName:
+        return self.topic, self.partition
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+    def __reduce__(self) -> tuple[type[OffsetRange], tuple[str, int, int, int]]:
+        return OffsetRange, (self.topic, self.partition, self.start, self.end)
+
+
+def split(
+    ranges: Iterable[OffsetRange],
+    *,
+    min_partitions: int | None = None,
+    max_records: int | None = None,
+) -> list[OffsetRange]:
+    """Split ranges into those of the tasks, in order; empty ones are left out.
+
+    As in Spark's connector no task gets more than `max_records`, and if there are then fewer than
+    `min_partitions`, ranges are split in proportion to their size.
+    """
+    found = [each for each in ranges if each.size > 0]
+    limit = max_records
+    if limit is None and min_partitions is None:
+        limit = RECORDS_PER_TASK
+    if limit is not None:
+        found = [part for each in found for part in _cut(each, -(-each.size // limit))]
+    if min_partitions is not None and len(found) < min_partitions:
+        found = _at_least(found, min_partitions)
+    return found
+
+
+def _at_least(ranges: Sequence[OffsetRange], count: int) -> list[OffsetRange]:
+    """Split the ranges into about `count`: as many parts of each as its share of all offsets."""
+    total = sum(each.size for each in ranges)
+    small = [each for each in ranges if each.size * count <= total]
+    large_total = total - sum(each.size for each in small)
+    left = count - len(small)
+    return [
+        part
+        for each in ranges
+        for part in _cut(
+            each, 1 if each.size * count <= total else max(1, -(-each.size * left // large_total))
+        )
+    ]
+
+
+def _cut(whole: OffsetRange, parts: int) -> list[OffsetRange]:
+    """Cut a range into parts of about equal size."""
+    parts = min(parts, whole.size)
+    edges = [whole.start + whole.size * number // parts for number in range(parts + 1)]
+    return [OffsetRange(whole.topic, whole.partition, start, end) for start, end in pairwise(edges)]

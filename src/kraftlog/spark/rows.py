@@ -1,0 +1,95 @@
+"""Fetched batches as Arrow record batches with the connector's columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from kraftlog.records.arrow import to_arrow
+from kraftlog.records.columns import decode_payloads
+from kraftlog.records.reader import MAX_RECORDS_SIZE, check_crc, records_payload
+from kraftlog.spark.schema import arrow_schema
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kraftlog.client.range_reader import FetchedBatches
+    from kraftlog.records.header import BatchHeader
+    from kraftlog.spark.ranges import OffsetRange
+
+#: Decompressed bytes in one Arrow batch, except that one Kafka batch is never split.
+_PAYLOAD_BYTES = 32 << 20
+#: Values of `timestampType`, as in Java: the producer's time, the broker's.
+CREATE_TIME, LOG_APPEND_TIME = 0, 1
+
+
+class RowMaker:
+    """Makes rows of one partition; columns that are the same in every row are made once."""
+
+    def __init__(self, wanted: OffsetRange, *, with_headers: bool) -> None:
+        self._range = wanted
+        self._with_headers = with_headers
+        self._schema = arrow_schema(with_headers=with_headers)
+        self._topics = _constant(wanted.topic, pa.string(), 1)
+        self._partitions = _constant(wanted.partition, pa.int32(), 1)
+        self._types = _constant(CREATE_TIME, pa.int32(), 1)
+
+    def rows(self, fetched: FetchedBatches) -> Iterator[pa.RecordBatch]:
+        """Check, decompress and decode the batches; rows outside of the range are left out."""
+        headers: list[BatchHeader] = []
+        payloads: list[bytes] = []
+        size = 0
+        for place, header in fetched.batches:
+            check_crc(fetched.data, header, place)
+            payload = records_payload(fetched.data, header, place, max_size=MAX_RECORDS_SIZE)
+            if headers and size + len(payload) > _PAYLOAD_BYTES:
+                yield self._decoded(headers, payloads)
+                headers, payloads, size = [], [], 0
+            headers.append(header)
+            payloads.append(payload)
+            size += len(payload)
+        if headers:
+            yield self._decoded(headers, payloads)
+
+    def _decoded(self, headers: Sequence[BatchHeader], payloads: Sequence[bytes]) -> pa.RecordBatch:
+        columns = decode_payloads(headers, payloads)
+        count = len(columns)
+        plain = to_arrow(columns, with_headers=self._with_headers)
+        self._widen(count)
+        arrays = [
+            plain.column("key"),
+            plain.column("value"),
+            self._topics.slice(0, count),
+            self._partitions.slice(0, count),
+            plain.column("offset"),
+            pa.array(columns.timestamps * 1000).cast(pa.timestamp("us", tz="UTC")),
+            self._timestamp_types(headers, count),
+        ]
+        if self._with_headers:
+            arrays.append(plain.column("headers"))
+        rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        if headers[0].base_offset >= self._range.start and headers[-1].next_offset <= (
+            self._range.end
+        ):
+            return rows
+        wanted = (columns.offsets >= self._range.start) & (columns.offsets < self._range.end)
+        return rows.filter(pa.array(wanted))
+
+    def _timestamp_types(self, headers: Sequence[BatchHeader], count: int) -> pa.Array:
+        if not any(header.has_log_append_time for header in headers):
+            return self._types.slice(0, count)
+        flags = np.array([header.has_log_append_time for header in headers], dtype=np.int32)
+        return pa.array(flags.repeat([header.record_count for header in headers]))
+
+    def _widen(self, count: int) -> None:
+        """Make the constant columns long enough; a slice of them costs nothing."""
+        if len(self._topics) < count:
+            size = 2 * count
+            self._topics = _constant(self._range.topic, pa.string(), size)
+            self._partitions = _constant(self._range.partition, pa.int32(), size)
+            self._types = _constant(CREATE_TIME, pa.int32(), size)
+
+
+def _constant(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), count)

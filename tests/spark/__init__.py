@@ -1,0 +1,1 @@
+"""Tests of the source, the sink and the pipelines, on Apache Spark."""

@@ -1,0 +1,42 @@
+"""The Spark session that all tests of this folder share."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+#: Small, and compiled quickly rather than well.
+SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "1h",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of Spark and of Apache Kafka run in one process, which has the one JVM of each."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.xdist_group("jvm"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    if find_spec("pyspark") is None:
+        pytest.skip("Apache Spark: not installed (make test installs it)")
+    from kraftlog.spark.session import spark_session
+
+    warehouse = str(tmp_path_factory.mktemp("warehouse"))
+    session = spark_session(
+        "tests", master="local[2]", settings=SETTINGS | {"spark.sql.warehouse.dir": warehouse}
+    )
+    yield session
+    session.stop()
