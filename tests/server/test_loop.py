@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import socket
 from functools import partial
 from typing import TYPE_CHECKING
@@ -61,6 +62,22 @@ def test_a_listener_pauses_after_a_failed_accept(
         server.turn()
         server.turn()
         assert len(server.connections) == 1
+
+
+def test_a_signal_is_read_so_that_leaving_does_not_keep_the_loop_busy(server: Server) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    server.stop_on_signals()
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        server.turn()
+        assert server.stopping
+        assert server.epoll.poll(0) == []
+    finally:
+        os.close(signal.set_wakeup_fd(-1))
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        server.epoll.unregister(server._signals)
+        os.close(server._signals)
 
 
 def test_v5_clients_are_refused_before_unfencing_and_controllers_are_not(

@@ -120,6 +120,7 @@ class Server:
         #: Connections with something to send; they hold this list, so it is never replaced.
         self.dirty: list[Connection] = []
         self.stopping = False
+        self._signals = -1
         #: Whether a second signal has come: the controlled shutdown is not waited for.
         self.is_hurried = False
         self._logged_refusal = int(ErrorCode.NONE)
@@ -185,12 +186,11 @@ class Server:
 
     def stop_on_signals(self) -> None:
         """Stop the loop after the turn in which SIGTERM or Ctrl-C arrives."""
-        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._signal_pipe = reader, writer
+        self._signals, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writer)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
-        self.epoll.register(reader, EPOLLIN)
+        self.epoll.register(self._signals, EPOLLIN)
 
     def _stop(self, *_: object) -> None:
         self.stopping, self.is_hurried = True, self.stopping
@@ -349,6 +349,9 @@ class Server:
         if fd == self.io_threads.ready_fd:
             self.io_threads.deliver(now)
             return "flush"
+        if fd == self._signals:  # unread, it keeps the loop busy while the node leaves
+            os.read(fd, 64)
+            return "signal"
         if fd == self.worker.ready_fd:
             self.worker.deliver(now)
             return "compaction"
