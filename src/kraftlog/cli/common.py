@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from kraftlog.client.properties import DEFAULT_SERVER
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.version import VERSION
 
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kraftlog.client.client import Client
-
-DEFAULT_SERVER = "127.0.0.1:9092"
 
 
 class UsageError(Exception):
@@ -91,6 +90,7 @@ def _with_client(
     options: argparse.Namespace, work: Callable[[Client, argparse.Namespace], int | None]
 ) -> int:
     from kraftlog.client.client import Client
+    from kraftlog.client.properties import timeout_s
 
     controllers = getattr(options, "bootstrap_controller", None)
     if controllers and options.bootstrap_server:
@@ -98,20 +98,12 @@ def _with_client(
     properties = client_properties(options.command_config, ())
     client = Client(
         controllers or options.bootstrap_server or DEFAULT_SERVER,
-        timeout_s=_timeout_s(properties.get("default.api.timeout.ms", "30000")),
+        timeout_s=timeout_s(properties),
         client_id=properties.get("client.id", "kraftlog"),
         controllers=bool(controllers),
     )
     with client:
         return work(client, options) or 0
-
-
-def _timeout_s(text: str) -> float:
-    if not text.isdecimal():
-        from kraftlog.errors import ConfigError
-
-        raise ConfigError(f"default.api.timeout.ms={text}: expected a whole number of at least 0")
-    return int(text) / 1000
 
 
 def guarded(command: str, work: Callable[[], int]) -> int:
@@ -132,28 +124,11 @@ def guarded(command: str, work: Callable[[], int]) -> int:
 
 def client_properties(path: str | None, given: Iterable[str]) -> dict[str, str]:
     """The properties of a file, overridden by those given as KEY=VALUE."""
-    from kraftlog.config.properties import parse
-    from kraftlog.errors import ConfigError
+    from kraftlog.client.properties import check_security, read_properties
 
-    found: dict[str, str] = {}
-    if path is not None:
-        found.update(parse(read_text(path)))
-    found.update(pairs(given))
-    protocol = found.get("security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise ConfigError(f"security.protocol={protocol} is not supported; only PLAINTEXT is")
+    found = {**read_properties(path), **pairs(given)}
+    check_security(found)
     return found
-
-
-def read_text(path: str) -> str:
-    """Read a text file that the user names."""
-    from kraftlog.errors import ConfigError
-
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text: {error}") from None
 
 
 def pairs(given: Iterable[str]) -> dict[str, str]:

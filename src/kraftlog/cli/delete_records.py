@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kraftlog.cli.common import new_parser, read_text, run_with_client
+from kraftlog.cli.common import new_parser, run_with_client
 from kraftlog.cli.show import print_json, print_table
+from kraftlog.client.properties import read_text
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:

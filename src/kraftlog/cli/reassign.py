@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 
-from kraftlog.cli.common import UsageError, new_parser, read_text, required, run_with_client
+from kraftlog.cli.common import UsageError, new_parser, required, run_with_client
 from kraftlog.cli.show import numbers, print_json, print_table
+from kraftlog.client.properties import read_text
 from kraftlog.errors import ClientError
 from kraftlog.value import TYPE_CHECKING, Value
 

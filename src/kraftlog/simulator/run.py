@@ -48,8 +48,12 @@ class Outcome(Value):
         where = f"seed {self.seed} {self.scenario} step {self.steps} time {self.time_ms}"
         if self.violation is None:
             return f"{where}: passed"
-        again = f"kraftlog simulate --scenario {self.scenario} --seed {self.seed}{self.options}"
-        return f"{where}: {self.violation} | again: {again}"
+        return f"{where}: {self.violation} | again: {self.command}"
+
+    @property
+    def command(self) -> str:
+        """The command that repeats the run."""
+        return f"kraftlog simulate --scenario {self.scenario} --seed {self.seed}{self.options}"
 
 
 def plan_of(seed: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:

@@ -1,0 +1,43 @@
+"""`kraftlog pipeline`: what runs on Apache Spark. Modules of pipelines are imported on use."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+#: Pipeline -> help; each is a module of `kraftlog.spark.pipelines` with `run(arguments)`.
+PIPELINES = {
+    "simulate": "simulate many seeds, on all cores or on a cluster",
+}
+#: What pipelines import, by the name under which it is installed.
+PACKAGES = ("pyspark", "pyarrow", "pandas", "deltalake")
+
+
+def run(arguments: Sequence[str]) -> int:
+    if not arguments or arguments[0] in {"-h", "--help", "help"}:
+        print(usage())
+        return 0 if arguments else 2
+    name = arguments[0]
+    if name not in PIPELINES:
+        print(f"kraftlog pipeline: unknown pipeline {name!r}\n\n{usage()}", file=sys.stderr)
+        return 2
+    if missing := [package for package in PACKAGES if find_spec(package) is None]:
+        print(
+            f"kraftlog pipeline: not installed: {', '.join(missing)}; "
+            "pip install 'kraftlog[spark]' brings what pipelines need",
+            file=sys.stderr,
+        )
+        return 1
+    main: Callable[[Sequence[str]], int] = import_module(f"kraftlog.spark.pipelines.{name}").run
+    return main(arguments[1:])
+
+
+def usage() -> str:
+    lines = [f"  {name:<16}{what}" for name, what in PIPELINES.items()]
+    return "\n".join(["usage: kraftlog pipeline PIPELINE [options]", "", *lines])

@@ -1,0 +1,42 @@
+"""Client properties: a file of `--command-config`, and what of it a client uses."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ConfigError
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT_SERVER = "127.0.0.1:9092"
+
+
+def read_properties(path: str | None) -> dict[str, str]:
+    """The properties of a file; none without one."""
+    from kraftlog.config.properties import parse
+
+    return {} if path is None else parse(read_text(path))
+
+
+def check_security(properties: Mapping[str, str]) -> None:
+    """Refuse what would silently be sent in plain text."""
+    protocol = properties.get("security.protocol", "PLAINTEXT")
+    if protocol.upper() != "PLAINTEXT":
+        raise ConfigError(f"security.protocol={protocol} is not supported; only PLAINTEXT is")
+
+
+def timeout_s(properties: Mapping[str, str]) -> float:
+    """How long a request may take, with all its attempts."""
+    text = properties.get("default.api.timeout.ms", "30000")
+    if not text.isdecimal():
+        raise ConfigError(f"default.api.timeout.ms={text}: expected a whole number of at least 0")
+    return int(text) / 1000
+
+
+def read_text(path: str) -> str:
+    """Read a text file that the user names."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text: {error}") from None

@@ -1,0 +1,262 @@
+"""What all pipelines share: options, exit codes, errors, the Spark session, and its end.
+
+def run(arguments):
+    options = parser("archive", "…", "orders --to lake").parse_args(arguments)
+    return run_pipeline("archive", options, lambda pipeline: …)
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from functools import cached_property
+from threading import Thread
+from typing import TYPE_CHECKING, TypeVar
+
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from kraftlog.client.properties import (
+    DEFAULT_SERVER,
+    check_security,
+    read_properties,
+    timeout_s,
+)
+from kraftlog.spark.pipelines import quiet
+from kraftlog.spark.pipelines.errors import UsageError, paragraph
+from kraftlog.spark.pipelines.progress import Progress
+from kraftlog.spark.pipelines.queries import QueryProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from pyspark.sql.streaming import StreamingQuery
+
+    from kraftlog.client.client import Client
+
+#: Exit codes of all pipelines, for cron and scripts (docs/spark.md#exit-codes).
+DONE, FAILED, USAGE, FOUND, INTERRUPTED = 0, 1, 2, 3, 130
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+#: Time between two looks at a query or a job.
+_POLL_S = 0.2
+#: How long Spark may take to stop what was interrupted.
+_STOP_S = 20
+
+
+def parser(
+    name: str, description: str, example: str, *, connects: bool = True
+) -> argparse.ArgumentParser:
+    """A parser with the options that all pipelines have; `connects`: those of a cluster, too."""
+    made = argparse.ArgumentParser(
+        prog=f"kraftlog pipeline {name}",
+        description=description,
+        epilog=f"example: kraftlog pipeline {name} {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if connects:
+        group = made.add_argument_group("cluster")
+        group.add_argument(
+            *("-b", "--bootstrap-server"),
+            default=DEFAULT_SERVER,
+            metavar="HOST:PORT,...",
+            help=f"brokers to bootstrap from; default: {DEFAULT_SERVER}",
+        )
+        group.add_argument("-c", "--command-config", metavar="FILE", help="client properties file")
+    group = made.add_argument_group("Spark")
+    group.add_argument(
+        "--master",
+        default="local[*]",
+        metavar="URL",
+        help="where to run: local[2], spark://host:7077; default: local[*], all cores here",
+    )
+    group.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of Spark; repeatable",
+    )
+    group = made.add_argument_group("output")
+    group.add_argument(
+        "--dry-run", action="store_true", help="print what would be done, and do nothing"
+    )
+    group.add_argument("--json", action="store_true", help="print a JSON object per line")
+    group.add_argument(
+        "-v", "--verbose", action="store_true", help="print Spark's log and whole stack traces"
+    )
+    return made
+
+
+Result = TypeVar("Result")
+
+
+class Pipeline:
+    """A run of a pipeline: its options, its progress, and a Spark session on first use."""
+
+    def __init__(self, name: str, options: argparse.Namespace) -> None:
+        self.options = options
+        self.progress = Progress(name, is_json=options.json)
+        self._name = name
+        self._owns_session = False
+
+    @cached_property
+    def settings(self) -> dict[str, str]:
+        """The settings of Spark that --conf gives."""
+        pairs = [(text, *text.partition("=")) for text in self.options.conf]
+        for text, key, equals, _ in pairs:
+            if not (key and equals):
+                raise UsageError(f"--conf {text}: expected KEY=VALUE")
+        return {key: value for _, key, _, value in pairs}
+
+    @cached_property
+    def properties(self) -> Mapping[str, str]:
+        """The properties of --command-config."""
+        found = read_properties(self.options.command_config)
+        check_security(found)
+        return found
+
+    @property
+    def source_options(self) -> dict[str, str]:
+        """Options of the source and the sink for the cluster."""
+        given = {f"kafka.{key}": value for key, value in self.properties.items()}
+        return {**given, "kafka.bootstrap.servers": self.options.bootstrap_server}
+
+    def client(self) -> Client:
+        """A new client of the cluster, for use in a with statement."""
+        from kraftlog.client.client import Client
+
+        return Client(
+            self.options.bootstrap_server,
+            timeout_s=timeout_s(self.properties),
+            client_id=self.properties.get("client.id", "kraftlog"),
+        )
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The session: the one that is active in this process, or a new one."""
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            return active
+        self.progress.say(f"starting Spark on {self.options.master}")
+        session = quiet.started(
+            f"kraftlog {self._name}", self.options.master, self.settings, self.options.verbose
+        )
+        self._owns_session = True
+        _catch_signals()  # Spark has set a handler of its own
+        return session
+
+    def follow(
+        self,
+        start: Callable[[], StreamingQuery],
+        on_batch: Callable[[Mapping[str, object]], None] | None = None,
+    ) -> StreamingQuery:
+        """Start a streaming query, show its progress until it ends; stop it when interrupted.
+
+        `on_batch` gets the progress of each micro-batch as Spark's documentation describes it,
+        after Spark has committed the batch.
+        """
+        listener = QueryProgress(self.progress, on_batch)
+        streams = self.spark.streams
+        streams.addListener(listener)
+        queries: list[StreamingQuery] = []
+        try:
+            queries.append(start())
+            while not queries[0].awaitTermination(_POLL_S):
+                listener.check()
+            listener.wait()
+        finally:
+            for query in queries:
+                _in_thread(query.stop)
+            _in_thread(lambda: streams.removeListener(listener))
+        return queries[0]
+
+    def run_job(self, action: Callable[[], Result], *, items: int, unit: str = "rows") -> Result:
+        """Run one job of Spark and show how many of its `items` are done, by its tasks."""
+        context = self.spark.sparkContext
+        tracker = context.statusTracker()
+        known = {*tracker.getActiveStageIds()}
+        outcome: Future[Result] = Future()
+
+        def work() -> None:
+            try:
+                outcome.set_result(action())
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        InheritableThread(target=work, session=self.spark, daemon=True).start()
+        done = 0
+        while not wait([outcome], _POLL_S).done:
+            for stage in map(tracker.getStageInfo, {*tracker.getActiveStageIds()} - known):
+                if stage is not None and stage.numTasks:
+                    done = max(done, items * stage.numCompletedTasks // stage.numTasks)
+            self.progress.show(done, total=items, unit=unit)
+        result = outcome.result()
+        self.progress.show(items, total=items, unit=unit)
+        return result
+
+    def close(self) -> None:
+        if self._owns_session:
+            _in_thread(self.spark.stop)
+
+
+def _in_thread(stop: Callable[[], object]) -> None:
+    """Stop something of Spark's, also after an interrupted call.
+
+    The connection of the main thread may then still have the response of that call.
+    """
+
+    def run() -> None:
+        with suppress(Exception):  # what is gone needs no stop
+            stop()
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(_STOP_S)
+
+
+def run_pipeline(
+    name: str, options: argparse.Namespace, work: Callable[[Pipeline], int | None]
+) -> int:
+    """Run a pipeline; return its exit code. An error is one paragraph on standard error."""
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in SIGNALS}
+    _catch_signals()
+    pipeline = Pipeline(name, options)
+    try:
+        _ = pipeline.settings  # a wrong one is named before anything is done
+        return work(pipeline) or DONE
+    except UsageError as error:
+        _complain(name, f"{error}; see --help")
+        return USAGE
+    except KeyboardInterrupt:
+        _complain(name, "interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        if options.verbose:
+            raise
+        _complain(name, paragraph(error))
+        return FAILED
+    finally:
+        pipeline.progress.end()
+        pipeline.close()
+        _catch_signals(before)
+
+
+def _catch_signals(handlers: Mapping[int, Any] | None = None) -> None:
+    """Let Ctrl-C and SIGTERM interrupt the pipeline, or set these handlers again."""
+    for number in SIGNALS:
+        with suppress(ValueError):  # another thread than the main one
+            signal.signal(number, _interrupt if handlers is None else handlers[number])
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _complain(name: str, text: str) -> None:
+    print(f"kraftlog pipeline {name}: {text}", file=sys.stderr, flush=True)

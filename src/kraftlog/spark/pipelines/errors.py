@@ -1,0 +1,40 @@
+"""Errors of Spark as one paragraph: the error within it, without the stack traces around it."""
+
+from __future__ import annotations
+
+import re
+
+from kraftlog.errors import KraftlogError, in_short, in_words
+
+#: An exception of ours in the text of one of Spark's, up to the next line of a stack trace.
+_OURS = re.compile(
+    r"\bkraftlog\.errors\.\w+: (.+?)\s*(?=\n\s*(?:at |Caused by|\.\.\. )|\n\n|\n[A-Z]\w+ stack|\Z)",
+    re.DOTALL,
+)
+#: The last line of a Python stack trace: the exception and its message.
+_PYTHON = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Interrupt)): (.+)$", re.MULTILINE)
+#: Where a stack trace begins.
+_TRACE = re.compile(r"\n\s*at |\n\s*JVM stacktrace|\nDriver stacktrace|\n\s*Traceback |\n\n|\n==")
+_JOB_ABORTED = re.compile(r"Job aborted due to stage failure: (?:.*?\): )?", re.DOTALL)
+
+
+class UsageError(Exception):
+    """An invalid command line."""
+
+
+def paragraph(error: BaseException) -> str:
+    """What went wrong, in one paragraph."""
+    if isinstance(error, KraftlogError | OSError):
+        return in_words(error)
+    text = str(error)
+    if ours := _OURS.findall(text):
+        return _one_line(ours[-1])
+    if "Traceback (most recent call last)" in text and (raised := _PYTHON.findall(text)):
+        kind, message = raised[-1]
+        return f"{_one_line(message)} ({kind}); -v prints the stack trace"
+    first = _TRACE.split(_JOB_ABORTED.sub("", text), maxsplit=1)[0]
+    return f"{_one_line(first) or type(error).__name__}; -v prints the stack trace"
+
+
+def _one_line(text: str) -> str:
+    return in_short(" ".join(text.split()))

@@ -1,0 +1,135 @@
+"""How far a pipeline is: rows, rows a second, lag and time left, for people or as JSON.
+
+People read lines on standard error: on a terminal the newest one is redrawn, in a file there is
+at most one a second. With --json each is an object on standard output, and so is the result.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import deque
+from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TextIO
+
+_NS = 1_000_000_000
+#: Rates are those of the last so many seconds: tasks and micro-batches end in bursts.
+_WINDOW_S = 30
+
+
+class Progress:
+    """Prints how far the pipeline is. Any thread may call it."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        is_json: bool = False,
+        lines: TextIO | None = None,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._name = name
+        self._is_json = is_json
+        self._stream = lines or (sys.stdout if is_json else sys.stderr)
+        self._redraws = not is_json and self._stream.isatty()
+        self._now_ns = now_ns
+        self._lock = Lock()
+        self._seen: deque[tuple[int, int]] = deque([(now_ns(), 0)])
+        self._shown_at = now_ns() - _NS
+        self._is_line_open = False
+
+    def say(self, text: str, **data: object) -> None:
+        """A step of the pipeline, in a line."""
+        with self._lock:
+            if self._is_json:
+                self._print_json({"event": "step", "step": text, **data})
+            else:
+                self._print(f"{self._name}: {text}")
+
+    def show(
+        self,
+        rows: int,
+        *,
+        lag: int | None = None,
+        total: int | None = None,
+        unit: str = "rows",
+        **data: object,
+    ) -> None:
+        """`rows` are done, of a `total` or with a `lag` of so many behind the end."""
+        left = lag if total is None else total - rows
+        with self._lock:
+            now = self._now_ns()
+            if self._seen[-1][1] == rows and not self._redraws:
+                return
+            rate = self._rate(now, rows)
+            left_s = None if left is None or rate <= 0 else round(left / rate, 1)
+            if self._is_json:
+                rates = {unit: rows, f"{unit}_per_s": round(rate, 1), "left_s": left_s}
+                place = {"lag": lag} if total is None else {"of": total}
+                self._print_json({"event": "progress", **rates, **place, **data})
+                return
+            if not self._redraws and now - self._shown_at < _NS and left != 0:
+                return
+            self._shown_at = now
+            done = f"{rows:,} {unit}" if total is None else f"{rows:,} of {total:,} {unit}"
+            parts = [f"{self._name}: {done}", f"{rate:,.{int(rate < 10)}f} {unit}/s"]
+            if lag is not None:
+                parts.append(f"lag {lag:,}")
+            if left and left_s is not None:
+                parts.append(f"{duration_text(left_s)} left")
+            self._print("  ".join(parts), may_redraw=True)
+
+    def _rate(self, now: int, rows: int) -> float:
+        """Rows a second in the window that ends now."""
+        self._seen.append((now, rows))
+        while len(self._seen) > 2 and now - self._seen[1][0] > _WINDOW_S * _NS:
+            self._seen.popleft()
+        since, before = self._seen[0]
+        return (rows - before) * _NS / max(now - since, 1)
+
+    def row(self, data: Mapping[str, Any]) -> None:
+        """A row of a result that has many, for programs alone."""
+        with self._lock:
+            if self._is_json:
+                self._print_json({"event": "row", **data})
+
+    def result(self, data: Mapping[str, Any], text: str) -> None:
+        """The result: text for people, `data` for programs, on standard output."""
+        with self._lock:
+            if self._is_json:
+                self._print_json({"event": "result", **data})
+            else:
+                self._close_line()
+                print(text, flush=True)
+
+    def end(self) -> None:
+        with self._lock:
+            self._close_line()
+
+    def _print(self, text: str, *, may_redraw: bool = False) -> None:
+        if may_redraw and self._redraws:
+            print(f"\r\x1b[K{text}", end="", file=self._stream, flush=True)
+            self._is_line_open = True
+            return
+        self._close_line()
+        print(text, file=self._stream, flush=True)
+
+    def _print_json(self, data: Mapping[str, object]) -> None:
+        print(json.dumps(data), file=self._stream, flush=True)
+
+    def _close_line(self) -> None:
+        if self._is_line_open:
+            print(file=self._stream, flush=True)
+            self._is_line_open = False
+
+
+def duration_text(seconds: float) -> str:
+    """Such as 0:07 or 1:02:03."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,184 @@
+"""`kraftlog pipeline simulate`: many seeds of the simulator, over the tasks of a Spark job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kraftlog.simulator.cluster.faults import BY_NAME
+from kraftlog.simulator.coverage import missing
+from kraftlog.simulator.digest import simulate_with_digest
+from kraftlog.simulator.run import CLUSTER, scenario_of, scenarios
+from kraftlog.spark.pipelines.common import DONE, FOUND, parser, run_pipeline
+from kraftlog.spark.pipelines.errors import UsageError
+from kraftlog.value import Value
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from kraftlog.spark.pipelines.common import Pipeline
+
+SCHEMA = (
+    "seed LONG, scenario STRING, verdict STRING, violation STRING, steps LONG, "
+    "situations MAP<STRING, LONG>, digest STRING, command STRING"
+)
+_ARROW = pa.schema(
+    [
+        ("seed", pa.int64()),
+        ("scenario", pa.string()),
+        ("verdict", pa.string()),
+        ("violation", pa.string()),
+        ("steps", pa.int64()),
+        ("situations", pa.map_(pa.string(), pa.int64())),
+        ("digest", pa.string()),
+        ("command", pa.string()),
+    ]
+)
+#: A task costs a fraction of a second beside its seeds, and is what progress is counted in.
+MOST_SEEDS_A_TASK, TASKS_A_CORE = 100, 4
+
+
+class Runs(Value):
+    """What every seed runs: a scenario, or any, and its kinds of faults."""
+
+    scenario: str
+    nodes: bool
+    kinds: tuple[str, ...] | None
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    return run_pipeline("simulate", options, _simulate)
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = parser(
+        "simulate",
+        "Run seeds of the simulator (kraftlog simulate) in the tasks of a Spark job.",
+        "--seeds 1:1001 --scenario any",
+        connects=False,
+    )
+    made.add_argument(
+        "--seeds", required=True, metavar="A:B", help="the seeds from A up to, not including, B"
+    )
+    made.add_argument(
+        "--scenario",
+        default="mixture",
+        metavar="NAME",
+        help="default: mixture; any: each seed picks one; kraftlog simulate --list names them",
+    )
+    made.add_argument("--nodes", action="store_true", help="whole nodes instead of cores alone")
+    made.add_argument("--faults", metavar="KINDS", help="only these faults, such as loss,pause")
+    made.add_argument(
+        "--to", metavar="DIR", help="write the table of runs there, as Parquet; DIR must be new"
+    )
+    return made
+
+
+def _simulate(pipeline: Pipeline) -> int:
+    options = pipeline.options
+    first, end = _seeds(options.seeds)
+    wanted = _runs(options)
+    count = end - first
+    if options.dry_run:
+        text = f"{count:,} seeds, {first} to {end - 1}, of scenario {wanted.scenario}"
+        pipeline.progress.result(
+            {"seeds": count, "scenario": wanted.scenario}, f"{text}; nothing was run"
+        )
+        return DONE
+    spark = pipeline.spark
+    cores = spark.sparkContext.defaultParallelism
+    a_task = max(1, min(MOST_SEEDS_A_TASK, count // (TASKS_A_CORE * cores)))
+    seeds = spark.range(first, end, 1, -(-count // a_task))
+    runs = seeds.mapInArrow(player(wanted), SCHEMA)
+    if options.to is None:
+        runs = runs.persist()
+        pipeline.run_job(runs.count, items=count, unit="seeds")
+    else:
+        pipeline.run_job(lambda: runs.write.parquet(options.to), items=count, unit="seeds")
+        runs = spark.read.parquet(options.to)
+    return _report(pipeline, runs, wanted)
+
+
+def _seeds(text: str) -> tuple[int, int]:
+    first, colon, end = text.partition(":")
+    if not (colon and first.isdecimal() and end.isdecimal() and int(first) < int(end)):
+        raise UsageError(f"--seeds {text}: expected A:B, two numbers with A below B")
+    return int(first), int(end)
+
+
+def _runs(options: argparse.Namespace) -> Runs:
+    if options.scenario not in {*scenarios(nodes=options.nodes), "any", CLUSTER}:
+        raise UsageError(f"--scenario {options.scenario}: kraftlog simulate --list names them")
+    if options.scenario == CLUSTER and options.nodes:
+        raise UsageError("--nodes: the nodes of --scenario cluster are whole")
+    kinds = None if options.faults is None else tuple(options.faults.split(","))
+    if unknown := [kind for kind in kinds or () if kind not in BY_NAME]:
+        raise UsageError(f"--faults {unknown[0]}: kraftlog simulate --list names them")
+    return Runs(options.scenario, options.nodes, kinds)
+
+
+def player(wanted: Runs) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function of a task: seeds in, a row for each out."""
+
+    def play(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [row_of(wanted, seed) for seed in batch.column(0).to_pylist()]
+            yield pa.RecordBatch.from_pylist(rows, schema=_ARROW)
+
+    return play
+
+
+def row_of(wanted: Runs, seed: int) -> dict[str, Any]:
+    """Run a seed; the row depends on nothing else, so that a retried task gives the same."""
+    nodes = wanted.nodes
+    scenario = scenario_of(seed, nodes=nodes) if wanted.scenario == "any" else wanted.scenario
+    outcome, digest = simulate_with_digest(scenario, seed, kinds=wanted.kinds, nodes=nodes)
+    return {
+        "seed": seed,
+        "scenario": scenario,
+        "verdict": "failed" if outcome.failed else "passed",
+        "violation": str(outcome.violation) if outcome.failed else None,
+        "steps": outcome.steps,
+        "situations": sorted(outcome.coverage.items()),
+        "digest": digest,
+        "command": outcome.command,
+    }
+
+
+def _report(pipeline: Pipeline, runs: DataFrame, wanted: Runs) -> int:
+    """Print the failed seeds and a summary."""
+    [totals] = runs.selectExpr(
+        "count(*) AS seeds",
+        "count_if(verdict = 'failed') AS failed",
+        "sum(steps) AS steps",
+        "lower(hex(bit_xor(xxhash64(seed, digest)))) AS digest",
+    ).collect()
+    reached = {
+        row.situation: row.times
+        for row in runs.selectExpr("explode(situations) AS (situation, times)")
+        .groupBy("situation")
+        .agg({"times": "sum"})
+        .toDF("situation", "times")
+        .collect()
+    }
+    if pipeline.options.json:
+        for row in runs.orderBy("seed").toLocalIterator():
+            pipeline.progress.row(row.asDict())
+    failures = [row.asDict() for row in runs.where("verdict = 'failed'").orderBy("seed").collect()]
+    kind = "nodes" if wanted.nodes else wanted.scenario
+    never = [] if wanted.kinds is not None else missing(reached, kind)
+    lines = [f"seed {row['seed']}: {row['violation']}\n  {row['command']}" for row in failures]
+    lines.append(
+        f"{totals.seeds:,} seeds, {totals.failed:,} failed, {totals.steps:,} steps, "
+        f"{len(reached)} situations reached, digest {totals.digest}"
+    )
+    if never:
+        lines.append(f"never reached: {', '.join(never)}")
+    result = {**totals.asDict(), "situations": dict(sorted(reached.items())), "never": never}
+    pipeline.progress.result(result, "\n".join(lines))
+    return FOUND if failures else DONE
