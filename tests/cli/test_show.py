@@ -7,7 +7,8 @@ import os
 import pty
 from typing import TYPE_CHECKING
 
-from kraftlog.cli.show import Progress, has_colours, size_text, table
+from kraftlog.cli.show import Progress, has_colours, size_text
+from kraftlog.client.text_table import table
 
 if TYPE_CHECKING:
     import pytest

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 #: Pipeline -> help; each is a module of `kraftlog.spark.pipelines` with `run(arguments)`.
 PIPELINES = {
     "simulate": "simulate many seeds, on all cores or on a cluster",
+    "verify": "compare the Delta tables of topics with the log",
 }
 #: What pipelines import, by the name under which it is installed.
 PACKAGES = ("pyspark", "pyarrow", "pandas", "deltalake")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
+from kraftlog.client.text_table import table
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any, TextIO
 
-_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 #: Number of steps between updates of the progress.
 _PROGRESS_STEP = 10_000
 
@@ -19,28 +19,6 @@ _PROGRESS_STEP = 10_000
 def has_colours(stream: TextIO) -> bool:
     """Whether to use colours: only on terminals, and never with NO_COLOR."""
     return stream.isatty() and not os.environ.get("NO_COLOR")
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, coloured: bool = False) -> str:
-    """Format a table; columns of numbers are right-aligned, None is a dash."""
-    rows = [list(row) for row in rows]
-    texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    places = []
-    for number in range(len(heads)):
-        width = max(len(line[number]) for line in (heads, *texts))
-        kinds = {type(row[number]) for row in rows} - {type(None)}
-        counts = kinds == {int}
-        places.append((width, counts))
-    lines = []
-    for line in (heads, *texts):
-        cells = [
-            cell.rjust(width) if counts else cell.ljust(width)
-            for cell, (width, counts) in zip(line, places, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    if coloured:
-        lines[0] = f"{_BOLD}{lines[0]}{_PLAIN}"
-    return "\n".join(lines)
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

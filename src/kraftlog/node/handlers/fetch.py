@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
-from kraftlog.node.handlers import follower_news
 from kraftlog.node.handlers.fetched_partitions import partition_encoder
-from kraftlog.node.handlers.follower_news import TOLD_WITHIN_MS
 from kraftlog.node.handlers.preferred_read_replica import nearer_replica
 from kraftlog.node.handlers.quorum import fetch_metadata
 from kraftlog.node.leaders import name_current_leaders
@@ -123,7 +121,6 @@ class DelayedFetch:
         "session",
         "size",
         "slot",
-        "soon",
         "throttle",
         "throttled_bytes",
         "untaken",
@@ -154,8 +151,6 @@ class DelayedFetch:
         self.failed = False
         #: Whether there is news that does not wait for data.
         self.at_once = False
-        #: Whether there is news that waits a little for data.
-        self.soon = False
         self.size = 0
         self.partitions: list[Partition] = []
         #: Bytes written to the partitions as of the last read; None: not all of them are committed.
@@ -188,9 +183,8 @@ class DelayedFetch:
     def max_wait_ms(self, node: ServingNode) -> int:
         if not self.is_by_follower:
             return self.request.max_wait_ms
-        limit = self.request.max_wait_ms
         return node.replica_manager.in_sync_replicas.max_wait_ms(
-            self.follower[0], min(limit, TOLD_WITHIN_MS) if self.soon else limit
+            self.follower[0], self.request.max_wait_ms
         )
 
     def read(self, node: ServingNode) -> None:
@@ -201,7 +195,7 @@ class DelayedFetch:
     def read_in_steps(self, node: ServingNode) -> Iterator[int]:
         """`read` in steps; yields their costs."""
         self.size = self.throttled_bytes = 0
-        self.failed = self.at_once = self.soon = False
+        self.failed = self.at_once = False
         self.partitions = []
         self.found = []
         self.encoded = []
@@ -314,9 +308,7 @@ class DelayedFetch:
             if found is None and known.has_sent(partition):
                 return None
         if self.is_by_follower:
-            manager = node.replica_manager
-            self.at_once |= follower_news.is_awaited(manager, partition, part)
-            self.soon |= follower_news.is_for_consumers(manager, partition, known)
+            self.at_once |= self._tells_follower(node, partition, part, known)
         if found is not None:
             size = len(found)
             self.size += size
@@ -368,6 +360,21 @@ class DelayedFetch:
             partition.counts.failed_fetches += 1
             return self._refused(part.partition, code)
         return None
+
+    @staticmethod
+    def _tells_follower(
+        node: ServingNode,
+        partition: Partition,
+        part: FetchPartition,
+        known: SessionPartition | None,
+    ) -> bool:
+        """Whether DeleteRecords, or consumers of a follower, wait for it to get new offsets."""
+        manager = node.replica_manager
+        return (part.log_start_offset < partition.start and partition in manager.deletions) or (
+            manager.selects_by_rack
+            and known is not None
+            and known.high_watermark != partition.high_watermark
+        )
 
     def _refusal(self, partition: Partition, part: FetchPartition) -> int:
         epoch = part.current_leader_epoch
@@ -507,10 +514,6 @@ class DelayedFetch:
             self.partitions = watched
             if self.session is None:
                 self._note_written()
-            until_ms = node.now.monotonic_ms + TOLD_WITHIN_MS
-            if self.soon and until_ms < self.deadline_ms:
-                self.deadline_ms = until_ms
-                node.wait(self, until_ms)
 
     def partitions_changed(self, partitions: Collection[Partition]) -> None:
         """Partitions of the session have news, all of one turn."""

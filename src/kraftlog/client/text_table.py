@@ -1,0 +1,32 @@
+"""Tables as text, for commands and pipelines."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, coloured: bool = False) -> str:
+    """Format a table; columns of numbers are right-aligned, None is a dash."""
+    rows = [list(row) for row in rows]
+    texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    places = []
+    for number in range(len(heads)):
+        width = max(len(line[number]) for line in (heads, *texts))
+        kinds = {type(row[number]) for row in rows} - {type(None)}
+        counts = kinds == {int}
+        places.append((width, counts))
+    lines = []
+    for line in (heads, *texts):
+        cells = [
+            cell.rjust(width) if counts else cell.ljust(width)
+            for cell, (width, counts) in zip(line, places, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    if coloured:
+        lines[0] = f"{_BOLD}{lines[0]}{_PLAIN}"
+    return "\n".join(lines)

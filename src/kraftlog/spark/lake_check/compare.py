@@ -1,0 +1,265 @@
+"""Compares a range of offsets in the lake with the log, in a Spark task.
+
+If the checksums of both sides are equal, that is all, and nothing has been held in memory.
+Otherwise the rows of the range are compared one by one, to name what is wrong.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kraftlog.client import offsets
+from kraftlog.client.range_reader import RangeReader
+from kraftlog.errors import ErrorCode, RefusedError
+from kraftlog.spark.clusters import cluster_of
+from kraftlog.spark.lake_check.checksums import Checksums
+from kraftlog.spark.lake_check.rows_compared import OFFSET, LakeRows, RowComparison, offsets_of
+from kraftlog.spark.lake_check.tables import reason, rows_of
+from kraftlog.spark.ranges import OffsetRange
+from kraftlog.spark.rows import RowMaker
+from kraftlog.spark.schema import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kraftlog.records.columns import Numbers
+    from kraftlog.spark.lake_check.findings import Finding
+    from kraftlog.spark.lake_check.plan import Range
+
+#: With more runs than this, sorting the rows is cheaper.
+_MAX_RUNS = 1000
+#: Fewer offsets than writers of Parquet have in a batch of rows.
+_JUMP = 1000
+_NONE = np.empty(0, dtype=np.int64)
+
+
+class Topic(NamedTuple):
+    """How the ranges of a topic are compared: the log's side, and the columns."""
+
+    servers: str
+    timeout_s: float
+    isolation_level: int
+    columns: tuple[str, ...]
+    #: Whether compaction may have deleted records since they were archived.
+    is_compacted: bool
+    #: Log start and log end of each partition.
+    log: Mapping[int, tuple[int, int]]
+    #: Offsets of each partition that were archived as undecodable.
+    dead_letters: Mapping[int, Numbers]
+
+
+class RangeResult(NamedTuple):
+    topic: str
+    partition: int
+    start: int
+    #: Records in the lake and in the log.
+    lake: int
+    log: int
+    #: Those of the lake that the log no longer has, because of retention and of compaction.
+    expired: int
+    compacted: int
+    dead_letters: int
+    findings: tuple[Finding, ...]
+    #: Of the records that could be compared.
+    lake_sums: Checksums
+    log_sums: Checksums
+
+
+class _NotInOrderError(Exception):
+    """Rows are between those of another file, or there twice."""
+
+
+class _Run:
+    """Consecutive rows with ascending offsets and no large hole."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.last = -1
+        self.sums = Checksums()
+
+
+def compare(wanted: Range, topic: Topic) -> RangeResult:
+    """Compare a range with the log; retention may delete records meanwhile."""
+    log_start, log_end = topic.log[wanted.partition]
+    while True:
+        try:
+            return _Comparison(wanted, topic, log_start, log_end).result()
+        except RefusedError as error:
+            name = (wanted.topic, wanted.partition)
+            if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            cluster = cluster_of(topic.servers, topic.timeout_s)
+            start = offsets.find(cluster, {name: offsets.EARLIEST})[name].offset
+            if start <= log_start:
+                raise
+            log_start = start
+
+
+class _Comparison:
+    def __init__(self, wanted: Range, topic: Topic, log_start: int, log_end: int) -> None:
+        self._range = wanted
+        self._topic = topic
+        #: What the log still has of the range.
+        self._start = max(wanted.start, log_start)
+        self._end = min(wanted.end, log_end)
+        self._log_end = log_end
+        dead = topic.dead_letters.get(wanted.partition, _NONE)
+        self._dead_letters = dead[(dead >= wanted.start) & (dead < wanted.end)]
+
+    def result(self) -> RangeResult:
+        try:
+            expired, lake = self._lake_sums()
+        except (_NotInOrderError, OSError, pa.ArrowInvalid):
+            return self._compared_by_row()
+        log = Checksums()
+        for rows in self._log_rows():
+            _add(log, rows)
+        if lake != log:
+            return self._compared_by_row()
+        return self._made(lake, log, expired)
+
+    def _made(
+        self,
+        lake: Checksums,
+        log: Checksums,
+        expired: int,
+        compacted: int = 0,
+        findings: tuple[Finding, ...] = (),
+    ) -> RangeResult:
+        return RangeResult(
+            topic=self._range.topic,
+            partition=self._range.partition,
+            start=self._range.start,
+            lake=lake.count,
+            log=log.count,
+            expired=expired,
+            compacted=compacted,
+            dead_letters=len(self._dead_letters),
+            findings=findings,
+            lake_sums=lake,
+            log_sums=log,
+        )
+
+    def _lake_sums(self) -> tuple[int, Checksums]:
+        """How many rows are older than the log, and the sums of the others.
+
+        Whoever wrote or compacted a file may have moved batches of rows. So each run of ascending
+        offsets has its sums, and these are put in order.
+        """
+        runs: list[_Run] = []
+        expired = 0
+        for path in self._range.files:
+            for rows in self._rows_of(path):
+                for run in _ascending(rows):
+                    old = int(np.searchsorted(run.column(OFFSET).to_numpy(), self._start))
+                    expired += old
+                    _add_run(runs, run.slice(old))
+        sums = Checksums()
+        last = -1
+        for each in sorted(runs, key=lambda run: run.first):
+            if each.first <= last:
+                raise _NotInOrderError
+            last = each.last
+            sums.append(each.sums)
+        return expired, sums
+
+    def _rows_of(self, path: str) -> Iterator[pa.RecordBatch]:
+        span = (self._range.partition, self._range.start, self._range.end)
+        yield from rows_of(path, span, self._topic.columns)
+
+    def _log_rows(self) -> Iterator[pa.RecordBatch]:
+        if self._start >= self._end:
+            return
+        wanted = OffsetRange(self._range.topic, self._range.partition, self._start, self._end)
+        maker = RowMaker(wanted, with_headers="headers" in self._topic.columns)
+        reader = RangeReader(
+            cluster_of(self._topic.servers, self._topic.timeout_s),
+            wanted.name,
+            wanted.start,
+            wanted.end,
+            isolation_level=self._topic.isolation_level,
+        )
+        names = (OFFSET, *self._topic.columns)
+        for fetched in reader:
+            for rows in maker.rows(fetched):
+                yield rows.select(names)
+
+    def _compared_by_row(self) -> RangeResult:
+        everything = self._lake_rows()
+        lake = everything.later(self._start)
+        log = pa.Table.from_batches(self._log_rows(), self._schema())
+        compared = RowComparison(self._range, lake, log)
+        compared.find_duplicates()
+        compared.find_missing(self._dead_letters)
+        compacted = compared.find_extra(self._log_end, is_compacted=self._topic.is_compacted)
+        compared.find_differences()
+        rows = compared.common()[0] if self._topic.is_compacted else lake.rows
+        return self._made(
+            _sums(rows),
+            _sums(log),
+            len(everything.rows) - len(lake.rows),
+            compacted,
+            tuple(compared.findings),
+        )
+
+    def _lake_rows(self) -> LakeRows:
+        """The rows of all files by offset."""
+        tables = []
+        numbers = []
+        unreadable = {}
+        for number, path in enumerate(self._range.files):
+            try:
+                table = pa.Table.from_batches(self._rows_of(path), self._schema())
+            except (OSError, pa.ArrowInvalid) as error:
+                unreadable[path] = reason(error)
+                continue
+            tables.append(table)
+            numbers.append(np.full(len(table), number))
+        rows = pa.concat_tables(tables) if tables else self._schema().empty_table()
+        order = np.argsort(offsets_of(rows), kind="stable")
+        of_files = np.concatenate([_NONE, *numbers])
+        return LakeRows(rows.take(pa.array(order)), of_files[order], self._range.files, unreadable)
+
+    def _schema(self) -> pa.Schema:
+        log = arrow_schema(with_headers=True)
+        return pa.schema([log.field(name) for name in (OFFSET, *self._topic.columns)])
+
+
+def _ascending(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut rows where their offsets do not ascend, or jump: what is between may come later."""
+    steps = np.diff(rows.column(OFFSET).to_numpy())
+    cuts = np.flatnonzero((steps <= 0) | (steps > _JUMP)) + 1
+    if len(cuts) > _MAX_RUNS:
+        raise _NotInOrderError
+    for start, end in pairwise([0, *cuts.tolist(), len(rows)]):
+        yield rows.slice(start, end - start)
+
+
+def _add_run(runs: list[_Run], rows: pa.RecordBatch) -> None:
+    """Add ascending rows to the last run, if they follow it."""
+    if not len(rows):
+        return
+    found = rows.column(OFFSET)
+    first, last = found[0].as_py(), found[-1].as_py()
+    if not runs or not 0 < first - runs[-1].last <= _JUMP:
+        if len(runs) == _MAX_RUNS:
+            raise _NotInOrderError
+        runs.append(_Run(first))
+    _add(runs[-1].sums, rows)
+    runs[-1].last = last
+
+
+def _add(sums: Checksums, rows: pa.RecordBatch) -> None:
+    if len(rows):
+        sums.add(dict(zip(rows.schema.names, rows.columns, strict=True)))
+
+
+def _sums(rows: pa.Table) -> Checksums:
+    sums = Checksums()
+    for batch in rows.to_batches():
+        _add(sums, batch)
+    return sums

@@ -1,0 +1,131 @@
+"""Divides the offsets that a table should have into ranges that are compared one by one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+from pyarrow.parquet import ParquetFile
+
+from kraftlog.spark.lake_check.tables import group_span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from kraftlog.spark.lake_check.tables import FileSpan
+
+#: A range has about this many offsets at most, and this many bytes in files: it may be held in
+#: memory as a whole, with what the log has of it.
+RANGE_RECORDS = 1_000_000
+RANGE_BYTES = 128 << 20
+#: Ranges with fewer records share a task.
+TASK_RECORDS = 250_000
+
+
+class Range(NamedTuple):
+    """The offsets from `start` to before `end` of a partition, and the files that have them."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    files: tuple[str, ...]
+    #: How many records the files have, by the table.
+    records: int
+
+
+def ranges(
+    topic: str, spans: Iterable[FileSpan], archived: Mapping[int, tuple[int, int]]
+) -> list[Range]:
+    """Cover the archived offsets of each partition with ranges, without a gap.
+
+    Every offset is in one range. A file belongs to the range of its offsets; files that overlap are
+    in one range. Offsets between two files are in the range of the second.
+    """
+    by_partition: dict[int, list[FileSpan]] = {partition: [] for partition in archived}
+    for span in spans:
+        by_partition.setdefault(span.partition, []).append(span)
+    found: list[Range] = []
+    for partition, of_partition in sorted(by_partition.items()):
+        groups = list(_overlapping(of_partition))
+        start, end = archived.get(partition, (None, None))
+        if groups:
+            first, last = groups[0][0].first, max(span.last for span in groups[-1])
+            start = first if start is None else min(start, first)
+            end = last + 1 if end is None else max(end, last + 1)
+        assert start is not None
+        assert end is not None
+        for group in groups:
+            group_end = max(span.last for span in group) + 1
+            found += _cut(topic, partition, start, group_end, group)
+            start = group_end
+        found += _without_files(topic, partition, start, end)
+    return found
+
+
+def _overlapping(spans: Sequence[FileSpan]) -> Iterator[list[FileSpan]]:
+    """Groups of files whose offsets overlap, in order."""
+    group: list[FileSpan] = []
+    end = -1
+    for span in sorted(spans, key=lambda span: (span.first, span.last, span.path)):
+        if group and span.first > end:
+            yield group
+            group = []
+        group.append(span)
+        end = max(end, span.last)
+    if group:
+        yield group
+
+
+def _without_files(topic: str, partition: int, start: int, end: int) -> Iterator[Range]:
+    for at in range(start, end, RANGE_RECORDS):
+        yield Range(topic, partition, at, min(at + RANGE_RECORDS, end), (), 0)
+
+
+def _cut(
+    topic: str, partition: int, start: int, end: int, group: Sequence[FileSpan]
+) -> Iterator[Range]:
+    """The ranges of overlapping files and of the offsets before them."""
+    first = group[0].first
+    if first - start > RANGE_RECORDS:
+        yield from _without_files(topic, partition, start, first)
+        start = first
+    files = tuple(sorted({span.path for span in group}))
+    records = sum(span.records for span in group)
+    size = sum(span.size_bytes for span in group)
+    parts = max(-(-records // RANGE_RECORDS), -(-size // RANGE_BYTES))
+    edges = [start, *_inner_edges(files, first, end, parts), end]
+    for low, high in pairwise(edges):
+        share = records * (high - max(low, first)) // max(end - first, 1)
+        yield Range(topic, partition, low, high, files, share)
+
+
+def _inner_edges(files: Sequence[str], first: int, end: int, parts: int) -> list[int]:
+    """Where to cut: between row groups of a single file, which are read as a whole."""
+    if parts < 2:
+        return []
+    even = [first + (end - first) * number // parts for number in range(1, parts)]
+    if len(files) > 1:
+        return even
+    try:
+        with ParquetFile(files[0]) as file:
+            spans = [group_span(file, number) for number in range(file.num_row_groups)]
+    except (OSError, pa.ArrowInvalid):
+        return even
+    starts = sorted({span[0] for span in spans if span is not None and first < span[0] < end})
+    return sorted({min(starts, key=lambda edge: abs(edge - at)) for at in even}) if starts else even
+
+
+def tasks(found: Sequence[Range]) -> list[list[Range]]:
+    """Ranges of about equal work, so that a small one does not cost a Spark task."""
+    shared: list[list[Range]] = []
+    room = 0
+    for each in found:
+        size = each.records or each.end - each.start
+        if not shared or size > room:
+            shared.append([])
+            room = TASK_RECORDS
+        shared[-1].append(each)
+        room -= size
+    return shared

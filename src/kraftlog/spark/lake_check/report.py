@@ -1,0 +1,158 @@
+"""What a comparison has found, by partition: for people as text, for programs as data."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from kraftlog.client.text_table import table
+from kraftlog.spark.lake_check.checksums import Checksums
+from kraftlog.spark.lake_check.findings import NOT_IN_LOG, UNREADABLE, Finding, merged
+from kraftlog.spark.lake_check.rows_compared import log_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from kraftlog.spark.lake_check.compare import RangeResult
+    from kraftlog.spark.lake_check.tables import LakeTable
+
+
+class PartitionReport(NamedTuple):
+    topic: str
+    partition: int
+    #: The archived offsets: from the first to before the end.
+    start: int
+    end: int
+    #: The end of the log.
+    log_end: int
+    lake: int
+    log: int
+    #: Records that the log has deleted since, by retention and by compaction.
+    expired: int
+    compacted: int
+    dead_letters: int
+    lake_checksum: str
+    log_checksum: str
+    findings: tuple[Finding, ...]
+
+    def data(self) -> dict[str, Any]:
+        return self._asdict() | {"findings": [each._asdict() for each in self.findings]}
+
+    def outcome(self) -> str:
+        words = [f"{each.records:,} {each.kind}" for each in self.findings] or ["equal"]
+        if self.expired:
+            words.append(f"{self.expired:,} only in the lake (retention)")
+        if self.compacted:
+            words.append(f"{self.compacted:,} only in the lake (compaction)")
+        if self.dead_letters:
+            words.append(f"{self.dead_letters:,} dead letters")
+        return ", ".join(words)
+
+
+def partition_report(
+    results: Sequence[RangeResult], archived: tuple[int, int], log_end: int
+) -> PartitionReport:
+    """Sum up the ranges of a partition, which are in order."""
+    lake, log = Checksums(), Checksums()
+    for result in results:
+        lake.append(result.lake_sums)
+        log.append(result.log_sums)
+    topic, partition = results[0].topic, results[0].partition
+    findings = merged(finding for result in results for finding in result.findings)
+    note = log_ends(log_end)
+    if archived[1] > log_end and not any(finding.note == note for finding in findings):
+        lost = (log_end, archived[1] - 1)
+        findings.append(Finding(NOT_IN_LOG, topic, partition, 0, (lost,), note=note))
+    return PartitionReport(
+        topic=topic,
+        partition=partition,
+        start=archived[0],
+        end=archived[1],
+        log_end=log_end,
+        lake=sum(result.lake for result in results),
+        log=sum(result.log for result in results),
+        expired=sum(result.expired for result in results),
+        compacted=sum(result.compacted for result in results),
+        dead_letters=sum(result.dead_letters for result in results),
+        lake_checksum=lake.text(),
+        log_checksum=log.text(),
+        findings=tuple(findings),
+    )
+
+
+class Report(NamedTuple):
+    directory: str
+    tables: tuple[LakeTable, ...]
+    partitions: tuple[PartitionReport, ...]
+
+    @property
+    def findings(self) -> list[Finding]:
+        of_tables = [
+            Finding(UNREADABLE, table.topic, -1, 0, (), (path,), why)
+            for table in self.tables
+            for path, why in table.unreadable
+        ]
+        return of_tables + [each for part in self.partitions for each in part.findings]
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "equal": not self.findings,
+            "tables": [
+                {
+                    "topic": table.topic,
+                    "version": table.version,
+                    "compared": table.compared,
+                    "not_compared": table.not_compared,
+                }
+                for table in self.tables
+            ],
+            "partitions": [part.data() for part in self.partitions],
+            "findings": [finding._asdict() for finding in self.findings],
+        }
+
+    def text(self) -> str:
+        rows = [
+            (
+                *(part.topic, part.partition, f"{part.start}-{part.end - 1}"),
+                *(part.lake, part.log, part.lake_checksum, part.log_checksum),
+                part.outcome(),
+            )
+            for part in self.partitions
+        ]
+        heads = ("TOPIC", "PARTITION", "OFFSETS", "LAKE", "LOG", "CRC LAKE", "CRC LOG", "RESULT")
+        lines = [table(heads, rows)] if rows else []
+        lines += [not_compared(each) for each in self.tables if each.not_compared]
+        lines += self._finding_lines()
+        lines.append(self._summary())
+        return "\n".join(lines)
+
+    def _finding_lines(self) -> Iterable[str]:
+        for finding in self.findings:
+            where = finding.topic
+            if finding.partition >= 0:
+                where = f"{finding.topic}-{finding.partition}"
+            words = (
+                f"{finding.records:,} records {finding.kind}" if finding.records else (finding.kind)
+            )
+            offsets = f" at offsets {finding.offsets_text()}" if finding.offsets else ""
+            note = f" ({finding.note})" if finding.note else ""
+            yield f"{where}: {words}{offsets}{note}"
+            for path in finding.files:
+                yield f"    {os.path.relpath(path, self.directory)}"
+
+    def _summary(self) -> str:
+        records = sum(part.lake for part in self.partitions)
+        behind = sum(max(0, part.log_end - part.end) for part in self.partitions)
+        later = f"; the log has {behind:,} later offsets, not archived yet" if behind else ""
+        if not self.findings:
+            return f"equal: {records:,} records compared{later}"
+        wrong = sum(finding.records for finding in self.findings)
+        return f"DIFFERENT: {len(self.findings)} findings, {wrong:,} records of {records:,}{later}"
+
+
+def not_compared(lake: LakeTable) -> str:
+    """Which columns say nothing of the log's bytes, and what could be compared instead."""
+    missing = ", ".join(lake.not_compared)
+    compared = ", ".join(("offset", *lake.compared))
+    return f"{lake.topic}: {missing} not as in the log, so not compared; compared: {compared}"

@@ -1,0 +1,143 @@
+"""Compares the rows of a range one by one, once checksums have shown that they differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kraftlog.spark.lake_check.findings import (
+    DIFFERENT,
+    DUPLICATE,
+    MISSING,
+    NOT_IN_LOG,
+    Finding,
+    stretches,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftlog.records.columns import Numbers
+    from kraftlog.spark.lake_check.plan import Range
+
+OFFSET = "offset"
+
+
+class LakeRows(NamedTuple):
+    """The rows of the lake by ascending offset, and the number of each one's file."""
+
+    rows: pa.Table
+    file_numbers: Numbers
+    files: Sequence[str]
+    #: The files of the range that cannot be read, with the reason.
+    unreadable: dict[str, str]
+
+    def later(self, offset: int) -> LakeRows:
+        """Without the rows before an offset."""
+        old = int(np.searchsorted(offsets_of(self.rows), offset))
+        return self._replace(rows=self.rows.slice(old), file_numbers=self.file_numbers[old:])
+
+    def names(self, rows: Numbers) -> tuple[str, ...]:
+        return tuple(self.files[number] for number in np.unique(self.file_numbers[rows]).tolist())
+
+
+class RowComparison:
+    """What `result` finds: `findings`, and the rows that both sides have."""
+
+    def __init__(self, wanted: Range, lake: LakeRows, log: pa.Table) -> None:
+        self._range = wanted
+        self._lake = lake
+        self._log = log
+        self._lake_offsets = offsets_of(lake.rows)
+        self._log_offsets = offsets_of(log)
+        self._places, self.is_in_log = _places(self._lake_offsets, self._log_offsets)
+        self.findings: list[Finding] = []
+
+    def find_duplicates(self) -> None:
+        again = np.flatnonzero(self._lake_offsets[1:] == self._lake_offsets[:-1]) + 1
+        self._add(DUPLICATE, self._lake_offsets[again], np.union1d(again, again - 1))
+
+    def find_missing(self, dead_letters: Numbers) -> None:
+        """Records of the log that are neither in the lake nor among the dead letters."""
+        is_known = _places(self._log_offsets, self._lake_offsets)[1]
+        is_known |= np.isin(self._log_offsets, dead_letters)
+        missing = self._log_offsets[~is_known]
+        if len(missing):
+            finding = self._finding(MISSING, missing)
+            if self._lake.unreadable:
+                note = "; ".join(sorted(set(self._lake.unreadable.values())))
+                finding = finding._replace(files=tuple(self._lake.unreadable), note=note)
+            self.findings.append(finding)
+
+    def find_extra(self, log_end: int, *, is_compacted: bool) -> int:
+        """Rows that the log does not have; return how many of them compaction may have deleted."""
+        gone = np.flatnonzero(~self.is_in_log)
+        beyond = gone[self._lake_offsets[gone] >= log_end]
+        self._add(NOT_IN_LOG, self._lake_offsets[beyond], beyond, log_ends(log_end))
+        others = gone[self._lake_offsets[gone] < log_end]
+        if is_compacted:
+            return len(others)
+        self._add(NOT_IN_LOG, self._lake_offsets[others], others)
+        return 0
+
+    def find_differences(self) -> None:
+        """Rows of the same offset with other content, by the columns that differ."""
+        lake, log = self.common()
+        common = np.flatnonzero(self.is_in_log)
+        columns: dict[int, list[str]] = {}
+        for name in lake.column_names:
+            for row in _unequal(lake.column(name), log.column(name)):
+                columns.setdefault(row, []).append(name)
+        by_columns: dict[str, list[int]] = {}
+        for row, names in sorted(columns.items()):
+            by_columns.setdefault(", ".join(names), []).append(row)
+        for text, of_text in by_columns.items():
+            rows = common[np.array(of_text)]
+            self._add(DIFFERENT, self._lake_offsets[rows], rows, f"in {text}")
+
+    def common(self) -> tuple[pa.Table, pa.Table]:
+        """The rows that both sides have."""
+        return self._lake.rows.filter(pa.array(self.is_in_log)), self._log.take(
+            pa.array(self._places[self.is_in_log])
+        )
+
+    def _add(self, kind: str, offsets: Numbers, rows: Numbers, note: str = "") -> None:
+        if len(offsets):
+            finding = self._finding(kind, offsets)
+            self.findings.append(finding._replace(files=self._lake.names(rows), note=note))
+
+    def _finding(self, kind: str, offsets: Numbers) -> Finding:
+        topic, partition = self._range.topic, self._range.partition
+        return Finding(kind, topic, partition, len(offsets), stretches(offsets))
+
+
+def log_ends(offset: int) -> str:
+    return f"the log ends at offset {offset}"
+
+
+def offsets_of(rows: pa.Table) -> Numbers:
+    found: Numbers = rows.column(OFFSET).to_numpy()
+    return found
+
+
+def _places(wanted: Numbers, among: Numbers) -> tuple[Numbers, Numbers]:
+    """Where each number is in an ascending array, and whether it is there."""
+    places = np.searchsorted(among, wanted)
+    if not len(among):
+        return places, np.zeros(len(wanted), dtype=bool)
+    return places, among[np.minimum(places, len(among) - 1)] == wanted
+
+
+def _unequal(one: pa.ChunkedArray, other: pa.ChunkedArray) -> list[int]:
+    """The rows in which two columns differ; nulls are equal to each other."""
+    if one.equals(other):
+        return []
+    if pa.types.is_nested(one.type):
+        pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+        return [row for row, (first, second) in enumerate(pairs) if first != second]
+    is_equal = pc.fill_null(pc.equal(one, other), pc.and_(one.is_null(), other.is_null()))
+    rows: list[int] = np.flatnonzero(~is_equal.to_numpy()).tolist()
+    return rows

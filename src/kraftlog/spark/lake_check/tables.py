@@ -1,0 +1,233 @@
+"""A Delta table of one topic's records: its columns, its files, and the offsets that they hold."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.parquet import ParquetFile
+
+from kraftlog.errors import ConfigError
+from kraftlog.spark.schema import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from deltalake import DeltaTable
+
+#: The columns without which nothing can be compared.
+PARTITION, OFFSET = "partition", "offset"
+#: The columns of a record whose content is compared, if a table has them.
+CONTENT = ("key", "value", "timestamp", "timestampType", "headers")
+_LOG = "_delta_log"
+#: Where a commit's metadata has what the archive knows of it.
+_RECORD = "kraftlog"
+
+
+class FileSpan(NamedTuple):
+    """The records of one partition in a file: how many, and the first and last offset."""
+
+    path: str
+    partition: int
+    records: int
+    first: int
+    last: int
+    size_bytes: int
+
+
+class LakeTable(NamedTuple):
+    topic: str
+    directory: str
+    version: int
+    #: The columns that are compared, and those of a record that the table does not have as they are
+    #: in the log.
+    compared: tuple[str, ...]
+    not_compared: tuple[str, ...]
+    spans: tuple[FileSpan, ...]
+    #: The offsets of each partition that commits say they archived, if they do.
+    archived: dict[int, tuple[int, int]]
+    #: The topic's id when it was archived, as text; empty if unknown.
+    topic_id: str
+    #: Files whose offsets are unknown, as they are lost or cannot be read, with the reason.
+    unreadable: tuple[tuple[str, str], ...]
+
+
+def table_directories(directory: str) -> list[str]:
+    """The table in this directory, or the tables directly below it."""
+    if "://" in directory:
+        raise ConfigError(f"{directory}: expected a directory of this machine")
+    if not os.path.isdir(directory):
+        raise ConfigError(f"{directory} is not a directory")
+    if os.path.isdir(os.path.join(directory, _LOG)):
+        return [os.path.abspath(directory)]
+    found = [
+        os.path.abspath(entry.path)
+        for entry in os.scandir(directory)
+        if entry.is_dir() and os.path.isdir(os.path.join(entry.path, _LOG))
+    ]
+    if not found:
+        raise ConfigError(f"{directory} is not a Delta table and has none: no {_LOG} in it")
+    return sorted(found)
+
+
+def open_table(table: DeltaTable, topic: str, directory: str) -> LakeTable:
+    """Read the table's log and, where that lacks them, its files' offsets."""
+    schema = pa.schema(table.schema().to_arrow())
+    if not {PARTITION, OFFSET} <= set(schema.names):
+        raise ConfigError(f"{directory} has no columns partition and offset: not a topic's records")
+    compared, not_compared = _columns(schema)
+    spans: list[FileSpan] = []
+    unreadable: list[tuple[str, str]] = []
+    for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        path = os.path.join(directory, unquote(action["path"]))
+        known = _span_of(path, action)
+        if known is not None:
+            spans.append(known)
+            continue
+        try:
+            spans += _spans_read(path, action)
+        except (OSError, pa.ArrowInvalid) as error:
+            unreadable.append((path, reason(error)))
+    archived, topic_id = _recorded(table)
+    return LakeTable(
+        topic=topic,
+        directory=directory,
+        version=table.version(),
+        compared=compared,
+        not_compared=not_compared,
+        spans=tuple(spans),
+        archived=archived,
+        topic_id=topic_id,
+        unreadable=tuple(unreadable),
+    )
+
+
+def _recorded(table: DeltaTable) -> tuple[dict[int, tuple[int, int]], str]:
+    """What the commits of `kraftlog pipeline archive` record: offsets, and the topic's id."""
+    archived: dict[int, tuple[int, int]] = {}
+    topic_id = ""
+    for commit in table.history():
+        record = commit.get(_RECORD)
+        if not isinstance(record, dict):
+            continue
+        topic_id = topic_id or record.get("topicId", "")
+        for partition, (start, end) in record.get("ranges", {}).items():
+            first, last = archived.get(int(partition), (start, end))
+            archived[int(partition)] = (min(first, start), max(last, end))
+    return archived, topic_id
+
+
+def _columns(schema: pa.Schema) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns that have the log's content, and those that are missing or decoded."""
+    log = arrow_schema(with_headers=True)
+    compared = []
+    not_compared = []
+    for name in CONTENT:
+        if name in schema.names and _is_as_in_log(schema.field(name).type, log.field(name).type):
+            compared.append(name)
+        elif name in schema.names or name in {"key", "value"}:
+            not_compared.append(name)
+    return tuple(compared), tuple(not_compared)
+
+
+def _is_as_in_log(kind: pa.DataType, expected: pa.DataType) -> bool:
+    if expected == pa.binary():  # UTF-8 text has the same bytes
+        texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+        others = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+        return any(is_kind(kind) for is_kind in (*texts, *others))
+    if pa.types.is_list(expected):
+        return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+    return bool(kind == expected)
+
+
+def _span_of(path: str, action: dict[str, Any]) -> FileSpan | None:
+    """The span of a file of one partition, if the table's log has its statistics."""
+    partition = action.get("partition.partition", action.get("min.partition"))
+    if partition != action.get("max.partition", partition):
+        return None
+    size, records = action["size_bytes"], action["num_records"]
+    first, last = action.get("min.offset"), action.get("max.offset")
+    if partition is None or first is None or last is None or records is None:
+        return None
+    return FileSpan(path, partition, records, first, last, size)
+
+
+def _spans_read(path: str, action: dict[str, Any]) -> list[FileSpan]:
+    """The spans of a file, by its columns."""
+    size = action["size_bytes"]
+    with ParquetFile(path) as file:
+        rows = file.read([name for name in (PARTITION, OFFSET) if name in file.schema_arrow.names])
+    if PARTITION not in rows.column_names:
+        whole = pa.array([action["partition.partition"]] * len(rows), pa.int32())
+        rows = rows.append_column(PARTITION, whole)
+    found = rows.group_by(PARTITION).aggregate(
+        [(OFFSET, "count"), (OFFSET, "min"), (OFFSET, "max")]
+    )
+    return [
+        FileSpan(
+            path,
+            each[PARTITION],
+            each["offset_count"],
+            each["offset_min"],
+            each["offset_max"],
+            size * each["offset_count"] // max(len(rows), 1),
+        )
+        for each in found.to_pylist()
+    ]
+
+
+def reason(error: Exception) -> str:
+    """Why a file cannot be read, in a few words."""
+    if isinstance(error, FileNotFoundError):
+        return "does not exist"
+    return f"cannot be read: {str(error).splitlines()[0]}"
+
+
+def rows_of(
+    path: str, span: tuple[int, int, int], columns: Sequence[str]
+) -> Iterable[pa.RecordBatch]:
+    """The rows of a partition from the first to before the end offset, in the file's order.
+
+    The columns have the types of the log; row groups without such rows are not read.
+    """
+    partition, start, end = span
+    log = arrow_schema(with_headers=True)
+    schema = pa.schema([log.field(name) for name in (OFFSET, *columns)])
+    with ParquetFile(path) as file:
+        names = file.schema_arrow.names
+        has_partition = PARTITION in names
+        groups = [n for n in range(file.num_row_groups) if _may_have(file, n, start, end)]
+        wanted = [*schema.names, *([PARTITION] if has_partition else [])]
+        for batch in file.iter_batches(batch_size=1 << 16, row_groups=groups, columns=wanted):
+            offsets = batch.column(OFFSET)
+            kept = pc.and_(pc.greater_equal(offsets, start), pc.less(offsets, end))
+            if has_partition:
+                kept = pc.and_(kept, pc.equal(batch.column(PARTITION), partition))
+            rows = batch if pc.all(kept).as_py() else batch.filter(kept)
+            if len(rows):
+                yield pa.RecordBatch.from_arrays(
+                    [rows.column(field.name).cast(field.type) for field in schema], schema=schema
+                )
+
+
+def _may_have(file: ParquetFile, group: int, start: int, end: int) -> bool:
+    """Whether a row group may have offsets of a range, by its statistics."""
+    found = group_span(file, group)
+    return found is None or (found[0] < end and found[1] >= start)
+
+
+def group_span(file: ParquetFile, group: int) -> tuple[int, int] | None:
+    """The first and last offset of a row group, if it has statistics."""
+    metadata = file.metadata.row_group(group)
+    for number in range(metadata.num_columns):
+        column = metadata.column(number)
+        if column.path_in_schema == OFFSET:
+            statistics = column.statistics
+            if statistics is None or not statistics.has_min_max:
+                return None
+            return statistics.min, statistics.max
+    return None
