@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tests.interop.cache import UnavailableError
 from tests.interop.kafka_jars import driver_classes, kafka_libs, require_java
 from tests.interop.programs import go_program, js_program
+from tests.interop.spark_jars import fetched_jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,7 @@ def java() -> None:
 def main() -> None:
     for name, bring in {
         "Kafka's own code": java,
+        "Spark's Kafka connector": fetched_jars,
         "clients for JavaScript": lambda: js_program("kafkajs"),
         "the client for Go": go_program,
     }.items():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.interop.cache import UnavailableError
+from tests.interop.spark_jars import connector_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group("jvm"))
+        if "connector" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.interop)
 
 
 @pytest.fixture(scope="session")
@@ -34,9 +40,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         pytest.skip("Apache Spark: not installed (make test installs it)")
     from kraftlog.spark.session import spark_session
 
-    warehouse = str(tmp_path_factory.mktemp("warehouse"))
-    session = spark_session(
-        "tests", master="local[2]", settings=SETTINGS | {"spark.sql.warehouse.dir": warehouse}
-    )
+    settings = SETTINGS | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    with suppress(UnavailableError):  # tests of the connector are skipped
+        settings["spark.jars"] = ",".join(connector_jars())
+    session = spark_session("tests", master="local[2]", settings=settings)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def connector(spark: SparkSession) -> str:
+    """The name of Spark's own Kafka connector, for tests that compare with it."""
+    try:
+        connector_jars()
+    except UnavailableError as error:
+        pytest.skip(f"Spark's Kafka connector: {error}")
+    return "kafka"

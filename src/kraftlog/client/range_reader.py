@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from kraftlog.client.cluster import BACKOFF_S, RETRIED
 from kraftlog.client.fetched_batches import UNCOMMITTED, fetched_batches
-from kraftlog.errors import ErrorCode, RefusedError, UnreachableError
+from kraftlog.errors import (
+    ClientError,
+    CorruptBatchError,
+    ErrorCode,
+    RefusedError,
+    UnreachableError,
+)
+from kraftlog.types import NULL_UUID, uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 if TYPE_CHECKING:
@@ -19,7 +27,7 @@ if TYPE_CHECKING:
     from kraftlog.client.connection import Connection
     from kraftlog.client.model import PartitionName
     from kraftlog.records.header import BatchHeader
-    from kraftlog.types import Buffer
+    from kraftlog.types import Buffer, Uuid
     from kraftlog.wire.messages.fetch import PartitionData
 
 #: Bytes of one fetch: some ten thousand small records, which are decoded at once.
@@ -28,6 +36,12 @@ FETCH_BYTES = 4 << 20
 _MAX_WAIT_MS = 500
 #: Retried errors of a partition: its leader has moved, or is not ready.
 _RETRIED = RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+#: From this version on a fetch names topics by id.
+_WITH_TOPIC_IDS = 13
+
+
+class RecreatedTopicError(ClientError):
+    """The topic was deleted, and another one has its name now."""
 
 
 class FetchedBatches(Value):
@@ -43,6 +57,7 @@ class FetchedBatches(Value):
 class RangeReader:
     """Iterates over the batches of one partition from `start` to before `end`.
 
+    With a topic id, a topic that was created again under the same name is never read.
     The first batch may begin before `start`, the last may end after `end`. Waiting longer than the
     cluster's timeout for the next batch raises `UnreachableError`.
     """
@@ -56,6 +71,7 @@ class RangeReader:
         *,
         isolation_level: int = UNCOMMITTED,
         fetch_bytes: int = FETCH_BYTES,
+        topic_id: Uuid = NULL_UUID,
     ) -> None:
         self._cluster = cluster
         self._name = name
@@ -63,6 +79,7 @@ class RangeReader:
         self._end = end
         self._isolation_level = isolation_level
         self._fetch_bytes = fetch_bytes
+        self._topic_id = topic_id
         self._connection: Connection | None = None
         self._deadline = cluster.deadline()
 
@@ -117,6 +134,7 @@ class RangeReader:
 
     def _send(self) -> None:
         topic, index = self._name
+        self._check_topic()
         leader = self._cluster.leader(topic, index, self._deadline)
         connection = self._cluster.connection(leader, self._deadline)
         part = FetchPartition(
@@ -129,11 +147,25 @@ class RangeReader:
             min_bytes=1,
             max_bytes=self._fetch_bytes,
             isolation_level=self._isolation_level,
-            topics=[FetchTopic(topic=topic, partitions=[part])],
+            topics=[FetchTopic(topic=topic, topic_id=self._topic_id, partitions=[part])],
         )
-        connection.send(request, self._deadline)
+        connection.send(request, self._deadline, self._version(connection))
         self._connection = connection
         self._leader = leader
+
+    def _version(self, connection: Connection) -> int | None:
+        """The newest version if it can name the topic by its id; None is the newest without."""
+        newest = min(APIS[ApiKey.FETCH].last, connection.served[ApiKey.FETCH][1])
+        return newest if self._topic_id != NULL_UUID and newest >= _WITH_TOPIC_IDS else None
+
+    def _check_topic(self) -> None:
+        name = self._name[0]
+        found = self._cluster.topic(name, self._deadline).id
+        if NULL_UUID not in (found, self._topic_id) and found != self._topic_id:
+            raise RecreatedTopicError(
+                f"topic {name} was deleted and created again while it was read: its id was "
+                f"{uuid_text(self._topic_id)} and is {uuid_text(found)}"
+            )
 
     def _received(self) -> PartitionData:
         assert self._connection is not None
@@ -150,10 +182,16 @@ class RangeReader:
         """The batches of a response with records to read; the position passes all batches."""
         start = self.position
         batches = []
-        for place, header, has_records in fetched_batches(result):
-            if has_records and header.next_offset > start and header.base_offset < self._end:
-                batches.append((place, header))
-            self.position = max(self.position, header.next_offset)
+        try:
+            for place, header, has_records in fetched_batches(result):
+                if has_records and header.next_offset > start and header.base_offset < self._end:
+                    batches.append((place, header))
+                self.position = max(self.position, header.next_offset)
+        except CorruptBatchError as error:
+            topic, index = self._name
+            raise CorruptBatchError(
+                f"{topic}-{index}, the batch at offset {self.position}: {error.what}"
+            ) from None
         return FetchedBatches(result.records or b"", batches, start, self.position)
 
     def _check_end(self, result: PartitionData) -> None:

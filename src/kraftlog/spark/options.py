@@ -1,8 +1,17 @@
-"""The options of the source, with the names, defaults and precedence of Spark's Kafka connector."""
+"""The options of the source, with the names, defaults and precedence of Spark's Kafka connector.
+
+Options of the consumer (`kafka.*`) fall into three groups. The source uses some; it refuses those
+that contradict how it reads, and encryption and authentication, which must not be left out
+silently. It ignores the rest, as they tune the Java consumer and change no row: group.id (no group
+is joined, no offset is committed), max.poll.records, fetch.min.bytes, client.rack, check.crcs (they
+are always checked), metrics, reconnects.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from difflib import get_close_matches
 
 from kraftlog.client.fetched_batches import COMMITTED, UNCOMMITTED
 from kraftlog.errors import ConfigError
@@ -17,7 +26,36 @@ if TYPE_CHECKING:
 #: Offsets that stand for the end and the start of a partition.
 LATEST, EARLIEST = -1, -2
 ASSIGN, SUBSCRIBE, PATTERN = "assign", "subscribe", "subscribepattern"
-#: Consumer settings that are the source's own business.
+#: How long a batch may wait for `minOffsetsPerTrigger`.
+_MAX_TRIGGER_DELAY = "15m"
+_UNITS_MS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+#: The options of the source, in lower case, to notice those that are misspelled.
+_KNOWN = (
+    "assign",
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "failOnDataLoss",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",
+    "includeHeaders",
+    "kafka.bootstrap.servers",
+    "kafkaConsumer.pollTimeoutMs",
+    "maxOffsetsPerTrigger",
+    "maxRecordsPerPartition",
+    "maxTriggerDelay",
+    "minOffsetsPerTrigger",
+    "minPartitions",
+    "rememberTopicIds",
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "startingTimestamp",
+    "subscribe",
+    "subscribePattern",
+)
+#: Consumer settings that are the source's own business; the connector refuses them too.
 _REFUSED = (
     "auto.offset.reset",
     "key.deserializer",
@@ -59,6 +97,12 @@ class SourceOptions(Value):
     max_records_per_partition: int | None = None
     isolation_level: int = UNCOMMITTED
     timeout_s: float = 120.0
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 900_000
+    #: Whether offsets in a checkpoint name the topic ids (`positions.nested`).
+    remembers_topic_ids: bool = False
+    fetch_bytes: int | None = None
+    client_id: str = "kraftlog-spark"
 
 
 class Options:
@@ -98,6 +142,21 @@ class Options:
             raise self.wrong(name, f"expected at least {least}")
         return value
 
+    def duration_ms(self, name: str, default: str) -> int:
+        """A duration as Spark writes it: `90s`, `15m`; without a unit, milliseconds."""
+        match = re.fullmatch(r"(\d+)\s*([a-z]*)", (self.text(name) or default).lower())
+        if match is None or match[2] not in _UNITS_MS:
+            raise self.wrong(name, "expected a duration like 90s or 15m")
+        return int(match[1]) * _UNITS_MS[match[2]]
+
+    def check_spelling(self) -> None:
+        """Refuse an option that is nearly one of the source's; others may be for other sources."""
+        known = {name.lower(): name for name in _KNOWN}
+        for name, (given, _) in self._given.items():
+            near = get_close_matches(name, known, n=1, cutoff=0.9)
+            if name not in known and near and not name.startswith("kafka."):
+                raise ConfigError(f"option {given} is unknown: {known[near[0]]} is meant?")
+
     def by_partition(self, name: str) -> tuple[tuple[PartitionName, int], ...] | None:
         """A JSON object like `{"topic": {"0": 23, "1": -1}}`."""
         text = self.text(name)
@@ -119,6 +178,7 @@ class Options:
 def source_options(given: Mapping[str, Any], *, is_stream: bool) -> SourceOptions:
     """Parse and check the options of a batch or streaming read."""
     options = Options(given)
+    options.check_spelling()
     selection = _selection(options)
     for name in _REFUSED:
         if f"kafka.{name}" in options:
@@ -127,6 +187,9 @@ def source_options(given: Mapping[str, Any], *, is_stream: bool) -> SourceOption
                 "choose where to start"
             )
     _check_security(options)
+    least, most = (options.number(f"{side}OffsetsPerTrigger") for side in ("min", "max"))
+    if least is not None and most is not None and least > most:
+        raise options.wrong("minOffsetsPerTrigger", f"more than maxOffsetsPerTrigger={most}")
     starting = _limit(options, "starting", LATEST if is_stream else EARLIEST)
     ending = _limit(options, "ending", LATEST)
     if is_stream:
@@ -146,11 +209,16 @@ def source_options(given: Mapping[str, Any], *, is_stream: bool) -> SourceOption
         includes_headers=options.flag("includeHeaders", default=False),
         fails_on_data_loss=options.flag("failOnDataLoss", default=True),
         is_late_start_latest=strategy == "latest",
-        max_offsets_per_trigger=options.number("maxOffsetsPerTrigger"),
+        max_offsets_per_trigger=most,
         min_partitions=options.number("minPartitions"),
         max_records_per_partition=options.number("maxRecordsPerPartition"),
         isolation_level=_isolation_level(options),
         timeout_s=(options.number("kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=options.duration_ms("maxTriggerDelay", _MAX_TRIGGER_DELAY),
+        remembers_topic_ids=options.flag("rememberTopicIds", default=False),
+        fetch_bytes=options.number("kafka.max.partition.fetch.bytes"),
+        client_id=options.text("kafka.client.id") or "kraftlog-spark",
     )
 
 

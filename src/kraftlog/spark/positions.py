@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from kraftlog.client import offsets
 from kraftlog.errors import ConfigError
 from kraftlog.spark.options import ASSIGN, EARLIEST, LATEST, PATTERN
+from kraftlog.types import uuid_from_text, uuid_text
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from kraftlog.client.cluster import Cluster
     from kraftlog.client.model import PartitionName
     from kraftlog.spark.options import Limit, Selection
+    from kraftlog.types import Uuid
 
     #: An offset of each partition.
     Positions = dict[PartitionName, int]
@@ -22,11 +25,27 @@ if TYPE_CHECKING:
     Nested = dict[str, dict[str, int]]
 
 
-def nested(positions: Mapping[PartitionName, int]) -> Nested:
+#: Between a topic and its id in a name that stands for no topic, as no topic's name has it.
+_ID_MARK = "@"
+
+
+def nested(positions: Mapping[PartitionName, int], ids: Mapping[str, Uuid] | None = None) -> Nested:
+    """Offsets as in a checkpoint, and with `ids` an entry without partitions for each topic's id.
+
+    Such an entry changes nothing for whoever reads the offsets only.
+    """
     found: Nested = {}
     for (topic, index), offset in sorted(positions.items()):
         found.setdefault(topic, {})[str(index)] = offset
+    for topic, topic_id in sorted((ids or {}).items()):
+        found[f"{topic}{_ID_MARK}{uuid_text(topic_id)}"] = {}
     return found
+
+
+def topic_ids(given: Mapping[str, Mapping[str, int]]) -> dict[str, Uuid]:
+    """The ids of topics that are noted in offsets."""
+    pairs = (name.split(_ID_MARK) for name in given if _ID_MARK in name)
+    return {topic: uuid_from_text(topic_id) for topic, topic_id in pairs}
 
 
 def flat(given: Mapping[str, Mapping[str, int]]) -> Positions:
@@ -39,9 +58,9 @@ def flat(given: Mapping[str, Mapping[str, int]]) -> Positions:
 
 def selected(cluster: Cluster, selection: Selection) -> list[PartitionName]:
     """The partitions that are to be read, as the cluster has them now."""
+    cluster.drop_cache()
     if selection.kind == ASSIGN:
         return sorted(selection.partitions)
-    cluster.drop_cache()
     if selection.kind == PATTERN:
         pattern = re.compile(selection.pattern)
         topics = [
@@ -116,15 +135,18 @@ def _check_same(given: set[PartitionName], names: set[PartitionName]) -> None:
 
 
 def prorated(start: Positions, end: Positions, most: int) -> Positions:
-    """An end with about `most` offsets, shared out by the size of each partition's backlog."""
+    """An end with about `most` offsets, shared out by the size of each partition's backlog.
+
+    The arithmetic is the connector's, so that the offsets are equal.
+    """
     sizes = {name: max(0, end[name] - start.get(name, end[name])) for name in end}
     total = sum(sizes.values())
-    if total <= most:
+    if total == 0:
         return end
     found = {}
     for name, size in sizes.items():
-        share = size * most / total
+        share = most * (size / total)
         # A small partition gets at least one record, so that it does not wait for ever.
-        count = int(share) if share >= 1 else -int(-share // 1)
-        found[name] = min(end[name], start.get(name, end[name]) + count)
+        count = math.ceil(share) if share < 1 else math.floor(share)
+        found[name] = min(end[name], start[name] + count) if size else end[name]
     return found

@@ -61,16 +61,18 @@ def split(
 def _at_least(ranges: Sequence[OffsetRange], count: int) -> list[OffsetRange]:
     """Split the ranges into about `count`: as many parts of each as its share of all offsets."""
     total = sum(each.size for each in ranges)
-    small = [each for each in ranges if each.size * count <= total]
+    small = {each for each in ranges if _share(each.size, total, count) == 1}
     large_total = total - sum(each.size for each in small)
-    left = count - len(small)
+    left = max(count - len(small), 1)
     return [
         part
         for each in ranges
-        for part in _cut(
-            each, 1 if each.size * count <= total else max(1, -(-each.size * left // large_total))
-        )
+        for part in _cut(each, 1 if each in small else _share(each.size, large_total, left))
     ]
+
+
+def _share(size: int, total: int, count: int) -> int:
+    return max(int(size / total * count + 0.5), 1)
 
 
 def _cut(whole: OffsetRange, parts: int) -> list[OffsetRange]:

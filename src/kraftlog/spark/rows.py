@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 
+from kraftlog.errors import CorruptBatchError
 from kraftlog.records.arrow import to_arrow
 from kraftlog.records.columns import decode_payloads
 from kraftlog.records.reader import MAX_RECORDS_SIZE, check_crc, records_payload
@@ -41,8 +45,9 @@ class RowMaker:
         payloads: list[bytes] = []
         size = 0
         for place, header in fetched.batches:
-            check_crc(fetched.data, header, place)
-            payload = records_payload(fetched.data, header, place, max_size=MAX_RECORDS_SIZE)
+            with self._named_errors(header, header):
+                check_crc(fetched.data, header, place)
+                payload = records_payload(fetched.data, header, place, max_size=MAX_RECORDS_SIZE)
             if headers and size + len(payload) > _PAYLOAD_BYTES:
                 yield self._decoded(headers, payloads)
                 headers, payloads, size = [], [], 0
@@ -53,7 +58,8 @@ class RowMaker:
             yield self._decoded(headers, payloads)
 
     def _decoded(self, headers: Sequence[BatchHeader], payloads: Sequence[bytes]) -> pa.RecordBatch:
-        columns = decode_payloads(headers, payloads)
+        with self._named_errors(headers[0], headers[-1]):
+            columns = decode_payloads(headers, payloads)
         count = len(columns)
         plain = to_arrow(columns, with_headers=self._with_headers)
         self._widen(count)
@@ -67,7 +73,7 @@ class RowMaker:
             self._timestamp_types(headers, count),
         ]
         if self._with_headers:
-            arrays.append(plain.column("headers"))
+            arrays.append(_null_if_empty(plain.column("headers")))
         rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         if headers[0].base_offset >= self._range.start and headers[-1].next_offset <= (
             self._range.end
@@ -75,6 +81,17 @@ class RowMaker:
             return rows
         wanted = (columns.offsets >= self._range.start) & (columns.offsets < self._range.end)
         return rows.filter(pa.array(wanted))
+
+    @contextmanager
+    def _named_errors(self, first: BatchHeader, last: BatchHeader) -> Iterator[None]:
+        """Say of a corrupt batch where it is."""
+        try:
+            yield
+        except CorruptBatchError as error:
+            raise CorruptBatchError(
+                f"{self._range.topic}-{self._range.partition}, offsets {first.base_offset} to "
+                f"{last.last_offset}: {error.what}"
+            ) from None
 
     def _timestamp_types(self, headers: Sequence[BatchHeader], count: int) -> pa.Array:
         if not any(header.has_log_append_time for header in headers):
@@ -89,6 +106,12 @@ class RowMaker:
             self._topics = _constant(self._range.topic, pa.string(), size)
             self._partitions = _constant(self._range.partition, pa.int32(), size)
             self._types = _constant(CREATE_TIME, pa.int32(), size)
+
+
+def _null_if_empty(headers: pa.ListArray) -> pa.ListArray:
+    """A record without headers has null, as from the connector."""
+    is_empty = pa.compute.equal(pa.compute.list_value_length(headers), 0)
+    return pa.ListArray.from_arrays(headers.offsets, headers.values, mask=is_empty)
 
 
 def _constant(value: str | int, kind: pa.DataType, count: int) -> pa.Array:

@@ -21,13 +21,18 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kraftlog.client.range_reader import RangeReader
-from kraftlog.spark import positions
+from kraftlog.client import offsets
+from kraftlog.client.deadline import Deadline
+from kraftlog.client.range_reader import FETCH_BYTES, RangeReader
+from kraftlog.errors import ConfigError, ErrorCode, RefusedError
+from kraftlog.spark import data_loss, positions
+from kraftlog.spark.brief_errors import brief_errors
 from kraftlog.spark.clusters import cluster_of
 from kraftlog.spark.options import EARLIEST, LATEST, Limit, source_options
 from kraftlog.spark.ranges import OffsetRange, split
 from kraftlog.spark.rows import RowMaker
 from kraftlog.spark.schema import spark_schema
+from kraftlog.types import NULL_UUID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
     from kraftlog.client.cluster import Cluster
     from kraftlog.spark.options import SourceOptions
     from kraftlog.spark.positions import Nested, Positions
+    from kraftlog.types import Uuid
 
 
 class KraftlogDataSource(DataSource):
@@ -52,18 +58,25 @@ class KraftlogDataSource(DataSource):
         return spark_schema(with_headers=headers)
 
     def reader(self, schema: StructType) -> BatchReader:
-        return BatchReader(source_options(self.options, is_stream=False))
+        with brief_errors(self._servers):
+            return BatchReader(source_options(self.options, is_stream=False))
 
     def streamReader(self, schema: StructType) -> StreamReader:
-        return StreamReader(source_options(self.options, is_stream=True))
+        with brief_errors(self._servers):
+            return StreamReader(source_options(self.options, is_stream=True))
+
+    @property
+    def _servers(self) -> str:
+        return str(self.options.get("kafka.bootstrap.servers", ""))
 
 
 class TaskRange(InputPartition):
-    """What one task reads."""
+    """What one task reads, and of which topic, as a name may be given again."""
 
-    def __init__(self, wanted: OffsetRange) -> None:
+    def __init__(self, wanted: OffsetRange, topic_id: Uuid = NULL_UUID) -> None:
         super().__init__(wanted)
         self.range = wanted
+        self.topic_id = topic_id
 
 
 class Planner:
@@ -74,32 +87,71 @@ class Planner:
 
     @property
     def _cluster(self) -> Cluster:
-        return cluster_of(self._options.servers, self._options.timeout_s)
+        return cluster_of(self._options.servers, self._options.timeout_s, self._options.client_id)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TaskRange)
-        wanted = partition.range
-        maker = RowMaker(wanted, with_headers=self._options.includes_headers)
-        reader = RangeReader(
+        with brief_errors(self._options.servers):
+            wanted = partition.range
+            while wanted.size > 0:
+                reader = self._reader(wanted, partition.topic_id)
+                try:
+                    maker = RowMaker(wanted, with_headers=self._options.includes_headers)
+                    for fetched in reader:
+                        yield from maker.rows(fetched)
+                    break
+                except RefusedError as error:
+                    if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                        raise
+                    wanted = self._rest(wanted, reader.position)
+
+    def _reader(self, wanted: OffsetRange, topic_id: Uuid) -> RangeReader:
+        return RangeReader(
             self._cluster,
             wanted.name,
             wanted.start,
             wanted.end,
             isolation_level=self._options.isolation_level,
+            fetch_bytes=self._options.fetch_bytes or FETCH_BYTES,
+            topic_id=topic_id,
         )
-        for fetched in reader:
-            yield from maker.rows(fetched)
+
+    def _rest(self, wanted: OffsetRange, position: int) -> OffsetRange:
+        """What can still be read of a range whose offsets were deleted meanwhile."""
+        first = self._offsets([wanted.name], EARLIEST)[wanted.name]
+        end = self._offsets([wanted.name], LATEST)[wanted.name]
+        if first > position:
+            loss = data_loss.deleted(wanted.name, position, min(first, wanted.end), end)
+        else:
+            loss = data_loss.truncated(wanted.name, position, end)
+        data_loss.settle([loss], is_fatal=self._options.fails_on_data_loss)
+        return OffsetRange(*wanted.name, max(first, position), min(end, wanted.end))
 
     def _tasks(self, start: Positions, end: Positions) -> list[TaskRange]:
         ranges = [OffsetRange(*name, start[name], end[name]) for name in end if name in start]
         return [
-            TaskRange(each)
+            TaskRange(each, self._cluster.topic(each.topic).id)
             for each in split(
                 ranges,
                 min_partitions=self._options.min_partitions,
                 max_records=self._options.max_records_per_partition,
             )
         ]
+
+    def _readable_tasks(
+        self, start: Positions, end: Positions, losses: Sequence[str] = ()
+    ) -> list[TaskRange]:
+        """The tasks, after a look at what of the ranges is gone."""
+        earliest = self._offsets([name for name in start if name in end], EARLIEST)
+        begin, more = data_loss.readable(start, end, earliest)
+        data_loss.settle([*losses, *more], is_fatal=self._options.fails_on_data_loss)
+        return self._tasks(begin, end)
+
+    def _offsets(self, names: Sequence[tuple[str, int]], which: int) -> Positions:
+        found = offsets.find(
+            self._cluster, dict.fromkeys(names, which), self._options.isolation_level
+        )
+        return {name: result.offset for name, result in found.items()}
 
     def _latest(self) -> Positions:
         """The end of each partition that is to be read."""
@@ -119,45 +171,118 @@ class Planner:
 
 class BatchReader(Planner, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
-        names = positions.selected(self._cluster, self._options.selection)
-        start = self._resolved(names, self._options.starting)
-        end = self._resolved(names, self._options.ending)
-        return self._tasks(start, end)
+        with brief_errors(self._options.servers):
+            names = positions.selected(self._cluster, self._options.selection)
+            start = self._resolved(names, self._options.starting)
+            end = self._resolved(names, self._options.ending)
+            latest = self._offsets(names, LATEST)
+            losses = []
+            for name in names:
+                if latest[name] >= start[name] > end[name]:
+                    raise ConfigError(
+                        f"{data_loss.text(name)}: the start, offset {start[name]}, is after the "
+                        f"end, offset {end[name]}"
+                    )
+                if end[name] > latest[name]:
+                    losses.append(data_loss.short(name, end[name], latest[name]))
+                    end[name] = latest[name]
+            return self._readable_tasks(start, end, losses)
 
 
 class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are those of Spark's Kafka connector: `{"topic": {"0": 23}}`."""
 
     _stop_at: Positions | None = None
+    #: The ends of the logs when they were last looked up, for progress reports.
+    _seen: Positions | None = None
+    #: Until when the next batch waits for `minOffsetsPerTrigger`; the first does not.
+    _may_wait: Deadline | None = None
+
+    def __init__(self, options: SourceOptions) -> None:
+        super().__init__(options)
+        #: The topics' ids when this query last looked.
+        self._known_ids: dict[str, Uuid] = {}
 
     def initialOffset(self) -> Nested:
-        names = positions.selected(self._cluster, self._options.selection)
-        return positions.nested(self._resolved(names, self._options.starting))
+        with brief_errors(self._options.servers):
+            names = positions.selected(self._cluster, self._options.selection)
+            return self._noted(self._resolved(names, self._options.starting))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: Nested, limit: ReadLimit) -> Nested:
-        end = self._latest() if self._stop_at is None else self._stop_at
-        if isinstance(limit, ReadMaxRows):
-            begin = self._with_new(positions.flat(start), end)
-            end = positions.prorated(begin, end, limit.max_rows)
-        return positions.nested(end)
+        with brief_errors(self._options.servers):
+            self._seen = end = self._latest() if self._stop_at is None else self._stop_at
+            begin = self._with_new(self._still_valid(start, end), end)
+            if self._waits_for_more(begin, end):
+                return start
+            if isinstance(limit, ReadMaxRows):
+                end = positions.prorated(begin, end, limit.max_rows)
+            return self._noted(end)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._stop_at = self._latest()
+        with brief_errors(self._options.servers):
+            self._stop_at = self._latest()
 
-    def reportLatestOffset(self) -> Nested:
-        return positions.nested(self._latest())
+    def reportLatestOffset(self) -> Nested | None:
+        return None if self._seen is None else positions.nested(self._seen)
 
     def partitions(self, start: Nested, end: Nested) -> Sequence[InputPartition]:
-        until = positions.flat(end)
-        return self._tasks(self._with_new(positions.flat(start), until), until)
+        with brief_errors(self._options.servers):
+            until = positions.flat(end)
+            known, now = positions.topic_ids(start), positions.topic_ids(end)
+            recreated = data_loss.recreated(known, now)
+            losses = [
+                data_loss.recreation(each, known[each], now[each], "it is read from its start")
+                for each in recreated
+            ]
+            begin = _without(positions.flat(start), recreated)
+            added = self._offsets([name for name in until if name not in begin], EARLIEST)
+            return self._readable_tasks(
+                begin | added, until, losses + data_loss.late_partitions(added)
+            )
+
+    def _still_valid(self, start: Nested, end: Positions) -> Positions:
+        """`start` without the partitions of topics that were created again since."""
+        now = self._ids_of(end)
+        remembers = self._options.remembers_topic_ids
+        known = self._known_ids | (positions.topic_ids(start) if remembers else {})
+        recreated = data_loss.recreated(known, now)
+        if recreated and (self._options.fails_on_data_loss or not remembers):
+            # Without the ids in the checkpoint a batch that is planned again would differ.
+            consequence = "rememberTopicIds=true would read it from its start"
+            data_loss.settle(
+                [data_loss.recreation(t, known[t], now[t], consequence) for t in recreated],
+                is_fatal=self._options.fails_on_data_loss,
+            )
+        self._known_ids |= now
+        return _without(positions.flat(start), recreated if remembers else [])
+
+    def _noted(self, found: Positions) -> Nested:
+        """Offsets as Spark keeps them, with the topics' ids if they are to be remembered."""
+        ids = self._ids_of(found) if self._options.remembers_topic_ids else {}
+        return positions.nested(found, ids)
+
+    def _ids_of(self, found: Positions) -> dict[str, Uuid]:
+        return {name: self._cluster.topic(name).id for name in {topic for topic, _ in found}}
+
+    def _waits_for_more(self, begin: Positions, end: Positions) -> bool:
+        """Whether there are fewer offsets than a batch is to have, and there is still time."""
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._stop_at is not None:
+            return False
+        available = sum(max(0, end[name] - begin[name]) for name in end)
+        if available < least and self._may_wait is not None and not self._may_wait.is_over:
+            return True
+        self._may_wait = Deadline(self._options.max_trigger_delay_ms / 1000)
+        return False
 
     def _with_new(self, start: Positions, end: Positions) -> Positions:
         """`start` with the partitions that were added since; these are read from their start."""
-        added = [name for name in end if name not in start]
-        if not added:
-            return start
-        return start | self._resolved(added, Limit(everywhere=EARLIEST))
+        return start | self._offsets([name for name in end if name not in start], EARLIEST)
+
+
+def _without(found: Positions, topics: Sequence[str]) -> Positions:
+    return {name: offset for name, offset in found.items() if name[0] not in topics}

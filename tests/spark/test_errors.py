@@ -1,0 +1,143 @@
+"""Errors of one paragraph that say what is wrong and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.client.range_reader import RangeReader
+from kraftlog.errors import ConfigError, CorruptBatchError
+from kraftlog.spark.brief_errors import KraftlogSparkError
+from kraftlog.spark.options import source_options
+from kraftlog.spark.ranges import OffsetRange
+from kraftlog.spark.rows import RowMaker
+from tests.spark.planning import batch_reader, stream_reader, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from kraftlog import Client
+
+    Named = Callable[[str], str]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "exactly one of subscribe, subscribePattern and assign must be set"),
+        ({"subscribe": "t", "assign": '{"t": [0]}'}, "exactly one of"),
+        ({"subscribe": " , "}, "expected topics"),
+        ({"assign": "t"}, 'expected JSON like {"topic": [0, 1]}'),
+        ({"subscribe": "t", "startingOffsets": "now"}, "expected earliest, latest or JSON"),
+        ({"subscribe": "t", "startingOffsets": '{"t": 5}'}, "expected JSON like"),
+        ({"subscribe": "t", "startingOffsets": "latest"}, "a batch read can't start at the latest"),
+        ({"subscribe": "t", "minPartitions": "0"}, "minPartitions=0: expected at least 1"),
+        ({"subscribe": "t", "failOnDataLoss": "no"}, "failOnDataLoss=no: expected true or false"),
+        ({"subscribe": "t", "maxTriggerDelay": "soon"}, "expected a duration like 90s"),
+        (
+            {"subscribe": "t", "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
+            "minOffsetsPerTrigger=9: more than maxOffsetsPerTrigger=8",
+        ),
+        ({"subscribe": "t", "maxOffsetPerTrigger": "8"}, "maxOffsetsPerTrigger is meant?"),
+        ({"subscribe": "t", "kafka.auto.offset.reset": "earliest"}, "use startingOffsets"),
+        ({"subscribe": "t", "kafka.security.protocol": "SASL_SSL"}, "neither TLS nor SASL"),
+        ({"subscribe": "t", "kafka.isolation.level": "snapshot"}, "expected read_committed"),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict[str, str], expected: str) -> None:
+    given = {"kafka.bootstrap.servers": "localhost", **options}
+    with pytest.raises(ConfigError) as raised:
+        source_options(given, is_stream=False)
+    assert expected in str(raised.value)
+
+
+def test_options_of_the_consumer_that_change_no_row_are_ignored() -> None:
+    given = {"kafka.bootstrap.servers": "localhost", "subscribe": "t"}
+    tuning = {"kafka.group.id": "g", "kafka.max.poll.records": "9", "groupIdPrefix": "p"}
+    tuning |= {"kafka.security.protocol": "plaintext", "path": "p", "topic": "t"}
+    used = {"kafka.client.id": "me", "kafka.max.partition.fetch.bytes": "1000"}
+    plain = source_options(given, is_stream=False)
+    assert source_options(given | tuning, is_stream=False) == plain
+    found = source_options(given | used, is_stream=False)
+    assert (found.client_id, found.fetch_bytes) == ("me", 1000)
+
+
+def test_a_stream_has_no_end() -> None:
+    given = {"kafka.bootstrap.servers": "localhost", "subscribe": "t", "endingOffsets": "latest"}
+    with pytest.raises(ConfigError, match="endingOffsets is for batch reads"):
+        source_options(given, is_stream=True)
+
+
+def test_an_unknown_topic(client: Client, address: str, named: Named) -> None:
+    with pytest.raises(KraftlogSparkError) as raised:
+        batch_reader(address, subscribe=named("t")).partitions()
+    assert str(raised.value) == (
+        f"topic {named('t')} does not exist on {address}. Create it, or check the options "
+        "subscribe, subscribePattern and assign"
+    )
+
+
+def test_an_unreachable_broker() -> None:
+    with pytest.raises(KraftlogSparkError) as raised:
+        stream_reader("127.0.0.1:1", subscribe="t").initialOffset()
+    assert "Check the option kafka.bootstrap.servers=127.0.0.1:1" in str(raised.value)
+    with pytest.raises(KraftlogSparkError, match=r"kafka.bootstrap.servers=http://x: .*host:port"):
+        stream_reader("http://x", subscribe="t").initialOffset()
+
+
+def test_offsets_that_do_not_fit_the_log(client: Client, address: str, named: Named) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=2)
+    write(client, topic, 3)
+
+    def message(**options: str) -> str:
+        with pytest.raises(KraftlogSparkError) as raised:
+            batch_reader(address, subscribe=topic, **options).partitions()
+        return str(raised.value)
+
+    beyond = message(endingOffsets=f'{{"{topic}": {{"0": 4, "1": 0}}}}')
+    assert f"{topic}-0 was to be read up to offset 4, but ends at offset 3" in beyond
+    after = message(
+        startingOffsets=f'{{"{topic}": {{"0": 2, "1": 0}}}}',
+        endingOffsets=f'{{"{topic}": {{"0": 1, "1": 0}}}}',
+    )
+    assert "the start, offset 2, is after the end, offset 1" in after
+    missing = message(startingOffsets=f'{{"{topic}": {{"0": 2}}}}')
+    assert f"missing: {topic}-1" in missing
+    late = message(startingTimestamp=str(1 << 60))
+    assert "startingOffsetsByTimestampStrategy=latest" in late
+
+
+def test_a_corrupt_batch_is_named(client: Client, named: Named) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    write(client, topic, 3)
+    (fetched,) = RangeReader(client.cluster, (topic, 0), 0, 3)
+    fetched.data = bytearray(fetched.data)
+    fetched.data[-1] ^= 1
+    maker = RowMaker(OffsetRange(topic, 0, 0, 3), with_headers=False)
+    with pytest.raises(CorruptBatchError, match=f"{topic}-0, offsets 0 to 2: checksum"):
+        list(maker.rows(fetched))
+
+
+def test_an_error_reaches_the_user_without_tracebacks(
+    spark: SparkSession, client: Client, address: str, named: Named
+) -> None:
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    frame = (
+        spark.read.format("kraftlog")
+        .option("kafka.bootstrap.servers", address)
+        .option("subscribe", named("t"))
+        .load()
+    )
+    with pytest.raises(CapturedException) as raised:
+        frame.count()
+    message = str(raised.value)
+    assert f"topic {named('t')} does not exist" in message
+    assert "Traceback" not in message
+    assert "\tat org.apache" not in message
+    assert len(message) < 500
