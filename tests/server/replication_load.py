@@ -83,7 +83,9 @@ class Writer:
         assert not self._thread.is_alive()
 
 
-def write_with_confluent(servers: str) -> Callable[[Writer], None]:
+def write_with_confluent(servers: str, padding_bytes: int = 0) -> Callable[[Writer], None]:
+    headers = {"padding": bytes(padding_bytes)} if padding_bytes else None
+
     def write(writer: Writer) -> None:
         def on_delivery(error: Any, message: Any) -> None:
             if error is not None:
@@ -96,7 +98,8 @@ def write_with_confluent(servers: str) -> Callable[[Writer], None]:
         producer = Producer({"bootstrap.servers": servers, "log_level": 2, **settings})
         number = 0
         while not writer.is_stopping.is_set():
-            producer.produce(TOPIC, b"%d" % number, None, number % PARTITIONS, on_delivery)
+            value, partition = b"%d" % number, number % PARTITIONS
+            producer.produce(TOPIC, value, None, partition, on_delivery, headers=headers)
             number += 1
             producer.poll(0.002)
         assert producer.flush(LIMIT_S) == 0

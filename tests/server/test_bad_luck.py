@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 #: The node that has bad luck; it is not the first, which is the active controller at first.
 NODE = 3
+#: The size of a record, and of the largest file where the disk is full.
+RECORD_BYTES = 2_000
+DISK_BYTES = 100 * RECORD_BYTES
 
 
 @pytest.fixture
@@ -43,7 +46,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def writer(cluster: LocalCluster) -> Iterator[Writer]:
-    started = Writer(write_with_confluent(cluster.servers))
+    started = Writer(write_with_confluent(cluster.servers, RECORD_BYTES))
     try:
         started.await_more()
         yield started
@@ -118,7 +121,7 @@ def test_a_full_disk_on_one_of_three_stops_no_producer(
     """Its replicas leave the ISR, and return when there is space again."""
     cluster.kill(NODE)
     await_isr(cluster, 1, 2)
-    cluster.restart(NODE, "tests.server.with_limits", **{FILE_BYTES: "200000"})
+    cluster.restart(NODE, "tests.server.with_limits", **{FILE_BYTES: str(DISK_BYTES)})
     cluster.await_line("were not written: File too large")
     until(lambda: shows_isr_without_the_node(cluster), "the full node leaves the ISR")
     writer.await_more(10 * 100)

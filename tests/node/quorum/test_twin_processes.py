@@ -49,6 +49,12 @@ def test_of_two_processes_that_alternate_the_newer_is_refused() -> None:
     assert found[-5:] == [False, True, True, False, True]
 
 
+@pytest.mark.parametrize("fetches", ["ab.ab.", "ab.aab.b", "ab.a.a.ba."])
+def test_responses_in_between_do_not_hide_two_processes(fetches: str) -> None:
+    """New records complete the fetches of both; one may fetch twice before the other."""
+    assert any(outcomes(fetches * ALTERNATIONS))
+
+
 def test_a_process_that_takes_the_place_of_both_is_not_refused() -> None:
     assert outcomes("ab" * ALTERNATIONS + "c.c.c.c")[-4:] == [False] * 4
 

@@ -1,8 +1,9 @@
 """Notices two processes with one node id and directory id: one directory is a copy of the other.
 
 Both would vote, fetch and update their voter record as the same replica. The evidence: fetches of
-a replica alternate between two connections, each time while the one before is unanswered. A single
-process may have two connections to a leader that it is only looking for, but goes on with one.
+a replica alternate between two connections while the one before is unanswered. A single process
+may have two connections to a leader that it is only looking for, but goes on with one of them,
+and several fetches in a row on one connection remove the evidence.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ if TYPE_CHECKING:
     from kraftlog.logstate.voters import ReplicaKey
     from kraftlog.node.pending_response import PendingResponse
 
-#: Alternations in a row that no single process makes.
+#: Alternations that no single process makes.
 ALTERNATIONS = 5
+#: Fetches in a row on one connection that remove the evidence. Two processes also make two in a
+#: row: while records are written, one may fetch again before the other has its response.
+IN_A_ROW = 3
 #: Replicas that are remembered; each is a node that fetches metadata here.
 MAX_REPLICAS = 1000
 
@@ -28,6 +32,7 @@ class _Fetches(Value):
     older: object
     newer: object
     alternations: int = 0
+    in_a_row: int = 1
 
 
 class TwinProcesses:
@@ -48,10 +53,20 @@ class TwinProcesses:
         former, seen.last = seen.last, slot
         if connection is not seen.older and connection is not seen.newer:
             seen.older, seen.newer, seen.alternations = former.connection, connection, 0
+            seen.in_a_row = 1
         elif seen.alternations < ALTERNATIONS:
-            overlaps = connection is not former.connection and former.pieces is None
-            seen.alternations = seen.alternations + 1 if overlaps else 0
+            _count(seen, former, connection)
         return seen.alternations >= ALTERNATIONS and connection is seen.newer
+
+
+def _count(seen: _Fetches, former: PendingResponse, connection: object) -> None:
+    if connection is not former.connection:
+        seen.in_a_row = 1
+        seen.alternations += former.pieces is None
+    else:
+        seen.in_a_row += 1
+        if seen.in_a_row >= IN_A_ROW:
+            seen.alternations = 0
 
 
 def twin_line(me: ReplicaKey) -> str:
