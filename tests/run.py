@@ -74,6 +74,8 @@ class Shares:
 
 
 def main(arguments: list[str]) -> int:
+    # Where Python writes no bytecode, each worker and each child compiles pytest and all tests.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     shares = Shares()
     start = time.perf_counter()
     options = ["-n", str(min(WORKERS, os.cpu_count() or 1)), "--dist", "loadgroup"]

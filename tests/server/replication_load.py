@@ -84,7 +84,7 @@ class Writer:
 
 
 def write_with_confluent(servers: str, padding_bytes: int = 0) -> Callable[[Writer], None]:
-    headers = {"padding": bytes(padding_bytes)} if padding_bytes else None
+    headers: dict[str, Any] = {"padding": bytes(padding_bytes)} if padding_bytes else {}
 
     def write(writer: Writer) -> None:
         def on_delivery(error: Any, message: Any) -> None:
