@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -26,3 +27,7 @@ for name, derandomize in (("local", False), ("ci", True)):
         print_blob=True,
     )
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+# A job in the background of a script ignores SIGINT, and so would all processes of the tests.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
