@@ -12,17 +12,20 @@ from collections.abc import Mapping
 from kraftlog.client.cluster import Cluster, is_retriable
 from kraftlog.client.deadline import wall_ms
 from kraftlog.client.partitioner import partition_of
-from kraftlog.errors import ErrorCode, RefusedError, UnreachableError
+from kraftlog.client.produce_requests import (
+    ACKS,
+    SEQUENCES,
+    BatchInFlight,
+    new_identity,
+    produce_request,
+    results,
+)
+from kraftlog.errors import RefusedError, UnreachableError
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.compression import CODEC_NAMES
 from kraftlog.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
-from kraftlog.value import TYPE_CHECKING, Value
-from kraftlog.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.produce import ProduceResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,19 +39,8 @@ if TYPE_CHECKING:
     #: Pairs of a name and a value; text is encoded as UTF-8.
     Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 
-#: Values of `acks`: no response, the leader, all in-sync replicas.
-ACKS = {"0": 0, "1": 1, "-1": -1, "all": -1}
-_SEQUENCES = 1 << 31
 #: Largest size of a record besides its key, value and headers.
 _RECORD_OVERHEAD = 40
-
-
-class BatchInFlight(Value):
-    """A batch that is sent and not yet acknowledged."""
-
-    name: PartitionName
-    batch: bytes
-    count: int
 
 
 class Producer:
@@ -157,7 +149,7 @@ class Producer:
         sequence = NO_SEQUENCE
         if self._is_idempotent:
             if self._identity[0] == NO_PRODUCER_ID:
-                self._identity = _new_identity(self._cluster)
+                self._identity = new_identity(self._cluster)
             sequence = self._sequences.get(name, 0)
         producer_id, epoch = self._identity
         return BatchBuilder(
@@ -176,7 +168,7 @@ class Producer:
             leader = self._cluster.leader(topic, partition, deadline)
             shares.setdefault(leader, []).append(sending)
         for leader, share in shares.items():
-            request = self._request(share, deadline)
+            request = produce_request(share, self._acks, deadline.left_s())
             connection = self._cluster.connection(leader, deadline)
             if self._acks == 0:
                 connection.send(request, deadline, expects_response=False)
@@ -187,35 +179,15 @@ class Producer:
             assert isinstance(response, ProduceResponse)
             self._take(response, waiting, leader)
 
-    def _request(self, share: Sequence[BatchInFlight], deadline: Deadline) -> ProduceRequest:
-        topics: dict[str, list[PartitionProduceData]] = {}
-        for sending in share:
-            topic, partition = sending.name
-            data = PartitionProduceData(index=partition, records=sending.batch)
-            topics.setdefault(topic, []).append(data)
-        return ProduceRequest(
-            acks=self._acks,
-            timeout_ms=max(1, int(deadline.left_s() * 1000)),
-            topic_data=[
-                TopicProduceData(name=topic, partition_data=data) for topic, data in topics.items()
-            ],
-        )
-
     def _take(
         self, response: ProduceResponse, waiting: dict[PartitionName, BatchInFlight], leader: int
     ) -> None:
-        context = self._cluster.error_context("Produce", leader)
         refused: list[RefusedError] = []
-        for topic in response.responses:
-            for result in topic.partition_responses:
-                name = (topic.name, result.index)
-                if result.error_code in {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
-                    self._done(waiting, waiting[name], result.base_offset)
-                    continue
-                message = result.error_message
-                if result.record_errors:
-                    message = result.record_errors[0].batch_index_error_message or message
-                refused.append(context.error(result.error_code, f"{name[0]}-{name[1]}", message))
+        for name, result in results(response, self._cluster.error_context("Produce", leader)):
+            if isinstance(result, RefusedError):
+                refused.append(result)
+            else:
+                self._done(waiting, waiting[name], result)
         final = [error for error in refused if not is_retriable(error)]
         for error in final or refused:
             raise error
@@ -227,7 +199,7 @@ class Producer:
         self.last_offsets[sending.name] = base_offset
         if self._is_idempotent:
             last = self._sequences.get(sending.name, 0)
-            self._sequences[sending.name] = (last + sending.count) % _SEQUENCES
+            self._sequences[sending.name] = (last + sending.count) % SEQUENCES
         if self._acknowledged is not None:
             self._acknowledged(sending.count)
 
@@ -246,18 +218,3 @@ def _headers(given: Headers) -> Sequence[Header]:
         return [(name, encoded(value, f"header {name}")) for name, value in pairs]
     except ValueError:
         raise TypeError(f"headers {given!r}: expected pairs of a name and a value") from None
-
-
-def _new_identity(cluster: Cluster) -> tuple[int, int]:
-    """Get a producer id and epoch."""
-    from kraftlog.wire.messages.init_producer_id import (
-        InitProducerIdRequest,
-        InitProducerIdResponse,
-    )
-
-    response = cluster.call(
-        InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60000),
-        InitProducerIdResponse,
-        check=lambda response, context: context.check(response.error_code),
-    )
-    return response.producer_id, response.producer_epoch

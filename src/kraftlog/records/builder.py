@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from kraftlog.records.header import BatchHeader
     from kraftlog.records.record import Header, Record
+    from kraftlog.types import Buffer
 
 #: The leader epoch of a batch that no leader has appended yet.
 NO_LEADER_EPOCH = -1
@@ -181,6 +182,36 @@ def build_batch(
     return builder.build()
 
 
+def wrap_records(
+    records: Buffer,
+    count: int,
+    *,
+    base_timestamp: int,
+    max_timestamp: int,
+    codec: int = NONE,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+) -> bytes:
+    """Build a batch of `count` encoded records, numbered from 0, as a producer sends it."""
+    return _assemble(
+        0,
+        NO_LEADER_EPOCH,
+        _CRCED.pack(
+            codec,
+            count - 1,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            count,
+        ),
+        compress(codec, bytes(records), level) if codec else records,
+    )
+
+
 def build_empty_batch(
     base_offset: int,
     last_offset: int,
@@ -241,7 +272,7 @@ def rebuild_batch(
     )
 
 
-def _assemble(base_offset: int, leader_epoch: int, crced: bytes, payload: bytes) -> bytes:
-    body = crced + payload
+def _assemble(base_offset: int, leader_epoch: int, crced: bytes, payload: Buffer) -> bytes:
+    body = b"".join((crced, payload))
     length = _FRONT.size + len(body) - LENGTH_OVERHEAD
     return _FRONT.pack(base_offset, length, leader_epoch, MAGIC, crc32c(body)) + body

@@ -1,0 +1,128 @@
+"""Columns are encoded byte for byte as the builder encodes single records."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kraftlog.records.builder import BatchBuilder, wrap_records
+from kraftlog.records.compression import CODEC_NAMES
+from kraftlog.records.encode_columns import (
+    RECORD_OVERHEAD,
+    HeaderColumn,
+    encode_batches,
+    encode_headers,
+    with_headers,
+)
+from kraftlog.records.header import HEADER_SIZE
+
+#: Sizes on both sides of one and two bytes of a length.
+_SIZES = st.sampled_from([0, 1, 63, 64, 100, 8191, 8192])
+_BYTES = st.binary(max_size=9) | _SIZES.map(bytes)
+_NULLABLE = st.none() | _BYTES
+_HEADERS = st.lists(st.tuples(st.text(max_size=70), _NULLABLE), max_size=3)
+_TIMES = st.integers(-(2**40), 2**41) | st.sampled_from([-1, 0, 2**62])
+_RECORDS = st.lists(st.tuples(_TIMES, _NULLABLE, _NULLABLE, _HEADERS), min_size=1, max_size=150)
+_PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def _header_column(lists: list[list[tuple[str, bytes | None]]]) -> HeaderColumn:
+    rows = [[{"key": name, "value": value} for name, value in pairs] for pairs in lists]
+    return encode_headers(pa.array(rows, type=_PAIRS))
+
+
+@given(records=_RECORDS, cut=st.integers(1, 150), plain=st.booleans())
+@example(records=[(0, None, b"", [])], cut=1, plain=True)
+def test_batches_equal_those_of_the_builder(
+    records: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]],
+    cut: int,
+    plain: bool,
+) -> None:
+    times, keys, values, headers = zip(*records, strict=True)
+    counts = [len(records[at : at + cut]) for at in range(0, len(records), cut)]
+
+    encoded = encode_batches(
+        np.array(times, dtype=np.int64),
+        pa.array(keys, type=pa.binary()),
+        pa.array(values, type=pa.binary()),
+        None if plain else _header_column(list(headers)),
+        counts,
+    )
+
+    for number, batch in enumerate(encoded):
+        builder = BatchBuilder()
+        size = HEADER_SIZE
+        for when, key, value, pairs in records[number * cut : (number + 1) * cut]:
+            builder.append(when, key, value, [] if plain else pairs)
+            size += RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+            size += 0 if plain else len(_header_column([pairs]).encoded[0].as_py())
+        whole = wrap_records(
+            batch.records,
+            batch.count,
+            base_timestamp=batch.base_timestamp,
+            max_timestamp=batch.max_timestamp,
+        )
+        assert whole == builder.build()
+        assert len(whole) <= size
+
+
+@pytest.mark.parametrize("codec", range(len(CODEC_NAMES)))
+def test_wrapped_records_equal_the_builders_batch(codec: int) -> None:
+    builder = BatchBuilder(codec=codec, producer_id=7, producer_epoch=1, base_sequence=5)
+    for number in range(100):
+        builder.append(1000 + number, b"key", b"value" * number)
+    [encoded] = encode_batches(
+        np.arange(1000, 1100, dtype=np.int64),
+        pa.array([b"key"] * 100),
+        pa.array([b"value" * number for number in range(100)]),
+        None,
+        [100],
+    )
+
+    whole = wrap_records(
+        encoded.records,
+        encoded.count,
+        base_timestamp=encoded.base_timestamp,
+        max_timestamp=encoded.max_timestamp,
+        codec=codec,
+        producer_id=7,
+        producer_epoch=1,
+        base_sequence=5,
+    )
+
+    assert whole == builder.build()
+
+
+def test_slices_of_columns_are_encoded_as_they_are_seen() -> None:
+    keys = pa.array([b"not this", b"a", None, b"not this"])[1:3]
+    values = pa.array([b"not this", None, b"b", b"not this"])[1:3]
+    rows = pa.array([[{"key": "no", "value": b""}], [{"key": "h", "value": None}], None])
+    headers = encode_headers(rows[1:].cast(_PAIRS))
+    builder = BatchBuilder()
+    builder.append(5, b"a", None, [("h", None)])
+    builder.append(5, None, b"b")
+
+    [batch] = encode_batches(np.array([5, 5], dtype=np.int64), keys, values, headers, [2])
+
+    assert bytes(batch.records) == builder.build()[HEADER_SIZE:]
+
+
+def test_two_columns_of_headers_follow_each_other() -> None:
+    first = _header_column([[("a", b"1")], []])
+    second = _header_column([[("b", None)], [("c", b"2"), ("d", b"3")]])
+
+    both = with_headers(first, second)
+
+    whole = _header_column([[("a", b"1"), ("b", None)], [("c", b"2"), ("d", b"3")]])
+    assert both.encoded == whole.encoded
+    assert both.counts.tolist() == whole.counts.tolist() == [2, 2]
+
+
+def test_a_header_without_a_name_is_an_error() -> None:
+    rows = pa.array([[{"key": None, "value": b"1"}]], type=_PAIRS)
+
+    with pytest.raises(ValueError, match="without a key"):
+        encode_headers(rows)
