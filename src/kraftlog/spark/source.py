@@ -32,6 +32,7 @@ from kraftlog.spark.options import EARLIEST, LATEST, Limit, source_options
 from kraftlog.spark.ranges import OffsetRange, split
 from kraftlog.spark.rows import RowMaker
 from kraftlog.spark.schema import spark_schema
+from kraftlog.spark.sink import BatchWriter, StreamWriter, planned_options
 from kraftlog.types import NULL_UUID
 
 if TYPE_CHECKING:
@@ -64,6 +65,14 @@ class KraftlogDataSource(DataSource):
     def streamReader(self, schema: StructType) -> StreamReader:
         with brief_errors(self._servers):
             return StreamReader(source_options(self.options, is_stream=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        with brief_errors(self._servers):
+            return BatchWriter(planned_options(self.options, schema, overwrite=overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        with brief_errors(self._servers):
+            return StreamWriter(planned_options(self.options, schema, overwrite=overwrite))
 
     @property
     def _servers(self) -> str:

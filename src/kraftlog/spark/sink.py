@@ -1,0 +1,128 @@
+"""The sink `kraftlog`: Spark calls it to write rows to topics, in batches or streams.
+
+Records are written at least once: a task that Spark repeats writes its rows again. `write` runs in
+the workers, on a pickled copy of the writer, and gets Arrow record batches.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from kraftlog.client.batch_sender import BatchSender
+from kraftlog.errors import ConfigError
+from kraftlog.spark.brief_errors import brief_errors
+from kraftlog.spark.clusters import cluster_of
+from kraftlog.spark.outgoing import Outgoing
+from kraftlog.spark.sink_columns import check_columns
+from kraftlog.spark.sink_options import sink_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from kraftlog.spark.sink_options import SinkOptions
+
+#: Spark's names for the query's id and the number of the batch, in the properties of a task.
+_QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
+
+_senders: dict[tuple[int, SinkOptions], BatchSender] = {}
+
+
+class Written(WriterCommitMessage):
+    """What one task has written."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+
+def planned_options(
+    given: Mapping[str, str], schema: StructType, *, overwrite: bool
+) -> SinkOptions:
+    """Check the options and columns of a write; raises ConfigError."""
+    if overwrite:
+        raise ConfigError("mode overwrite is not possible, as topics only grow; use mode append")
+    options = sink_options(given)
+    check_columns({field.name: field.dataType.simpleString() for field in schema}, options)
+    return options
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes the rows of a batch query."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        with brief_errors(self._options.servers):
+            return _write(self._options, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Nothing to do: the tasks have waited for their records to be acknowledged."""
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Nothing to do: what is in a topic stays there."""
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the rows of the batches of a streaming query."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        with brief_errors(self._options.servers):
+            return _write(self._options, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing to do: the tasks have waited for their records to be acknowledged."""
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing to do: what is in a topic stays there."""
+
+
+def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
+    cluster = cluster_of(options.servers, options.request_timeout_s)
+    task = _task_name() if options.has_batch_header else ""
+    outgoing = Outgoing(cluster, _sender(options), options, task)
+    for batch in batches:
+        outgoing.add(batch)
+    outgoing.flush()
+    return Written(outgoing.count)
+
+
+def _sender(options: SinkOptions) -> BatchSender:
+    """A sender kept from task to task, as a new producer id for each would burden the brokers."""
+    key = (os.getpid(), options)
+    known = _senders.get(key)
+    if known is None:
+        known = _senders[key] = BatchSender(
+            cluster_of(options.servers, options.request_timeout_s),
+            acks=options.acks,
+            compression=options.compression,
+            level=options.level,
+            is_idempotent=options.is_idempotent,
+            max_in_flight=options.max_in_flight,
+            request_timeout_s=options.request_timeout_s,
+            delivery_timeout_s=options.delivery_timeout_s,
+        )
+    return known
+
+
+def _task_name() -> str:
+    """Query, batch and task, which are the same when Spark repeats the batch."""
+    context = TaskContext.get()
+    assert context is not None
+    query = context.getLocalProperty(_QUERY_ID)
+    if not query:
+        raise ConfigError("option batchHeader is for streams; a batch query has no batch number")
+    return f"{query}:{context.getLocalProperty(_BATCH_ID)}:{context.partitionId()}"

@@ -1,0 +1,95 @@
+"""The options of the sink, with the names and defaults of Spark's Kafka connector."""
+
+from __future__ import annotations
+
+from kraftlog.client.batch_sender import MAX_IN_FLIGHT
+from kraftlog.client.produce_requests import ACKS
+from kraftlog.errors import ConfigError
+from kraftlog.records.compression import CODEC_NAMES
+from kraftlog.spark.options import Options
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: Bytes of a batch before compression. Kafka's producer has 16384, which suits single records.
+BATCH_BYTES = 512 << 10
+#: The header of each record by which readers can drop duplicates.
+BATCH_HEADER = "kraftlog.batch"
+#: Producer settings that would change what is written, or who may read it on its way.
+_REFUSED = {
+    "transactional.id": "the sink has no transactions; records are written at least once",
+    "key.serializer": "keys are text or bytes already",
+    "value.serializer": "values are text or bytes already",
+    "interceptor.classes": "Java classes can't run in it",
+    "partitioner.class": "Java classes can't run in it; set the column partition instead",
+}
+
+
+class SinkOptions(Value):
+    servers: str
+    topic: str | None = None
+    has_batch_header: bool = False
+    acks: str = "all"
+    compression: str = "none"
+    level: int | None = None
+    is_idempotent: bool = True
+    batch_bytes: int = BATCH_BYTES
+    max_in_flight: int = MAX_IN_FLIGHT
+    ignores_keys: bool = False
+    request_timeout_s: float = 30.0
+    delivery_timeout_s: float = 120.0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SinkOptions, tuple(getattr(self, name) for name in self._fields)
+
+
+def sink_options(given: Mapping[str, Any]) -> SinkOptions:
+    """Parse and check the options of a batch or streaming write."""
+    options = Options(given)
+    _check_refused(options)
+    acks = (options.text("kafka.acks") or "all").lower()
+    if acks not in ACKS:
+        raise options.wrong("kafka.acks", f"expected {', '.join(ACKS)}")
+    is_idempotent = options.flag("kafka.enable.idempotence", default=ACKS[acks] == -1)
+    if is_idempotent and ACKS[acks] != -1:
+        raise options.wrong("kafka.acks", "kafka.enable.idempotence=true needs acks=all")
+    codec = (options.text("kafka.compression.type") or "none").lower()
+    if codec not in CODEC_NAMES:
+        raise options.wrong("kafka.compression.type", f"expected {', '.join(CODEC_NAMES)}")
+    in_flight = options.number("kafka.max.in.flight.requests.per.connection") or MAX_IN_FLIGHT
+    if is_idempotent and in_flight > MAX_IN_FLIGHT:
+        raise options.wrong(
+            "kafka.max.in.flight.requests.per.connection",
+            f"expected at most {MAX_IN_FLIGHT} with idempotence",
+        )
+    topic = options.text("topic")
+    if topic == "":
+        raise options.wrong("topic", "expected the name of a topic")
+    return SinkOptions(
+        servers=options.required("kafka.bootstrap.servers"),
+        topic=topic,
+        has_batch_header=options.flag("batchHeader", default=False),
+        acks=acks,
+        compression=codec,
+        level=options.number(f"kafka.compression.{codec}.level", least=None),
+        is_idempotent=is_idempotent,
+        batch_bytes=options.number("kafka.batch.size", least=0) or BATCH_BYTES,
+        max_in_flight=in_flight,
+        ignores_keys=options.flag("kafka.partitioner.ignore.keys", default=False),
+        request_timeout_s=(options.number("kafka.request.timeout.ms") or 30_000) / 1000,
+        delivery_timeout_s=(options.number("kafka.delivery.timeout.ms") or 120_000) / 1000,
+    )
+
+
+def _check_refused(options: Options) -> None:
+    for name, why in _REFUSED.items():
+        if f"kafka.{name}" in options:
+            raise ConfigError(f"option kafka.{name} can't be set: {why}")
+    protocol = (options.text("kafka.security.protocol") or "PLAINTEXT").upper()
+    if protocol != "PLAINTEXT":
+        raise ConfigError(
+            f"option kafka.security.protocol={protocol}: this client has neither TLS nor SASL yet; "
+            "connect to a PLAINTEXT listener"
+        )

@@ -1,0 +1,116 @@
+"""The sink `kraftlog` in Spark: rows of batches and streams, repeated batches, errors."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog import Client
+from tests.patience import LIMIT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def _rows(spark: SparkSession, address: str, topic: str) -> DataFrame:
+    return (
+        spark.read.format("kraftlog")
+        .option("kafka.bootstrap.servers", address)
+        .option("subscribe", topic)
+        .option("includeHeaders", "true")
+        .load()
+    )
+
+
+def test_a_batch_writes_every_row_once(
+    spark: SparkSession, client: Client, address: str, named: Callable[[str], str]
+) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=3)
+    rows = spark.range(0, 3000, 1, 2).selectExpr(
+        "cast(id as string) key",
+        "cast(concat('value ', id) as binary) value",
+        "array(named_struct('key', 'h', 'value', cast(cast(id as string) as binary))) headers",
+        "timestamp_millis(1790000000000 + id) timestamp",
+    )
+
+    rows.write.format("kraftlog").mode("append").options(
+        **{"kafka.bootstrap.servers": address, "topic": topic, "kafka.compression.type": "lz4"}
+    ).save()
+
+    with client.consume(topic, start="beginning", until_end=True) as records:
+        found = {int(record.key or b""): record for record in records}
+    assert sorted(found) == list(range(3000))
+    for number in (0, 1, 2999):
+        assert found[number].value == f"value {number}".encode()
+        assert [*found[number].headers] == [("h", str(number).encode())]
+        assert found[number].timestamp_ms == 1790000000000 + number
+    assert sum(record.offset + 1 for record in found.values() if record.partition == 0) == sum(
+        range(sum(record.partition == 0 for record in found.values()) + 1)
+    )
+
+
+def test_a_replayed_batch_is_dropped_by_its_header(
+    spark: SparkSession, our_node: str, named: Callable[[str], str], tmp_path: Path
+) -> None:
+    address = our_node
+    source, sink = named("source"), named("sink")
+    with Client(address, timeout_s=LIMIT_S) as client, client.producer() as producer:
+        client.create_topic(source, partitions=2)
+        client.create_topic(sink, partitions=2)
+        for number in range(200):
+            producer.send(source, f"{number}", partition=number % 2)
+
+    def run() -> None:
+        stream = (
+            spark.readStream.format("kraftlog")
+            .options(**{"kafka.bootstrap.servers": address, "subscribe": source})
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", "100")
+            .load()
+            .select("value")
+        )
+        query = (
+            stream.writeStream.format("kraftlog")
+            .options(**{"kafka.bootstrap.servers": address, "topic": sink, "batchHeader": "true"})
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    run()
+    # As after a crash between the end of the last batch and its note in the checkpoint.
+    os.remove(tmp_path / "checkpoint" / "commits" / "1")
+    os.remove(tmp_path / "checkpoint" / "commits" / ".1.crc")
+    run()
+
+    rows = _rows(spark, address, sink).selectExpr(
+        "cast(value as string) value",
+        "cast(filter(headers, h -> h.key = 'kraftlog.batch')[0].value as string) batch",
+    )
+    everything = [row.value for row in rows.collect()]
+    once = [row.value for row in rows.dropDuplicates(["batch"]).collect()]
+    assert len(everything) == 300
+    assert sorted(once, key=int) == [f"{number}" for number in range(200)]
+
+
+def test_a_wrong_write_is_refused_when_it_is_planned(
+    spark: SparkSession, our_node: str, named: Callable[[str], str]
+) -> None:
+    rows = spark.range(3)
+    writing = rows.write.format("kraftlog").option("kafka.bootstrap.servers", our_node)
+
+    with pytest.raises(Exception, match="a column value is required; the columns are id"):
+        writing.option("topic", named("t")).mode("append").save()
+    with pytest.raises(Exception, match="mode overwrite is not possible"):
+        writing.option("topic", named("t")).mode("overwrite").save()
+    with pytest.raises(Exception, match="batchHeader is for streams"):
+        rows.selectExpr("cast(id as string) value").write.format("kraftlog").options(
+            **{"kafka.bootstrap.servers": our_node, "topic": named("t"), "batchHeader": "true"}
+        ).mode("append").save()
