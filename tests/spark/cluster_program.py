@@ -1,0 +1,74 @@
+"""What the test of a cluster runs as a process of its own: `python -m … MASTER ADDRESS TOPIC`.
+
+It prints what it found as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation has it
+
+from kraftlog.spark.pipelines.simulate import SCHEMA, Runs, player
+from kraftlog.spark.session import spark_session
+from tests.spark.standalone import JAVA_OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.driver.host": "127.0.0.1",
+}
+SCENARIO, SEEDS = "leader-partitioned", range(1, 9)
+
+
+def main(master: str, address: str, topic: str) -> None:
+    spark = spark_session("test", master=master, settings=SETTINGS)
+    try:
+        print(json.dumps({"rows": rows(spark, address, topic), "digests": digests(spark)}))
+    finally:
+        spark.stop()
+
+
+def rows(spark: SparkSession, address: str, topic: str) -> list[list[int]]:
+    """The records, distinct offsets and largest offset of each partition of a topic."""
+    found = (
+        spark.read.format("kraftlog")
+        .option("kafka.bootstrap.servers", address)
+        .option("subscribe", topic)
+        .load()
+        .groupBy("partition")
+        .agg(F.count("*"), F.count_distinct("offset"), F.max("offset"))
+        .orderBy("partition")
+        .collect()
+    )
+    return [list(row) for row in found]
+
+
+def digests(spark: SparkSession) -> dict[int, str]:
+    """The digests of runs whose tasks all fail once after their work, and are tried again."""
+    play = player(Runs(SCENARIO, nodes=False, kinds=None))
+
+    def play_twice(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from play(batches)
+        context = TaskContext.get()
+        assert context is not None
+        if context.attemptNumber() == 0:
+            raise RuntimeError("the first attempt of each task fails")
+
+    seeds = spark.range(SEEDS.start, SEEDS.stop, 1, 2)
+    return {row.seed: row.digest for row in seeds.mapInArrow(play_twice, SCHEMA).collect()}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,113 @@
+"""A cluster of Apache Spark on this machine: a standalone master and workers, of PySpark's jars."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+from queue import Empty, Queue
+from typing import TYPE_CHECKING
+
+from kraftlog.spark.java import java_home
+from tests.patience import LIMIT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+_DEPLOY = "org.apache.spark.deploy"
+#: Small, and compiled quickly rather than well.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_MASTER_URL = re.compile(r"Starting Spark master at (spark://\S+)")
+_REGISTERED = re.compile(r"Successfully registered with master (\S+)")
+
+
+class Daemon:
+    """A master or a worker; its log is read until it has said what is waited for."""
+
+    def __init__(self, words: list[str], environment: Mapping[str, str]) -> None:
+        import pyspark
+
+        script = os.path.join(os.path.dirname(pyspark.__file__), "bin", "spark-class")
+        self._process = subprocess.Popen(
+            [script, *words],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._lines: Queue[str] = Queue()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def wait_for(self, pattern: re.Pattern[str]) -> str:
+        log = ""
+        while line := self._next_line(log):
+            log += line
+            if found := pattern.search(line):
+                return found[1]
+        raise AssertionError(f"it ended:\n{log}")
+
+    def _next_line(self, log: str) -> str:
+        try:
+            return self._lines.get(timeout=LIMIT_S)
+        except Empty:
+            raise AssertionError(f"not seen in {LIMIT_S} s:\n{log}") from None
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(LIMIT_S)
+        self._reader.join(LIMIT_S)
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+
+
+class StandaloneCluster:
+    """A master and workers of one core each, on free ports of the loopback address."""
+
+    def __init__(self, folder: str, *, workers: int, environment: Mapping[str, str]) -> None:
+        self._environment = {
+            **environment,
+            "JAVA_HOME": java_home(),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
+        }
+        self._daemons: list[Daemon] = []
+        try:
+            self.url = self._start(f"{_DEPLOY}.master.Master").wait_for(_MASTER_URL)
+            started = [
+                self._start(
+                    *(f"{_DEPLOY}.worker.Worker", "--cores", "1", "--memory", "700m"),
+                    *("--work-dir", f"{folder}/worker-{number}", self.url),
+                )
+                for number in range(workers)
+            ]
+            for worker in started:
+                assert worker.wait_for(_REGISTERED) == self.url
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, kind: str, *words: str) -> Daemon:
+        ports = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+        self._daemons.append(Daemon([kind, *ports, *words], self._environment))
+        return self._daemons[-1]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for daemon in reversed(self._daemons):
+            daemon.kill()

@@ -1,0 +1,101 @@
+"""Pipelines and the source on a cluster of Spark: a standalone master and two workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.client.client import Client
+from kraftlog.simulator.digest import simulate_with_digest
+from tests.house_rules import ROOT
+from tests.patience import LIMIT_S
+from tests.spark import cluster_program
+from tests.spark.standalone import StandaloneCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+#: Loaded by every Python process at its start: a candidate that forgets its vote in a restart.
+PLANTED = """\
+import sys
+from tests.altered import AlteredFinder
+from tests.mutants.vote_not_persisted import MUTANT
+sys.meta_path.insert(0, AlteredFinder(MUTANT.module, MUTANT.mutated))
+"""
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("jvm")]
+
+
+@pytest.fixture(scope="module")
+def environment() -> dict[str, str]:
+    """What the processes of the cluster have in common."""
+    return {**os.environ, "PYTHONPATH": ROOT, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]
+) -> Iterator[StandaloneCluster]:
+    folder = str(tmp_path_factory.mktemp("cluster"))
+    with StandaloneCluster(folder, workers=2, environment=environment) as started:
+        yield started
+
+
+def python(words: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=3 * LIMIT_S,
+        check=False,
+    )
+
+
+def test_sources_and_retried_tasks_run_on_workers(
+    cluster: StandaloneCluster, environment: dict[str, str], our_node: str
+) -> None:
+    topic = "of-a-cluster"
+    with Client(our_node, timeout_s=LIMIT_S) as client:
+        client.create_topic(topic, partitions=2)
+        with client.producer() as producer:
+            for number in range(300):
+                producer.send(topic, str(number), partition=number % 2)
+    words = ["-m", "tests.spark.cluster_program", cluster.url, our_node, topic]
+    ended = python(words, environment)
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout.splitlines()[-1])
+    assert found["rows"] == [[0, 150, 150, 149], [1, 150, 150, 149]]
+    direct = {
+        str(seed): simulate_with_digest(cluster_program.SCENARIO, seed)[1]
+        for seed in cluster_program.SEEDS
+    }
+    assert found["digests"] == direct
+
+
+def test_a_planted_bug_is_found_and_its_command_repeats_it(
+    cluster: StandaloneCluster, environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(PLANTED)
+    planted = {**environment, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    settings = [f"--conf={key}={value}" for key, value in cluster_program.SETTINGS.items()]
+    settings.append(f"--conf=spark.executorEnv.PYTHONPATH={planted['PYTHONPATH']}")
+    words = ["--seeds", "3:5", "--scenario", "leader-partitioned", "--master", cluster.url]
+    ended = python(["-m", "kraftlog", "pipeline", "simulate", *words, *settings], planted)
+    assert ended.returncode == 3, ended.stderr
+    *failures, summary = ended.stdout.splitlines()
+    commands = [f"kraftlog simulate --scenario leader-partitioned --seed {seed}" for seed in (3, 4)]
+    assert [line.strip() for line in failures[1::2]] == commands
+    assert failures[0].startswith("seed 3: epochs grow: replica ")
+    assert "2 seeds, 2 failed" in summary
+
+    repeated = python(["-m", *commands[0].split()], planted)
+    assert repeated.returncode == 1
+    assert failures[0].removeprefix("seed 3: ") in repeated.stdout
+    assert main(commands[0].split()[1:]) == 0, "without the bug it passes"
