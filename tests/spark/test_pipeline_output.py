@@ -169,7 +169,8 @@ def test_an_unknown_pipeline_is_a_usage_error(capsys: pytest.CaptureFixture[str]
     assert "unknown pipeline 'dance'" in capsys.readouterr().err
     assert main(["pipeline"]) == 2
     assert main(["pipeline", "--help"]) == 0
-    assert all(name in capsys.readouterr().out for name in command.PIPELINES)
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in command.PIPELINES)
 
 
 def test_every_pipeline_has_its_module() -> None:
