@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 #: Pipeline -> help; each is a module of `kraftlog.spark.pipelines` with `run(arguments)`.
 PIPELINES = {
+    "metadata": "the cluster as it was, from the metadata log",
     "simulate": "simulate many seeds, on all cores or on a cluster",
     "verify": "compare the Delta tables of topics with the log",
 }

@@ -48,9 +48,14 @@ _STOP_S = 20
 
 
 def parser(
-    name: str, description: str, example: str, *, connects: bool = True
+    name: str,
+    description: str,
+    example: str,
+    *,
+    connects: bool = True,
+    uses_spark: bool = True,
 ) -> argparse.ArgumentParser:
-    """A parser with the options that all pipelines have; `connects`: those of a cluster, too."""
+    """A parser with the options that pipelines share: those of a cluster, of Spark, of output."""
     made = argparse.ArgumentParser(
         prog=f"kraftlog pipeline {name}",
         description=description,
@@ -66,20 +71,23 @@ def parser(
             help=f"brokers to bootstrap from; default: {DEFAULT_SERVER}",
         )
         group.add_argument("-c", "--command-config", metavar="FILE", help="client properties file")
-    group = made.add_argument_group("Spark")
-    group.add_argument(
-        "--master",
-        default="local[*]",
-        metavar="URL",
-        help="where to run: local[2], spark://host:7077; default: local[*], all cores here",
-    )
-    group.add_argument(
-        "--conf",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a setting of Spark; repeatable",
-    )
+    if uses_spark:
+        group = made.add_argument_group("Spark")
+        group.add_argument(
+            "--master",
+            default="local[*]",
+            metavar="URL",
+            help="where to run: local[2], spark://host:7077; default: local[*], all cores here",
+        )
+        group.add_argument(
+            "--conf",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="a setting of Spark; repeatable",
+        )
+    else:
+        made.set_defaults(conf=[])
     group = made.add_argument_group("output")
     group.add_argument(
         "--dry-run", action="store_true", help="print what would be done, and do nothing"

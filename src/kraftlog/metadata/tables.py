@@ -1,0 +1,191 @@
+"""An image as tables of plain values, and how two of them differ."""
+
+from __future__ import annotations
+
+from kraftlog.config.keys import BROKER, TABLES, find_broker_key
+from kraftlog.metadata.values import RECOVERING, Directory
+from kraftlog.types import uuid_text
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from kraftlog.logstate.voters import VoterSet
+    from kraftlog.metadata.history import MetadataState
+    from kraftlog.metadata.values import BrokerImage
+
+    Row = dict[str, Any]
+
+#: Names of resource types in `kafka-configs`.
+_RESOURCES = {
+    2: "topic",
+    4: "broker",
+    8: "broker-logger",
+    16: "client-metrics",
+    32: "group",
+}
+_DIRECTORIES = {
+    Directory.MIGRATING: "migrating",
+    Directory.UNASSIGNED: "unassigned",
+    Directory.LOST: "lost",
+}
+
+
+class Table(Value):
+    """The columns of a table, how many of them are its key, and its rows."""
+
+    columns: tuple[str, ...]
+    keys: int
+    rows: Callable[[MetadataState], Iterator[Row]]
+
+
+class Difference(Value):
+    """A row that was added, removed or changed; `fields` are (column, before, after)."""
+
+    table: str
+    key: tuple[Any, ...]
+    what: str
+    fields: tuple[tuple[str, Any, Any], ...]
+
+
+def _topics(state: MetadataState) -> Iterator[Row]:
+    image = state.image
+    for name, topic_id in sorted(image.topic_ids.items()):
+        topic = image.topics[topic_id]
+        replicas = {len(each.replicas) for each in image.partitions_of(topic)}
+        yield {
+            "topic": name,
+            "id": uuid_text(topic_id),
+            "partitions": topic.partition_count,
+            "replication": max(replicas, default=0),
+        }
+
+
+def _partitions(state: MetadataState) -> Iterator[Row]:
+    image = state.image
+    for name, topic_id in sorted(image.topic_ids.items()):
+        for each in image.partitions_of(image.topics[topic_id]):
+            yield {
+                "topic": name,
+                "partition": each.index,
+                "leader": each.leader,
+                "leader_epoch": each.leader_epoch,
+                "partition_epoch": each.partition_epoch,
+                "replicas": list(each.replicas),
+                "isr": list(each.isr),
+                "elr": list(each.elr),
+                "last_known_elr": list(each.last_known_elr),
+                "adding": list(each.adding),
+                "removing": list(each.removing),
+                "recovery": "recovering" if each.recovery == RECOVERING else "recovered",
+                "directories": [_directory(directory) for directory in each.directories],
+            }
+
+
+def _directory(directory: bytes) -> str:
+    return _DIRECTORIES.get(directory) or uuid_text(directory)
+
+
+def _brokers(state: MetadataState) -> Iterator[Row]:
+    for _, broker in sorted(state.image.brokers.items()):
+        yield {
+            "broker": broker.id,
+            "state": _broker_state(broker),
+            "epoch": broker.epoch,
+            "rack": broker.rack,
+            "endpoints": [f"{each.name}://{each.host}:{each.port}" for each in broker.endpoints],
+            "directories": [_directory(directory) for directory in broker.directories],
+            "incarnation": uuid_text(broker.incarnation_id),
+        }
+
+
+def _broker_state(broker: BrokerImage) -> str:
+    if broker.in_controlled_shutdown:
+        return "shutting down"
+    return "fenced" if broker.fenced else "active"
+
+
+def _configs(state: MetadataState) -> Iterator[Row]:
+    for (kind, name), values in sorted(state.image.configs.items()):
+        for key, value in sorted(values.items()):
+            yield {
+                "type": _RESOURCES.get(kind, str(kind)),
+                "name": name or "<default>",
+                "key": key,
+                "value": "(hidden)" if _is_secret(kind, key) else value,
+            }
+
+
+def _is_secret(kind: int, name: str) -> bool:
+    """Whether a value is a password, or of a key that nobody knows and that may be one."""
+    if kind == BROKER:
+        key = find_broker_key(name)
+        return key is None or key.sensitive
+    return kind not in TABLES
+
+
+def _features(state: MetadataState) -> Iterator[Row]:
+    for name, level in sorted(state.image.features.items()):
+        yield {"feature": name, "level": level}
+
+
+def _voters(state: MetadataState) -> Iterator[Row]:
+    voters: VoterSet | None = state.voters
+    for voter in () if voters is None else voters.voters:
+        yield {
+            "voter": voter.key.id,
+            "directory": uuid_text(voter.key.directory_id),
+            "endpoints": [f"{each.name}://{each.host}:{each.port}" for each in voter.endpoints],
+        }
+
+
+TABLES_OF_IMAGE = {
+    "topics": Table(("topic", "id", "partitions", "replication"), 1, _topics),
+    "partitions": Table(
+        (
+            *("topic", "partition", "leader", "leader_epoch", "partition_epoch", "replicas"),
+            *("isr", "elr", "last_known_elr", "adding", "removing", "recovery", "directories"),
+        ),
+        2,
+        _partitions,
+    ),
+    "brokers": Table(
+        ("broker", "state", "epoch", "rack", "endpoints", "directories", "incarnation"),
+        1,
+        _brokers,
+    ),
+    "configs": Table(("type", "name", "key", "value"), 3, _configs),
+    "features": Table(("feature", "level"), 1, _features),
+    "voters": Table(("voter", "directory", "endpoints"), 1, _voters),
+}
+
+
+def rows_of(state: MetadataState, table: str) -> list[Row]:
+    return list(TABLES_OF_IMAGE[table].rows(state))
+
+
+def differences(
+    before: MetadataState, after: MetadataState, tables: Sequence[str]
+) -> Iterator[Difference]:
+    """What was added, removed and changed, table by table in the order of their keys."""
+    for name in tables:
+        table = TABLES_OF_IMAGE[name]
+        keys = table.columns[: table.keys]
+        old = {tuple(row[key] for key in keys): row for row in table.rows(before)}
+        new = {tuple(row[key] for key in keys): row for row in table.rows(after)}
+        for key in sorted(old.keys() | new.keys()):
+            what, first, second = _compared(old.get(key), new.get(key))
+            fields = tuple(
+                (column, first.get(column), second.get(column))
+                for column in table.columns[table.keys :]
+                if first.get(column) != second.get(column)
+            )
+            if fields or what != "changed":
+                yield Difference(name, key, what, fields)
+
+
+def _compared(old: Row | None, new: Row | None) -> tuple[str, Row, Row]:
+    if old is None:
+        return "added", {}, new or {}
+    return ("removed", old, {}) if new is None else ("changed", old, new)

@@ -1,0 +1,284 @@
+"""`kraftlog pipeline metadata`: the cluster as it was, from the metadata log.
+
+One process folds the log: this takes less time than Spark needs to start, so nothing here starts
+it. With --to the tables are written in Delta's format, for Spark and everything else that reads it.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kraftlog.client.client import Client
+from kraftlog.client.metadata_folder import MetadataFolder
+from kraftlog.client.metadata_quorum import MetadataQuorum
+from kraftlog.client.properties import timeout_s
+from kraftlog.client.text_table import table
+from kraftlog.metadata.history import Moment
+from kraftlog.metadata.tables import TABLES_OF_IMAGE, differences, rows_of
+from kraftlog.spark.pipelines.common import DONE, Pipeline, parser, run_pipeline
+from kraftlog.spark.pipelines.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    import pyarrow as pa
+
+    from kraftlog.metadata.history import MetadataState
+    from kraftlog.metadata.tables import Difference, Row
+
+_LATEST = "latest"
+
+
+def run(arguments: Sequence[str]) -> int:
+    made = parser(
+        "metadata",
+        "Print the cluster as it was at an offset of the metadata log or at a time, or what has "
+        "changed between two.\nReads a live cluster or a copied data directory, of Apache Kafka "
+        "as well. Spark is not started.",
+        "--as-of 2026-01-31T12:00:00 --table partitions",
+        uses_spark=False,
+    )
+    made.add_argument(
+        "--as-of",
+        metavar="OFFSET|TIME",
+        help="after the record at this offset, or at this time (UTC or with +HH:MM); default: "
+        f"{_LATEST}",
+    )
+    made.add_argument(
+        "--diff",
+        nargs=2,
+        metavar=("A", "B"),
+        help=f"what has changed from A to B: offsets, times or {_LATEST}",
+    )
+    made.add_argument(
+        "--table",
+        action="append",
+        choices=list(TABLES_OF_IMAGE),
+        help="only this table; repeatable",
+    )
+    made.add_argument(
+        "--data", metavar="DIR", help="a copied data directory, instead of a live cluster"
+    )
+    made.add_argument(
+        *("-C", "--bootstrap-controller"),
+        metavar="HOST:PORT,...",
+        help="controllers to bootstrap from, instead of brokers",
+    )
+    made.add_argument(
+        "--to", metavar="DIR", help="write each table as a Delta table in this directory"
+    )
+    options = made.parse_args(arguments)
+    return run_pipeline("metadata", options, _run)
+
+
+def _run(pipeline: Pipeline) -> int:
+    options = pipeline.options
+    if options.diff and (options.as_of or options.to):
+        raise UsageError("--diff is for neither --as-of nor --to")
+    names = options.table or list(TABLES_OF_IMAGE)
+    moments = [moment(text) for text in options.diff or [options.as_of or _LATEST]]
+    with _log(pipeline) as log:
+        states = [log.state_at(each) for each in moments]
+    if options.diff:
+        found = list(differences(states[0], states[1], names))
+        data = {
+            "from": _position(states[0]),
+            "to": _position(states[1]),
+            "changes": [_change_data(each) for each in found],
+        }
+        pipeline.progress.result(data, _diff_text(states[0], states[1], found))
+        return DONE
+    [state] = states
+    if options.to and not options.dry_run:
+        for name in names:
+            _write(os.path.join(options.to, name), name, state)
+    tables = {name: rows_of(state, name) for name in names}
+    pipeline.progress.result(
+        {"as_of": _position(state), "tables": tables}, _text(state, tables, options.to)
+    )
+    return DONE
+
+
+def moment(text: str) -> Moment:
+    """Parse an offset, a time in ISO 8601, or `latest`."""
+    if text == _LATEST:
+        return Moment()
+    if text.isdecimal():
+        return Moment(offset=int(text))
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{text!r}: expected an offset, {_LATEST} or a time such as 2026-01-31T12:00:00"
+        ) from None
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return Moment(time_ms=round(when.timestamp() * 1000))
+
+
+class _Folder:
+    """A folder needs no closing."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> MetadataFolder:
+        return MetadataFolder(self._path)
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class _Live:
+    """The metadata log of the cluster of the options."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        options, properties = pipeline.options, pipeline.properties
+        self._client = Client(
+            options.bootstrap_controller or options.bootstrap_server,
+            timeout_s=timeout_s(properties),
+            client_id=properties.get("client.id", "kraftlog"),
+            controllers=bool(options.bootstrap_controller),
+        )
+        self._log: MetadataQuorum | None = None
+
+    def __enter__(self) -> MetadataQuorum:
+        self._log = MetadataQuorum(self._client.cluster)
+        return self._log
+
+    def __exit__(self, *_: object) -> None:
+        if self._log is not None:
+            self._log.close()
+        self._client.close()
+
+
+def _log(pipeline: Pipeline) -> AbstractContextManager[MetadataFolder | MetadataQuorum]:
+    if pipeline.options.data:
+        return _Folder(pipeline.options.data)
+    return _Live(pipeline)
+
+
+# Output ------------------------------------------------------------------------------------------
+
+
+def _position(state: MetadataState) -> dict[str, Any]:
+    return {"offset": state.offset, "epoch": state.epoch, "time": _time_text(state.time_ms)}
+
+
+def _time_text(time_ms: int) -> str | None:
+    if time_ms < 0:
+        return None
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _position_text(state: MetadataState) -> str:
+    if state.offset < 0:
+        return "before the first record"
+    return f"offset {state.offset}, epoch {state.epoch}, {_time_text(state.time_ms)}"
+
+
+def _text(state: MetadataState, tables: dict[str, list[Row]], to: str | None) -> str:
+    parts = [f"as of {_position_text(state)}"]
+    if to:
+        counts = ", ".join(f"{len(rows)} {name}" for name, rows in tables.items())
+        parts.append(f"{to}: {counts}")
+        return "\n".join(parts)
+    for name, rows in tables.items():
+        if name == "voters" and state.voters is None:
+            parts.append(f"\n{name}: not in the metadata log, so those of the configuration")
+            continue
+        # A column in which no row has anything says nothing.
+        columns = [
+            column
+            for column in TABLES_OF_IMAGE[name].columns
+            if any(row[column] not in (None, []) for row in rows)
+        ]
+        parts.append(f"\n{name}: {len(rows)}")
+        if rows:
+            heads = [column.upper().replace("_", " ") for column in columns]
+            parts.append(table(heads, [[_cell(row[column]) for column in columns] for row in rows]))
+    return "\n".join(parts)
+
+
+def _cell(value: Any) -> Any:
+    return ",".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _change_data(change: Difference) -> dict[str, Any]:
+    keys = TABLES_OF_IMAGE[change.table].columns
+    return {
+        "table": change.table,
+        "what": change.what,
+        "key": dict(zip(keys, change.key, strict=False)),
+        "fields": {name: [before, after] for name, before, after in change.fields},
+    }
+
+
+def _diff_text(before: MetadataState, after: MetadataState, found: Sequence[Difference]) -> str:
+    lines = [f"from {_position_text(before)}", f"to   {_position_text(after)}"]
+    last = ""
+    for change in found:
+        if change.table != last:
+            lines.append(f"\n{change.table}")
+            last = change.table
+        lines += _change_lines(change)
+    if not found:
+        lines.append("\nno difference")
+    return "\n".join(lines)
+
+
+def _change_lines(change: Difference) -> Iterator[str]:
+    name = " ".join(map(str, change.key))
+    if change.what == "changed":
+        texts = [f"{field} {_shown(old)} -> {_shown(new)}" for field, old, new in change.fields]
+    else:
+        values = [
+            (field, old if change.what == "removed" else new) for field, old, new in (change.fields)
+        ]
+        texts = [f"{field} {_shown(value)}" for field, value in values if value not in (None, [])]
+    sign = {"added": "+", "removed": "-", "changed": "~"}[change.what]
+    yield f"  {sign} {name}: {', '.join(texts)}"
+
+
+def _shown(value: Any) -> str:
+    if value is None or value == []:
+        return "none"
+    return str(_cell(value))
+
+
+# Delta -------------------------------------------------------------------------------------------
+
+
+def _write(path: str, name: str, state: MetadataState) -> None:
+    """Replace the rows of a Delta table; its earlier versions stay readable."""
+    import pyarrow as pa
+    from deltalake import CommitProperties, write_deltalake
+
+    rows = pa.Table.from_pylist(rows_of(state, name), schema=_schema(name))
+    record = CommitProperties(custom_metadata={"kraftlog": _position(state)})
+    write_deltalake(path, rows, mode="overwrite", commit_properties=record)
+
+
+def _schema(name: str) -> pa.Schema:
+    import pyarrow as pa
+
+    def kind(column: str) -> pa.DataType:
+        if column in _NUMBERS:
+            return pa.int64()
+        if column in _LISTS:
+            return pa.list_(pa.int32())
+        if column in {"endpoints", "directories"}:
+            return pa.list_(pa.string())
+        return pa.string()
+
+    return pa.schema([(column, kind(column)) for column in TABLES_OF_IMAGE[name].columns])
+
+
+_NUMBERS = {
+    *("partition", "leader", "leader_epoch", "partition_epoch", "partitions", "replication"),
+    *("broker", "epoch", "level", "voter"),
+}
+_LISTS = {"replicas", "isr", "elr", "last_known_elr", "adding", "removing"}

@@ -1,0 +1,213 @@
+"""`kraftlog pipeline metadata`: the cluster as it was, from live clusters and copied logs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from kraftlog import Client
+from kraftlog.client.deadline import Deadline
+from kraftlog.client.metadata_folder import MetadataFolder
+from kraftlog.client.metadata_quorum import MetadataQuorum
+from kraftlog.metadata.history import Moment
+from kraftlog.records.reader import read_records
+from kraftlog.records.walk import walk
+from kraftlog.spark.pipelines.metadata import run
+from tests.metadata.test_against_kafka import framed, in_order
+from tests.patience import LIMIT_S
+from tests.server.node_process import NodeProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Any
+
+    from tests.interop.driver import Driver
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    assert run([*map(str, arguments), "--json"]) == 0
+    [line] = capsys.readouterr().out.splitlines()
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def test_a_live_cluster_is_shown_as_it_was(
+    client: Client, address: str, named: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The newest state is the one that the brokers report; the earlier one has no topic."""
+    topic = named("t")
+    before = printed(capsys, "-b", address)["as_of"]["offset"]
+    client.create_topic(topic, partitions=3, configs={"retention.ms": "4000"})
+
+    now = printed(capsys, "-b", address)["tables"]
+    assert [
+        (row["partition"], row["leader"], row["isr"], row["leader_epoch"])
+        for row in now["partitions"]
+        if row["topic"] == topic
+    ] == [
+        (part.index, part.leader, list(part.isr), part.leader_epoch)
+        for part in client.describe_topic(topic).partitions
+    ]
+    assert [row["topic"] for row in now["topics"]] == sorted(each.name for each in client.topics())
+    assert [row["broker"] for row in now["brokers"] if row["state"] == "active"] == [1]
+    assert {"type": "topic", "name": topic, "key": "retention.ms", "value": "4000"} in now[
+        "configs"
+    ]
+    assert [row["voter"] for row in now["voters"]] == [1]
+    then = printed(capsys, "-b", address, "--as-of", before, "--table", "topics")["tables"]
+    assert topic not in [row["topic"] for row in then["topics"]]
+    changes = printed(capsys, "-b", address, "--diff", before, "latest", "--table", "topics")
+    added = [each for each in changes["changes"] if each["key"] == {"topic": topic}]
+    assert [each["what"] for each in added] == ["added"]
+    assert added[0]["fields"]["partitions"] == [None, 3]
+
+
+def test_kafkas_own_image_is_the_same_at_any_offset(
+    kafka: str, kafka_folder: str, jvm: Driver, named: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Both from Kafka's live log and from a copy of its directory."""
+    with Client(kafka, timeout_s=LIMIT_S) as client:
+        for number in range(3):
+            client.create_topic(named(f"t{number}"), partitions=2)
+        client.alter_configs("topics", named("t0"), {"retention.ms": "5000"})
+        client.delete_topic(named("t1"))
+        client.create_partitions(named("t2"), 4)
+        live = MetadataQuorum(client.cluster)
+        shutil.copytree(f"{kafka_folder}/data/__cluster_metadata-0", tmp_path / "copy")
+        copied = MetadataFolder(str(tmp_path / "copy"))
+        records = [
+            (record.offset, b64encode(record.value or b"").decode())
+            for data in live.read(0)
+            for position, fields in walk(data)
+            for record in read_records(data, position)
+            if not fields[5] & 0x20 and (record.value or b"")[1:2] not in {b"\x17", b"\x18"}
+        ]
+        offsets = [records[len(records) * part // 4 - 1][0] for part in (1, 2, 3, 4)]
+        states = [log.state_at(Moment(offset=o)) for o in offsets for log in (live, copied)]
+        live.close()
+    asked = [[value for at, value in records if at <= offset] for offset in offsets]
+    said = json.loads(jvm.tool("ImageOracle", stdin=json.dumps(asked).encode()).ok().stdout)
+    for number, theirs in enumerate(said):
+        expected = sorted(in_order(b64decode(record)) for record in theirs)
+        for state in states[2 * number : 2 * number + 2]:
+            assert sorted(map(in_order, framed(state.image.records()))) == expected
+
+
+@pytest.fixture
+def copy(
+    our_node: str, named: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A copy of our node's metadata log, with a topic."""
+    with Client(our_node, timeout_s=LIMIT_S) as client:
+        client.create_topic(named("t"), partitions=1)
+        [folder] = client.log_dirs()[1]
+    made = tmp_path_factory.mktemp("copy") / "data"
+    shutil.copytree(f"{folder.log_dir}/__cluster_metadata-0", made / "__cluster_metadata-0")
+    return made
+
+
+def test_tables_are_written_as_versions(
+    copy: Path, tmp_path: Path, named: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each version of a Delta table says of which offset it is; no session of Spark is used."""
+    session = SparkSession.getActiveSession()
+    lake = tmp_path / "lake"
+    for as_of in (1, "latest"):
+        printed(capsys, "--data", copy, "--as-of", as_of, "--to", lake)
+    topics = DeltaTable(str(lake / "topics"))
+    assert named("t") in topics.to_pyarrow_table().column("topic").to_pylist()
+    records = [commit["kraftlog"] for commit in reversed(topics.history())]
+    assert records[0]["offset"] == 1
+    assert records[1]["offset"] > 1
+    topics.load_as_version(0)
+    assert topics.to_pyarrow_table().num_rows == 0
+    partitions = DeltaTable(str(lake / "partitions")).to_pyarrow_table().to_pylist()
+    assert [row["isr"] for row in partitions if row["topic"] == named("t")] == [[1]]
+    assert SparkSession.getActiveSession() is session
+
+
+def test_the_text_names_what_has_changed(
+    copy: Path, named: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A directory that is half a batch longer than its last whole one is read up to that."""
+    segment = copy / "__cluster_metadata-0" / f"{0:020d}.log"
+    with segment.open("ab") as file:
+        file.write(segment.read_bytes()[:70])
+    arguments = ["--data", str(copy), "--diff", "1", "latest", "--table", "partitions"]
+    assert run(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("from offset 1, epoch 1, ")
+    [line] = [line for line in lines if named("t") in line]
+    assert line.startswith(f"  + {named('t')} 0: leader 1, leader_epoch 0, ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--as-of", "yesterday"], 2, "expected an offset, latest or a time such as"),
+        (["--as-of", "3", "--diff", "1", "2"], 2, "--diff is for neither --as-of nor --to"),
+        (["--as-of", "99999"], 1, "offset 99999 is not in the metadata log; its last one is"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(
+    copy: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    words: str,
+) -> None:
+    assert run(["--data", str(copy), *arguments]) == code
+    assert words in capsys.readouterr().err
+
+
+def test_a_directory_without_metadata_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["--data", str(tmp_path)]) == 1
+    assert "has no metadata log" in capsys.readouterr().err
+
+
+def test_a_damaged_segment_is_named(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    segment = copy / "__cluster_metadata-0" / f"{0:020d}.log"
+    data = bytearray(segment.read_bytes())
+    data[90] ^= 1
+    segment.write_bytes(data)
+    assert run(["--data", str(copy)]) == 1
+    assert "the batch at offset 0: checksum 0x" in capsys.readouterr().err
+
+
+def test_a_log_that_begins_with_a_snapshot_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the snapshot replaced is refused; what followed it is there, live and in a copy."""
+    settings = ("--override", "metadata.log.max.record.bytes.between.snapshots=1")
+    arguments = (str(tmp_path / "data"), *settings)
+    node = NodeProcess(*arguments, errors=str(tmp_path / "errors.txt"), topics={"a": 1})
+    try:
+        deadline = Deadline(LIMIT_S)
+        while not (oldest := _newest_snapshot(tmp_path)):
+            assert not deadline.is_over
+            deadline.pause(0.02)
+        assert node.stop() == 0
+        node = NodeProcess(*arguments, errors=str(tmp_path / "errors.txt"), topics={"b": 1})
+        for place in (("-b", node.address), ("--data", str(tmp_path / "data"))):
+            topics = printed(capsys, *place, "--table", "topics")["tables"]["topics"]
+            assert [row["topic"] for row in topics] == ["a", "b"]
+        assert run(["-b", node.address, "--as-of", "0"]) == 1
+        assert "what was earlier is deleted" in capsys.readouterr().err
+    finally:
+        node.make_sure_it_is_gone()
+    assert _newest_snapshot(tmp_path) >= oldest > 0
+
+
+def _newest_snapshot(folder: Path) -> int:
+    """The end offset of the newest snapshot of a node's metadata log."""
+    names = (folder / "data" / "__cluster_metadata-0").glob("*.checkpoint")
+    return max(int(path.name.partition("-")[0]) for path in names)
