@@ -236,6 +236,17 @@ def test_elr_v18_a_broker_that_lacks_a_directory_has_not_kept_its_records() -> N
     assert cluster.committed.partitions[topic, 0].elr == (3,)
 
 
+def test_elr_the_last_leader_does_not_lead_while_another_is_eligible() -> None:
+    """C199: it stopped uncleanly, and the other one has all that is committed."""
+    cluster, topic = with_minimum_two()
+    lose(cluster, 1, 2, 3)
+    cluster.register(3, life=2)
+    before = cluster.committed.partitions[topic, 0]
+    assert (before.elr, before.last_known_elr) == ((2,), (3,))
+    cluster.heartbeat(3)
+    assert cluster.committed.partitions[topic, 0].leader == -1
+
+
 @pytest.mark.parametrize(("returns", "leader"), [(3, 3), (2, -1)])
 def test_elr_the_last_leader_leads_if_all_stopped_uncleanly(returns: int, leader: int) -> None:
     cluster, topic = with_minimum_two()

@@ -24,7 +24,8 @@ CLUSTER_SEEDS = 500
 class Mutant(NamedTuple):
     """`source` occurs once in `module`; the run of `scenario` and `seed`, or `test`, must fail.
 
-    A mutant has a test if a run cannot show the bug, or only by luck. `equivalent` argues why
+    A mutant has a test if a run cannot show the bug, or only by luck; with a scenario beside it,
+    `make mutants` counts the runs that find it. `equivalent` argues why
     nothing can show it: such a mutant has no run, and does not count in the score.
     """
 
@@ -54,7 +55,7 @@ def main(words: list[str]) -> int:
     seeds are played until one fails.
     """
     mutant = named(words[0])
-    if mutant.test:
+    if mutant.test and not (mutant.scenario and words[1:]):
         return by_test(mutant)
     sys.meta_path.insert(0, AlteredFinder(mutant.module, mutant.mutated))
     from kraftlog.simulator.run import CLUSTER, scenario_of, simulate

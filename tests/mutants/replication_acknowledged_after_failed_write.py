@@ -10,4 +10,8 @@ MUTANT = Mutant(
     replacement="while self.acks and self.acks[-1][0] > 1 << 62:",
     scenario="cluster",
     seed=187,
+    test=(
+        "tests/replication/test_replica_manager.py"
+        "::test_a_full_disk_undoes_an_append_and_those_after_it"
+    ),
 )

@@ -10,4 +10,8 @@ MUTANT = Mutant(
     replacement=("        if own_end >= 1 << 62:\n            end = min(end, own_end)\n"),
     scenario="cluster",
     seed=25,
+    test=(
+        "tests/replication/test_truncation.py"
+        "::test_v6_kip_279_logs_converge_after_fast_leader_changes"
+    ),
 )

@@ -23,4 +23,5 @@ MUTANT = Mutant(
     ),
     scenario="cluster",
     seed=213,
+    test="tests/replication/test_progress.py::test_v7_kafka_13141_diverging_fetch_is_no_progress",
 )

@@ -14,4 +14,8 @@ MUTANT = Mutant(
     replacement=("        self.pending = None\n        for append"),
     scenario="cluster",
     seed=31,
+    test=(
+        "tests/replication/test_replica_manager.py"
+        "::test_a_full_disk_undoes_an_append_and_those_after_it"
+    ),
 )

@@ -10,4 +10,8 @@ MUTANT = Mutant(
     replacement="and follower.end >= partition.high_watermark",
     scenario="cluster",
     seed=187,
+    test=(
+        "tests/replication/test_isr.py"
+        "::test_v8_kafka_7128_follower_joins_past_the_epochs_start_only"
+    ),
 )

@@ -8,5 +8,8 @@ MUTANT = Mutant(
     module="kraftlog.controller.partition_change",
     source="or self.isr or self.elr or len",
     replacement="or self.isr or len",
-    test=("tests/controller/test_against_kafka.py::test_records_equal_those_of_kafkas_builder"),
+    test=(
+        "tests/controller/test_elections.py"
+        "::test_elr_the_last_leader_does_not_lead_while_another_is_eligible"
+    ),
 )

@@ -14,4 +14,5 @@ MUTANT = Mutant(
     ),
     scenario="cluster",
     seed=20,
+    test="tests/replication/test_isr.py::test_v8_outdated_proposal_is_not_repeated",
 )

@@ -10,4 +10,7 @@ MUTANT = Mutant(
     replacement="if isr and replicas and set(needed) >= set():",
     scenario="cluster",
     seed=126,
+    test=(
+        "tests/controller/test_reassignment.py::test_v10_old_replicas_are_removed_once_new_ones_are_in_sync"
+    ),
 )

@@ -10,4 +10,8 @@ MUTANT = Mutant(
     replacement="if part.fetch_offset <= end:",
     scenario="cluster",
     seed=25,
+    test=(
+        "tests/replication/test_truncation.py"
+        "::test_v6_kip_279_logs_converge_after_fast_leader_changes"
+    ),
 )

@@ -123,6 +123,14 @@ def test_v8_caught_up_means_at_the_end_of_the_previous_fetch() -> None:
     assert not follower.keeps_up(leader_end=4, now_ms=12_001, max_lag_ms=10_000)
 
 
+def test_v7_a_followers_position_may_fall() -> None:
+    """V7: a follower that has truncated its log lacks what it had fetched."""
+    follower = Follower(2, caught_up_ms=0, leader_bytes=0)
+    for end in (5, 3):
+        follower.fetched(1, end, 0, leader_end=5, leader_bytes=0, now_ms=0)
+        assert follower.end == end
+
+
 def test_v8_accepted_proposal_is_not_repeated() -> None:
     """V8: replay will show it; until then it counts."""
     cluster = Cluster({1: "1:a", 2: "1:a"}, isr=(1,))
