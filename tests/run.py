@@ -18,7 +18,7 @@ WORKERS = 2
 
 #: Wall seconds that a group of tests may take in a full run, on two cores: ten minutes together. CI
 #: also does thousands of random runs, and exhausts a larger bound of the explorer.
-BUDGETS = {"ground": 140, "quorum": 140, "node": 170, "cluster": 75, "spark": 75}
+BUDGETS = {"ground": 110, "quorum": 100, "node": 240, "cluster": 30, "spark": 110}
 #: The group of each folder of tests; all others belong to `ground`.
 GROUPS = {
     "raft": "quorum",

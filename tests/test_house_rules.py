@@ -6,6 +6,9 @@ import pytest
 
 from tests import house_rules
 
+#: In one worker, as every file is read and parsed once there.
+pytestmark = pytest.mark.xdist_group("house rules")
+
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, str]:
