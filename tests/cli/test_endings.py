@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.patience import LIMIT_S
+
 ENDED_BY_CTRL_C = 130
 
 
@@ -28,19 +30,21 @@ def test_a_closed_pipe_is_no_error(words: list[str]) -> None:
     process.stdout.close()
     with process.stderr as errors:
         assert errors.read() == b""
-    assert process.wait() == 0
+    assert process.wait(LIMIT_S) == 0
 
 
 def test_ctrl_c_ends_a_command_quietly() -> None:
     process = started("simulate", "--scenario", "quiet", "--trace", "-", "--runs", "1000000")
     assert process.stdout is not None
-    assert process.stderr is not None
-    with process.stdout as output, process.stderr as errors:
-        assert output.readline(), "it is at work"
+    try:
+        assert process.stdout.readline(), "it is at work"
         process.send_signal(signal.SIGINT)
-        output.read()
-        assert errors.read() == b""
-    code = process.wait()
-    # Python itself ends by the signal where that came in the midst of code made at run time. A
-    # shell shows both as the same.
+        _, errors = process.communicate(timeout=LIMIT_S)
+    finally:
+        process.kill()
+        process.communicate()
+    assert errors == b""
+    # Python itself ends by the signal if that comes during code made at run time. A shell shows
+    # both as the same.
+    code = process.returncode
     assert (code if code >= 0 else 128 - code) == ENDED_BY_CTRL_C

@@ -66,7 +66,7 @@ def test_finish_waits_for_jobs_and_delivers_their_results() -> None:
                 lambda: result + 2, ended
             )  # a job submitted by a callback is not waited for
 
-    io_threads.data.submit(lambda: [1, may_end.wait(60)][0], ended)
+    io_threads.data.submit(lambda: [1, may_end.wait(LIMIT_S)][0], ended)
     io_threads.data.submit(lambda: 2, ended)
     may_end.set()
     io_threads.finish(NOW)
@@ -91,8 +91,8 @@ def test_no_thread_waits_for_another() -> None:
     io_threads = IOThreads()
     outcome: list[str] = []
     may_end = threading.Event()
-    io_threads.data.submit(lambda: may_end.wait(60), lambda *_: outcome.append("data"))
-    io_threads.maintenance.submit(lambda: may_end.wait(60), lambda *_: outcome.append("other"))
+    io_threads.data.submit(lambda: may_end.wait(LIMIT_S), lambda *_: outcome.append("data"))
+    io_threads.maintenance.submit(lambda: may_end.wait(LIMIT_S), lambda *_: outcome.append("other"))
     io_threads.quorum.submit(lambda: None, lambda *_: outcome.append("quorum"))
     while not outcome:
         assert select.select([io_threads.ready_fd], [], [], LIMIT_S)[0]

@@ -67,4 +67,4 @@ def test_a_task_fails_if_no_thread_can_be_started(
     assert result is None
     assert isinstance(error, OSError)
     assert error.strerror == "cannot start an I/O thread"
-    assert "cannot start the I/O thread helper" in capfd.readouterr().err
+    assert "cannot start the I/O thread worker" in capfd.readouterr().err

@@ -101,8 +101,8 @@ class Fetcher:
         #: What the next request names, and what it removes from the session.
         self._changed: dict[Key, None] = {}
         self._forgotten: dict[Key, None] = {}
-        #: The partitions that are left out for a while, and until when; the times in order, with
-        #: those that hold no longer.
+        #: The partitions that are left out for a while, and until when; and a heap of the times,
+        #: with outdated ones among them.
         self._delayed: dict[Key, int] = {}
         self._delays: list[tuple[int, Key]] = []
         #: The partitions that are left out until their logs are truncated.
@@ -114,8 +114,8 @@ class Fetcher:
         #: No request leaves before this.
         self._due_ms = 0
         self._backoff_ms = 0
-        #: Whether the leader's process is another one than that of the connection.
-        self._is_fresh = False
+        #: Whether the leader has a new address or process since the last connection.
+        self._must_reconnect = False
 
     # Partitions ----------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Fetcher:
         return delays[0][0] if delays else None
 
     def hold_back(self, hold_ms: Callable[[Partition], int], now: Now) -> None:
-        """Leave out for a while what a throttle holds back."""
+        """Leave partitions out for as long as a throttle holds them back."""
         for key in list(self._changed):
             followed = self.followed[key]
             hold = hold_ms(followed.partition)
@@ -290,17 +290,17 @@ class Fetcher:
     def leader_moved(self, *, is_new: bool) -> None:
         """The leader's broker has another address or process: connect without waiting."""
         self._due_ms = self._backoff_ms = 0
-        self._is_fresh |= is_new
+        self._must_reconnect |= is_new
 
     @property
     def is_needed(self) -> bool:
-        """Whether it has partitions or a request, or knows that its connection leads nowhere."""
-        return bool(self.followed) or self.in_flight is not None or self._is_fresh
+        """Whether it has partitions, a request in flight, or a connection to replace."""
+        return bool(self.followed) or self.in_flight is not None or self._must_reconnect
 
-    def take_fresh(self) -> bool:
-        """Whether the next request needs another connection than the last one had."""
-        is_fresh, self._is_fresh = self._is_fresh, False
-        return is_fresh
+    def take_reconnect(self) -> bool:
+        """Whether the next request needs a new connection; True once for each change."""
+        must_reconnect, self._must_reconnect = self._must_reconnect, False
+        return must_reconnect
 
     def responded(
         self, response: FetchResponse, now: Now

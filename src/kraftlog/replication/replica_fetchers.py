@@ -148,7 +148,7 @@ class ReplicaFetchers:
                 version=APIS[ApiKey.FETCH].last,
                 request=request,
                 timeout_ms=self._config.timeout_ms,
-                fresh=fetcher.take_fresh(),
+                fresh=fetcher.take_reconnect(),
             )
         )
 

@@ -1,7 +1,7 @@
 """`ReceiveBuffer`: the bytes that a connection to a peer has received, as whole frames.
 
-The host receives into `room`, so bytes are copied once, from the kernel. A frame is a view: of a
-channel that takes record batches from it, they are written to a log without another copy.
+The host receives into `room`, so bytes are copied once, from the kernel. A frame is a view of the
+buffer, and the record batches in it are written to a log without another copy.
 """
 
 from __future__ import annotations

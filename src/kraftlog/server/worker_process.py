@@ -28,7 +28,7 @@ class WorkerProcess:
     """Runs one process per task, one at a time; a thread waits for its end."""
 
     def __init__(self) -> None:
-        self._io_thread = IOThread("helper", may_fail=True)
+        self._io_thread = IOThread("worker", may_fail=True)
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
         self.ready_fd = self._io_thread.ready_fd

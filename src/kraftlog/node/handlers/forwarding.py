@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
-#: Backoff before a request without an active controller is sent retry.
+#: Backoff before a request is sent again, while there is no active controller.
 RETRY_MS = 50
 DEFAULT_TIMEOUT_MS = 30_000
 

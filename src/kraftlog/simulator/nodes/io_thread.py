@@ -52,7 +52,7 @@ class VirtualIOThread:
         job, done = self._jobs[0]
         result, failure = None, None
         fault = None
-        replica.world.may_crash_no_more(replica)
+        replica.world.cancel_past_crash(replica)
         if replica.world.sync_fails(replica):
             fault = Fault("sync", errno.EIO)
             replica.files.faults.append(fault)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 #: A crash comes before one of this many file operations.
 OPERATIONS_TO_A_CRASH = 12
-#: A node takes fewer turns than a core has steps.
-OFTENER = 5
+#: Crashes of a node per turn, for each of a core per step: a node takes fewer turns.
+CRASH_FACTOR = 5
 #: Per thousand turns, where crashes may happen at any point.
 CRASHES_WHILE_DOWNLOADING = 300
 #: A commit costs a whole node many times what it costs a core.
@@ -175,9 +175,9 @@ class NodeWorld(World):
     def may_disturb(self, replica: NodeReplica) -> None:
         """Before a turn: plan the faults of its file operations."""
         files = replica.files
-        self.may_crash_no_more(replica)
+        self.cancel_past_crash(replica)
         if replica.id in self.crash_permille and files.stop_before is None:
-            permille = OFTENER * self.crash_permille[replica.id]
+            permille = CRASH_FACTOR * self.crash_permille[replica.id]
             operations = OPERATIONS_TO_A_CRASH
             if replica.disk.download is not None:  # installations are rare
                 permille, operations = CRASHES_WHILE_DOWNLOADING, 2 * OPERATIONS_TO_A_CRASH
@@ -187,14 +187,14 @@ class NodeWorld(World):
             files.faults.clear()
         if self._disk_rng.permille(self.write_errors.get(replica.id, 0)):
             files.faults.append(Fault("pwritev"))
-        self.fit_room(replica)
+        self.limit_space(replica)
 
-    def may_crash_no_more(self, replica: NodeProcess) -> None:
+    def cancel_past_crash(self, replica: NodeProcess) -> None:
         """The fault is over: cancel a crash that has not happened yet."""
         if replica.id not in self.crash_permille:
             replica.files.stop_before = None
 
-    def fit_room(self, replica: NodeReplica) -> None:
+    def limit_space(self, replica: NodeReplica) -> None:
         files, room = replica.files, self.room.get(replica.id)
         if (room is None) != (files.capacity_bytes is None):
             files.capacity_bytes = None

@@ -50,7 +50,7 @@ OMITTED = {
             "in_flight",
             "_due_ms",
             "_backoff_ms",
-            "_is_fresh",
+            "_must_reconnect",
         }
     ),
     "FollowedPartition": frozenset({"backoff_ms", "reported"}),
