@@ -1,7 +1,7 @@
 """Reports skipped interop tests in one line per reason, and forbids them in CI.
 
-With CI=true a skip of a test marked `interop` is a failure, unless `allowed-skips.txt` names the
-test (a pattern of node ids) and the reason.
+With CI=true a skip of a test marked `interop` or `spark` is a failure, unless `allowed-skips.txt`
+names the test (a pattern of node ids) and the reason.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+#: Tests that need other software; what Spark's need is installed by `make test`.
+MARKS = frozenset({"interop", "spark"})
 ALLOWED = os.path.join(os.path.dirname(__file__), "allowed-skips.txt")
 
 
@@ -46,7 +48,7 @@ def skip_reason(report: pytest.TestReport) -> str:
 
 def is_skipped_interop(report: Any) -> bool:
     is_skip = getattr(report, "skipped", False) and not hasattr(report, "wasxfail")
-    return bool(is_skip and "interop" in getattr(report, "keywords", ()))
+    return bool(is_skip and not MARKS.isdisjoint(getattr(report, "keywords", ())))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -19,6 +19,10 @@ def test_needs_kcat(n):
 def test_known_difference():
     assert False
 
+@pytest.mark.spark
+def test_needs_spark():
+    pytest.skip("Apache Spark: not installed")
+
 def test_ordinary():
     pytest.skip("not on this system")
 """
@@ -26,7 +30,7 @@ def test_ordinary():
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    pytester.makeini("[pytest]\nmarkers =\n  interop: needs others\n")
+    pytester.makeini("[pytest]\nmarkers =\n  interop: needs others\n  spark: runs Spark\n")
     pytester.makepyfile(TESTS)
     return pytester
 
@@ -40,7 +44,7 @@ def test_skips_are_reported_in_one_line(
 ) -> None:
     monkeypatch.delenv("CI", raising=False)
     result = run(project)
-    result.assert_outcomes(skipped=3, xfailed=1)
+    result.assert_outcomes(skipped=4, xfailed=1)
     result.stdout.fnmatch_lines(["2 interop tests skipped: kcat: not on PATH"])
     result.stdout.no_fnmatch_line("*tests skipped: not on this system")
 
@@ -50,7 +54,7 @@ def test_in_ci_a_skipped_interop_test_fails(
 ) -> None:
     monkeypatch.setenv("CI", "true")
     result = run(project)
-    result.assert_outcomes(failed=2, skipped=1, xfailed=1)
+    result.assert_outcomes(failed=3, skipped=1, xfailed=1)
     result.stdout.fnmatch_lines(["*must not be skipped here (kcat: not on PATH)*"])
 
 
