@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from kraftlog.errors import ConfigError
 from kraftlog.spark.java import java_home
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ def spark_session(
     name: str, *, master: str = "local[*]", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
     """A session with the source and sink `kraftlog`; `settings` go before the defaults."""
+    if find_spec("pyspark") is None:
+        raise ConfigError("Spark is not installed; pip install 'kraftlog[spark]'")
     os.environ["JAVA_HOME"] = java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
