@@ -1,0 +1,276 @@
+"""`kraftlog pipeline replay`: records of a table back into a topic, in order, at a chosen rate.
+
+Each record keeps its partition, and a header says its old offset. Each partition is written in the
+order of offsets, so the last record of a partition says where a run that was killed goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+from pyspark.sql import functions as f
+
+from kraftlog.client import offsets
+from kraftlog.client.range_reader import RangeReader
+from kraftlog.client.text_table import table
+from kraftlog.errors import ConfigError
+from kraftlog.records.reader import read_records
+from kraftlog.spark.pipelines.common import DONE, Pipeline, parser, run_pipeline
+from kraftlog.spark.pipelines.errors import UsageError
+from kraftlog.spark.positions import prorated
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from kraftlog.client.client import Client
+    from kraftlog.spark.positions import Positions
+
+#: The header of a replayed record: the topic it was in, its partition and its offset, as JSON.
+HEADER = "kraftlog.replay"
+#: Offsets of one job of Spark, at most; less at a low rate.
+_OFFSETS_A_JOB = 1_000_000
+#: At a chosen rate, a job has the records of this many seconds.
+_SECONDS_A_JOB = 2
+_NS = 1_000_000_000
+_REQUIRED = ("value", "partition", "offset")
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    return run_pipeline("replay", options, lambda pipeline: _Replay(pipeline).run())
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = parser(
+        "replay",
+        "Write the records of a table back into a topic: each to its partition, in the order of "
+        "its offsets.\nA run that was stopped goes on where it was when it is started again.",
+        "lake/orders --to orders-again --rate 5000",
+    )
+    made.add_argument(
+        "table",
+        metavar="TABLE",
+        help="a Delta table or Parquet files with the columns value, partition and offset, and "
+        "optionally key, headers, timestamp and topic",
+    )
+    made.add_argument("--to", required=True, metavar="TOPIC", help="an existing topic")
+    made.add_argument("--rate", type=float, metavar="N", help="records a second; default: no limit")
+    made.add_argument(
+        "--topic", metavar="NAME", help="only records of this topic, if the table has several"
+    )
+    made.add_argument(
+        "--from",
+        dest="start",
+        metavar="WHERE",
+        help="the first offset, or the earliest time such as 2026-05-01T12:00:00Z",
+    )
+    made.add_argument(
+        "--until", dest="end", metavar="WHERE", help="the offset or time before which to end"
+    )
+    made.add_argument(
+        "--keep-timestamps", action="store_true", help="with the old time; default: with that now"
+    )
+    made.add_argument(
+        "--again", action="store_true", help="from the start, whatever the topic has already"
+    )
+    return made
+
+
+class _Replay:
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._options = pipeline.options
+        if self._options.rate is not None and self._options.rate <= 0:
+            raise UsageError(f"--rate {self._options.rate}: expected more than 0")
+        self._limits = _limits(self._options)
+
+    def run(self) -> int:
+        rows = self._rows(_read(self._pipeline, self._options.table))
+        name = self._topic_name(rows)
+        rows = rows.where(f.col("topic") == name) if "topic" in rows.columns else rows
+        found = {
+            (self._options.to, row.partition): (row.first, row.last + 1)
+            for row in rows.groupBy("partition")
+            .agg(f.min("offset").alias("first"), f.max("offset").alias("last"))
+            .collect()
+        }
+        with self._pipeline.client() as client:
+            done = self._checked(client, [index for _, index in found], name)
+        start = {key: max(first, done.get(key, 0)) for key, (first, _) in found.items()}
+        end = {key: max(last, start[key]) for key, (_, last) in found.items()}
+        left = rows.where(_between(start, end))
+        total = left.count() if found else 0
+        if self._options.dry_run:
+            self._print_plan(found, start, total)
+            return DONE
+        self._replay(_records(left, name, self._options), start, end, total)
+        text = f"{total:,} records of {self._options.table} are in topic {self._options.to}"
+        self._pipeline.progress.result({"records": total, "topic": self._options.to}, text)
+        return DONE
+
+    def _rows(self, rows: DataFrame) -> DataFrame:
+        missing = [name for name in _REQUIRED if name not in rows.columns]
+        if missing:
+            raise ConfigError(
+                f"{self._options.table} has no column {' and '.join(missing)}; its columns are "
+                f"{', '.join(rows.columns)}"
+            )
+        for (column, is_end), limit in self._limits.items():
+            if column not in rows.columns:
+                raise ConfigError(f"{self._options.table} has no column {column} to select by")
+            value = f.lit(limit)
+            rows = rows.where(f.col(column) < value if is_end else f.col(column) >= value)
+        return rows
+
+    def _topic_name(self, rows: DataFrame) -> str:
+        """The topic whose records are replayed, as the table names it."""
+        wanted: str | None = self._options.topic
+        if "topic" not in rows.columns:
+            return wanted or os.path.basename(os.path.abspath(self._options.table))
+        names = sorted(row.topic for row in rows.select("topic").distinct().limit(20).collect())
+        if wanted is None and len(names) > 1:
+            raise UsageError(f"the table has records of {', '.join(names)}: choose with --topic")
+        if wanted is not None and names and wanted not in names:
+            raise UsageError(f"--topic {wanted}: the table has {', '.join(names)}")
+        return wanted or (names[0] if names else "")
+
+    def _checked(self, client: Client, indexes: Sequence[int], name: str) -> Positions:
+        """Where each partition goes on; raises if the topic lacks one of the partitions."""
+        topic = self._options.to
+        count = len(client.cluster.topic(topic).partitions)
+        if indexes and max(indexes) >= count:
+            raise ConfigError(
+                f"topic {topic} has {count} partitions, and the table has records of partition "
+                f"{max(indexes)}: create a topic with at least {max(indexes) + 1}"
+            )
+        return {} if self._options.again else _progress(client, topic, indexes, name)
+
+    def _replay(self, rows: DataFrame, start: Positions, end: Positions, total: int) -> None:
+        """Job after job, each a range of offsets; waits in between if that keeps the rate."""
+        rate = self._options.rate
+        most = _OFFSETS_A_JOB
+        if rate is not None:
+            most = max(1, min(most, int(rate * _SECONDS_A_JOB)))
+        began = time.monotonic_ns()
+        written = 0
+        for first, until in _jobs(start, end, most):
+            self._pipeline.progress.show(written, total=total, unit="records")
+            if rate is not None:
+                due = began + int(written / rate * _NS)
+                time.sleep(max(0, due - time.monotonic_ns()) / _NS)
+            chosen = rows.where(_between(first, until))
+            written += chosen.count()
+            # One task for a partition keeps its order.
+            parts = chosen.repartition(len(first), "partition")
+            ordered = parts.sortWithinPartitions("partition", "offset").drop("offset")
+            writer = ordered.write.format("kraftlog").mode("append")
+            writer.options(**self._pipeline.source_options, topic=self._options.to).save()
+        self._pipeline.progress.show(written, total=total, unit="records")
+
+    def _print_plan(
+        self, found: Mapping[tuple[str, int], tuple[int, int]], start: Positions, total: int
+    ) -> None:
+        rows = [
+            (key[1], first, end - 1, start[key] if start[key] < end else None)
+            for key, (first, end) in sorted(found.items())
+        ]
+        heads = ("PARTITION", "FIRST", "LAST", "NEXT")
+        names = [head.lower() for head in heads]
+        text = f"{table(heads, rows)}\n{total:,} records would be written to {self._options.to}"
+        data = {"partitions": [dict(zip(names, row, strict=True)) for row in rows]}
+        self._pipeline.progress.result({**data, "records": total}, text)
+
+
+def _limits(options: argparse.Namespace) -> dict[tuple[str, bool], int | datetime]:
+    """The column and value of --from and --until."""
+    found: dict[tuple[str, bool], int | datetime] = {}
+    for name, text in (("from", options.start), ("until", options.end)):
+        if text is None:
+            continue
+        if text.isdecimal():
+            found["offset", name == "until"] = int(text)
+            continue
+        try:
+            found["timestamp", name == "until"] = datetime.fromisoformat(text).astimezone()
+        except ValueError:
+            raise UsageError(
+                f"--{name} {text}: expected an offset, or a time such as 2026-05-01T12:00:00Z"
+            ) from None
+    return found
+
+
+def _read(pipeline: Pipeline, directory: str) -> DataFrame:
+    """The rows of a Delta table, or of Parquet files."""
+    if "://" not in directory and not os.path.exists(directory):
+        raise ConfigError(f"{directory} does not exist: expected a Delta table or Parquet files")
+    if os.path.isfile(directory) or not DeltaTable.is_deltatable(directory):
+        return pipeline.spark.read.parquet(directory)
+    files = DeltaTable(directory).file_uris()
+    if not files:
+        raise ConfigError(f"{directory} is a Delta table without rows")
+    return pipeline.spark.read.option("basePath", os.path.abspath(directory)).parquet(*files)
+
+
+def _records(rows: DataFrame, name: str, options: argparse.Namespace) -> DataFrame:
+    """The rows with the columns of the sink, the header, and the offset."""
+    mark = f.to_json(f.struct(f.lit(name).alias("topic"), "partition", "offset"))
+    pair = f.struct(f.lit(HEADER).alias("key"), mark.cast("binary").alias("value"))
+    headers = f.array(pair)
+    if "headers" in rows.columns:
+        # A record that was replayed before has the header of this time alone.
+        own = f.filter("headers", lambda header: header["key"] != HEADER)
+        empty = f.array().cast("array<struct<key:string,value:binary>>")
+        headers = f.concat(f.coalesce(own, empty), headers)
+    columns: list[Column] = [f.col("value"), f.col("partition").cast("int"), f.col("offset")]
+    columns += [f.col(each) for each in ("key",) if each in rows.columns]
+    if options.keep_timestamps:
+        if "timestamp" not in rows.columns:
+            raise ConfigError(f"{options.table} has no column timestamp to keep")
+        columns.append(f.col("timestamp"))
+    return rows.select(*columns, headers.alias("headers"))
+
+
+def _between(start: Positions, end: Positions) -> Column:
+    """Whether a row is in the range of its partition."""
+    found = f.lit(False)
+    for key, first in start.items():
+        if first < end[key]:
+            at = f.col("offset")
+            found |= (f.col("partition") == key[1]) & (at >= first) & (at < end[key])
+    return found
+
+
+def _jobs(start: Positions, end: Positions, most: int) -> Iterator[tuple[Positions, Positions]]:
+    """Ranges of about `most` offsets in total, one after the other, up to the end."""
+    while any(start[key] < end[key] for key in end):
+        until = prorated(start, end, most)
+        yield start, until
+        start = until
+
+
+def _progress(client: Client, topic: str, indexes: Sequence[int], name: str) -> Positions:
+    """The offset after the last record that was replayed to each partition."""
+    cluster = client.cluster
+    names = [(topic, index) for index in indexes]
+    ends = offsets.find(cluster, dict.fromkeys(names, offsets.LATEST))
+    starts = offsets.find(cluster, dict.fromkeys(names, offsets.EARLIEST))
+    found: Positions = {}
+    for key in names:
+        end = ends[key].offset
+        if end <= starts[key].offset:
+            continue
+        for fetched in RangeReader(cluster, key, end - 1, end):
+            for place, _ in fetched.batches:
+                records = [each for each in read_records(fetched.data, place) if each.offset < end]
+                mark = json.loads(dict(records[-1].headers).get(HEADER) or b"{}")
+                if (mark.get("topic"), mark.get("partition")) == (name, key[1]):
+                    found[key] = mark["offset"] + 1
+    return found

@@ -1,0 +1,165 @@
+"""`kraftlog pipeline replay` writes a table's records back in order, and goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+from kraftlog import Client
+from kraftlog.spark.pipelines.replay import HEADER, run
+from kraftlog.spark.schema import arrow_schema
+from tests.patience import LIMIT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+COUNT = 50
+NOW_US = 1_790_000_000_000_000
+
+
+@pytest.fixture
+def client(our_node: str) -> Iterator[Client]:
+    with Client(our_node, timeout_s=LIMIT_S) as made:
+        yield made
+
+
+def table(path: Path, topics: tuple[str, ...] = ("old",), partitions: int = 2) -> str:
+    """A Delta table of `COUNT` records of each partition, not in the order of offsets."""
+    rows = [
+        {
+            "key": None if offset % 3 else b"k",
+            "value": None if offset % 7 == 6 else f"{topic} {partition} {offset}".encode(),
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "timestamp": NOW_US + offset * 1_000_000,
+            "timestampType": 0,
+            "headers": None if offset % 2 else [{"key": "h", "value": b"1"}],
+        }
+        for topic in topics
+        for offset in reversed(range(COUNT))
+        for partition in range(partitions)
+    ]
+    made = pa.Table.from_pylist(rows, schema=arrow_schema(with_headers=True))
+    write_deltalake(str(path), made.slice(0, len(rows) // 2))
+    write_deltalake(str(path), made.slice(len(rows) // 2), mode="append")
+    return str(path)
+
+
+def offsets_in(client: Client, topic: str) -> dict[int, list[int]]:
+    """The old offsets of the records of each partition, in order."""
+    found: dict[int, list[int]] = {}
+    with client.consume(topic, start="beginning", until_end=True) as records:
+        for record in records:
+            [mark] = [value for name, value in record.headers if name == HEADER]
+            found.setdefault(record.partition, []).append(json.loads(mark or b"")["offset"])
+    return found
+
+
+def test_records_keep_partition_order_and_content(
+    spark: SparkSession,
+    client: Client,
+    our_node: str,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=2)
+    path = table(tmp_path / "old")
+
+    code = run([path, "--to", topic, "-b", our_node, "--keep-timestamps", "--rate", "20000"])
+
+    assert code == 0
+    assert "100 records of" in capsys.readouterr().out
+    assert offsets_in(client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
+    with client.consume(topic, start="beginning", until_end=True) as records:
+        for record in records:
+            old = record.offset
+            assert record.key == (None if old % 3 else b"k")
+            assert record.value == (
+                None if old % 7 == 6 else f"old {record.partition} {old}".encode()
+            )
+            assert record.timestamp_ms == NOW_US // 1000 + old * 1000
+            assert [*record.headers][:-1] == ([] if old % 2 else [("h", b"1")])
+
+
+def test_a_run_that_was_stopped_goes_on_in_each_partition(
+    spark: SparkSession,
+    client: Client,
+    our_node: str,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=2)
+    path = table(tmp_path / "old")
+    arguments = [path, "--to", topic, "-b", our_node]
+
+    assert run([*arguments, "--until", "20"]) == 0
+    # The tasks of a job do not end together: one partition is ahead when the run is killed.
+    with client.producer() as producer:
+        for offset in range(20, 30):
+            mark = json.dumps({"topic": "old", "partition": 1, "offset": offset})
+            producer.send(topic, f"old 1 {offset}", partition=1, headers={HEADER: mark})
+    assert run([*arguments, "--dry-run", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert run(arguments) == 0
+    assert run(arguments) == 0  # nothing is left to do
+
+    assert [(each["partition"], each["next"]) for each in plan["partitions"]] == [(0, 20), (1, 30)]
+    assert plan["records"] == 50
+    assert offsets_in(client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
+
+
+def test_times_and_topics_choose_records(
+    spark: SparkSession, client: Client, our_node: str, named: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    path = table(tmp_path / "several", topics=("a", "b"), partitions=1)
+    arguments = [path, "--to", topic, "-b", our_node]
+
+    assert run(arguments) == 2  # which of the topics?
+    until = "2026-09-21T14:13:25Z"  # five seconds after the first
+    assert run([*arguments, "--topic", "b", "--until", until]) == 0
+    assert run([*arguments, "--topic", "b", "--until", "3", "--again"]) == 0
+
+    assert offsets_in(client, topic) == {0: [0, 1, 2, 3, 4, 0, 1, 2]}
+    with client.consume(topic, start="beginning", until_end=True) as records:
+        assert {(record.value or b"")[:1] for record in records} == {b"b"}
+
+
+def test_what_cannot_be_replayed_is_said_in_a_paragraph(
+    spark: SparkSession,
+    client: Client,
+    our_node: str,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    path = table(tmp_path / "old")
+    other = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"value": ["v"]}), other)
+
+    def refused(*arguments: str) -> str:
+        assert run([*arguments, "--to", topic, "-b", our_node]) in {1, 2}
+        return capsys.readouterr().err
+
+    assert "has 1 partitions, and the table has records of partition 1" in refused(path)
+    assert "has no column partition and offset; its columns are value" in refused(str(other))
+    assert "does not exist: expected a Delta table" in refused(str(tmp_path / "none"))
+    assert "--rate 0.0: expected more than 0" in refused(path, "--rate", "0")
+    assert "--from noon: expected an offset, or a time" in refused(path, "--from", "noon")
+    assert offsets_in(client, topic) == {}
