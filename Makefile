@@ -108,7 +108,7 @@ soak-cluster: $(READY)
 	$(BIN)/python -m tests.torture --cluster --runs 0 --seconds $(or $(SECONDS),120) --seed $(or $(SEED),$(shell echo $$RANDOM))
 
 ## bench     measure, print, and write docs/generated/performance.md (ARGS="beside --quick": beside Kafka)
-bench: $(READY)
+bench: $(SPARK)
 	$(BIN)/python -m bench $(ARGS)
 
 ## docs      rewrite the tables in docs/ that are made from the code

@@ -2,7 +2,8 @@
 
 Each module has a function `cases()`, which yields (what, figure, unit), and a section of the page,
 which a run replaces. Without names all modules run. `python -m bench beside [CASE …]` compares with
-Apache Kafka, and `python -m bench cluster [TASK …]` three nodes with three of Kafka.
+Apache Kafka, `python -m bench cluster [TASK …]` three nodes with three of Kafka, and
+`python -m bench spark [TASK …]` the source and sink of Apache Spark with Spark's own.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from bench.beside.command import main as beside
 from bench.cluster.command import main as cluster
 from bench.page import PAGE, rewrite, shown
+from bench.spark.command import main as spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,10 +44,13 @@ def main(names: list[str]) -> int:
         return beside(names[1:])
     if names[:1] == ["cluster"]:
         return cluster(names[1:])
+    if names[:1] == ["spark"]:
+        return spark(names[1:])
     for name in names:
         if name not in PARTS:
             print(
-                f"no bench {name!r}; there are {', '.join(PARTS)}, beside, cluster", file=sys.stderr
+                f"no bench {name!r}; there are {', '.join(PARTS)}, beside, cluster, spark",
+                file=sys.stderr,
             )
             return 2
     for name in names or PARTS:
@@ -55,6 +60,7 @@ def main(names: list[str]) -> int:
         if beside([]):
             beside(["--page"])  # from the stored results
         cluster([])
+        spark([])
     return 0
 
 

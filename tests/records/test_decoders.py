@@ -27,7 +27,7 @@ from kraftlog.records.control import build_end_marker
 from kraftlog.records.crc import crc32c
 from kraftlog.records.examine import examine_records
 from kraftlog.records.header import BatchHeader, read_header, stamp
-from kraftlog.records.reader import decode_records, read_records
+from kraftlog.records.reader import decode_records, read_records, records_payload
 from kraftlog.records.record import Record
 from kraftlog.records.varint import encode_varint
 from kraftlog.records.walk import walk
@@ -241,6 +241,39 @@ def test_decoders_agree_on_corrupt_batches(
 @given(payload=st.binary(max_size=120), count=st.integers(0, 12))
 def test_decoders_agree_on_arbitrary_bytes(payload: bytes, count: int) -> None:
     decoded_by_all(header_of(count, 100), payload)
+
+
+#: Sizes of values, each of so many records: below and above the sizes of one and two bytes.
+runs = st.lists(
+    st.tuples(st.sampled_from([0, 1, 50, 51, 60, 100, 8180, 8200]), st.integers(1, 90)),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(made=st.lists(runs, min_size=1, max_size=2), place=st.integers(0), octet=st.integers(0, 255))
+def test_decoders_agree_on_runs_of_equal_sizes(
+    made: list[list[tuple[int, int]]], place: int, octet: int
+) -> None:
+    headers, payloads = [], []
+    for sizes in made:
+        builder = BatchBuilder()
+        for size, count in sizes:
+            for _ in range(count):
+                builder.append(7, None, bytes(size))
+        batch = builder.build()
+        headers.append(read_header(batch))
+        payloads.append(records_payload(batch, headers[-1]))
+    found = list(records_of(decode_payloads(headers, payloads)))
+    assert found == [
+        record
+        for header, payload in zip(headers, payloads, strict=True)
+        for record in decode_records(header, payload)
+    ]
+    damaged = bytearray(payloads[0])
+    damaged[place % len(damaged)] = octet
+    decoded_by_all(headers[0], bytes(damaged))
 
 
 def record_of(*fields: int | bytes) -> bytes:

@@ -33,3 +33,11 @@ def test_a_batch_has_every_record_once(
         (partition, offset) for partition in range(3) for offset in range(1000)
     ]
     assert {bytes(row.value).decode() for row in rows} == {f"value {n}" for n in range(3000)}
+
+
+def test_an_empty_topic_has_no_rows(
+    spark: SparkSession, client: Client, address: str, named: Callable[[str], str]
+) -> None:
+    client.create_topic(named("t"), partitions=2)
+    options = {"kafka.bootstrap.servers": address, "subscribe": named("t")}
+    assert spark.read.format("kraftlog").options(**options).load().collect() == []

@@ -85,7 +85,7 @@ class Connection:
         start = 4 + api.response_header_version(version)  # response headers have no tags
         return self._decoded(api, version, body, start)
 
-    def _decoded(self, api: Api, version: int, body: bytes, start: int) -> Message:
+    def _decoded(self, api: Api, version: int, body: bytearray, start: int) -> Message:
         try:
             return decode(api.response(), version, body, start)
         except ProtocolError as error:
@@ -116,7 +116,7 @@ class Connection:
             theirs = [each.max_version for each in response.api_keys if each.api_key == api.key]
             version = min(theirs[0], version - 1) if theirs else 0
 
-    def _receive_frame(self, correlation_id: int, deadline: Deadline) -> bytes:
+    def _receive_frame(self, correlation_id: int, deadline: Deadline) -> bytearray:
         (size,) = struct.unpack(">i", self._read(4, deadline))
         if not 4 <= size <= MAX_FRAME:
             self.close()
@@ -130,7 +130,7 @@ class Connection:
             )
         return body
 
-    def _read(self, size: int, deadline: Deadline) -> bytes:
+    def _read(self, size: int, deadline: Deadline) -> bytearray:
         buffer = bytearray(size)
         view = memoryview(buffer)
         filled = 0
@@ -143,7 +143,7 @@ class Connection:
             if not count:
                 raise self._lost(ConnectionError("the broker closed the connection"))
             filled += count
-        return bytes(buffer)
+        return buffer
 
     def _lost(self, error: OSError) -> UnreachableError:
         self.close()

@@ -104,12 +104,13 @@ def decode_payloads(headers: Sequence[BatchHeader], payloads: Sequence[bytes]) -
     import numpy as np
 
     whole = b"".join(payloads) if len(payloads) != 1 else payloads[0]
-    starts: list[int] = []
+    octets = np.frombuffer(whole, dtype=np.uint8)
+    starts = []
     batch_ends = []
     end = 0
     for header, payload in zip(headers, payloads, strict=True):
         start, end = end, end + len(payload)
-        find_records(whole, start, end, header.record_count, starts)
+        starts += find_records(octets, whole, start, end, header.record_count)
         batch_ends.append(end)
     counts = np.array([header.record_count for header in headers], dtype=np.int64)
 
@@ -119,7 +120,7 @@ def decode_payloads(headers: Sequence[BatchHeader], payloads: Sequence[bytes]) -
 
     columns = RecordColumns()
     columns.payload = whole
-    cursor = _Cursor(np.frombuffer(whole, dtype=np.uint8), np.array(starts, dtype=np.int64))
+    cursor = _Cursor(octets, np.concatenate(starts) if starts else np.empty(0, dtype=np.int64))
     sizes = cursor.take_varint()
     ends = cursor.at + sizes
     cursor.ends = ends
@@ -144,14 +145,72 @@ def decode_payloads(headers: Sequence[BatchHeader], payloads: Sequence[bytes]) -
     return columns
 
 
-def find_records(payload: bytes, start: int, end: int, count: int, starts: list[int]) -> None:
-    """Append the start of each record of `payload[start:end]` to `starts`; they must fill it."""
+#: A run of records of one size that is shorter was not worth looking for.
+_SHORT_RUN = 32
+#: Records that are stepped over one by one after a short run, before the next run is looked for.
+_STEPS = 64
+
+
+def find_records(octets: Octets, payload: bytes, start: int, end: int, count: int) -> list[Numbers]:
+    """The starts of the records of `payload[start:end]`, in pieces; the records must fill it.
+
+    Records of one size often follow each other; numpy then finds the whole run at once.
+    """
+    import numpy as np
+
     if count * MIN_RECORD_SIZE > end - start:
         raise CorruptBatchError(f"{count} records in {end - start} bytes")
+    found: list[Numbers] = []
     position = start
+    steps = _STEPS
+    while count:
+        run, size = _equal_sizes(octets, payload, position, end, count)
+        if run:
+            found.append(np.arange(position, position + run * size, size, dtype=np.int64))
+            position += run * size
+            count -= run
+        if run < _SHORT_RUN and count:
+            stepped: list[int] = []
+            position = _step(payload, position, min(steps, count), stepped)
+            found.append(np.array(stepped, dtype=np.int64))
+            count -= len(stepped)
+            steps *= 2
+    if position != end:
+        raise CorruptBatchError(f"the records end {end - position} bytes before their batch")
+    return found
+
+
+def _equal_sizes(
+    octets: Octets, payload: bytes, position: int, end: int, count: int
+) -> tuple[int, int]:
+    """How many records from `position` on begin with the same two bytes, and their size.
+
+    The size is in the first byte, or in the first two; larger records are left to `_step`.
+    """
+    if end - position < MIN_RECORD_SIZE:
+        return 0, 0
+    low, high = payload[position], payload[position + 1]
+    if low < 0x80:
+        size = 1 + (low >> 1)
+    elif high < 0x80:
+        size = 2 + ((high << 7 | low & 0x7F) >> 1)
+    else:
+        return 0, 0
+    most = min(count, (end - position) // size)
+    if size < MIN_RECORD_SIZE or most < _SHORT_RUN:
+        return 0, 0
+    span = octets[position : position + most * size]
+    is_equal = (span[::size] == low) & (span[1::size] == high)
+    run = int(is_equal.argmin())  # the first is equal, so 0 means that all are
+    return run or most, size
+
+
+def _step(payload: bytes, position: int, count: int, starts: list[int]) -> int:
+    """Append the starts of the next records to `starts`; return the position after them."""
+    append = starts.append
     try:
         for _ in range(count):
-            starts.append(position)
+            append(position)
             low = payload[position]
             if low < 0x80:
                 position += 1 + (low >> 1)
@@ -166,8 +225,7 @@ def find_records(payload: bytes, start: int, end: int, count: int, starts: list[
         raise CorruptBatchError("a record is truncated", position=starts[-1]) from None
     except ValueError as error:
         raise CorruptBatchError(f"a record's size: {error}", position=starts[-1]) from None
-    if position != end:
-        raise CorruptBatchError(f"the records end {end - position} bytes before their batch")
+    return position
 
 
 class _Cursor:

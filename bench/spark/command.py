@@ -1,0 +1,112 @@
+"""`python -m bench spark [TASK …]`: kraftlog on Apache Spark beside Spark's Kafka connector."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from statistics import median
+from typing import TYPE_CHECKING
+
+from tests.interop.cache import UnavailableError
+from tests.interop.spark_jars import connector_jars
+
+from bench.beside import machine
+from bench.beside.peers import kraftlog_node, running
+from bench.page import PAGE, rewrite, shown
+from bench.spark.page import TITLE, Figure, part
+from bench.spark.tasks import CONNECTOR, OURS, TASKS, Bench
+from bench.spark.topic import fill
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+RECORDS, QUICK_RECORDS = 5_000_000, 40_000
+ROUNDS = 3
+TOPIC = "bench"
+_SETTINGS = {"spark.driver.memory": "3g"}
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser("python -m bench spark", description=__doc__)
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help=", ".join(TASKS))
+    parser.add_argument("--quick", action="store_true", help="a little of everything, to try it")
+    options = parser.parse_args(arguments)
+    for task in options.tasks:
+        if task not in TASKS:
+            parser.error(f"no task {task!r}; there are {', '.join(TASKS)}")
+    try:
+        jars = connector_jars()
+    except UnavailableError as complaint:
+        print(f"spark: {complaint}", file=sys.stderr)
+        return 1
+    tasks = [task for task in TASKS if task in (options.tasks or TASKS)]
+    print(f"== {TITLE} (machine {machine.idle_percent():.0f} % idle)", flush=True)
+    figures = measured(tasks, jars, is_quick=options.quick)
+    if not options.quick and not options.tasks:
+        rewrite(TITLE, part(figures))
+        print(f"written: {os.path.relpath(PAGE)}")
+    return 0
+
+
+def measured(tasks: Sequence[str], jars: Sequence[str], *, is_quick: bool) -> dict[str, Figure]:
+    """The figures of each task; the formats take turns, and the first turn only warms up."""
+    from kraftlog.spark.session import spark_session
+
+    found = {task: Figure() for task in tasks}
+    with ExitStack() as ends:
+        folder = ends.enter_context(
+            tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True)
+        )
+        (node,) = ends.enter_context(running(kraftlog_node(folder)))
+        records = fill(node.address, TOPIC, QUICK_RECORDS if is_quick else RECORDS)
+        settings = _SETTINGS | {"spark.jars": ",".join(jars)}
+        spark = spark_session("bench", master="local[2]", settings=settings)
+        ends.callback(spark.stop)
+        bench = Bench(spark, node.address, TOPIC, records, folder)
+        for task, figure in found.items():
+            for number in range(2 if is_quick else ROUNDS + 1):
+                for source in TASKS[task].formats:
+                    _measure(task, source, bench, figure if number else Figure(), node.pid)
+            _show(task, figure)
+    return found
+
+
+def _measure(task: str, source: str, bench: Bench, figure: Figure, node: int) -> None:
+    cpu_s, begin_s = _spark_cpu_s(node), time.perf_counter()
+    rows = TASKS[task].run(bench, source)
+    took_s = time.perf_counter() - begin_s
+    figure.rates.setdefault(source, []).append(rows / took_s)
+    used_s = _spark_cpu_s(node) - cpu_s
+    figure.cpu.setdefault(source, []).append(used_s / rows * 1e6)
+
+
+def _spark_cpu_s(node: int) -> float:
+    """CPU seconds of Spark: this process, Java and the Python workers, also those that ended."""
+    return _tree_cpu_s(os.getpid()) - _tree_cpu_s(node)
+
+
+def _tree_cpu_s(pid: int) -> float:
+    ticks = 0
+    for each in machine.tree(pid):
+        try:
+            with open(f"/proc/{each}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended, and its parent has its time
+        ticks += sum(map(int, fields[11:15]))  # user and system time, and of reaped children
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _show(task: str, figure: Figure) -> None:
+    for source, rates in figure.rates.items():
+        name = "connector" if source == CONNECTOR else OURS
+        cpu = median(figure.cpu[source])
+        print(
+            f"{TASKS[task].what:<40}{name:<12}{shown(median(rates)):>12} rows/s"
+            f"{shown(cpu):>10} CPU s per M rows",
+            flush=True,
+        )

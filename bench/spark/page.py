@@ -1,0 +1,60 @@
+"""The section of the page: a row for each task, the connector's figures beside ours."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from statistics import median
+from typing import TYPE_CHECKING
+
+from bench.page import shown
+from bench.spark.tasks import CONNECTOR, OURS, TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TITLE = "On Apache Spark"
+_NOTE = (
+    "Spark `local[2]`, 100-byte records in four partitions of one kraftlog node on the same "
+    "machine. The connector is Spark's own for Kafka, in the same session, by turns with ours; "
+    "medians. CPU seconds are those of Spark's whole process tree per million rows."
+)
+
+
+@dataclass
+class Figure:
+    """Rows per second, and CPU seconds of Spark per million rows, of each round by format."""
+
+    rates: dict[str, list[float]] = field(default_factory=dict)
+    cpu: dict[str, list[float]] = field(default_factory=dict)
+
+
+def part(figures: Mapping[str, Figure]) -> str:
+    lines = [
+        f"## {TITLE} (`python -m bench spark`)",
+        "",
+        _NOTE,
+        "",
+        "| | connector, rows/s | CPU s/M | kraftlog, rows/s | CPU s/M | ratio | required | aim |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        *(row(task, figure) for task, figure in figures.items()),
+        "",
+        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def row(task: str, figure: Figure) -> str:
+    cells = [TASKS[task].what]
+    for source in (CONNECTOR, OURS):
+        kinds = (figure.rates, figure.cpu)
+        cells += [shown(median(kind[source])) if source in kind else "" for kind in kinds]
+    has_both = CONNECTOR in figure.rates and OURS in figure.rates
+    ratio = median(figure.rates[OURS]) / median(figure.rates[CONNECTOR]) if has_both else None
+    cells += [
+        "" if each is None else f"{each:.1f}×"
+        for each in (ratio, TASKS[task].required, TASKS[task].aim)
+    ]
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,86 @@
+"""What is measured: a task is a function that handles rows with a source, and returns how many.
+
+To add a row to the page, add a function and its entry in `TASKS`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+#: Formats of Spark: its own Kafka connector's, and ours.
+CONNECTOR, OURS = "kafka", "kraftlog"
+BATCHES = 10
+
+
+class Bench(NamedTuple):
+    """What a task works with; `topic` has `records` records of 100 bytes in four partitions."""
+
+    spark: SparkSession
+    address: str
+    topic: str
+    records: int
+    folder: str
+
+
+class Task(NamedTuple):
+    what: str
+    run: Callable[[Bench, str], int]
+    #: Rows per second as a multiple of the connector's: what is required, and the aim.
+    required: float | None = None
+    aim: float | None = None
+    formats: tuple[str, ...] = (CONNECTOR, OURS)
+
+
+def batch(bench: Bench, source: str) -> int:
+    rows = bench.spark.read.format(source).options(**_options(bench)).load()
+    rows.write.format("noop").mode("overwrite").save()
+    return bench.records
+
+
+def one_batch(bench: Bench, source: str) -> int:
+    return _stream(bench, source, "noop")
+
+
+def ten_batches(bench: Bench, source: str) -> int:
+    return _stream(bench, source, "noop", maxOffsetsPerTrigger=-(-bench.records // BATCHES))
+
+
+def parquet(bench: Bench, source: str) -> int:
+    return _stream(bench, source, "parquet")
+
+
+def _stream(bench: Bench, source: str, sink: str, **more: int) -> int:
+    folder = tempfile.mkdtemp(dir=bench.folder)
+    rows = bench.spark.readStream.format(source).options(**_options(bench), **more).load()
+    query = (
+        rows.writeStream.format(sink)
+        .option("checkpointLocation", os.path.join(folder, "checkpoint"))
+        .option("path", os.path.join(folder, "rows"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return sum(each["numInputRows"] for each in query.recentProgress)
+
+
+def _options(bench: Bench) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": bench.address,
+        "subscribe": bench.topic,
+        "startingOffsets": "earliest",
+    }
+
+
+TASKS = {
+    "batch": Task("batch read to noop", batch, 1.6, 2.5),
+    "stream": Task("stream, one batch to noop", one_batch, 1.3, 1.6),
+    "batches": Task("stream, ten batches to noop", ten_batches, 1.2, 1.6),
+    "parquet": Task("stream to Parquet", parquet, 1.0, 1.2),
+}
