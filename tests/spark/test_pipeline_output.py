@@ -106,6 +106,15 @@ def test_progress_has_rows_a_second_lag_and_time_left() -> None:
     ]
 
 
+def test_rates_leave_out_the_start_of_spark() -> None:
+    lines = io.StringIO()
+    times = clock(0, 0, 30, 32)
+    progress = Progress("verify", lines=lines, now_ns=lambda: next(times))
+    progress.begin()
+    progress.show(3000, total=6000)
+    assert lines.getvalue() == "verify: 3,000 of 6,000 rows  1,500 rows/s  0:02 left\n"
+
+
 def test_a_file_gets_at_most_one_line_a_second() -> None:
     """Except for the last line of all, which has nothing left."""
     lines = io.StringIO()

@@ -58,7 +58,9 @@ class Checksums:
             self.streams[stream] = (combined(before, crc, size), size_before + size)
 
     def text(self) -> str:
-        """One number for all streams."""
+        """One number for all streams, or a dash without records."""
+        if not self.count:
+            return "-"
         data = b"".join(struct.pack(">Iq", *self.streams[name]) for name in sorted(self.streams))
         return f"{crc32c(data):08x}"
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: memory as a whole, with what the log has of it.
 RANGE_RECORDS = 1_000_000
 RANGE_BYTES = 128 << 20
-#: Ranges with fewer records share a task.
+#: Ranges with fewer records share a task; a file with more is cut, if its row groups allow it.
 TASK_RECORDS = 250_000
 
 
@@ -94,27 +94,36 @@ def _cut(
     files = tuple(sorted({span.path for span in group}))
     records = sum(span.records for span in group)
     size = sum(span.size_bytes for span in group)
-    parts = max(-(-records // RANGE_RECORDS), -(-size // RANGE_BYTES))
-    edges = [start, *_inner_edges(files, first, end, parts), end]
+    edges = [start, *_inner_edges(files, (first, end), records, size), end]
     for low, high in pairwise(edges):
         share = records * (high - max(low, first)) // max(end - first, 1)
         yield Range(topic, partition, low, high, files, share)
 
 
-def _inner_edges(files: Sequence[str], first: int, end: int, parts: int) -> list[int]:
-    """Where to cut: between row groups of a single file, which are read as a whole."""
+def _inner_edges(files: Sequence[str], span: tuple[int, int], records: int, size: int) -> list[int]:
+    """Where to cut a range: between the row groups of a file, as these are read as a whole."""
+    first, end = span
+    most = TASK_RECORDS if len(files) == 1 else RANGE_RECORDS
+    parts = max(-(-records // most), -(-size // RANGE_BYTES))
     if parts < 2:
         return []
+    starts = _row_groups(files[0], first, end) if len(files) == 1 else []
+    if not starts:
+        parts = max(-(-records // RANGE_RECORDS), -(-size // RANGE_BYTES))
     even = [first + (end - first) * number // parts for number in range(1, parts)]
-    if len(files) > 1:
+    if not starts:
         return even
+    return sorted({min(starts, key=lambda start: abs(start - at)) for at in even})
+
+
+def _row_groups(path: str, first: int, end: int) -> list[int]:
+    """The first offsets of a file's row groups after the first one, if it has statistics."""
     try:
-        with ParquetFile(files[0]) as file:
+        with ParquetFile(path) as file:
             spans = [group_span(file, number) for number in range(file.num_row_groups)]
     except (OSError, pa.ArrowInvalid):
-        return even
-    starts = sorted({span[0] for span in spans if span is not None and first < span[0] < end})
-    return sorted({min(starts, key=lambda edge: abs(edge - at)) for at in even}) if starts else even
+        return []
+    return [span[0] for span in spans if span is not None and first < span[0] < end]
 
 
 def tasks(found: Sequence[Range]) -> list[list[Range]]:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kraftlog.client.text_table import table
 from kraftlog.spark.lake_check.checksums import Checksums
-from kraftlog.spark.lake_check.findings import NOT_IN_LOG, UNREADABLE, Finding, merged
+from kraftlog.spark.lake_check.findings import MISSING, NOT_IN_LOG, UNREADABLE, Finding, merged
 from kraftlog.spark.lake_check.rows_compared import log_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from kraftlog.spark.lake_check.compare import RangeResult
@@ -127,19 +127,23 @@ class Report(NamedTuple):
         lines.append(self._summary())
         return "\n".join(lines)
 
-    def _finding_lines(self) -> Iterable[str]:
+    def _finding_lines(self) -> Iterator[str]:
         for finding in self.findings:
             where = finding.topic
             if finding.partition >= 0:
                 where = f"{finding.topic}-{finding.partition}"
-            words = (
-                f"{finding.records:,} records {finding.kind}" if finding.records else (finding.kind)
-            )
-            offsets = f" at offsets {finding.offsets_text()}" if finding.offsets else ""
-            note = f" ({finding.note})" if finding.note else ""
-            yield f"{where}: {words}{offsets}{note}"
+            words = finding.kind
+            if finding.records:
+                words = f"{finding.records:,} record{_s(finding.records)} {finding.kind}"
+            if finding.offsets:
+                is_one = len(finding.offsets) == 1 and len(set(finding.offsets[0])) == 1
+                words += f" at offset{'' if is_one else 's'} {finding.offsets_text()}"
+            # What is wrong with files is said of these.
+            is_of_files = finding.kind in {MISSING, UNREADABLE}
+            note, file_note = ("", finding.note) if is_of_files else (finding.note, "")
+            yield f"{where}: {words} ({note})" if note else f"{where}: {words}"
             for path in finding.files:
-                yield f"    {os.path.relpath(path, self.directory)}"
+                yield f"    {os.path.relpath(path, self.directory)} {file_note}".rstrip()
 
     def _summary(self) -> str:
         records = sum(part.lake for part in self.partitions)
@@ -147,8 +151,16 @@ class Report(NamedTuple):
         later = f"; the log has {behind:,} later offsets, not archived yet" if behind else ""
         if not self.findings:
             return f"equal: {records:,} records compared{later}"
+        count = len(self.findings)
         wrong = sum(finding.records for finding in self.findings)
-        return f"DIFFERENT: {len(self.findings)} findings, {wrong:,} records of {records:,}{later}"
+        return (
+            f"not equal: {count} finding{_s(count)}, {wrong:,} record{_s(wrong)}; "
+            f"{records:,} records compared{later}"
+        )
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
 
 
 def not_compared(lake: LakeTable) -> str:

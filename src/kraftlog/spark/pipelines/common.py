@@ -188,6 +188,7 @@ class Pipeline:
         tracker = context.statusTracker()
         known = {*tracker.getActiveStageIds()}
         outcome: Future[Result] = Future()
+        self.progress.begin()
 
         def work() -> None:
             try:

@@ -43,6 +43,11 @@ class Progress:
         self._shown_at = now_ns() - _NS
         self._is_line_open = False
 
+    def begin(self) -> None:
+        """The work begins now: rates leave out what came before, such as the start of Spark."""
+        with self._lock:
+            self._seen = deque([(self._now_ns(), 0)])
+
     def say(self, text: str, **data: object) -> None:
         """A step of the pipeline, in a line."""
         with self._lock:
