@@ -92,6 +92,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
     cluster = cluster_of(options.servers, options.request_timeout_s)
+    cluster.drop_cache()  # topics may have got partitions since the last task
     task = _task_name() if options.has_batch_header else ""
     outgoing = Outgoing(cluster, _sender(options), options, task)
     for batch in batches:
