@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MIXTURES = 60
 OF_EACH_NAMED = 2
 #: Seeds whose traces are compared.
-TRACED = 20
+TRACED = 10
 
 PINNED = Path(__file__).with_name("pinned_seeds.txt")
 
