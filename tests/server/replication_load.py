@@ -27,7 +27,9 @@ SETTINGS = (
     "offsets.topic.num.partitions=3",
 )
 #: Acknowledgements to wait for between faults.
-SOME = 100
+SOME = 50
+#: The pause between two records: some load, not the most that there can be.
+PAUSE_S = 0.005
 
 
 def replicated_cluster(folder: Path, *settings: str) -> Iterator[LocalCluster]:
@@ -95,13 +97,15 @@ def write_with_confluent(servers: str, padding_bytes: int = 0) -> Callable[[Writ
             writer.acknowledged[number] = message.partition(), message.offset()
 
         settings = {"acks": "all", "enable.idempotence": True, "reconnect.backoff.max.ms": 100}
+        # A request to a paused node is given up soon, not after a minute.
+        settings["socket.timeout.ms"] = 3000
         producer = Producer({"bootstrap.servers": servers, "log_level": 2, **settings})
         number = 0
         while not writer.is_stopping.is_set():
             value, partition = b"%d" % number, number % PARTITIONS
             producer.produce(TOPIC, value, None, partition, on_delivery, headers=headers)
             number += 1
-            producer.poll(0.002)
+            producer.poll(PAUSE_S)
         assert producer.flush(LIMIT_S) == 0
 
     return write
