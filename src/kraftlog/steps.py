@@ -9,7 +9,7 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, MutableSequence
+    from collections.abc import Generator, Iterable, Iterator, MutableSequence, MutableSet
     from typing import Any, TypeVar
 
     T = TypeVar("T")
@@ -45,6 +45,12 @@ def free_message_in_steps(message: Any) -> Iterator[int]:
         items = getattr(message, name)
         if isinstance(items, list):
             yield from free_in_steps(items)
+
+
+def free_if_empty(items: MutableSet[Any]) -> None:
+    """Free the memory of a set that was large and has become empty: a set never shrinks."""
+    if not items:
+        items.clear()
 
 
 def free_in_steps(items: MutableSequence[Any]) -> Iterator[int]:

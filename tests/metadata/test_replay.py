@@ -82,6 +82,16 @@ def test_images_that_replay_the_same_records_share_their_partitions() -> None:
     assert one.partitions[uuid(1), 0] is other.partitions[uuid(1), 0]
 
 
+def test_a_changed_partition_keeps_the_key_that_maps_have() -> None:
+    """Otherwise each of a hundred thousand partitions has several tuples."""
+    image = image_of(TOPIC, samples.partition(1, 0))
+    before = image.partitions[uuid(1), 0]
+    image.replay(change(leader=-1))
+    after = image.partitions[uuid(1), 0]
+    assert after.key == (uuid(1), 0)
+    assert after.key is before.key is next(iter(image.partitions))
+
+
 def test_a_change_of_another_partition_is_not_taken_from_its_record() -> None:
     leads_again = change(leader=1)
     one = image_of(TOPIC, samples.partition(1, 0), leads_again)

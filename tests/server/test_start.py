@@ -1,11 +1,17 @@
-"""The raft config that follows from a node's settings."""
+"""What a start does before the node runs: its raft config, its garbage collection."""
 
 from __future__ import annotations
+
+import gc
 
 import pytest
 
 from kraftlog.config.broker import BrokerConfig
+from kraftlog.config.read_config import read_config
+from kraftlog.server import start
+from kraftlog.server.loop import COLLECTED_AFTER
 from kraftlog.server.start import raft_config
+from kraftlog.simulator.host import SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -26,3 +32,25 @@ def test_raft_config_depends_on_the_roles(
     config = raft_config(BrokerConfig(given), seed=1)
     assert (config.retry_backoff_ms, config.retry_backoff_max_ms) == (retry_ms, longest_ms)
     assert config.awaits_commits == awaits_commits
+
+
+class _StoppedError(Exception):
+    """The start has come to its first access of the directory."""
+
+
+def test_full_collections_are_rare_while_the_metadata_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each one would traverse all partitions that are read so far."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise _StoppedError
+
+    before = gc.get_threshold()
+    monkeypatch.setattr(start, "_make_sure_it_is_formatted", stop)
+    try:
+        with pytest.raises(_StoppedError):
+            start.serve(read_config(SETTINGS, {})[0], print)
+        assert gc.get_threshold() == COLLECTED_AFTER
+    finally:
+        gc.set_threshold(*before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from random import Random
+from sys import getsizeof
 from typing import TYPE_CHECKING
 
 import pytest
@@ -162,6 +163,23 @@ def test_many_logs_are_closed_by_one_sync() -> None:
     assert logs.was_clean
     for (_, number), log in logs.logs.items():
         assert (log.end_offset, log.epochs.entries()) == (2, [(number % 3, 0)])
+
+
+def test_the_names_of_unopened_logs_use_no_memory_once_all_are_open() -> None:
+    files = new_files()
+    logs = directory(files)
+    for number in range(100):
+        logs.create(("t", number), TOPIC_ID, SMALL)
+    logs.close()
+    logs = directory(files)
+    first, *others = sorted(logs.unopened)
+    assert len({id(topic) for topic, _ in (first, *others)}) == 1, "one string for the topic"
+    for name in others:
+        run(logs.open_log(name, SMALL))
+    assert getsizeof(logs.unopened) > getsizeof({first}), "a set does not shrink"
+    run(logs.open_log(first, SMALL))
+    assert getsizeof(logs.unopened) == getsizeof(set())
+    logs.release()
 
 
 def test_unopened_logs_stay_clean() -> None:

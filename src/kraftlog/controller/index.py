@@ -38,23 +38,32 @@ class PartitionIndex:
         self, key: PartitionKey, before: PartitionImage | None, after: PartitionImage | None
     ) -> None:
         """Update the index for a changed, new (no before) or removed (no after) partition."""
-        was = _NOTHING if before is None else (before.isr, before.elr, (before.leader,))
-        now = _NOTHING if after is None else (after.isr, after.elr, (after.leader,))
-        for held, brokers_before, brokers_after in zip(
-            (self.in_isr, self.in_elr, self.led_by), was, now, strict=True
-        ):
-            if brokers_before != brokers_after:
-                _move(held, key, brokers_before, brokers_after)
-        imbalanced = after is not None and after.leader != after.replicas[0]
-        reassigning = after is not None and after.reassigning
-        for keys, belongs in ((self.imbalanced, imbalanced), (self.reassigning, reassigning)):
-            if belongs:
-                keys[key] = None
-            else:
-                keys.pop(key, None)
+        isr, elr, leader = _NOTHING if before is None else (before.isr, before.elr, before.leader)
+        new_isr, new_elr, new_leader = (
+            _NOTHING if after is None else (after.isr, after.elr, after.leader)
+        )
+        if isr != new_isr:
+            _move(self.in_isr, key, isr, new_isr)
+        if elr != new_elr:
+            _move(self.in_elr, key, elr, new_elr)
+        if leader != new_leader:
+            _move(self.led_by, key, _broker(leader), _broker(new_leader))
+        if after is not None and new_leader != after.replicas[0]:
+            self.imbalanced[key] = None
+        else:
+            self.imbalanced.pop(key, None)
+        if after is not None and after.reassigning:
+            self.reassigning[key] = None
+        else:
+            self.reassigning.pop(key, None)
 
 
-_NOTHING: tuple[tuple[int, ...], ...] = ((), (), ())
+#: ISR, eligible leader replicas and leader of a partition that does not exist.
+_NOTHING: tuple[tuple[int, ...], tuple[int, ...], int | None] = ((), (), None)
+
+
+def _broker(leader: int | None) -> tuple[int, ...]:
+    return () if leader is None else (leader,)
 
 
 def _move(

@@ -85,6 +85,19 @@ class BrokerSessions:
             )
         return session.replace(behind_since_ms=since_ms, is_reported=is_reported)
 
+    def waits_for_response(self, broker_id: int, epoch: int, now_ms: int) -> None:
+        """Extend the session of the broker of this node, whose heartbeat is being handled.
+
+        A large decision may take longer than a session. Other brokers repeat the heartbeat after
+        half a session.
+        """
+        session = self._by_broker.get(broker_id)
+        if session is None or session.epoch != epoch or not self.valid(broker_id, now_ms):
+            return
+        if now_ms - session.last_contact_ms > self.timeout_ms // 2:
+            del self._by_broker[broker_id]
+            self._by_broker[broker_id] = session.replace(last_contact_ms=now_ms)
+
     def behind_ms(self, now_ms: int) -> list[int]:
         """For how long each broker that is slow to apply changes has been behind (V17)."""
         since = [each.behind_since_ms for each in self._by_broker.values()]

@@ -206,7 +206,7 @@ def changed(before: PartitionImage, record: records.PartitionChangeRecord) -> Pa
     same_leader = record.leader == SAME_LEADER
     recovery = record.leader_recovery_state
     directories = record.directories
-    return PartitionImage(
+    after = PartitionImage(
         topic_id=before.topic_id,
         index=before.index,
         replicas=replicas,
@@ -224,6 +224,8 @@ def changed(before: PartitionImage, record: records.PartitionChangeRecord) -> Pa
         recovery=before.recovery if recovery == SAME_RECOVERY else recovery,
         first_leader_epoch=before.first_leader_epoch,
     )
+    after.share_key(before)
+    return after
 
 
 def _or(recorded: Sequence[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:

@@ -109,9 +109,20 @@ class PartitionImage(Value):
     #: Logs with older epochs are of a removed partition of this number (V11).
     first_leader_epoch: int = 0
 
+    __slots__ = ("_key",)
+
     @property
     def key(self) -> PartitionKey:
-        return self.topic_id, self.index
+        """Always the same tuple, as many maps have it."""
+        try:
+            return self._key
+        except AttributeError:
+            self._key: PartitionKey = (self.topic_id, self.index)
+            return self._key
+
+    def share_key(self, before: PartitionImage) -> None:
+        """Use the key of the same partition before a change."""
+        self._key = before.key
 
     @property
     def reassigning(self) -> bool:

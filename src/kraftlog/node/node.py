@@ -71,6 +71,8 @@ if TYPE_CHECKING:
 #: A larger request is decoded in steps: it may have thousands of items.
 LARGE_REQUEST = 8 << 10
 JOINING = "sending a registration or heartbeat of the broker"
+#: A snapshot waits until the broker is unfenced, at most for this time after the start.
+STARTING_MS = 60_000
 #: The APIs of the data path: by far the most requests, and they change little but logs.
 _DATA = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
 
@@ -127,6 +129,7 @@ class Node:
         self.producer_expiration = parts.producer_expiration(self) if settings.is_broker else None
         self.producer_ids = ProducerIds(config.node_id, self.broker_epoch, self.controller_channel)
         self._snaps = snapshot_policy_of(settings)
+        self._starts_until_ms = now.monotonic_ms + STARTING_MS
         self._add_publishers()
         try:
             self.replay(metadata.snapshot, metadata.applied - 1)
@@ -343,10 +346,14 @@ class Node:
         """Run whatever is due."""
         self.now = now
         self.quorum.poll(now)
-        self.snap_if_due(now, self._snaps)
+        if self.is_ready or now.monotonic_ms >= self._starts_until_ms:
+            # Unfencing changes all partitions of the broker: an earlier snapshot lacks that.
+            self.snap_if_due(now, self._snaps)
         if self.broker_probes is not None:
             self.broker_probes.poll(now)
         if self.active_controller is not None:
+            if self.broker_lifecycle is not None and self.broker_lifecycle.is_in_flight:
+                self.active_controller.waits_for_response(self.broker_lifecycle.epoch, now)
             self.active_controller.poll(now)
         poll = self.attempts.poll
         if self.voter_updater is not None:

@@ -39,6 +39,7 @@ from kraftlog.replication.in_sync_replicas import InSyncReplicas
 from kraftlog.replication.partition import Partition
 from kraftlog.replication.quotas import ReplicationQuotas
 from kraftlog.replication.replica_fetchers import CHANNEL, ReplicaFetchers
+from kraftlog.steps import free_if_empty
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -312,6 +313,7 @@ class ReplicaManager(MetadataPublisher):
             return
         if isinstance(message, LogOpened | LogFailed | LogPostponed):
             self._unopened.discard(key)
+            free_if_empty(self._unopened)
         if isinstance(message, LogPostponed):
             return
         if isinstance(message, LogMoved):

@@ -63,7 +63,7 @@ FEWEST_READY = 64
 #: How long new connections wait when descriptors are used up, unless a connection closes.
 FULL_FOR_MS = 1000
 #: Thresholds of the garbage collector for its three generations: full collections are rare, because
-#: each one would traverse a request of half a million names.
+#: each one would traverse all partitions of a starting node, or a request of half a million names.
 COLLECTED_AFTER = (700, 10, 1000)
 #: Number of new partitions after which the garbage collector freezes all objects again.
 GROWN_BY = 1000
@@ -209,7 +209,6 @@ class Server:
                 self.let_clients_in()
                 on_ready()
             gc.freeze()  # long-lived objects of the node need no garbage collection
-            gc.set_threshold(*COLLECTED_AFTER)
             self.turns.is_serving = True
             while not self.stopping:
                 self.turn()

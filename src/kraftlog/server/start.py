@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from socket import gethostname
@@ -21,7 +22,7 @@ from kraftlog.server.directories import open_directories
 from kraftlog.server.files import OsFiles
 from kraftlog.server.ids import new_id
 from kraftlog.server.io_thread import IOThreads
-from kraftlog.server.loop import Server, read_clock
+from kraftlog.server.loop import COLLECTED_AFTER, Server, read_clock
 from kraftlog.server.memory import ClientMemory, limit_of
 from kraftlog.server.operator_log import log_line
 from kraftlog.server.worker_process import WorkerProcess
@@ -59,6 +60,7 @@ def serve(
     the quorum in the settings, whose first leader generates the cluster id (Q29, R10).
     """
     refuse_unsupported_security(settings)
+    gc.set_threshold(*COLLECTED_AFTER)
     may_open = _raise_file_limit()
     log_files = min(MAX_OPEN_LOG_FILES, may_open // 4)
     files = OsFiles()

@@ -8,6 +8,8 @@ topic-b 7 99
 
 from __future__ import annotations
 
+from sys import intern
+
 from kraftlog.errors import CorruptLogError
 from kraftlog.steps import result_of
 from kraftlog.types import uuid_from_text, uuid_text
@@ -48,7 +50,7 @@ def encode_offsets_in_steps(offsets: Mapping[Name, int]) -> Generator[None, None
 def decode_offsets(data: bytes, path: str) -> dict[Name, int]:
     offsets = {}
     for topic, number, offset in _decode(data, path, 3):
-        offsets[topic, _number(number, path)] = _number(offset, path)
+        offsets[intern(topic), _number(number, path)] = _number(offset, path)
     return offsets
 
 

@@ -7,10 +7,10 @@ The lock ensures that only one process opens it. Logs are opened one by one and 
 
 from __future__ import annotations
 
-from functools import partial
+from sys import intern
 
 from kraftlog.errors import CorruptLogError, StorageError
-from kraftlog.steps import result_of
+from kraftlog.steps import free_if_empty, result_of
 from kraftlog.storage.checkpoints import (
     LINES_PER_STEP,
     PARTITION_METADATA,
@@ -74,7 +74,7 @@ def parse_folder(name: str) -> Name | None:
     """Topic and partition of a log's folder, or None for any other name."""
     topic, dash, number = name.rpartition("-")
     if dash and topic and number.isdecimal() and number.isascii():
-        return topic, int(number)
+        return intern(topic), int(number)  # a topic may have thousands of partitions
     return None
 
 
@@ -259,7 +259,7 @@ class LogDirectory:
                 recovery_point=recovery_point,
                 start_offset=self._checkpoints.log_starts.get(name, 0),
                 distrust_cache=self._suspect,
-                before_truncation=self._lower_callback(name),
+                before_truncation=_RecoveryPoint(self, name),
             )
             metadata = f"{log.folder}/{PARTITION_METADATA}"
             if recovery_point == 0 and self.disk.files.exists(metadata):
@@ -270,9 +270,10 @@ class LogDirectory:
     def _adopt(self, name: Name, log: Log) -> None:
         self._forget_row(name)
         self.unopened.discard(name)
+        free_if_empty(self.unopened)
         self.logs[name] = log
         log.clean_offset = min(self._checkpoints.cleaned.get(name, 0), log.recovery_point)
-        log.before_truncation = self._lower_callback(name)
+        log.before_truncation = _RecoveryPoint(self, name)
 
     def create(
         self,
@@ -499,12 +500,6 @@ class LogDirectory:
         except OSError as error:
             raise self.disk.failed(f"{self.path}: writing checkpoints", error) from error
 
-    def _lower(self, name: Name, offset: int) -> None:
-        self.lower_recovery_points({name: offset})
-
-    def _lower_callback(self, name: Name) -> Callable[[int], None]:
-        return partial(self._lower, name)  # smaller than a lambda: each log has one
-
     # -- shutdown ---------------------------------------------------------------------------------
 
     def close(self, broker_epoch: int = -1) -> None:
@@ -560,6 +555,19 @@ class LogDirectory:
         for log in self.logs.values():
             log.release()
         self.disk.files.close(self._lock)
+
+
+class _RecoveryPoint:
+    """Lowers the stored recovery point of a log; every log has one, so it is small."""
+
+    __slots__ = ("_directory", "_name")
+
+    def __init__(self, directory: LogDirectory, name: Name) -> None:
+        self._directory = directory
+        self._name = name
+
+    def __call__(self, offset: int) -> None:
+        self._directory.lower_recovery_points({self._name: offset})
 
 
 def unlink_garbage(files: Files, paths: list[str]) -> None:

@@ -149,6 +149,11 @@ class ActiveController:
                 return
             self._begin(self._carry_out(decision, now))
 
+    def waits_for_response(self, broker_epoch: int, now: Now) -> None:
+        """The broker of this node waits for the response to its heartbeat, so it is alive."""
+        me = self._quorum.core.me.id
+        self.controller.sessions.waits_for_response(me, broker_epoch, now.monotonic_ms)
+
     def deadline(self) -> int | None:
         return self.controller.deadline() if self.is_active else None
 

@@ -1,0 +1,70 @@
+"""V5, Q38: a node with so many partitions that its start takes many turns."""
+
+from __future__ import annotations
+
+from kraftlog.node.node import STARTING_MS
+from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.simulator.host import SETTINGS, VirtualHost
+from tests.node.frame_client import make_host
+
+PARTITIONS = 40
+SESSION_MS = 9_000
+#: Every change of the metadata makes a snapshot due.
+OFTEN = SETTINGS + "metadata.log.max.record.bytes.between.snapshots=1\n"
+
+
+def started_again(settings: str = SETTINGS) -> VirtualHost:
+    """The same node after a crash, which has had no turn yet."""
+    first = make_host(many=PARTITIONS)
+    first.files.kill()
+    return VirtualHost(first.files, settings, settled=False)
+
+
+def turns_until_ready(host: VirtualHost, ms: int) -> int:
+    """The number of turns, of this time each, until the node is ready."""
+    for number in range(10 * PARTITIONS):
+        if host.node.is_ready:
+            return number
+        host.pass_time(ms)
+    raise AssertionError("the node never becomes ready")
+
+
+def leader_epochs(host: VirtualHost) -> set[int]:
+    return {partition.leader_epoch for partition in host.node.image.partitions.values()}
+
+
+def test_v5_a_start_longer_than_a_session_does_not_fence_the_broker() -> None:
+    """Its heartbeat waits for a decision about all its partitions, and for the commit of it."""
+    host = started_again()
+    host.node.sliced.limit(5)  # a turn of the loop decides on a few partitions only
+    assert turns_until_ready(host, 1_000) * 1_000 > 2 * SESSION_MS
+    host.settle()
+    assert leader_epochs(host) == {2}, "it had 0, then no leader, and is led again"
+
+
+def snapshots(host: VirtualHost) -> int:
+    names = host.files.list(f"data/{METADATA_LOG[0]}-{METADATA_LOG[1]}")
+    return len([name for name in names if name.endswith(".checkpoint")])
+
+
+def test_q38_a_snapshot_waits_until_the_broker_is_unfenced() -> None:
+    host = started_again(OFTEN)
+    host.node.sliced.limit(5)
+    while not host.node.is_ready:
+        assert snapshots(host) == 0
+        host.pass_time(1)
+    host.settle()
+    host.pass_time(1)
+    assert snapshots(host) > 0
+
+
+def test_q38_a_snapshot_does_not_wait_for_a_broker_that_stays_fenced() -> None:
+    host = started_again(OFTEN)
+    lifecycle = host.node.broker_lifecycle
+    assert lifecycle is not None
+    lifecycle._has_opened_logs = lambda: False
+    host.settle()
+    host.pass_time(STARTING_MS - 1)
+    assert snapshots(host) == 0
+    host.pass_time(1)
+    assert (snapshots(host) > 0, host.node.is_ready) == (True, False)
