@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.metadata import MetadataResponsePartition
 
 IDS = (1, 2, 3)
-WITHIN_S = 150
+#: Kafka needs minutes to reassign 10,000 partitions.
+WITHIN_S = 600
 PROPERTIES = """\
 process.roles=broker,controller
 node.id={node_id}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LONG_MS = 2_000
+LONGEST_BACKOFF_MS = 1_000
 OTHER_ID = b"u" * 16
 
 
@@ -246,6 +247,33 @@ def test_v6_cut_off_batch_is_fetched_again() -> None:
     respond_with(cluster, bytes(make_batch("b", base=1, epoch=1) + second[:-5]))
     assert (cluster.logs()[1], cluster[2].lines) == ("1:ab", [])
     assert named(cluster) == [(0, 2)]
+
+
+def test_v6_full_disk_is_tried_less_and_less_often() -> None:
+    """Batches that arrive but cannot be written do not end the backoff; a write does."""
+    cluster = two()
+
+    def delay_ms() -> int:
+        """How long the follower waits before its next fetch."""
+        due_ms = cluster[2].replica_manager.fetchers.deadline()
+        assert due_ms is not None
+        return due_ms - cluster.now.monotonic_ms
+
+    cluster[2].is_full = True
+    cluster[1].produce("b")
+    cluster.settle()
+    delays = []
+    for _ in range(9):
+        delays.append(delay_ms())
+        cluster.pass_ms(delays[-1])
+    assert delays == [10, 20, 40, 80, 160, 320, 640, LONGEST_BACKOFF_MS, LONGEST_BACKOFF_MS]
+    cluster[2].is_full = False
+    cluster.pass_ms(LONGEST_BACKOFF_MS)
+    assert cluster.logs() == ["1:ab", "1:ab"]
+    cluster[2].is_full = True
+    cluster[1].produce("c")
+    cluster.settle()
+    assert delay_ms() == delays[0]
 
 
 def test_v6_epochs_of_fetched_batches_are_their_own() -> None:

@@ -186,6 +186,11 @@ def test_v10_replicas_move_between_directories(
     ]
     assert shown_in == [str(jbod.top / second)]
 
+    command = ["reassign", *where, "--reassignment-json-file", plan(jbod, first)]
+    assert main([*command, "--execute", "--wait", "--json"]) == 0
+    output = capsys.readouterr()
+    assert json.loads(output.out) == {"started": ["demo-0"], "refused": {}}
+    assert "Reassignment of replica demo-0-1 is completed." in output.err
     command = ["reassign", *where, "--reassignment-json-file", plan(jbod, third)]
     assert main([*command, "--execute", "--wait", *throttle]) == 0
     assert "Reassignment of replica demo-0-1 is completed." in capsys.readouterr().out

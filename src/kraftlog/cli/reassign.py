@@ -198,18 +198,22 @@ def _execute(client: Client, options: argparse.Namespace) -> int:
 
 
 def _move(client: Client, options: argparse.Namespace, targets: Mapping[ReplicaName, str]) -> int:
-    """Begin moves between directories, and show their progress with --wait."""
+    """Begin moves between directories, and show their progress with --wait.
+
+    With --json, the reassignment is the only output, and this goes to standard error.
+    """
     from kraftlog.cli import directory_moves
 
+    stream = sys.stderr if options.json else sys.stdout
     if options.replica_alter_log_dirs_throttle is not None:
         rate = options.replica_alter_log_dirs_throttle
         directory_moves.throttle(client, [name[2] for name in targets], rate)
-        print(f"The replica-alter-dir throttle limit was set to {rate} B/s")
+        print(f"The replica-alter-dir throttle limit was set to {rate} B/s", file=stream)
     refused = directory_moves.begin(client, targets, options.timeout / 1000)
     begun = {name: path for name, path in targets.items() if name not in refused}
-    if begun and not options.json:
+    if begun:
         names = ",".join(map(directory_moves.text_of, sorted(begun)))
-        print(f"Successfully started log directory moves for: {names}")
+        print(f"Successfully started log directory moves for: {names}", file=stream)
     for name, error in refused.items():
         print(f"kraftlog reassign: broker {name[2]}: {error}", file=sys.stderr)
     if not options.wait:
@@ -217,7 +221,7 @@ def _move(client: Client, options: argparse.Namespace, targets: Mapping[ReplicaN
     while directory_moves.ONGOING in (states := directory_moves.states(client, begun)).values():
         time.sleep(POLL_S)
     for name, state in states.items():
-        print(f"Reassignment of replica {directory_moves.text_of(name)} is {state}.")
+        print(f"Reassignment of replica {directory_moves.text_of(name)} is {state}.", file=stream)
     return int(bool(refused) or any(it != directory_moves.COMPLETED for it in states.values()))
 
 

@@ -6,6 +6,7 @@ The controller must know it before it can take the replicas of a failed director
 
 from __future__ import annotations
 
+from kraftlog.backoff import Backoff
 from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
@@ -45,7 +46,7 @@ class DirectoryAssignments:
         self._waiting: dict[Key, Uuid] = {}
         self._is_in_flight = False
         self._due_ms = 0
-        self._failures = 0
+        self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
 
     def assign(self, key: Key, directory: Uuid) -> None:
         """The replica of a partition is in a directory that the metadata does not have for it."""
@@ -82,9 +83,7 @@ class DirectoryAssignments:
         self._back_off(now)
 
     def _back_off(self, now: Now) -> None:
-        wait_ms = min(RETRY_MS << min(self._failures, 16), LONGEST_RETRY_MS)
-        self._failures += 1
-        self._due_ms = now.monotonic_ms + wait_ms
+        self._due_ms = now.monotonic_ms + self._backoff.next_ms()
 
     def _request(self, sent: dict[Key, Uuid]) -> AssignReplicasToDirsRequest:
         directories: dict[Uuid, dict[Uuid, list[PartitionData]]] = {}
@@ -112,7 +111,7 @@ class DirectoryAssignments:
         if response is None or response.error_code != ErrorCode.NONE:
             self._back_off(now)
             return
-        self._failures = 0
+        self._backoff.reset()
         self._due_ms = now.monotonic_ms
         for directory in response.directories:
             for topic in directory.topics:

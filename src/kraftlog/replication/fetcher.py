@@ -334,7 +334,6 @@ class Fetcher:
 
     def took(self, followed: FollowedPartition) -> None:
         """The batches of a response are on their way to the log."""
-        followed.backoff_ms = 0
         followed.reported = ""
         self._unwritten[followed.partition] = None
         self._changed[followed.key] = None

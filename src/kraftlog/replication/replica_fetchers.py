@@ -307,6 +307,13 @@ class ReplicaFetchers:
             held, followed.held = followed.held, b""
             self._append(fetcher, followed, held, now)
 
+    def written(self, partition: Partition) -> None:
+        """Fetched batches are in the log: the next failure begins with the shortest backoff."""
+        fetcher = self._by_partition.get(partition)
+        if fetcher is not None:
+            fetcher.followed[partition.topic_id, partition.index].backoff_ms = 0
+        self.follow_leader(partition)
+
     def write_failed(self, partition: Partition, now: Now) -> None:
         """Fetched batches could not be written: try again later."""
         fetcher = self._by_partition.get(partition)

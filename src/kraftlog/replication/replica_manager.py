@@ -187,7 +187,7 @@ class ReplicaManager(MetadataPublisher):
             complete_one(slot)
         if not partition.leads:
             self.high_watermark_moves += 1
-            self.fetchers.follow_leader(partition)
+            self.fetchers.written(partition)
             return
         if not partition.online:
             self._serve(partition)

@@ -82,4 +82,4 @@ def test_a_failed_directory_is_a_reason_for_not_ready() -> None:
     host = make_host()
     host.files.faults.append(Fault("pwritev"))
     Writer(host).write(batch(b"lost"))
-    assert why_not_ready(host.node, host.now) == ["every log directory has failed"]
+    assert why_not_ready(host.node, host.now) == ["no log directory works: the disk has failed"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.backoff import Backoff
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import BrokerChanged
 from kraftlog.metadata.features import OFFERED
@@ -99,7 +100,7 @@ class BrokerLifecycle(MetadataPublisher):
         self._report_beyond = NEVER
         self._due_ms = 0
         self._in_flight = False
-        self._failures = 0
+        self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
         #: Why the registration was refused; logged once.
         self.refusal = 0
 
@@ -147,13 +148,12 @@ class BrokerLifecycle(MetadataPublisher):
 
     def soon(self) -> None:
         """Send the next request at once."""
-        self._due_ms = self._failures = 0
+        self._due_ms = 0
+        self._backoff.reset()
 
     def _back_off(self, now: Now) -> None:
         """Retry with backoff after an error or a timeout."""
-        wait_ms = min(RETRY_MS << min(self._failures, 16), LONGEST_RETRY_MS)
-        self._failures += 1
-        self._due_ms = now.monotonic_ms + wait_ms
+        self._due_ms = now.monotonic_ms + self._backoff.next_ms()
 
     def postpone(self, now: Now) -> None:
         """`poll` has raised: retry as after a timeout."""
@@ -255,7 +255,7 @@ class BrokerLifecycle(MetadataPublisher):
     def _on_heartbeat(self, response: Any, now: Now) -> None:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
             return
-        self._failures = 0
+        self._backoff.reset()
         self._due_ms = now.monotonic_ms + RETRY_MS
         if response.error_code == ErrorCode.STALE_BROKER_EPOCH:
             self.epoch = UNKNOWN

@@ -31,7 +31,7 @@ def why_not_ready(node: Node, now: Now) -> list[str]:
     if node.active_controller is not None:
         reasons += _quorum_problems(node, now)
     if node.logs.is_offline:
-        reasons.append("every log directory has failed")
+        reasons.append("no log directory works: the disk has failed")
     if node.broker_lifecycle is not None:
         state = broker_metrics.broker_state(node)
         if state != broker_metrics.RUNNING:

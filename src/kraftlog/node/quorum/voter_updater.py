@@ -8,6 +8,7 @@ Kafka: it sends RemoveRaftVoter for a voter with its id and another directory, t
 
 from __future__ import annotations
 
+from kraftlog.backoff import Backoff
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
@@ -95,7 +96,7 @@ class VoterUpdater:
         self._replaced: ReplicaKey | None = None
         self._in_flight = False
         self._due_ms = 0
-        self._failures = 0
+        self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
         #: The voters are not checked before this time.
         self._postponed_to_ms = 0
 
@@ -114,7 +115,8 @@ class VoterUpdater:
 
     def soon(self) -> None:
         """The leader has changed: send the next request at once."""
-        self._due_ms = self._failures = 0
+        self._due_ms = 0
+        self._backoff.reset()
 
     def poll(self, now: Now) -> None:
         if now.monotonic_ms < self._postponed_to_ms:
@@ -208,9 +210,8 @@ class VoterUpdater:
         if self._needed_change() != self._last_request:
             self.soon()
         elif not error:
-            self._failures = 0
+            self._backoff.reset()
             self._due_ms = now.monotonic_ms + ACCEPTED_RETRY_MS
 
     def _back_off(self, now: Now) -> None:
-        self._due_ms = now.monotonic_ms + min(RETRY_MS << min(self._failures, 16), LONGEST_RETRY_MS)
-        self._failures += 1
+        self._due_ms = now.monotonic_ms + self._backoff.next_ms()

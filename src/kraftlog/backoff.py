@@ -1,0 +1,23 @@
+"""`Backoff`: how long to wait before the next attempt; twice as long after each failure."""
+
+from __future__ import annotations
+
+
+class Backoff:
+    """`next_ms` after a failure, `reset` after a success; never longer than `longest_ms`."""
+
+    __slots__ = ("_first_ms", "_longest_ms", "_wait_ms")
+
+    def __init__(self, first_ms: int, longest_ms: int) -> None:
+        self._first_ms = first_ms
+        self._longest_ms = longest_ms
+        self._wait_ms = 0
+
+    def next_ms(self) -> int:
+        """The wait after one more failure."""
+        self._wait_ms = min(max(2 * self._wait_ms, self._first_ms), self._longest_ms)
+        return self._wait_ms
+
+    def reset(self) -> None:
+        """The next failure waits for the shortest time again."""
+        self._wait_ms = 0
