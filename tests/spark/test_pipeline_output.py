@@ -15,6 +15,7 @@ from kraftlog.cli import pipeline as command
 from kraftlog.errors import ConfigError
 from kraftlog.spark.pipelines.errors import paragraph
 from kraftlog.spark.pipelines.progress import Progress, duration_text
+from kraftlog.spark.pipelines.quiet import reason_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +84,33 @@ def test_an_error_of_ours_is_its_message() -> None:
 
 def test_durations_are_minutes_and_seconds() -> None:
     assert [duration_text(s) for s in (0.4, 67, 3723)] == ["0:00", "1:07", "1:02:03"]
+
+
+NOT_STARTED = """\
+WARNING: Using incubator modules: jdk.incubator.vector
+Using Spark's default log4j profile: org/apache/spark/log4j2-defaults.properties
+26/11/23 19:24:02 WARN Utils: Set SPARK_LOCAL_IP if you need to bind to another address
+"""
+WRONG_MASTER = f"""{NOT_STARTED}\
+Exception in thread "main" org.apache.spark.SparkException: Master must start with spark or local
+\tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1)
+"""
+NO_MASTER = f"""{NOT_STARTED}\
+26/11/23 19:25:18 ERROR StandaloneSchedulerBackend: Application has been killed. Reason: Giving up.
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (WRONG_MASTER, "Master must start with spark or local"),
+        (NO_MASTER, "Application has been killed. Reason: Giving up."),
+        (f"{NOT_STARTED}env: bash: not found\n", "env: bash: not found"),
+        (NOT_STARTED, ""),
+    ],
+)
+def test_why_spark_did_not_start_is_one_line(log: str, reason: str) -> None:
+    assert reason_in(log) == reason
 
 
 class Terminal(io.StringIO):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-#: Lines of Java's that are shown if Spark does not start.
-_SHOWN = 5
+#: How the line begins that says why Spark did not start: an exception, or a line of the log.
+_REASON = re.compile(r"^(?:Exception in thread .*?: |Caused by: \S+: |\S+ \S+ ERROR \w+: )")
+#: Other lines of the log, and those that Spark prints on every start.
+_NOISE = re.compile(
+    r"^(?:\s+at |WARNING: |\S+ \S+ (?:WARN|INFO) |Using Spark's default |Setting .*log level "
+    r"|To adjust logging |\s*$)"
+)
 
 
 class SparkStartError(KraftlogError):
@@ -38,12 +44,18 @@ def started(name: str, master: str, settings: Mapping[str, str], is_verbose: boo
             raise
         except Exception as error:
             log.seek(0)
-            lines = log.read().decode(errors="replace").strip().splitlines()
-            reason = [line.strip() for line in lines if not line.startswith(("\t", "WARNING:"))]
-            shown = " / ".join(reason[-_SHOWN:]) or str(error).partition("\n")[0]
+            shown = reason_in(log.read().decode(errors="replace")) or str(error).partition("\n")[0]
             raise SparkStartError(
                 f"Spark did not start on {master}: {shown}; -v prints its whole log"
             ) from error
+
+
+def reason_in(log: str) -> str:
+    """The line of Spark's output that says why it did not start."""
+    lines = [line for line in log.splitlines() if not _NOISE.search(line)]
+    reasons = [line for line in lines if _REASON.search(line)]
+    last = (reasons or lines or [""])[-1]
+    return _REASON.sub("", last).strip()
 
 
 @contextmanager
