@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.client import range_reader
 from kraftlog.client.range_reader import RangeReader, RecreatedTopicError
 from kraftlog.spark.brief_errors import KraftlogSparkError
 from tests.spark.planning import batch_reader, latest, read, stream_reader, write
@@ -182,3 +183,18 @@ def test_a_topic_id_is_fetched_by_not_by_name(client: Client, named: Named) -> N
     reader = RangeReader(client.cluster, (topic, 0), 0, 1, topic_id=wrong)
     with pytest.raises(RecreatedTopicError, match=topic):
         list(reader)
+
+
+def test_a_topic_deleted_between_plan_and_task(
+    client: Client, address: str, named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    write(client, topic, 3)
+    reader = batch_reader(address, subscribe=topic)
+    tasks = reader.partitions()
+    client.delete_topic(topic)
+    # Without this it would wait for as long as brokers may take to learn of a topic.
+    monkeypatch.setattr(range_reader, "TOPIC_WAIT_S", 0)
+    with pytest.raises(KraftlogSparkError, match=f"topic {topic} does not exist on {address}"):
+        read(reader, tasks)

@@ -16,6 +16,7 @@ from tests.spark.planning import batch_reader, stream_reader, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -141,3 +142,31 @@ def test_an_error_reaches_the_user_without_tracebacks(
     assert "Traceback" not in message
     assert "\tat org.apache" not in message
     assert len(message) < 500
+
+
+def test_an_error_of_a_stream_has_no_tracebacks(
+    spark: SparkSession, client: Client, address: str, named: Named, tmp_path: Path
+) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    write(client, topic, 3)
+    client.delete_records({(topic, 0): 2})
+    query = (
+        spark.readStream.format("kraftlog")
+        .option("kafka.bootstrap.servers", address)
+        .option("subscribe", topic)
+        .option("startingOffsets", f'{{"{topic}": {{"0": 1}}}}')
+        .load()
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    with pytest.raises(StreamingQueryException) as raised:
+        query.awaitTermination()
+    message = str(raised.value)
+    assert f"{topic}-0 was to be read from offset 1, but has offsets 2 to 3" in message
+    assert "Traceback" not in message
+    assert "\tat org.apache" not in message

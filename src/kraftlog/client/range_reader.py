@@ -6,7 +6,7 @@ while the caller decodes the records.
 
 from __future__ import annotations
 
-from kraftlog.client.cluster import BACKOFF_S, RETRIED
+from kraftlog.client.cluster import BACKOFF_S, RETRIED, TOPIC_WAIT_S
 from kraftlog.client.fetched_batches import UNCOMMITTED, fetched_batches
 from kraftlog.errors import (
     ClientError,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from kraftlog.client.cluster import Cluster
     from kraftlog.client.connection import Connection
+    from kraftlog.client.deadline import Deadline
     from kraftlog.client.model import PartitionName
     from kraftlog.records.header import BatchHeader
     from kraftlog.types import Buffer, Uuid
@@ -82,6 +83,8 @@ class RangeReader:
         self._topic_id = topic_id
         self._connection: Connection | None = None
         self._deadline = cluster.deadline()
+        #: Until when a topic that the metadata does not have may appear; None while it is there.
+        self._missing: Deadline | None = None
 
     def __iter__(self) -> Iterator[FetchedBatches]:
         try:
@@ -120,10 +123,18 @@ class RangeReader:
 
     def _pause_or_raise(self, error: UnreachableError | RefusedError) -> None:
         self.close()
-        if self._deadline.is_over:
+        if self._deadline.is_over or self._is_missing(error):
             raise error
         self._cluster.drop_cache()
         self._deadline.pause(BACKOFF_S)
+
+    def _is_missing(self, error: UnreachableError | RefusedError) -> bool:
+        """Whether the topic has been missing for too long to be only unknown to a new broker."""
+        if not isinstance(error, RefusedError) or error.api != "Metadata":
+            self._missing = None
+        elif error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self._missing = self._missing or self._cluster.deadline(TOPIC_WAIT_S)
+        return self._missing is not None and self._missing.is_over
 
     def _send_early(self) -> None:
         """Send the next fetch; if this fails, the next iteration tries again."""
