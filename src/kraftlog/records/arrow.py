@@ -2,6 +2,9 @@
 
 Keys, values and the bytes between them alternate in the payload, so the payload with the list of
 their boundaries *is* an Arrow binary array. Arrow's `take` copies the wanted elements in C++.
+
+Arrays are made from buffers, because `pa.array` and `pa.scalar` import pandas where it is
+installed, which would take longer than many a task of Spark.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -17,6 +22,28 @@ if TYPE_CHECKING:
 
 #: Arrow's ordinary binary arrays count their bytes in 32 bits.
 MAX_PAYLOAD = (1 << 31) - 1
+
+
+def numbers(values: NDArray[Any], kind: pa.DataType, nulls: NDArray[np.bool_] | None = None) -> Any:
+    """An Arrow array of contiguous numbers of this type's size, without a copy."""
+    import pyarrow as pa
+
+    validity = None if nulls is None else _bits(~nulls)
+    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(values)])
+
+
+def flags(values: NDArray[np.bool_]) -> Any:
+    """An Arrow array of booleans."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, _bits(values)])
+
+
+def _bits(values: NDArray[np.bool_]) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    return pa.py_buffer(np.packbits(values, bitorder="little"))
 
 
 def to_arrow(columns: RecordColumns, *, with_headers: bool = True) -> pa.RecordBatch:
@@ -31,8 +58,8 @@ def to_arrow(columns: RecordColumns, *, with_headers: bool = True) -> pa.RecordB
         columns.value_lengths,
     )
     arrays = {
-        "offset": pa.array(columns.offsets),
-        "timestamp": pa.array(columns.timestamps).cast(pa.timestamp("ms", tz="UTC")),
+        "offset": numbers(columns.offsets, pa.int64()),
+        "timestamp": numbers(columns.timestamps, pa.timestamp("ms", tz="UTC")),
         "key": keys,
         "value": values,
     }
@@ -75,7 +102,7 @@ def _unless_null(places: NDArray[np.int32], lengths: Numbers) -> pa.Array:
     import pyarrow as pa
 
     nulls = lengths < 0
-    return pa.array(places, mask=nulls) if nulls.any() else pa.array(places)
+    return numbers(places, pa.int32(), nulls if nulls.any() else None)
 
 
 def _headers(columns: RecordColumns) -> pa.ListArray:
@@ -92,7 +119,7 @@ def _headers(columns: RecordColumns) -> pa.ListArray:
     ends = np.zeros(len(columns) + 1, dtype=np.int32)
     columns.header_counts.cumsum(out=ends[1:])
     pairs = pa.StructArray.from_arrays([_text(names), values], names=["key", "value"])
-    return pa.ListArray.from_arrays(pa.array(ends), pairs)
+    return pa.ListArray.from_arrays(numbers(ends, pa.int32()), pairs)
 
 
 def _text(names: pa.Array) -> pa.Array:

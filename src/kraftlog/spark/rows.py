@@ -6,10 +6,9 @@ from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from kraftlog.errors import CorruptBatchError
-from kraftlog.records.arrow import to_arrow
+from kraftlog.records.arrow import flags, numbers, to_arrow
 from kraftlog.records.columns import decode_payloads
 from kraftlog.records.reader import MAX_RECORDS_SIZE, check_crc, records_payload
 from kraftlog.spark.schema import arrow_schema
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kraftlog.client.range_reader import FetchedBatches
+    from kraftlog.records.columns import RecordColumns
     from kraftlog.records.header import BatchHeader
     from kraftlog.spark.ranges import OffsetRange
 
@@ -35,9 +35,7 @@ class RowMaker:
         self._range = wanted
         self._with_headers = with_headers
         self._schema = arrow_schema(with_headers=with_headers)
-        self._topics = _constant(wanted.topic, pa.string(), 1)
-        self._partitions = _constant(wanted.partition, pa.int32(), 1)
-        self._types = _constant(CREATE_TIME, pa.int32(), 1)
+        self._make_constants(1)
 
     def rows(self, fetched: FetchedBatches) -> Iterator[pa.RecordBatch]:
         """Check, decompress and decode the batches; rows outside of the range are left out."""
@@ -69,18 +67,18 @@ class RowMaker:
             self._topics.slice(0, count),
             self._partitions.slice(0, count),
             plain.column("offset"),
-            pa.array(columns.timestamps * 1000).cast(pa.timestamp("us", tz="UTC")),
+            numbers(columns.timestamps * 1000, pa.timestamp("us", tz="UTC")),
             self._timestamp_types(headers, count),
         ]
         if self._with_headers:
-            arrays.append(_null_if_empty(plain.column("headers")))
+            arrays.append(_null_if_empty(plain.column("headers"), columns))
         rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         if headers[0].base_offset >= self._range.start and headers[-1].next_offset <= (
             self._range.end
         ):
             return rows
         wanted = (columns.offsets >= self._range.start) & (columns.offsets < self._range.end)
-        return rows.filter(pa.array(wanted))
+        return rows.filter(flags(wanted))
 
     @contextmanager
     def _named_errors(self, first: BatchHeader, last: BatchHeader) -> Iterator[None]:
@@ -96,23 +94,28 @@ class RowMaker:
     def _timestamp_types(self, headers: Sequence[BatchHeader], count: int) -> pa.Array:
         if not any(header.has_log_append_time for header in headers):
             return self._types.slice(0, count)
-        flags = np.array([header.has_log_append_time for header in headers], dtype=np.int32)
-        return pa.array(flags.repeat([header.record_count for header in headers]))
+        types = np.array([header.has_log_append_time for header in headers], dtype=np.int32)
+        return numbers(types.repeat([header.record_count for header in headers]), pa.int32())
 
     def _widen(self, count: int) -> None:
         """Make the constant columns long enough; a slice of them costs nothing."""
         if len(self._topics) < count:
-            size = 2 * count
-            self._topics = _constant(self._range.topic, pa.string(), size)
-            self._partitions = _constant(self._range.partition, pa.int32(), size)
-            self._types = _constant(CREATE_TIME, pa.int32(), size)
+            self._make_constants(count + count // 8)
+
+    def _make_constants(self, count: int) -> None:
+        topic = self._range.topic.encode()
+        ends = np.arange(0, (count + 1) * len(topic), len(topic), dtype=np.int32)
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(topic * count)]
+        self._topics = pa.Array.from_buffers(pa.string(), count, buffers)
+        self._partitions = _constant(self._range.partition, count)
+        self._types = _constant(CREATE_TIME, count)
 
 
-def _null_if_empty(headers: pa.ListArray) -> pa.ListArray:
+def _null_if_empty(headers: pa.ListArray, columns: RecordColumns) -> pa.ListArray:
     """A record without headers has null, as from the connector."""
-    is_empty = pa.compute.equal(pa.compute.list_value_length(headers), 0)
+    is_empty = flags(columns.header_counts == 0)
     return pa.ListArray.from_arrays(headers.offsets, headers.values, mask=is_empty)
 
 
-def _constant(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), count)
+def _constant(value: int, count: int) -> pa.Array:
+    return numbers(np.full(count, value, dtype=np.int32), pa.int32())
