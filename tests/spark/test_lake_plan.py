@@ -9,10 +9,11 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftlog.spark.lake_check import plan
+from kraftlog.spark.lake_check import plan, rows_compared
 from kraftlog.spark.lake_check.checksums import Checksums
 from kraftlog.spark.lake_check.plan import ranges, tasks
 from kraftlog.spark.lake_check.tables import FileSpan
+from kraftlog.spark.schema import HEADERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,3 +97,17 @@ def test_sums_of_other_values_differ(one: list[bytes | None], other: list[bytes 
         sums.append(Checksums())
         sums[-1].add({"value": pa.array(values, pa.binary())})
     assert (sums[0] == sums[1]) == (one == other)
+
+
+def test_a_record_without_headers_has_none_or_an_empty_list() -> None:
+    header = {"key": "name", "value": b"1"}
+    sums = []
+    empties: tuple[None, list[object]] = (None, [])
+    for empty in empties:
+        sums.append(Checksums())
+        sums[-1].add({"headers": pa.array([empty, [header]], HEADERS)})
+    assert sums[0] == sums[1]
+    assert rows_compared._unequal(
+        pa.chunked_array([pa.array([None, [header], None], HEADERS)]),
+        pa.chunked_array([pa.array([[], [header], [header]], HEADERS)]),
+    ) == [2]

@@ -318,6 +318,43 @@ def test_of_a_decoded_table_the_offsets_are_compared(
     assert "1 dead letters" in text
 
 
+def test_a_log_that_ends_before_what_was_archived_is_named(
+    spark: SparkSession,
+    our_node: str,
+    our_client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also where the table has no record that the log lacks, as after a lost marker."""
+    topic = named("t")
+    write_topic(our_client, topic)
+    record = {"ranges": {"0": [0, COUNT + 5]}, "topicId": ""}
+    properties = CommitProperties(custom_metadata={"kraftlog": record})
+    rows = rows_of(our_node, topic, 0, 0, COUNT)
+    write_deltalake(str(tmp_path / topic), rows, commit_properties=properties)
+    verified = Verified(capsys, tmp_path, "-b", our_node)
+    assert verified.code == 3
+    assert verified.findings(topic) == [("not in the log", 0, [[COUNT, COUNT + 4]])]
+
+
+def test_the_table_of_a_deleted_topic_is_refused(
+    our_node: str,
+    our_client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic = named("t")
+    write_topic(our_client, topic)
+    record = {"ranges": {"0": [0, COUNT]}, "topicId": "AAAAAAAAAAAAAAAAAAAAAg"}
+    properties = CommitProperties(custom_metadata={"kraftlog": record})
+    rows = rows_of(our_node, topic, 0, 0, COUNT)
+    write_deltalake(str(tmp_path / topic), rows, commit_properties=properties)
+    assert run([str(tmp_path), "-b", our_node]) == 1
+    assert "it was deleted and created again" in capsys.readouterr().err
+
+
 def test_a_dry_run_says_what_would_be_compared(
     our_node: str,
     our_client: Client,

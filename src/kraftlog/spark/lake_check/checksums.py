@@ -72,7 +72,8 @@ def _streams(name: str, column: pa.Array) -> Iterator[tuple[str, memoryview]]:
         for field, child in zip(kind, column.flatten(), strict=True):
             yield from _streams(f"{name}.{field.name}", child)
     elif pa.types.is_list(kind):
-        yield f"{name} counts", _numbers(column.value_lengths())
+        # A record without headers may have none or an empty list of them.
+        yield f"{name} counts", _numbers(column.value_lengths().fill_null(0))
         yield from _streams(name, column.flatten())
     elif pa.types.is_binary(kind) or pa.types.is_string(kind):
         yield f"{name} lengths", _numbers(pc.binary_length(column))

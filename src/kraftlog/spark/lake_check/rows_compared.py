@@ -132,12 +132,12 @@ def _places(wanted: Numbers, among: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _unequal(one: pa.ChunkedArray, other: pa.ChunkedArray) -> list[int]:
-    """The rows in which two columns differ; nulls are equal to each other."""
+    """The rows in which two columns differ; nulls are equal, and no list is an empty one."""
     if one.equals(other):
         return []
     if pa.types.is_nested(one.type):
         pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
-        return [row for row, (first, second) in enumerate(pairs) if first != second]
+        return [row for row, (first, second) in enumerate(pairs) if (first or []) != (second or [])]
     is_equal = pc.fill_null(pc.equal(one, other), pc.and_(one.is_null(), other.is_null()))
     rows: list[int] = np.flatnonzero(~is_equal.to_numpy()).tolist()
     return rows
