@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
+
+from kraftlog import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
 #: Formats of Spark: its own Kafka connector's, and ours.
 CONNECTOR, OURS = "kafka", "kraftlog"
 BATCHES = 10
+#: Rows that are written.
+WRITTEN = 1_000_000
+_numbers = count()
 
 
 class Bench(NamedTuple):
@@ -56,6 +62,21 @@ def parquet(bench: Bench, source: str) -> int:
     return _stream(bench, source, "parquet")
 
 
+def write(bench: Bench, sink: str) -> int:
+    """Rows with a key and 100 bytes into a new topic of four partitions."""
+    topic = f"written-{next(_numbers)}"
+    with Client(bench.address) as client:
+        client.create_topic(topic, partitions=4)
+    wanted = min(bench.records, WRITTEN)
+    rows = bench.spark.range(0, wanted, 1, 2).selectExpr(
+        "cast(cast(id as string) as binary) key",
+        "cast(rpad(cast(id as string), 100, 'x') as binary) value",
+    )
+    options = {"kafka.bootstrap.servers": bench.address, "topic": topic}
+    rows.write.format(sink).options(**options).mode("append").save()
+    return wanted
+
+
 def _stream(bench: Bench, source: str, sink: str, **more: int) -> int:
     folder = tempfile.mkdtemp(dir=bench.folder)
     rows = bench.spark.readStream.format(source).options(**_options(bench), **more).load()
@@ -83,4 +104,5 @@ TASKS = {
     "stream": Task("stream, one batch to noop", one_batch, 1.3, 1.6),
     "batches": Task("stream, ten batches to noop", ten_batches, 1.2, 1.6),
     "parquet": Task("stream to Parquet", parquet, 1.0, 1.2),
+    "write": Task("write 1 M rows", write, 1.5, 3.0),
 }
