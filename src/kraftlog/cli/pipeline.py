@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 #: Pipeline -> help; each is a module of `kraftlog.spark.pipelines` with `run(arguments)`.
 PIPELINES = {
+    "archive": "archive topics as Delta tables, exactly once",
     "metadata": "the cluster as it was, from the metadata log",
     "replay": "write the records of a table back into a topic",
     "simulate": "simulate many seeds, on all cores or on a cluster",

@@ -178,8 +178,8 @@ class Pipeline:
             listener.wait()
         finally:
             for query in queries:
-                _in_thread(query.stop)
-            _in_thread(lambda: streams.removeListener(listener))
+                in_thread(query.stop)
+            in_thread(lambda: streams.removeListener(listener))
         return queries[0]
 
     def run_job(self, action: Callable[[], Result], *, items: int, unit: str = "rows") -> Result:
@@ -209,10 +209,10 @@ class Pipeline:
 
     def close(self) -> None:
         if self._owns_session:
-            _in_thread(self.spark.stop)
+            in_thread(self.spark.stop)
 
 
-def _in_thread(stop: Callable[[], object]) -> None:
+def in_thread(stop: Callable[[], object]) -> None:
     """Stop something of Spark's, also after an interrupted call.
 
     The connection of the main thread may then still have the response of that call.

@@ -1,0 +1,59 @@
+"""Turns the values of records into columns: as text, from JSON, or from Avro."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftlog.spark.lake.decode.base import Decoded, Decoder, Decoding, DriftError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    import pyarrow as pa
+
+__all__ = [
+    "DECODINGS",
+    "Decoded",
+    "Decoder",
+    "Decoding",
+    "DriftError",
+    "decoder_of",
+    "value_columns",
+]
+
+RAW = "raw"
+DECODINGS = (RAW, "string", "json", "avro", "avro-confluent")
+
+
+def value_columns(decoding: Decoding) -> list[pa.Field]:
+    """The columns that values have in a new table, as the schema of --schema says."""
+    if decoding.how == "json":
+        from kraftlog.spark.lake.decode import json_values
+
+        return list(json_values.columns_of(decoding.schema).values())
+    if decoding.how.startswith("avro") and decoding.schema:
+        from kraftlog.spark.lake.decode import avro_values
+
+        return list(avro_values.columns_of(decoding.schema).values())
+    return []
+
+
+def decoder_of(fields: Mapping[str, Any], table: pa.Schema, *, is_new: bool) -> Decoder | None:
+    """The decoder for a table of these columns; `is_new`: it may get any; None: no decoding."""
+    decoding = Decoding(**fields)
+    if decoding.how == RAW:
+        return None
+    if is_new and not decoding.schema:
+        decoding.on_drift = "add"
+    if decoding.how == "string":
+        from kraftlog.spark.lake.decode.text import TextDecoder
+
+        return TextDecoder(decoding, table)
+    if decoding.how == "json":
+        from kraftlog.spark.lake.decode.json_values import JsonDecoder
+
+        return JsonDecoder(decoding, table)
+    from kraftlog.spark.lake.decode.avro_values import AvroDecoder
+
+    return AvroDecoder(decoding, table)

@@ -1,0 +1,100 @@
+"""What all decoders share: their options, their result, and what happens to unknown fields."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kraftlog.errors import KraftlogError
+from kraftlog.spark.lake import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FAIL, IGNORE, ADD = "fail", "ignore", "add"
+#: Characters that neither Delta nor Parquet's older readers allow in a column's name.
+_FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
+
+
+class DriftError(KraftlogError):
+    """Values have fields that the table has no column for, and the rule is to stop."""
+
+
+@dataclass
+class Decoding:
+    """How values are decoded. It travels to the tasks as JSON."""
+
+    how: str
+    #: The text of the schema's file.
+    schema: str = ""
+    registry: str = ""
+    on_drift: str = FAIL
+
+
+@dataclass
+class Decoded:
+    """A batch of records: rows of the table, and those that could not be decoded."""
+
+    rows: pa.RecordBatch
+    raw: pa.RecordBatch
+    #: Reasons by row of `raw`.
+    bad: dict[int, str] = field(default_factory=dict)
+    #: Fields without a column, by how many records had one.
+    ignored: Counter[str] = field(default_factory=Counter)
+
+
+class Decoder(ABC):
+    """Decodes batches of one range; columns that it adds stay for the batches that follow."""
+
+    def __init__(self, decoding: Decoding, table: pa.Schema) -> None:
+        self.decoding = decoding
+        #: Columns of values by name, of the table and then those that were added.
+        self.columns: dict[str, pa.Field] = {
+            each.name: each for each in table if each.name not in layout.RESERVED
+        }
+
+    @abstractmethod
+    def decode(self, raw: pa.RecordBatch) -> Decoded:
+        """Decode the values of records with the columns of `layout.RAW`."""
+
+    def result(
+        self,
+        raw: pa.RecordBatch,
+        good: Sequence[int] | None,
+        values: Mapping[str, pa.Array],
+        bad: dict[int, str],
+        ignored: Counter[str],
+    ) -> Decoded:
+        """The columns of the good rows (None: all) with their decoded values."""
+        kept = raw if good is None else raw.take(pa.array(good, pa.int64()))
+        count = len(kept)
+        fields = [raw.schema.field(name) for name in raw.schema.names if name != "value"]
+        arrays = [kept.column(each.name) for each in fields]
+        for name, column in self.columns.items():
+            fields.append(column)
+            found = values.get(name)
+            arrays.append(pa.nulls(count, column.type) if found is None else found)
+        rows = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        return Decoded(rows, raw, bad, ignored)
+
+    def drifted(self, fields: Mapping[str, int], raw: pa.RecordBatch) -> None:
+        """Stop if that is the rule."""
+        if fields and self.decoding.on_drift == FAIL:
+            first, last = raw.column("offset")[0].as_py(), raw.column("offset")[-1].as_py()
+            raise DriftError(
+                f"partition {raw.column('partition')[0].as_py()}, offsets {first} to {last}: "
+                f"values have fields without a column: {', '.join(sorted(fields))}: --on-drift add "
+                "adds columns, --on-drift ignore leaves the fields out"
+            )
+
+
+def column_name(name: str) -> str:
+    """The column of a field: its name, unless a column of the record itself has it."""
+    allowed = _FORBIDDEN.sub("_", name)
+    is_reserved = allowed.lower() in {each.lower() for each in layout.RESERVED}
+    return f"value_{allowed}" if is_reserved else allowed

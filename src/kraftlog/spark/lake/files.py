@@ -1,0 +1,166 @@
+"""Writes the rows of a range of offsets as Parquet files into a table's directory.
+
+A file belongs to the table only once a commit names it; those of a failed task are never named.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+from uuid import uuid4  # noqa: TID251 - a name that no other task uses
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kraftlog.spark.lake.layout import DATE
+from kraftlog.value import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+_DAY_US = 86_400_000_000
+#: Columns with few different values, for which Parquet's dictionaries pay.
+_REPETITIVE = ("topic", "partition", "timestampType", "reason")
+#: Columns that grow slowly from row to row.
+_GROWING = ("offset", "timestamp")
+#: Columns whose smallest and largest values a commit records, for readers to skip files.
+_BOUNDED = ("partition", "offset", "timestamp")
+
+
+class WrittenFile(Value):
+    """A file as a commit describes it. `path` is relative to the table's directory."""
+
+    path: str
+    size: int
+    rows: int
+    #: Smallest and largest value of `_BOUNDED` columns, nulls of all, as Delta's JSON has them.
+    stats: str
+    date: str | None = None
+    #: The columns, as Arrow serializes them in base64.
+    schema: str = ""
+
+    def fields(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("path", "size", "rows", "stats", "date")}
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> WrittenFile:
+        return cls(**fields)
+
+
+class FileWriter:
+    """Writes record batches to files: one for each date if `by_date`, and for each schema."""
+
+    def __init__(self, directory: str, name: str, *, by_date: bool = False) -> None:
+        self._directory = directory
+        self._name = name
+        self._by_date = by_date
+        self._open: dict[str | None, _OpenFile] = {}
+        self.written: list[WrittenFile] = []
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        for date, part in _by_date(rows) if self._by_date else [(None, rows)]:
+            file = self._open.get(date)
+            if file is not None and not file.schema.equals(part.schema):
+                self.written.append(file.close())
+                file = None
+            if file is None:
+                file = self._open[date] = _OpenFile(self._directory, self._name, date, part.schema)
+            file.write(part)
+
+    def close(self) -> list[WrittenFile]:
+        """Finish the files; return all that were written."""
+        for file in self._open.values():
+            self.written.append(file.close())
+        self._open.clear()
+        return self.written
+
+
+class _OpenFile:
+    def __init__(self, directory: str, name: str, date: str | None, schema: pa.Schema) -> None:
+        folder = "" if date is None else f"{DATE}={date}"
+        os.makedirs(os.path.join(directory, folder), exist_ok=True)
+        self._date = date
+        self._path = os.path.join(folder, f"{name}-{uuid4()}.zstd.parquet")
+        self._whole_path = os.path.join(directory, self._path)
+        self.schema = schema
+        self._rows = 0
+        self._nulls = dict.fromkeys(schema.names, 0)
+        self._least: dict[str, Any] = {}
+        self._most: dict[str, Any] = {}
+        names = set(schema.names)
+        self._writer = pq.ParquetWriter(
+            self._whole_path,
+            schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=[name for name in _REPETITIVE if name in names],
+            column_encoding={name: "DELTA_BINARY_PACKED" for name in _GROWING if name in names},
+            write_statistics=[name for name in _BOUNDED if name in names],
+            store_schema=False,
+        )
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        self._writer.write_batch(rows)
+        self._rows += len(rows)
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            self._nulls[name] += column.null_count
+        for name in _BOUNDED:
+            found = pc.min_max(rows.column(name))
+            low, high = found["min"], found["max"]
+            if name not in self._least or low.as_py() < self._least[name].as_py():
+                self._least[name] = low
+            if name not in self._most or high.as_py() > self._most[name].as_py():
+                self._most[name] = high
+
+    def close(self) -> WrittenFile:
+        self._writer.close()
+        # What a commit names has to survive a power failure.
+        with open(self._whole_path, "rb") as file:
+            os.fsync(file.fileno())
+            size = os.fstat(file.fileno()).st_size
+        stats = {
+            "numRecords": self._rows,
+            "minValues": {name: _plain(value) for name, value in self._least.items()},
+            "maxValues": {name: _plain(value) for name, value in self._most.items()},
+            "nullCount": {
+                name: count
+                for name, count in self._nulls.items()
+                if not pa.types.is_nested(self.schema.field(name).type)
+            },
+        }
+        return WrittenFile(
+            self._path, size, self._rows, json.dumps(stats), self._date, schema_text(self.schema)
+        )
+
+
+def schema_text(schema: pa.Schema) -> str:
+    """A schema as text, to send it from a task to the driver."""
+    import base64
+
+    return base64.b64encode(schema.serialize()).decode()
+
+
+def schema_of(text: str) -> pa.Schema:
+    import base64
+
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def _plain(value: pa.Scalar) -> int | str:
+    """A bound as Delta writes it: numbers, and times in ISO 8601 of milliseconds, as Kafka has."""
+    if pa.types.is_timestamp(value.type):
+        return f"{value.as_py():%Y-%m-%dT%H:%M:%S}.{value.value // 1000 % 1000:03}Z"
+    found: int = value.as_py()
+    return found
+
+
+def _by_date(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each date in UTC, in their order."""
+    days = rows.column("timestamp").cast(pa.int64()).to_numpy() // _DAY_US
+    for day in np.unique(days):
+        date = str(np.datetime64(int(day), "D"))
+        yield date, rows if days.min() == days.max() else rows.filter(pa.array(days == day))

@@ -1,0 +1,58 @@
+"""Where an archive keeps a topic, and the columns that describe a record.
+
+DIR/<topic>                       the topic's Delta table
+DIR/_dead_letters                 one Delta table: records that could not be decoded
+DIR/_kraftlog/<topic>/checkpoint  the checkpoint of the topic's streaming query
+DIR/_kraftlog/<topic>/lock        held by the process that archives the topic
+"""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+
+from kraftlog.errors import ConfigError
+from kraftlog.spark.schema import HEADERS, arrow_schema
+
+#: Columns of a table beside `key` and those of the value, in the connector's words.
+POSITION = ("partition", "offset", "timestamp", "timestampType")
+#: Of each record in a table that is not decoded.
+RAW = pa.schema([f for f in arrow_schema(with_headers=True) if f.name != "topic"])
+#: Columns whose names a decoded value can't have.
+RESERVED = frozenset(RAW.names) - {"value"} | {"date"}
+#: Of each record that could not be decoded.
+DEAD_LETTER = pa.schema(
+    [
+        ("topic", pa.string()),
+        *[pa.field(name, RAW.field(name).type) for name in POSITION],
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+        ("reason", pa.string()),
+    ]
+)
+#: The column of a table that is partitioned by date.
+DATE = "date"
+_DEAD_LETTERS, _PRIVATE = "_dead_letters", "_kraftlog"
+
+
+def check_topic(name: str) -> None:
+    if name in {_DEAD_LETTERS, _PRIVATE}:
+        raise ConfigError(f"topic {name} can't be archived: the archive uses this name itself")
+
+
+def table_path(directory: str, topic: str) -> str:
+    return os.path.join(directory, topic)
+
+
+def dead_letters_path(directory: str) -> str:
+    return os.path.join(directory, _DEAD_LETTERS)
+
+
+def checkpoint_path(directory: str, topic: str) -> str:
+    return os.path.join(directory, _PRIVATE, topic, "checkpoint")
+
+
+def lock_path(directory: str, topic: str) -> str:
+    return os.path.join(directory, _PRIVATE, topic, "lock")

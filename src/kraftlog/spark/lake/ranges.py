@@ -1,0 +1,171 @@
+"""What a task does: it reads a range of offsets from the broker and writes it as files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kraftlog.client import offsets
+from kraftlog.client.range_reader import RangeReader
+from kraftlog.errors import ErrorCode, RefusedError
+from kraftlog.spark.lake import layout
+from kraftlog.spark.lake.decode import DriftError, decoder_of
+from kraftlog.spark.lake.files import FileWriter, WrittenFile
+from kraftlog.spark.lake.table import ArchiveTable, LakeError
+from kraftlog.spark.ranges import OffsetRange
+from kraftlog.spark.rows import RowMaker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from kraftlog.client.cluster import Cluster
+    from kraftlog.spark.lake.decode import Decoded
+
+
+@dataclass
+class Outcome:
+    """What became of a range. A task that can't go on says so here, as Spark would retry it."""
+
+    partition: int
+    start: int
+    end: int
+    rows: int = 0
+    bad: int = 0
+    files: list[WrittenFile] = field(default_factory=list)
+    dead_letters: list[WrittenFile] = field(default_factory=list)
+    #: Ranges that the log does not have any more.
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    #: Fields without a column, by how many records had one.
+    ignored: dict[str, int] = field(default_factory=dict)
+    #: Why nothing may be committed.
+    refused: str = ""
+
+    def fields(self) -> dict[str, Any]:
+        files = {
+            name: [{**each.fields(), "schema": each.schema} for each in getattr(self, name)]
+            for name in ("files", "dead_letters")
+        }
+        return {**self.__dict__, **files}
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> Outcome:
+        files = {
+            name: [WrittenFile.read(each) for each in fields[name]]
+            for name in ("files", "dead_letters")
+        }
+        lost = [(start, end) for start, end in fields["lost"]]
+        return cls(**{**fields, **files, "lost": lost})
+
+
+class RangeArchiver:
+    """Writes one range; `decoding` are the values of `lake.decode.Decoding`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        wanted: OffsetRange,
+        directory: str,
+        decoding: Mapping[str, Any],
+        *,
+        isolation_level: int,
+        may_lose: bool,
+    ) -> None:
+        table = ArchiveTable.open(directory, wanted.topic)
+        assert table is not None, "the pipeline creates the table first"
+        self._cluster = cluster
+        self._range = wanted
+        self._isolation_level = isolation_level
+        self._may_lose = may_lose
+        self._decoder = decoder_of(decoding, table.schema, is_new=table.is_new)
+        name = f"{wanted.partition:05}-{wanted.start:020}"
+        self._files = FileWriter(table.path, name, by_date=table.is_by_date)
+        self._dead_path = layout.dead_letters_path(directory)
+        self._dead_letters = FileWriter(self._dead_path, f"{wanted.topic}-{name}")
+        self._outcome = Outcome(wanted.partition, wanted.start, wanted.end)
+
+    def run(self) -> Outcome:
+        outcome = self._outcome
+        try:
+            self._read()
+        except (DriftError, LakeError) as error:
+            outcome.refused = str(error)
+        outcome.files = self._files.close()
+        outcome.dead_letters = self._dead_letters.close()
+        return outcome
+
+    def _read(self) -> None:
+        wanted = self._range
+        position = wanted.start
+        while position < wanted.end:
+            # A batch may begin with records before the position that are deleted.
+            left = OffsetRange(wanted.topic, wanted.partition, position, wanted.end)
+            maker = RowMaker(left, with_headers=True)
+            reader = RangeReader(
+                self._cluster,
+                left.name,
+                left.start,
+                left.end,
+                isolation_level=self._isolation_level,
+            )
+            try:
+                for fetched in reader:
+                    for rows in maker.rows(fetched):
+                        self._write(rows.drop_columns(["topic"]))
+            except RefusedError as error:
+                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise
+                position = self._skip(reader.position)
+            else:
+                return
+
+    def _skip(self, position: int) -> int:
+        """The log has been deleted from `position`: where it goes on."""
+        name = self._range.name
+        first = offsets.find(self._cluster, {name: offsets.EARLIEST})[name].offset
+        about = f"{self._range.topic}-{self._range.partition}"
+        if first <= position:
+            raise LakeError(
+                f"{about}: the log does not have offset {position}, but begins before it: its end "
+                "was lost, or the topic was deleted and made again"
+            )
+        end = min(first, self._range.end)
+        if not self._may_lose:
+            raise LakeError(
+                f"{about}: offsets {position} to {end - 1} were deleted from the log before they "
+                f"were archived ({end - position} offsets): --allow-data-loss goes on after them"
+            )
+        self._outcome.lost.append((position, end))
+        return end
+
+    def _write(self, rows: pa.RecordBatch) -> None:
+        if not len(rows):
+            return
+        if self._decoder is not None:
+            decoded = self._decoder.decode(rows)
+            self._count(decoded)
+            rows = decoded.rows
+        if len(rows):
+            self._files.write(rows)
+            self._outcome.rows += len(rows)
+
+    def _count(self, decoded: Decoded) -> None:
+        for name, count in decoded.ignored.items():
+            self._outcome.ignored[name] = self._outcome.ignored.get(name, 0) + count
+        bad = decoded.bad
+        if not bad:
+            return
+        raw = decoded.raw.take(pa.array(sorted(bad)))
+        columns = {name: raw.column(name) for name in raw.schema.names}
+        columns["topic"] = pa.array([self._range.topic] * len(raw))
+        columns["reason"] = pa.array([bad[row] for row in sorted(bad)])
+        os.makedirs(self._dead_path, exist_ok=True)
+        self._dead_letters.write(
+            pa.RecordBatch.from_arrays(
+                [columns[name] for name in layout.DEAD_LETTER.names], schema=layout.DEAD_LETTER
+            )
+        )
+        self._outcome.bad += len(raw)

@@ -1,0 +1,104 @@
+"""The source of `kraftlog pipeline archive`: its tasks write files, and its rows describe them.
+
+A task reads a range of offsets from the broker and writes it as Parquet into the directory of the
+topic's table, so that records pass through Python's worker only, and never through Java. Spark gets
+one row for each range. The driver commits the files of a batch.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource
+
+from kraftlog.client.fetched_batches import COMMITTED
+from kraftlog.spark import positions
+from kraftlog.spark.lake.ranges import RangeArchiver
+from kraftlog.spark.lake.table import ArchiveTable
+from kraftlog.spark.options import Options, source_options
+from kraftlog.spark.source import StreamReader, TaskRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.types import StructType
+
+    from kraftlog.spark.positions import Nested, Positions
+
+FORMAT = "kraftlog_archive"
+#: `outcome` is the JSON of `lake.ranges.Outcome`.
+_ARROW = pa.schema([("partition", pa.int32()), ("outcome", pa.string())])
+
+
+class ArchiveSource(DataSource):
+    """Options beside the source's: archive.directory, .decoding, .end, .once, .allowDataLoss."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return "partition INT, outcome STRING"
+
+    def streamReader(self, schema: StructType) -> ArchiveReader:
+        return ArchiveReader(self.options)
+
+
+class ArchiveReader(StreamReader):
+    """Reads what the table does not have yet, whatever offsets Spark's checkpoint has."""
+
+    def __init__(self, given: dict[str, str]) -> None:
+        options = Options(given)
+        super().__init__(
+            source_options({**given, "kafka.isolation.level": "read_committed"}, is_stream=True)
+        )
+        self._directory = options.required("archive.directory")
+        self._topic = options.required("subscribe")
+        self._decoding = options.required("archive.decoding")
+        self._end = options.by_partition("archive.end")
+        self._is_once = options.flag("archive.once", default=False)
+        self._may_lose = options.flag("archive.allowDataLoss", default=False)
+
+    def initialOffset(self) -> Nested:
+        return positions.nested(self._with_new(self._archived(), self._latest()))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        super().prepareForTriggerAvailableNow()
+        most = self._options.max_offsets_per_trigger
+        if self._is_once and most is not None and self._stop_at is not None:
+            begin = self._with_new(self._archived(), self._stop_at)
+            self._stop_at = positions.prorated(begin, self._stop_at, most)
+
+    def partitions(self, start: Nested, end: Nested) -> Sequence[InputPartition]:
+        until = positions.flat(end)
+        begin = self._with_new(positions.flat(start), until) | self._archived()
+        return self._tasks(begin, until)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, TaskRange)
+        archiver = RangeArchiver(
+            self._cluster,
+            partition.range,
+            self._directory,
+            json.loads(self._decoding),
+            isolation_level=COMMITTED,
+            may_lose=self._may_lose,
+        )
+        outcome = json.dumps(archiver.run().fields())
+        yield pa.RecordBatch.from_pylist(
+            [{"partition": partition.range.partition, "outcome": outcome}], schema=_ARROW
+        )
+
+    def _archived(self) -> Positions:
+        table = ArchiveTable.open(self._directory, self._topic)
+        assert table is not None, "the pipeline creates the table first"
+        return {(self._topic, index): offset for index, offset in table.state.offsets.items()}
+
+    def _latest(self) -> Positions:
+        """Where the log ends, or where the pipeline is to end."""
+        latest = super()._latest()
+        end = dict(self._end or ())
+        return {name: min(offset, end.get(name, offset)) for name, offset in latest.items()}

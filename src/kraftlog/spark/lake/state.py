@@ -1,0 +1,104 @@
+"""What each commit of a table records beside its files: where the table is in its topic's log.
+
+It is in the commit's metadata under the key `kraftlog`, so `DeltaTable.history()` shows it. A
+commit with files and its record are atomic, so the newest record is the truth about what the table
+has: a batch of the pipeline begins where it says, whatever a checkpoint or a group says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kraftlog.spark.lake.files import WrittenFile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from deltalake import DeltaTable
+
+KEY = "kraftlog"
+FORMAT = 1
+
+
+@dataclass
+class ArchiveState:
+    """The record of a commit; partitions are numbers, ranges are pairs of offsets."""
+
+    topic: str
+    #: As text; empty if the brokers are too old to have one.
+    topic_id: str
+    decode: str
+    #: The next offset of each partition that the table does not have.
+    offsets: dict[int, int]
+    #: What the commit added, each from its first offset to before its last.
+    ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
+    #: Ranges that the log did not have any more.
+    lost: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    #: The id of the streaming query and its batch; a new checkpoint has a new query.
+    query: str = ""
+    batch: int = -1
+    #: Records that the table got and that became dead letters, since it exists.
+    rows: int = 0
+    bad: int = 0
+    #: Files that the commit adds to the table of dead letters, in a commit that follows.
+    dead_letters: tuple[WrittenFile, ...] = ()
+    #: Fields of values that the table has no column for, by how many records had one.
+    ignored: dict[str, int] = field(default_factory=dict)
+
+    def metadata(self) -> dict[str, Any]:
+        return {
+            KEY: {
+                "format": FORMAT,
+                "topic": self.topic,
+                "topicId": self.topic_id,
+                "decode": self.decode,
+                "offsets": _texts(self.offsets),
+                "ranges": _texts(self.ranges),
+                "lost": _texts(self.lost),
+                "query": self.query,
+                "batch": self.batch,
+                "rows": self.rows,
+                "bad": self.bad,
+                "deadLetters": [each.fields() for each in self.dead_letters],
+                "ignored": self.ignored,
+            }
+        }
+
+
+def state_of(table: DeltaTable) -> ArchiveState | None:
+    """The newest record of a table; None if no commit of its history has one."""
+    for limit in (1, None):  # the last commit nearly always has it
+        for commit in table.history(limit):
+            if KEY in commit:
+                return _read(commit[KEY])
+    return None
+
+
+def _read(found: Mapping[str, Any]) -> ArchiveState:
+    return ArchiveState(
+        topic=found["topic"],
+        topic_id=found["topicId"],
+        decode=found["decode"],
+        offsets=_numbers(found["offsets"]),
+        ranges={index: (start, end) for index, (start, end) in _numbers(found["ranges"]).items()},
+        lost={
+            index: [(start, end) for start, end in lost]
+            for index, lost in _numbers(found["lost"]).items()
+        },
+        query=found["query"],
+        batch=found["batch"],
+        rows=found["rows"],
+        bad=found["bad"],
+        dead_letters=tuple(WrittenFile.read(each) for each in found["deadLetters"]),
+        ignored=dict(found["ignored"]),
+    )
+
+
+def _texts(by_partition: Mapping[int, Any]) -> dict[str, Any]:
+    return {str(index): value for index, value in sorted(by_partition.items())}
+
+
+def _numbers(by_partition: Mapping[str, Any]) -> dict[int, Any]:
+    return {int(index): value for index, value in by_partition.items()}

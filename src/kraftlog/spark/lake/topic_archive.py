@@ -1,0 +1,395 @@
+"""The archive of one topic: its table, its streaming query, and a commit for each batch.
+
+What makes it exactly once: a commit adds the files of a batch together with the offsets after them,
+and a batch begins at the offsets of the newest commit. Spark's checkpoint only proposes where a
+batch ends. So a batch that runs again finds its offsets in the table and writes nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from typing import TYPE_CHECKING
+
+from kraftlog.client import groups, offsets
+from kraftlog.client.fetched_batches import COMMITTED
+from kraftlog.errors import KraftlogError
+from kraftlog.spark import positions
+from kraftlog.spark.lake import layout
+from kraftlog.spark.lake.decode import value_columns
+from kraftlog.spark.lake.decode.base import ADD, FAIL
+from kraftlog.spark.lake.decode.text import text_schema
+from kraftlog.spark.lake.ranges import Outcome
+from kraftlog.spark.lake.source import FORMAT, ArchiveSource
+from kraftlog.spark.lake.state import ArchiveState
+from kraftlog.spark.lake.table import ArchiveTable, LakeError
+from kraftlog.types import NULL_UUID, uuid_text
+from kraftlog.value import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import IO
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from kraftlog.client.cluster import Cluster
+    from kraftlog.client.model import PartitionName, Topic
+    from kraftlog.spark.lake.decode import Decoding
+    from kraftlog.spark.options import Limit
+    from kraftlog.spark.positions import Positions
+
+#: How a query ends: after one batch, at the end of the log, or never.
+ONCE, CAUGHT_UP, CONTINUOUS = "once", "caught-up", "continuous"
+
+
+class ArchiveSettings(Value):
+    directory: str
+    decoding: Decoding
+    #: Where a new table begins, and where the archive ends (None: it does not).
+    start: Limit
+    end: Limit | None
+    mode: str
+    trigger: str
+    batch_records: int
+    by_date: bool
+    allows_data_loss: bool
+    #: Without `{topic}` the group is the same for all topics.
+    group: str
+
+
+class BatchReport(Value):
+    """A batch that was committed."""
+
+    topic: str
+    version: int
+    rows: int
+    bad: int
+    lost: int
+    #: Offsets that the topic has and the table not yet.
+    lag: int
+    ignored: Mapping[str, int]
+    #: Why the group's offsets could not be committed.
+    group_error: str = ""
+
+
+class TopicArchive:
+    """`prepare` makes it ready and may refuse; `start` starts the query."""
+
+    def __init__(
+        self,
+        topic: str,
+        cluster: Cluster,
+        settings: ArchiveSettings,
+        report: Callable[[BatchReport], None],
+    ) -> None:
+        layout.check_topic(topic)
+        self.topic = topic
+        self._cluster = cluster
+        self._settings = settings
+        self._report = report
+        self._lock: IO[str] | None = None
+        self._table: ArchiveTable | None = None
+        self._ends: Positions | None = None
+        #: What a person should know before the query starts.
+        self.notes: list[str] = []
+        #: What a batch failed with; Spark only has its text.
+        self.error: BaseException | None = None
+
+    @property
+    def table(self) -> ArchiveTable:
+        assert self._table is not None
+        return self._table
+
+    def plan(self) -> tuple[Positions, Positions]:
+        """Where the archive would begin and end, from the table and the log; checks both."""
+        found = self._found_topic()
+        self._table = ArchiveTable.open(self._settings.directory, self.topic)
+        names = [(self.topic, each.index) for each in found.partitions]
+        if self._table is not None:
+            self._check_table(self._table.state, found)
+        start = self._positions(names)
+        latest = self._latest(names)
+        self._check_log(start, latest)
+        if self._settings.end is not None:
+            self._ends = self._resolved(names, self._settings.end)
+            latest = {name: min(latest[name], self._ends[name]) for name in names}
+        return start, latest
+
+    def prepare(self) -> tuple[Positions, Positions]:
+        """As `plan`, and lock and create the table, and finish what a killed run began."""
+        self._take_lock()
+        start, end = self.plan()
+        if self._table is None:
+            self._table = self._created(start)
+        self._table.finish()
+        self._apply_schema(self._table)
+        return start, end
+
+    def start(self, spark: SparkSession, source_options: Mapping[str, str]) -> StreamingQuery:
+        spark.dataSource.register(ArchiveSource)
+        settings = self._settings
+        reader = spark.readStream.format(FORMAT).options(**source_options)
+        reader = (
+            reader.option("subscribe", self.topic)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", settings.batch_records)
+            .option("archive.directory", settings.directory)
+            .option("archive.decoding", json.dumps(settings.decoding.__dict__))
+            .option("archive.once", str(settings.mode == ONCE).lower())
+            .option("archive.allowDataLoss", str(settings.allows_data_loss).lower())
+        )
+        if self._ends is not None:
+            reader = reader.option("archive.end", json.dumps(positions.nested(self._ends)))
+        checkpoint = layout.checkpoint_path(settings.directory, self.topic)
+        writer = (
+            reader.load()
+            .writeStream.queryName(f"archive {self.topic}")
+            .option("checkpointLocation", checkpoint)
+            .foreachBatch(self._batch)
+        )
+        if settings.mode == CONTINUOUS:
+            writer = writer.trigger(processingTime=settings.trigger)
+        else:
+            writer = writer.trigger(availableNow=True)
+        return writer.start()
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    # Before the query
+
+    def _take_lock(self) -> None:
+        path = layout.lock_path(self._settings.directory, self.topic)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed at the end of the run
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise LakeError(
+                f"another process archives topic {self.topic} into {self._settings.directory}: "
+                "wait until it ends, or stop it"
+            ) from None
+        self._lock = file
+
+    def _found_topic(self) -> Topic:
+        self._cluster.drop_cache()
+        return self._cluster.topic(self.topic)
+
+    def _check_table(self, state: ArchiveState, found: Topic) -> None:
+        self._check_identity(state, found)
+        if state.decode != self._settings.decoding.how:
+            raise LakeError(
+                f"{self.topic}: the table has records with --decode {state.decode}: go on with "
+                f"that, or archive with --decode {self._settings.decoding.how} into another "
+                "directory"
+            )
+
+    def _check_identity(self, state: ArchiveState, found: Topic) -> None:
+        now = _id_text(found)
+        if state.topic_id and now and state.topic_id != now:
+            raise LakeError(
+                f"topic {self.topic} was deleted and made again: the table has records of topic id "
+                f"{state.topic_id}, the topic is now {now}: archive it into another directory, or "
+                f"move {layout.table_path(self._settings.directory, self.topic)} and "
+                f"{os.path.dirname(layout.checkpoint_path(self._settings.directory, self.topic))} "
+                "away"
+            )
+
+    def _positions(self, names: list[PartitionName]) -> Positions:
+        if self._table is None:
+            return self._resolved(names, self._settings.start)
+        known = self._table.state.offsets
+        new = [name for name in names if name[1] not in known]
+        found = {(self.topic, index): offset for index, offset in known.items()}
+        return found | self._earliest(new)
+
+    def _check_log(self, start: Positions, latest: Positions) -> None:
+        """Whether the log still has what follows the table's records."""
+        first = self._earliest(list(latest))
+        for name, end in latest.items():
+            about = f"{name[0]}-{name[1]}"
+            if end < start[name]:
+                raise LakeError(
+                    f"{about}: the log ends at offset {end}, but the table has the records before "
+                    f"{start[name]}: the cluster lost some, and others may get their offsets"
+                )
+            if first[name] > start[name] and not self._settings.allows_data_loss:
+                raise LakeError(
+                    f"{about}: offsets {start[name]} to {first[name] - 1} were deleted from the "
+                    f"log before they were archived ({first[name] - start[name]} offsets): "
+                    "--allow-data-loss goes on after them"
+                )
+
+    def _created(self, start: Positions) -> ArchiveTable:
+        state = ArchiveState(
+            topic=self.topic,
+            topic_id=_id_text(self._found_topic()),
+            decode=self._settings.decoding.how,
+            offsets={index: offset for (_, index), offset in start.items()},
+        )
+        return ArchiveTable.create(
+            self._settings.directory, state, self._schema(), by_date=self._settings.by_date
+        )
+
+    def _schema(self) -> pa.Schema:
+        how = self._settings.decoding.how
+        if how == "raw":
+            return layout.RAW
+        if how == "string":
+            return text_schema(layout.RAW)
+        schema = layout.RAW.remove(layout.RAW.get_field_index("value"))
+        for column in value_columns(self._settings.decoding):
+            schema = schema.append(column)
+        return schema
+
+    def _apply_schema(self, table: ArchiveTable) -> None:
+        """Let the rule for drift decide about columns of --schema that the table does not have."""
+        decoding = self._settings.decoding
+        given = {each.name: each for each in value_columns(decoding)}
+        known = table.schema
+        for name in given.keys() & set(known.names):
+            if given[name].type != known.field(name).type:
+                raise LakeError(
+                    f"{self.topic}: --schema has {given[name].type} for column {name}, the table "
+                    f"{known.field(name).type}: a column's type can't change"
+                )
+        added = [given[name] for name in given if name not in known.names]
+        if not added:
+            return
+        names = ", ".join(each.name for each in added)
+        if decoding.on_drift == FAIL:
+            raise LakeError(
+                f"{self.topic}: --schema has columns that the table does not have: {names}: "
+                "--on-drift add adds them, --on-drift ignore leaves them out"
+            )
+        if decoding.on_drift == ADD:
+            table.add_columns(added)
+            self.notes.append(f"{self.topic}: new columns: {names}")
+        else:
+            self.notes.append(f"{self.topic}: columns of --schema left out: {names}")
+
+    # The log
+
+    def _resolved(self, names: list[PartitionName], limit: Limit) -> Positions:
+        return positions.resolved(self._cluster, names, limit, COMMITTED)
+
+    def _latest(self, names: list[PartitionName]) -> Positions:
+        return _offsets(self._cluster, names, offsets.LATEST)
+
+    def _earliest(self, names: list[PartitionName]) -> Positions:
+        return _offsets(self._cluster, names, offsets.EARLIEST)
+
+    # A batch
+
+    def _batch(self, rows: DataFrame, batch: int) -> None:
+        try:
+            outcomes = [Outcome.read(json.loads(row.outcome)) for row in rows.collect()]
+            report = self._committed(outcomes, batch)
+        except BaseException as error:
+            self.error = error
+            raise
+        if report is not None:
+            self._report(report)
+
+    def _committed(self, outcomes: list[Outcome], batch: int) -> BatchReport | None:
+        """Commit what the tasks wrote; None if the table has it already."""
+        refused = [each.refused for each in outcomes if each.refused]
+        if refused:
+            raise LakeError(f"{self.topic}: {refused[0]}")
+        self.table.refresh()
+        query = self._query()
+        if not outcomes:
+            return None
+        if self.table.has_batch(query, batch):
+            checkpoint = layout.checkpoint_path(self._settings.directory, self.topic)
+            raise LakeError(
+                f"{self.topic}: the checkpoint is older than the table, which has batch {batch}: "
+                f"delete {checkpoint}; the table itself says where to go on"
+            )
+        self._check_identity(self.table.state, self._found_topic())
+        state = self._next_state(outcomes, query, batch)
+        self.table.commit(state, [file for each in outcomes for file in each.files])
+        return BatchReport(
+            self.topic,
+            self.table.version,
+            sum(each.rows for each in outcomes),
+            sum(each.bad for each in outcomes),
+            sum(end - start for ranges in state.lost.values() for start, end in ranges),
+            self._lag(),
+            state.ignored,
+            self._commit_group(),
+        )
+
+    def _next_state(self, outcomes: list[Outcome], query: str, batch: int) -> ArchiveState:
+        before = self.table.state
+        ends = dict(before.offsets)
+        ranges: dict[int, tuple[int, int]] = {}
+        ignored: dict[str, int] = {}
+        for each in sorted(outcomes, key=lambda it: (it.partition, it.start)):
+            expected = ends.get(each.partition, each.start)
+            if each.start != expected:
+                raise LakeError(
+                    f"{self.topic}-{each.partition}: a task read from offset {each.start}, but the "
+                    f"table ends at {expected}: another process archives the topic, too"
+                )
+            ends[each.partition] = each.end
+            first = ranges.get(each.partition, (each.start, 0))[0]
+            ranges[each.partition] = (first, each.end)
+            for name, count in each.ignored.items():
+                ignored[name] = ignored.get(name, 0) + count
+        return ArchiveState(
+            topic=before.topic,
+            topic_id=before.topic_id,
+            decode=before.decode,
+            offsets=ends,
+            ranges=ranges,
+            lost={
+                index: [lost for each in outcomes if each.partition == index for lost in each.lost]
+                for index in sorted({each.partition for each in outcomes if each.lost})
+            },
+            query=query,
+            batch=batch,
+            rows=before.rows + sum(each.rows for each in outcomes),
+            bad=before.bad + sum(each.bad for each in outcomes),
+            dead_letters=tuple(file for each in outcomes for file in each.dead_letters),
+            ignored=ignored,
+        )
+
+    def _query(self) -> str:
+        """The id of the query, which Spark keeps in the checkpoint."""
+        checkpoint = layout.checkpoint_path(self._settings.directory, self.topic)
+        with open(os.path.join(checkpoint, "metadata"), encoding="utf-8") as file:
+            found: str = json.load(file)["id"]
+        return found
+
+    def _lag(self) -> int:
+        known = self.table.state.offsets
+        latest = self._latest([(self.topic, index) for index in known])
+        return sum(max(0, end - known[index]) for (_, index), end in latest.items())
+
+    def _commit_group(self) -> str:
+        """Show the progress to tools for lag; the archive itself does not need it."""
+        group = self._settings.group.format(topic=self.topic)
+        wanted = {(self.topic, index): end for index, end in self.table.state.offsets.items()}
+        try:
+            groups.commit(self._cluster, group, wanted)
+        except KraftlogError as error:
+            return str(error)
+        return ""
+
+
+def _offsets(cluster: Cluster, names: list[PartitionName], spec: int) -> Positions:
+    if not names:
+        return {}
+    found = offsets.find(cluster, dict.fromkeys(names, spec), COMMITTED)
+    return {name: result.offset for name, result in found.items()}
+
+
+def _id_text(topic: Topic) -> str:
+    return "" if topic.id == NULL_UUID else uuid_text(topic.id)

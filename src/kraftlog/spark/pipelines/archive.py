@@ -1,0 +1,287 @@
+"""`kraftlog pipeline archive`: topics as Delta tables, every record exactly once."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kraftlog.client.properties import read_text
+from kraftlog.client.text_table import table
+from kraftlog.spark.lake.compaction import compact
+from kraftlog.spark.lake.decode import DECODINGS, Decoding
+from kraftlog.spark.lake.decode.base import ADD, FAIL, IGNORE
+from kraftlog.spark.lake.table import LakeError
+from kraftlog.spark.lake.topic_archive import (
+    CAUGHT_UP,
+    CONTINUOUS,
+    ONCE,
+    ArchiveSettings,
+    TopicArchive,
+)
+from kraftlog.spark.options import EARLIEST, LATEST, Limit, Options
+from kraftlog.spark.pipelines.common import DONE, FOUND, in_thread, parser, run_pipeline
+from kraftlog.spark.pipelines.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from pyspark.sql.streaming import StreamingQuery
+
+    from kraftlog.client.client import Client
+    from kraftlog.spark.lake.topic_archive import BatchReport
+    from kraftlog.spark.pipelines.common import Pipeline
+    from kraftlog.spark.positions import Positions
+
+#: Queries that run at the same time, unless all of them are to run on.
+_AT_ONCE = 4
+_POLL_S = 0.2
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    return run_pipeline("archive", options, lambda pipeline: _Archive(pipeline).run())
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = parser(
+        "archive",
+        "Archive topics as Delta tables, every record exactly once, up to the end of the log as it "
+        "is now.\nA run goes on where the last one ended. Exit code 0: done; 1: failed; 2: wrong "
+        "command line;\n3: refused, as records would be lost or mixed up.",
+        "orders --to lake -b localhost:9092",
+    )
+    made.add_argument("topics", nargs="+", metavar="TOPIC", help="topics, a table for each")
+    made.add_argument("--to", dest="directory", required=True, metavar="DIR", help="the archive")
+    group = made.add_argument_group("what is read")
+    ends = group.add_mutually_exclusive_group()
+    ends.add_argument("--once", action="store_true", help="one batch, then end")
+    ends.add_argument("--continuous", action="store_true", help="run on until stopped")
+    group.add_argument(
+        "--trigger",
+        default="10 seconds",
+        metavar="TIME",
+        help="with --continuous: a batch begins this often; default: 10 seconds",
+    )
+    group.add_argument(
+        "--max-records-per-batch",
+        type=int,
+        default=5_000_000,
+        metavar="N",
+        help="of each topic; a killed run repeats at most one batch; default: 5,000,000",
+    )
+    where = "earliest, latest, a time such as 2026-11-23T00:00Z, or JSON of offsets"
+    group.add_argument(
+        "--from",
+        dest="start",
+        default="earliest",
+        metavar="WHERE",
+        help=f"where a new table begins: {where}; default: earliest",
+    )
+    group.add_argument("--until", dest="end", metavar="WHERE", help=f"where to end: {where}")
+    group.add_argument(
+        "--allow-data-loss",
+        action="store_true",
+        help="go on after records that were deleted from the log before they were archived",
+    )
+    group.add_argument(
+        "--group",
+        default="kraftlog-archive-{topic}",
+        metavar="GROUP",
+        help="commit the offsets to this group, for tools that show lag; "
+        "default: kraftlog-archive-{topic}",
+    )
+    group = made.add_argument_group("tables")
+    group.add_argument("--decode", choices=DECODINGS, default="raw", help="default: raw, as bytes")
+    group.add_argument("--schema", metavar="FILE", help="JSON Schema or Avro schema of the values")
+    group.add_argument(
+        "--registry",
+        metavar="DIR|URL",
+        help="schemas of avro-confluent: files ID.avsc, or a schema registry",
+    )
+    group.add_argument(
+        "--on-drift",
+        choices=(FAIL, IGNORE, ADD),
+        default=FAIL,
+        help="fields that the table has no column for: stop (default), leave out, or add columns",
+    )
+    group.add_argument(
+        "--partition-by", choices=("date",), help="a directory for each date, in UTC"
+    )
+    group.add_argument(
+        "--compact", action="store_true", help="at the end, merge small files into larger ones"
+    )
+    return made
+
+
+class _Archive:
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._options = pipeline.options
+        self._settings = _settings(pipeline.options)
+        self._rows = 0
+        self._reports: dict[str, list[BatchReport]] = {}
+        self._lags: dict[str, int] = {}
+
+    def run(self) -> int:
+        clients: list[Client] = []
+        archives: list[TopicArchive] = []
+        try:
+            for topic in dict.fromkeys(self._options.topics):
+                clients.append(self._pipeline.client())
+                archives.append(
+                    TopicArchive(topic, clients[-1].cluster, self._settings, self._report)
+                )
+            if self._options.dry_run:
+                self._print_plan(archives)
+                return DONE
+            for archive in archives:
+                start, end = archive.prepare()
+                self._lags[archive.topic] = _count(start, end)
+                for note in archive.notes:
+                    self._pipeline.progress.say(note)
+            self._run_queries(archives)
+            self._print_result(archives)
+        except LakeError as error:
+            print(f"kraftlog pipeline archive: {error}", file=sys.stderr, flush=True)
+            return FOUND
+        finally:
+            for archive in archives:
+                archive.close()
+            for client in clients:
+                client.close()
+        return DONE
+
+    def _run_queries(self, archives: Sequence[TopicArchive]) -> None:
+        """Run a query for each topic, some at a time; the first error stops all."""
+        waiting = list(archives)
+        most = len(waiting) if self._options.continuous else _AT_ONCE
+        running: list[tuple[TopicArchive, StreamingQuery]] = []
+        spark = self._pipeline.spark
+        try:
+            while waiting or running:
+                while waiting and len(running) < most:
+                    archive = waiting.pop(0)
+                    query = archive.start(spark, self._pipeline.source_options)
+                    running.append((archive, query))
+                for archive, query in list(running):
+                    if _has_ended(archive, query):
+                        running.remove((archive, query))
+                        self._compact(archive)
+        finally:
+            for _, query in running:
+                in_thread(query.stop)
+
+    def _compact(self, archive: TopicArchive) -> None:
+        if not self._options.compact:
+            return
+        before, after = compact(archive.table)
+        if before:
+            self._pipeline.progress.say(f"{archive.topic}: {before} files are {after} now")
+
+    def _report(self, batch: BatchReport) -> None:
+        """Show a batch; queries call this from threads of their own."""
+        progress = self._pipeline.progress
+        self._reports.setdefault(batch.topic, []).append(batch)
+        self._lags[batch.topic] = batch.lag
+        self._rows += batch.rows + batch.bad
+        progress.show(self._rows, lag=sum(self._lags.values()), topic=batch.topic)
+        if batch.bad:
+            progress.say(f"{batch.topic}: {batch.bad:,} dead letters", dead_letters=batch.bad)
+        if batch.lost:
+            progress.say(
+                f"{batch.topic}: {batch.lost:,} offsets were deleted from the log before they were "
+                "archived",
+                lost=batch.lost,
+            )
+        if batch.ignored:
+            names = ", ".join(f"{name} ({n:,})" for name, n in sorted(batch.ignored.items()))
+            progress.say(f"{batch.topic}: fields without a column: {names}", ignored=batch.ignored)
+        if batch.group_error:
+            progress.say(f"{batch.topic}: offsets are not committed: {batch.group_error}")
+
+    def _print_plan(self, archives: Sequence[TopicArchive]) -> None:
+        rows = []
+        for archive in archives:
+            start, end = archive.plan()
+            rows += [(*name, start[name], end[name], _count(start, end, name)) for name in end]
+        heads = ("topic", "partition", "from", "to", "offsets")
+        data = [dict(zip(heads, row, strict=True)) for row in rows]
+        self._pipeline.progress.result({"plan": data}, table(heads, rows))
+
+    def _print_result(self, archives: Sequence[TopicArchive]) -> None:
+        heads = ("topic", "rows", "dead letters", "lost", "lag", "table", "version")
+        rows = []
+        for archive in archives:
+            batches = self._reports.get(archive.topic, [])
+            sums = [
+                sum(getattr(each, name) for each in batches) for name in ("rows", "bad", "lost")
+            ]
+            lag = self._lags[archive.topic]
+            rows.append((archive.topic, *sums, lag, archive.table.path, archive.table.version))
+        data = [dict(zip(heads, row, strict=True)) for row in rows]
+        self._pipeline.progress.result({"topics": data}, table(heads, rows))
+
+
+def _has_ended(archive: TopicArchive, query: StreamingQuery) -> bool:
+    """Wait a moment for the end of a query; raise the error of its batch, not Spark's of that."""
+    try:
+        return bool(query.awaitTermination(_POLL_S))
+    except Exception:
+        if archive.error is not None:
+            raise archive.error from None
+        raise
+
+
+def _settings(options: argparse.Namespace) -> ArchiveSettings:
+    how = options.decode
+    for name, used_by in (
+        ("schema", ("json", "avro", "avro-confluent")),
+        ("registry", ("avro-confluent",)),
+    ):
+        if getattr(options, name) and how not in used_by:
+            raise UsageError(f"--{name} is for --decode {' or '.join(used_by)}")
+    if how in {"json", "avro"} and not options.schema:
+        raise UsageError(f"--decode {how} needs --schema FILE")
+    if how == "avro-confluent" and not options.registry:
+        raise UsageError("--decode avro-confluent needs --registry DIR|URL")
+    if options.max_records_per_batch < 1:
+        raise UsageError("--max-records-per-batch: expected at least 1")
+    if options.continuous and options.end:
+        raise UsageError("--until is not for --continuous")
+    schema = read_text(options.schema) if options.schema else ""
+    return ArchiveSettings(
+        directory=options.directory,
+        decoding=Decoding(how, schema, options.registry or "", options.on_drift),
+        start=_limit("--from", options.start),
+        end=None if options.end is None else _limit("--until", options.end),
+        mode=ONCE if options.once else CONTINUOUS if options.continuous else CAUGHT_UP,
+        trigger=options.trigger,
+        batch_records=options.max_records_per_batch,
+        by_date=options.partition_by == "date",
+        allows_data_loss=options.allow_data_loss,
+        group=options.group,
+    )
+
+
+def _limit(option: str, text: str) -> Limit:
+    """Where to start or to end."""
+    if text in {"earliest", "latest"}:
+        return Limit(everywhere=EARLIEST if text == "earliest" else LATEST)
+    if text.startswith("{"):
+        return Limit(offsets=Options({option: text}).by_partition(option))
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{option} {text}: expected earliest, latest, a time such as 2026-11-23T00:00Z, or "
+            'JSON such as {"orders": {"0": 23}}'
+        ) from None
+    return Limit(
+        time_ms=int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    )
+
+
+def _count(start: Positions, end: Positions, *names: tuple[str, int]) -> int:
+    return sum(max(0, end[name] - start[name]) for name in names or end)

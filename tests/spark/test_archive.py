@@ -1,0 +1,286 @@
+"""`kraftlog pipeline archive`: every record once, whatever is repeated, lost or made anew."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from kraftlog import Client
+from kraftlog.spark.lake.compaction import compact
+from kraftlog.spark.lake.table import ArchiveTable
+from kraftlog.spark.pipelines.archive import run
+from kraftlog.spark.pipelines.verify import run as verify
+from tests.patience import LIMIT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import Any
+
+    from pyspark.sql import SparkSession
+
+COUNT = 100
+KILLED = [sys.executable, "-m", "tests.spark.killed_archive"]
+
+
+@pytest.fixture
+def client(our_node: str) -> Iterator[Client]:
+    with Client(our_node, timeout_s=LIMIT_S) as made:
+        yield made
+
+
+@pytest.fixture
+def topic(client: Client, named: Callable[[str], str]) -> str:
+    """Two partitions with `COUNT` records each."""
+    name = named("t")
+    client.create_topic(name, partitions=2)
+    produce(client, name, COUNT)
+    return name
+
+
+def produce(client: Client, topic: str, count: int, first: int = 0) -> None:
+    with client.producer(compression="lz4") as producer:
+        for number in range(first, first + count):
+            for partition in (0, 1):
+                key = None if number % 3 else f"k{number}"
+                headers = [("h", b"1")] if number % 5 == 0 else ()
+                text = f"{partition} {number}"
+                producer.send(topic, text, key=key, partition=partition, headers=headers)
+
+
+def archive(address: str, lake: Path, *arguments: str) -> int:
+    return run([*arguments, "--to", str(lake), "-b", address, "--json"])
+
+
+def rows(lake: Path, topic: str) -> list[dict[str, Any]]:
+    table = pa.table(DeltaTable(str(lake / topic)).to_pyarrow_table())
+    found: list[dict[str, Any]] = table.sort_by(
+        [("partition", "ascending"), ("offset", "ascending")]
+    ).to_pylist()
+    return found
+
+
+def places(lake: Path, topic: str) -> list[tuple[int, int]]:
+    return [(each["partition"], each["offset"]) for each in rows(lake, topic)]
+
+
+def all_places(count: int) -> list[tuple[int, int]]:
+    return [(partition, offset) for partition in (0, 1) for offset in range(count)]
+
+
+def checkpoint(lake: Path, topic: str) -> Path:
+    return lake / "_kraftlog" / topic / "checkpoint"
+
+
+def test_every_record_is_archived_once_and_later_runs_add_what_is_new(
+    spark: SparkSession, our_node: str, client: Client, topic: str, tmp_path: Path
+) -> None:
+    assert archive(our_node, tmp_path, topic) == 0
+    found = rows(tmp_path, topic)
+    assert [(each["partition"], each["offset"]) for each in found] == all_places(COUNT)
+    assert [each["value"] for each in found[:3]] == [b"0 0", b"0 1", b"0 2"]
+    assert (found[0]["key"], found[1]["key"]) == (b"k0", None)
+    assert found[0]["headers"] == [{"key": "h", "value": b"1"}]
+
+    assert archive(our_node, tmp_path, topic) == 0
+    assert places(tmp_path, topic) == all_places(COUNT)
+    produce(client, topic, 10, first=COUNT)
+    assert archive(our_node, tmp_path, topic) == 0
+    assert places(tmp_path, topic) == all_places(COUNT + 10)
+    committed = client.committed(f"kraftlog-archive-{topic}")
+    assert {name[1]: each.offset for name, each in committed.items()} == dict.fromkeys(
+        (0, 1), COUNT + 10
+    )
+    assert verify([str(tmp_path), "-b", our_node]) == 0
+
+
+def test_a_batch_that_spark_repeats_adds_nothing(
+    spark: SparkSession, our_node: str, client: Client, topic: str, tmp_path: Path
+) -> None:
+    """As after a kill between the table's commit and Spark's."""
+    assert archive(our_node, tmp_path, topic) == 0
+    commits = checkpoint(tmp_path, topic) / "commits"
+    newest = max(name for name in os.listdir(commits) if name.isdigit())
+    for name in (newest, f".{newest}.crc"):
+        (commits / name).unlink()
+    version = DeltaTable(str(tmp_path / topic)).version()
+    assert archive(our_node, tmp_path, topic) == 0
+    assert DeltaTable(str(tmp_path / topic)).version() == version
+    produce(client, topic, 1, first=COUNT)
+    assert archive(our_node, tmp_path, topic) == 0
+    assert places(tmp_path, topic) == all_places(COUNT + 1)
+
+
+def test_without_its_checkpoint_an_archive_goes_on_from_its_table(
+    spark: SparkSession, our_node: str, client: Client, topic: str, tmp_path: Path
+) -> None:
+    assert archive(our_node, tmp_path, topic) == 0
+    shutil.rmtree(checkpoint(tmp_path, topic))
+    produce(client, topic, 5, first=COUNT)
+    assert archive(our_node, tmp_path, topic) == 0
+    assert places(tmp_path, topic) == all_places(COUNT + 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["before the commit", "after the commit"])
+def test_a_killed_archive_goes_on_without_loss_or_duplicate(
+    spark: SparkSession, our_node: str, topic: str, tmp_path: Path, where: str
+) -> None:
+    """The second batch's process is killed with SIGKILL, and Spark's JVM ends with it."""
+    arguments = [topic, "--to", str(tmp_path), "-b", our_node, "--master", "local[1]"]
+    ended = subprocess.run(
+        [*KILLED, where, *arguments, "--max-records-per-batch", str(COUNT)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert 0 < len(places(tmp_path, topic)) <= 2 * COUNT
+    assert archive(our_node, tmp_path, topic) == 0
+    assert places(tmp_path, topic) == all_places(COUNT)
+    assert verify([str(tmp_path), "-b", our_node]) == 0
+
+
+def test_a_topic_that_was_made_anew_is_refused(
+    spark: SparkSession,
+    our_node: str,
+    client: Client,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert archive(our_node, tmp_path, topic) == 0
+    client.delete_topic(topic)
+    client.create_topic(topic, partitions=2)
+    produce(client, topic, 2 * COUNT)
+    assert archive(our_node, tmp_path, topic) == 3
+    assert f"topic {topic} was deleted and made again" in capsys.readouterr().err
+    assert places(tmp_path, topic) == all_places(COUNT)
+
+
+def test_deleted_records_are_skipped_only_if_that_is_allowed(
+    spark: SparkSession,
+    our_node: str,
+    client: Client,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert archive(our_node, tmp_path, topic) == 0
+    produce(client, topic, 10, first=COUNT)
+    client.delete_records({(topic, 0): COUNT + 4})
+    assert archive(our_node, tmp_path, topic) == 3
+    assert f"offsets {COUNT} to {COUNT + 3} were deleted from the log" in capsys.readouterr().err
+    assert archive(our_node, tmp_path, topic, "--allow-data-loss") == 0
+    assert len(places(tmp_path, topic)) == 2 * COUNT + 6 + 10
+
+
+def test_values_that_are_not_the_schema_s_become_dead_letters(
+    spark: SparkSession,
+    our_node: str,
+    client: Client,
+    tmp_path: Path,
+    named: Callable[[str], str],
+) -> None:
+    name = named("json")
+    client.create_topic(name)
+    with client.producer() as producer:
+        for number in range(20):
+            good = json.dumps({"id": number, "name": f"n{number}", "offset": -number})
+            producer.send(name, good if number != 7 else '{"id": "seven"}', key="k")
+        producer.send(name, "not json")
+    schema = tmp_path / "schema.json"
+    schema.write_text(
+        json.dumps(
+            {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "integer"},
+                    "name": {"type": "string"},
+                    "offset": {"type": "integer"},
+                },
+                "required": ["id"],
+            }
+        )
+    )
+    lake = tmp_path / "lake"
+    decode = ("--decode", "json", "--schema", str(schema))
+    assert archive(our_node, lake, name, *decode) == 0
+    found = rows(lake, name)
+    assert [each["offset"] for each in found] == [n for n in range(20) if n != 7]
+    assert (found[3]["id"], found[3]["name"], found[3]["value_offset"]) == (3, "n3", -3)
+    dead = pa.table(DeltaTable(str(lake / "_dead_letters")).to_pyarrow_table()).to_pylist()
+    assert [(each["offset"], each["value"]) for each in dead] == [
+        (7, b'{"id": "seven"}'),
+        (20, b"not json"),
+    ]
+    assert all(each["reason"] and each["topic"] == name for each in dead)
+
+
+def test_small_files_become_one_with_the_same_rows(
+    spark: SparkSession, our_node: str, client: Client, topic: str, tmp_path: Path
+) -> None:
+    assert archive(our_node, tmp_path, topic, "--max-records-per-batch", "50") == 0
+    before = rows(tmp_path, topic)
+    table = ArchiveTable.open(str(tmp_path), topic)
+    assert table is not None
+    many, few = compact(table)
+    assert (many > 2, few) == (True, 2)
+    assert rows(tmp_path, topic) == before
+    assert verify([str(tmp_path), "-b", our_node]) == 0
+    produce(client, topic, 1, first=COUNT)
+    assert archive(our_node, tmp_path, topic, "--compact") == 0
+    assert places(tmp_path, topic) == all_places(COUNT + 1)
+
+
+def test_a_plan_writes_nothing(
+    spark: SparkSession,
+    our_node: str,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert archive(our_node, tmp_path / "lake", topic, "--dry-run", "--from", "latest") == 0
+    plan = json.loads(capsys.readouterr().out.splitlines()[-1])["plan"]
+    assert [(each["partition"], each["from"], each["to"]) for each in plan] == [
+        (0, COUNT, COUNT),
+        (1, COUNT, COUNT),
+    ]
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["nowhere"], 1, "nowhere"),
+        (["t", "--decode", "json"], 2, "--decode json needs --schema FILE"),
+        (["t", "--schema", "x"], 2, "--schema is for --decode json or avro or avro-confluent"),
+        (["t", "--from", "soon"], 2, "--from soon: expected earliest, latest, a time"),
+        (["t", "--continuous", "--until", "latest"], 2, "--until is not for --continuous"),
+        (["_kraftlog"], 1, "topic _kraftlog can't be archived"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_paragraph(
+    spark: SparkSession,
+    our_node: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    text: str,
+) -> None:
+    assert archive(our_node, tmp_path, *arguments) == code
+    said = capsys.readouterr().err
+    assert text in said
+    assert len(said.splitlines()) <= 6

@@ -1,0 +1,233 @@
+"""Values of records as columns: what is decoded, what becomes a dead letter, and what drifts."""
+
+from __future__ import annotations
+
+import json
+import struct
+import threading
+from datetime import UTC, datetime
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from kraftlog.errors import ConfigError
+from kraftlog.spark.lake import layout
+from kraftlog.spark.lake.decode import Decoding, DriftError, decoder_of, value_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from kraftlog.spark.lake.decode import Decoded
+
+JSON_SCHEMA = json.dumps(
+    {
+        "type": "object",
+        "properties": {
+            "id": {"type": "integer"},
+            "when": {"type": "string", "format": "date-time"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "at": {"type": "object", "properties": {"x": {"type": "number"}}},
+        },
+        "required": ["id"],
+    }
+)
+AVRO: dict[str, Any] = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "when", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {
+            "name": "price",
+            "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        },
+        {
+            "name": "lines",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "Line",
+                    "fields": [{"name": "sku", "type": "string"}],
+                },
+            },
+        },
+    ],
+}
+ORDER = {
+    "id": 5,
+    "note": None,
+    "when": datetime(2026, 1, 2, tzinfo=UTC),
+    "price": Decimal("12.50"),
+    "lines": [{"sku": "a"}, {"sku": "b"}],
+}
+
+
+def raw(values: Sequence[bytes | None]) -> pa.RecordBatch:
+    """Records with these values at the offsets from 10."""
+    return pa.RecordBatch.from_pylist(
+        [
+            {"value": value, "partition": 0, "offset": 10 + row, "timestampType": 0}
+            for row, value in enumerate(values)
+        ],
+        schema=layout.RAW,
+    )
+
+
+def decoded(decoding: Decoding, values: Sequence[bytes | None]) -> Decoded:
+    """Decoded into a table with the columns of the schema."""
+    table = layout.RAW.remove(layout.RAW.get_field_index("value"))
+    for column in value_columns(decoding):
+        table = table.append(column)
+    decoder = decoder_of(decoding.__dict__, table, is_new=False)
+    assert decoder is not None
+    return decoder.decode(raw(values))
+
+
+def avro(schema: Any, value: Any) -> bytes:
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    return stream.getvalue()
+
+
+def framed(number: int, schema: Any, value: Any) -> bytes:
+    return struct.pack(">bI", 0, number) + avro(schema, value)
+
+
+def test_json_of_the_schema_becomes_columns() -> None:
+    value = {"id": 1, "when": "2026-01-02T00:00:00Z", "tags": ["a"], "at": {"x": 1.5}}
+    found = decoded(Decoding("json", JSON_SCHEMA), [json.dumps(value).encode(), None])
+    first, tombstone = found.rows.to_pylist()
+    assert (first["id"], first["tags"], first["at"]) == (1, ["a"], {"x": 1.5})
+    assert first["when"] == datetime(2026, 1, 2, tzinfo=UTC)
+    assert (tombstone["offset"], tombstone["id"]) == (11, None)
+    assert not found.bad
+
+
+def test_json_that_is_broken_is_a_dead_letter_and_its_neighbours_are_not() -> None:
+    values = [b'{"id": 1}', b"{", b'{"id": "x"}', b"[1]", b'{"tags": []}', b'{"id":\n 2}', b""]
+    found = decoded(Decoding("json", JSON_SCHEMA), values)
+    assert found.rows.column("id").to_pylist() == [1, 2]
+    assert sorted(found.bad) == [1, 2, 3, 4, 6]
+    assert found.bad[3] == "not a JSON object"
+    assert found.bad[4] == "without the required field id"
+
+
+def test_json_with_two_objects_in_a_value_is_a_dead_letter() -> None:
+    found = decoded(Decoding("json", JSON_SCHEMA), [b'{"id": 1} {"id": 2}', b'{"id": 3}'])
+    assert (found.rows.column("id").to_pylist(), list(found.bad)) == ([3], [0])
+
+
+@pytest.mark.parametrize("rule", ["fail", "ignore", "add"])
+def test_fields_without_a_column_follow_the_rule(rule: str) -> None:
+    values = [b'{"id": 1, "new": 7}', b'{"id": 2}']
+    if rule == "fail":
+        with pytest.raises(DriftError, match="fields without a column: new"):
+            decoded(Decoding("json", JSON_SCHEMA, on_drift=rule), values)
+        return
+    found = decoded(Decoding("json", JSON_SCHEMA, on_drift=rule), values)
+    assert ("new" in found.rows.schema.names) == (rule == "add")
+    if rule == "add":
+        assert found.rows.column("new").to_pylist() == [7, None]
+    else:
+        assert found.ignored == {"new": 1}
+
+
+def test_text_that_is_not_utf8_is_a_dead_letter() -> None:
+    decoder = decoder_of(Decoding("string").__dict__, layout.RAW, is_new=False)
+    assert decoder is not None
+    found = decoder.decode(raw([b"a", b"\xff", None]))
+    assert found.rows.column("value").to_pylist() == ["a", None]
+    assert list(found.bad) == [1]
+    assert "not UTF-8" in found.bad[1]
+
+
+def test_avro_of_the_schema_becomes_columns() -> None:
+    found = decoded(Decoding("avro", json.dumps(AVRO)), [avro(AVRO, ORDER), None])
+    first, tombstone = found.rows.to_pylist()
+    assert {name: first[name] for name in ORDER} == ORDER
+    assert tombstone["id"] is None
+
+
+def test_avro_that_is_cut_or_too_long_is_a_dead_letter() -> None:
+    good = avro(AVRO, ORDER)
+    found = decoded(Decoding("avro", json.dumps(AVRO)), [good[:-3], good, good + b"x", b""])
+    assert found.rows.column("id").to_pylist() == [5]
+    assert sorted(found.bad) == [0, 2, 3]
+    assert "1 bytes follow the record" in found.bad[2]
+
+
+def test_framed_avro_is_read_with_the_schema_of_its_id(tmp_path: Path) -> None:
+    newer = {**AVRO, "fields": [*AVRO["fields"], {"name": "extra", "type": "int"}]}
+    (tmp_path / "1.avsc").write_text(json.dumps(AVRO))
+    (tmp_path / "2.avsc").write_text(json.dumps(newer))
+    values = [
+        framed(1, AVRO, ORDER),
+        framed(2, newer, {**ORDER, "extra": 9}),
+        framed(3, AVRO, ORDER),
+        b"\x01" + framed(1, AVRO, ORDER)[1:],
+    ]
+    decoding = Decoding("avro-confluent", json.dumps(AVRO), str(tmp_path), on_drift="add")
+    found = decoded(decoding, values)
+    assert found.rows.column("extra").to_pylist() == [None, 9]
+    assert found.bad[2].endswith("the registry has no schema 3")
+    assert "begins with byte 1" in found.bad[3]
+
+
+@pytest.fixture
+def registry() -> Iterator[str]:
+    """A schema registry that has schema 1."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            is_known = self.path == "/schemas/ids/1"
+            self.send_response(200 if is_known else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps({"schema": json.dumps(AVRO)}).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_schemas_come_from_a_registry(registry: str) -> None:
+    decoding = Decoding("avro-confluent", registry=registry, on_drift="add")
+    found = decoded(decoding, [framed(1, AVRO, ORDER), framed(2, AVRO, ORDER)])
+    assert found.rows.column("id").to_pylist() == [5]
+    assert found.bad[1].endswith("the registry has no schema 2")
+
+
+@pytest.mark.parametrize(
+    ("how", "schema"),
+    [
+        ("json", "{"),
+        ("json", '{"type": "array"}'),
+        ("json", '{"properties": {"a": {"type": ["string", "number"]}}}'),
+        ("avro", "{"),
+        ("avro", '"string"'),
+        ("avro", '{"type": "record", "name": "A", "fields": [{"name": "a", "type": "B"}]}'),
+        (
+            "avro",
+            '{"type": "record", "name": "A", "fields": [{"name": "a", "type": ["int", "string"]}]}',
+        ),
+    ],
+)
+def test_a_schema_that_gives_no_columns_is_refused(how: str, schema: str) -> None:
+    with pytest.raises(ConfigError):
+        value_columns(Decoding(how, schema))
