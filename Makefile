@@ -8,7 +8,7 @@ READY := .venv/.ready
 SPARK := .venv/.spark
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup run test coverage check fix explore simulate nodes cluster mutants clauses soak soak-cluster torture bench docs fuzz fuzz-requests lock clean
+.PHONY: help setup run demo test coverage check fix explore simulate nodes cluster mutants clauses soak soak-cluster torture bench docs fuzz fuzz-requests lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -34,6 +34,10 @@ $(SPARK): $(READY) requirements/spark.txt
 ## run       start a node on 127.0.0.1:9092 (ARGS="--port 9192" and the like)
 run: $(READY)
 	$(BIN)/kraftlog start $(ARGS)
+
+## demo      a cluster, its clients, and their topic archived on Spark while a broker is killed
+demo: $(SPARK)
+	$(BIN)/kraftlog demo $(ARGS)
 
 ## test      every test, on all cores (ARGS="-k name" to choose)
 test: $(SPARK)

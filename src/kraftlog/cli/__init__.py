@@ -29,6 +29,7 @@ COMMANDS = {
     "api-versions": "print the API versions that brokers support",
     "quorum": "describe the metadata quorum, change its voters, repair it",
     "dump-log": "print the contents of log segments, indexes and snapshots",
+    "demo": "show a cluster, its clients and an archive on Spark, with a broker killed",
     "pipeline": "run a pipeline on Apache Spark",
     "simulate": "simulate a quorum in virtual time, with faults",
 }

@@ -31,15 +31,20 @@ def run(arguments: Sequence[str]) -> int:
     if name not in PIPELINES:
         print(f"kraftlog pipeline: unknown pipeline {name!r}\n\n{usage()}", file=sys.stderr)
         return 2
-    if missing := [package for package in PACKAGES if find_spec(package) is None]:
-        print(
-            f"kraftlog pipeline: not installed: {', '.join(missing)}; "
-            "pip install 'kraftlog[spark]' brings what pipelines need",
-            file=sys.stderr,
-        )
+    if missing := not_installed():
+        print(f"kraftlog pipeline: {missing}", file=sys.stderr)
         return 1
     main: Callable[[Sequence[str]], int] = import_module(f"kraftlog.spark.pipelines.{name}").run
     return main(arguments[1:])
+
+
+def not_installed() -> str:
+    """What of the extra is missing and how to install it; nothing if all of it is there."""
+    missing = [package for package in PACKAGES if find_spec(package) is None]
+    if not missing:
+        return ""
+    names = ", ".join(missing)
+    return f"not installed: {names}; pip install 'kraftlog[spark]' brings what pipelines need"
 
 
 def usage() -> str:

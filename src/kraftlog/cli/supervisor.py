@@ -28,6 +28,13 @@ READ_SIZE = 1 << 16
 FAILED, KILLED = 1, 130
 
 
+def python_command(*words: str) -> list[str]:
+    """`kraftlog WORDS…` for a process of its own."""
+    # The current directory may hold modules with the names of Python's own.
+    safe = [] if sys.path[0] == os.getcwd() else ["-P"]
+    return [sys.executable, *safe, "-m", "kraftlog", *words]
+
+
 class NodeProcess:
     """A node and its process."""
 
@@ -40,9 +47,7 @@ class NodeProcess:
         self._line = b""
         self.output, writer = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self.output, False)
-        # The current directory may hold modules with the names of Python's own.
-        safe = [] if sys.path[0] == os.getcwd() else ["-P"]
-        command = [sys.executable, *safe, "-m", "kraftlog", "start", node.file, "--stop-at-eof"]
+        command = python_command("start", node.file, "--stop-at-eof")
         actions = [(os.POSIX_SPAWN_DUP2, lifeline, 0)]
         actions += [(os.POSIX_SPAWN_DUP2, writer, number) for number in (1, 2)]
         self.pid = os.posix_spawn(
