@@ -55,8 +55,8 @@ def run(arguments: Sequence[str]) -> int:
     made.add_argument(
         "--isolation-level",
         choices=sorted(_ISOLATION),
-        default="read_uncommitted",
-        help="read_committed: the tables have no records of aborted transactions",
+        help="read_committed: the tables have no records of aborted transactions; default: that "
+        "for tables that kraftlog archived, read_uncommitted for others",
     )
     options = made.parse_args(arguments)
     return run_pipeline("verify", options, lambda pipeline: _Verification(pipeline).run())
@@ -99,7 +99,8 @@ class _Verification:
     def _add(self, client: Client, name: str, directory: str) -> None:
         """Read a table, and what the log has of its topic."""
         opened = open_table(DeltaTable(directory), name, directory)
-        level = _ISOLATION[self._options.isolation_level]
+        usual = "read_committed" if opened.archived else "read_uncommitted"
+        level = _ISOLATION[self._options.isolation_level or usual]
         cluster = client.cluster
         topic = cluster.topic(name)
         if opened.topic_id and any(topic.id) and opened.topic_id != uuid_text(topic.id):
