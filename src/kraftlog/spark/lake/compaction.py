@@ -1,7 +1,7 @@
 """Merges a table's small files into larger ones, which stay sorted by partition and offset.
 
-deltalake's own `optimize.compact` merges files of any partitions in the order of their sizes, so
-that the records of a file are not in the order of the log any more.
+A merged file has records of one partition, in the order of the log, so that readers that look for
+offsets can skip it, and `verify` can compare its bytes as they are.
 """
 
 from __future__ import annotations

@@ -375,7 +375,7 @@ class TopicArchive:
 
     def _commit_group(self) -> str:
         """Show the progress to tools for lag; the archive itself does not need it."""
-        group = self._settings.group.format(topic=self.topic)
+        group = self._settings.group.replace("{topic}", self.topic)
         wanted = {(self.topic, index): end for index, end in self.table.state.offsets.items()}
         try:
             groups.commit(self._cluster, group, wanted)
