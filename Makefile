@@ -8,7 +8,7 @@ READY := .venv/.ready
 SPARK := .venv/.spark
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup run demo test coverage check fix explore simulate nodes cluster mutants clauses soak soak-cluster torture bench docs fuzz fuzz-requests lock clean
+.PHONY: help setup run demo test long coverage check fix explore simulate nodes cluster mutants clauses soak soak-cluster torture bench docs fuzz fuzz-requests lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -42,6 +42,10 @@ demo: $(SPARK)
 ## test      every test, on all cores (ARGS="-k name" to choose)
 test: $(SPARK)
 	$(BIN)/python -m tests.run $(ARGS)
+
+## long      the tests that start a Spark of their own: kills, a cluster, another Java, the demo
+long: $(SPARK)
+	$(BIN)/python -m tests.run -m long $(ARGS)
 
 ## coverage  the same, and which lines and branches of kraftlog no test has passed
 coverage: $(SPARK)

@@ -2,6 +2,8 @@
 
     python -m tests.run [arguments of pytest]
 
+Tests marked `long` run only with `-m long` (`make long`).
+
 Tests of the JVM share one worker (`--dist loadgroup`), so that there is one JVM. A run in which
 no test passed or failed is a failure.
 """
@@ -79,6 +81,8 @@ def main(arguments: list[str]) -> int:
     shares = Shares()
     start = time.perf_counter()
     options = ["-n", str(min(WORKERS, os.cpu_count() or 1)), "--dist", "loadgroup"]
+    if "-m" not in arguments:
+        options += ["-m", "not long"]
     code = int(pytest.main([*options, *arguments], plugins=[shares]))
     print(shares.table(time.perf_counter() - start))
     if code == 0 and not any(shares.tests.values()):

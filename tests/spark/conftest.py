@@ -24,6 +24,7 @@ SETTINGS = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups of tests become part of their ids
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of Spark and of Apache Kafka run in one process, which has the one JVM of each."""
     for item in items:

@@ -130,7 +130,7 @@ def test_without_its_checkpoint_an_archive_goes_on_from_its_table(
     assert places(tmp_path, topic) == all_places(COUNT + 5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["before the commit", "after the commit"])
 def test_a_killed_archive_goes_on_without_loss_or_duplicate(
     spark: SparkSession, our_node: str, topic: str, tmp_path: Path, where: str

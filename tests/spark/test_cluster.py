@@ -58,6 +58,7 @@ def python(words: list[str], environment: dict[str, str]) -> subprocess.Complete
     )
 
 
+@pytest.mark.long
 def test_sources_and_retried_tasks_run_on_workers(
     cluster: StandaloneCluster, environment: dict[str, str], our_node: str
 ) -> None:
@@ -79,6 +80,7 @@ def test_sources_and_retried_tasks_run_on_workers(
     assert found["digests"] == direct
 
 
+@pytest.mark.long
 def test_a_planted_bug_is_found_and_its_command_repeats_it(
     cluster: StandaloneCluster, environment: dict[str, str], tmp_path: Path
 ) -> None:

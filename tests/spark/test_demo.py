@@ -60,6 +60,7 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_every_step_is_said_and_nothing_is_left(tmp_path: Path) -> None:
     with started(tmp_path) as process:
         printed, errors = process.communicate(timeout=5 * LIMIT_S)

