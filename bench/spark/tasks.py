@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from kraftlog import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -77,8 +79,41 @@ def write(bench: Bench, sink: str) -> int:
     return wanted
 
 
+def archive(bench: Bench, source: str) -> int:
+    """Into a new Delta table, exactly once; beside the connector's stream to Parquet."""
+    if source == CONNECTOR:
+        return parquet(bench, source)
+    _pipeline("archive", bench.topic, "--to", _new_folder(bench), "-b", bench.address)
+    return bench.records
+
+
+def verify(bench: Bench, source: str) -> int:  # noqa: ARG001 - only ours verifies
+    """An archive that the first turn, which only warms up, makes."""
+    lake = os.path.join(bench.folder, "lake")
+    if not os.path.exists(lake):
+        _pipeline("archive", bench.topic, "--to", lake, "-b", bench.address)
+    _pipeline("verify", lake, "-b", bench.address)
+    return bench.records
+
+
+def _pipeline(name: str, *arguments: str) -> None:
+    """Run a pipeline in the session that there is, without its output."""
+    run: Callable[[Sequence[str]], int] = import_module(f"kraftlog.spark.pipelines.{name}").run
+    with (
+        open(os.devnull, "w", encoding="utf-8") as silent,
+        redirect_stdout(silent),
+        redirect_stderr(silent),
+    ):
+        code = run(arguments)
+    assert code == 0, f"{name}: exit code {code}"
+
+
+def _new_folder(bench: Bench) -> str:
+    return tempfile.mkdtemp(dir=bench.folder)
+
+
 def _stream(bench: Bench, source: str, sink: str, **more: int) -> int:
-    folder = tempfile.mkdtemp(dir=bench.folder)
+    folder = _new_folder(bench)
     rows = bench.spark.readStream.format(source).options(**_options(bench), **more).load()
     query = (
         rows.writeStream.format(sink)
@@ -105,4 +140,6 @@ TASKS = {
     "batches": Task("stream, ten batches to noop", ten_batches, 1.2, 1.6),
     "parquet": Task("stream to Parquet", parquet, 1.0, 1.2),
     "write": Task("write 1 M rows", write, 1.5, 3.0),
+    "archive": Task("archive, exactly once; the connector: stream to Parquet", archive, 1.2, 1.8),
+    "verify": Task("verify the archive", verify, formats=(OURS,)),
 }
