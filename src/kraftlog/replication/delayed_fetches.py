@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class DelayedFetches:
     """`fail(slot, error)` fails a pending response after an internal error.
 
-    `tells_followers`: a new high watermark alone ends the wait of a follower, whose consumers read
-    up to it.
+    `tells_followers`: a new high watermark alone soon ends the wait of a follower, whose consumers
+    read up to it.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
+from kraftlog.node.handlers import follower_news
 from kraftlog.node.handlers.fetched_partitions import partition_encoder
 from kraftlog.node.handlers.preferred_read_replica import nearer_replica
 from kraftlog.node.handlers.quorum import fetch_metadata
@@ -121,6 +122,7 @@ class DelayedFetch:
         "session",
         "size",
         "slot",
+        "soon",
         "throttle",
         "throttled_bytes",
         "untaken",
@@ -151,6 +153,8 @@ class DelayedFetch:
         self.failed = False
         #: Whether there is news that does not wait for data.
         self.at_once = False
+        #: Whether there is news that waits a little for data.
+        self.soon = False
         self.size = 0
         self.partitions: list[Partition] = []
         #: Bytes written to the partitions as of the last read; None: not all of them are committed.
@@ -183,9 +187,10 @@ class DelayedFetch:
     def max_wait_ms(self, node: ServingNode) -> int:
         if not self.is_by_follower:
             return self.request.max_wait_ms
-        return node.replica_manager.in_sync_replicas.max_wait_ms(
-            self.follower[0], self.request.max_wait_ms
-        )
+        limit = self.request.max_wait_ms
+        if self.soon:
+            limit = min(limit, follower_news.TOLD_WITHIN_MS)
+        return node.replica_manager.in_sync_replicas.max_wait_ms(self.follower[0], limit)
 
     def read(self, node: ServingNode) -> None:
         """Read all partitions from scratch."""
@@ -195,7 +200,7 @@ class DelayedFetch:
     def read_in_steps(self, node: ServingNode) -> Iterator[int]:
         """`read` in steps; yields their costs."""
         self.size = self.throttled_bytes = 0
-        self.failed = self.at_once = False
+        self.failed = self.at_once = self.soon = False
         self.partitions = []
         self.found = []
         self.encoded = []
@@ -308,7 +313,9 @@ class DelayedFetch:
             if found is None and known.has_sent(partition):
                 return None
         if self.is_by_follower:
-            self.at_once |= self._tells_follower(node, partition, part, known)
+            manager = node.replica_manager
+            self.at_once |= follower_news.is_awaited(manager, partition, part)
+            self.soon |= follower_news.is_for_consumers(manager, partition, known)
         if found is not None:
             size = len(found)
             self.size += size
@@ -360,21 +367,6 @@ class DelayedFetch:
             partition.counts.failed_fetches += 1
             return self._refused(part.partition, code)
         return None
-
-    @staticmethod
-    def _tells_follower(
-        node: ServingNode,
-        partition: Partition,
-        part: FetchPartition,
-        known: SessionPartition | None,
-    ) -> bool:
-        """Whether DeleteRecords, or consumers of a follower, wait for it to get new offsets."""
-        manager = node.replica_manager
-        return (part.log_start_offset < partition.start and partition in manager.deletions) or (
-            manager.selects_by_rack
-            and known is not None
-            and known.high_watermark != partition.high_watermark
-        )
 
     def _refusal(self, partition: Partition, part: FetchPartition) -> int:
         epoch = part.current_leader_epoch
@@ -514,6 +506,14 @@ class DelayedFetch:
             self.partitions = watched
             if self.session is None:
                 self._note_written()
+            if self.soon:
+                self._wait_at_most(follower_news.TOLD_WITHIN_MS)
+
+    def _wait_at_most(self, wait_ms: int) -> None:
+        until_ms = self.node.now.monotonic_ms + wait_ms
+        if until_ms < self.deadline_ms:
+            self.deadline_ms = until_ms
+            self.node.wait(self, until_ms)
 
     def partitions_changed(self, partitions: Collection[Partition]) -> None:
         """Partitions of the session have news, all of one turn."""
@@ -536,7 +536,7 @@ class DelayedFetch:
 
     @property
     def _has_much_to_read(self) -> bool:
-        """Whether so many partitions of the session have news that reading them takes slices."""
+        """Whether too many partitions of the session have news to read them in one slice."""
         return self.session is not None and len(self.session.changed) > FEW_PARTITIONS
 
     def _serve_in_slices(self, deadline_ms: int) -> None:

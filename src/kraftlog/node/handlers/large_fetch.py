@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from kraftlog.errors import StorageError
 from kraftlog.node.fetch_sessions import FIRST
+from kraftlog.node.handlers import follower_news
 from kraftlog.node.handlers.fetch import FEW_PARTITIONS, READ_COST, DelayedFetch
 from kraftlog.value import TYPE_CHECKING
 
@@ -183,8 +184,10 @@ class LargeFetch(DelayedFetch):
 
     def _has_offsets_for(self, partition: Partition, part: FetchPartition) -> bool:
         """Whether a follower waits for a new high watermark or log start alone."""
-        return self.is_by_follower and self._tells_follower(
-            self.node, partition, part, self._known(partition)
+        manager = self.node.replica_manager
+        return self.is_by_follower and (
+            follower_news.is_awaited(manager, partition, part)
+            or follower_news.is_for_consumers(manager, partition, self._known(partition))
         )
 
     def expire(self, now: Now) -> None:  # noqa: ARG002 - interface of delayed operations
