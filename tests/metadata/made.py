@@ -25,7 +25,7 @@ PLAINTEXT = 0
 def made_records(
     *, cluster_id: str, node_id: int, host: str, port: int, topics: Mapping[str, int]
 ) -> Iterator[Message]:
-    """What a metadata log would hold: this broker, and so many partitions of each topic."""
+    """What a metadata log would hold: this broker, and topics with their partition counts."""
     endpoint = BrokerEndpoint(name="PLAINTEXT", host=host, port=port, security_protocol=PLAINTEXT)
     yield RegisterBrokerRecord(
         broker_id=node_id,

@@ -1,4 +1,4 @@
-"""V5, Q38: a node with so many partitions that its start takes many turns."""
+"""V5, Q38: a node whose many partitions make its start take many turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kraftlog pipeline archive`: every record once, whatever is repeated, lost or made anew."""
+"""`kraftlog pipeline archive`: every record once, also after repetition, loss and re-creation."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ after a failure all that is not acknowledged is sent again, with the same sequen
 from __future__ import annotations
 
 from collections import deque
+from contextlib import contextmanager
 
 from kraftlog.client.cluster import is_retriable
 from kraftlog.client.produce_requests import (
@@ -85,31 +86,20 @@ class BatchSender:
 
     def send(self, batches: Iterable[tuple[PartitionName, EncodedBatch]]) -> None:
         """Send batches; return when all but the last few requests are acknowledged."""
-        try:
+        with self._giving_up():
             rounds = self._rounds([self._numbered(name, batch) for name, batch in batches])
-            try:
+            with self._recovering():
                 for share in rounds:
                     for leader, part in self._by_leader(share, self._deadline()).items():
                         self._send_request(leader, part)
                     if self._is_idempotent and not share.keys() <= self._started:
                         self._started.update(share)
                         self._receive_all()
-            except (RefusedError, UnreachableError) as error:
-                self._recover(error)
-        except BaseException:
-            self._give_up()
-            raise
 
     def flush(self) -> None:
         """Wait until everything is acknowledged."""
-        try:
-            try:
-                self._receive_all()
-            except (RefusedError, UnreachableError) as error:
-                self._recover(error)
-        except BaseException:
-            self._give_up()
-            raise
+        with self._giving_up(), self._recovering():
+            self._receive_all()
         self._started.clear()
 
     def _disconnect(self) -> None:
@@ -121,11 +111,25 @@ class BatchSender:
     def _deadline(self) -> Deadline:
         return self._cluster.deadline(self._request_timeout_s)
 
-    def _give_up(self) -> None:
-        self.close()
-        self._identity = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
-        self._sequences.clear()
-        self._started.clear()
+    @contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """After an error the next batch begins a new producer id."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            self._identity = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+            self._sequences.clear()
+            self._started.clear()
+            raise
+
+    @contextmanager
+    def _recovering(self) -> Iterator[None]:
+        """After a failure all that is not acknowledged is sent again."""
+        try:
+            yield
+        except (RefusedError, UnreachableError) as error:
+            self._recover(error)
 
     def _numbered(self, name: PartitionName, batch: EncodedBatch) -> BatchInFlight:
         """A complete batch, with the next sequence numbers if idempotent."""
@@ -189,14 +193,7 @@ class BatchSender:
         flights = self._in_flight.setdefault(leader, deque())
         while len(flights) >= self._max_in_flight:
             self._receive(leader)
-        deadline = self._deadline()
-        connection = self._connection(leader, deadline)
-        request = produce_request(share.values(), self._acks, self._request_timeout_s)
-        connection.send(request, deadline, expects_response=self._acks != 0)
-        if self._acks == 0:
-            for batch in share.values():
-                self._done(batch)
-        else:
+        if self._sent(leader, share, self._deadline()) is not None:
             flights.append(share)
 
     def _receive_all(self) -> None:
@@ -262,11 +259,17 @@ class BatchSender:
             raise
 
     def _call(self, leader: int, share: Share, deadline: Deadline) -> None:
+        connection = self._sent(leader, share, deadline)
+        if connection is not None:
+            self._take(connection.receive(deadline), share, leader)
+
+    def _sent(self, leader: int, share: Share, deadline: Deadline) -> Connection | None:
+        """Send a request; return the connection that owes its response, if there will be one."""
         connection = self._connection(leader, deadline)
         request = produce_request(share.values(), self._acks, self._request_timeout_s)
         connection.send(request, deadline, expects_response=self._acks != 0)
-        if self._acks == 0:
-            for batch in share.values():
-                self._done(batch)
-        else:
-            self._take(connection.receive(deadline), share, leader)
+        if self._acks != 0:
+            return connection
+        for batch in share.values():
+            self._done(batch)
+        return None

@@ -58,6 +58,8 @@ RETRIED = RETRIABLE - {
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
 }
+#: Those of a fetch, too: the leader has moved, or does not know the topic yet.
+FETCH_RETRIED = RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 #: APIs of partition leaders. For these UNKNOWN_TOPIC_OR_PARTITION is retried, because a new leader
 #: may not have applied the metadata yet. If the topic is gone, the next metadata response shows it.
 LEADER_APIS = {"DeleteRecords", "ListOffsets", "Produce"}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _FETCH_BYTES = 8 << 20
-#: So many epochs before that of the first record are tried, to find the oldest snapshot.
+#: How many epochs before that of the first record are tried to find the oldest snapshot.
 _EPOCHS = 20
 
 

@@ -6,7 +6,7 @@ while the caller decodes the records.
 
 from __future__ import annotations
 
-from kraftlog.client.cluster import BACKOFF_S, RETRIED, TOPIC_WAIT_S
+from kraftlog.client.cluster import BACKOFF_S, FETCH_RETRIED, TOPIC_WAIT_S
 from kraftlog.client.fetched_batches import UNCOMMITTED, fetched_batches
 from kraftlog.errors import (
     ClientError,
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 FETCH_BYTES = 4 << 20
 #: How long a broker may delay a fetch without data.
 _MAX_WAIT_MS = 500
-#: Retried errors of a partition: its leader has moved, or is not ready.
-_RETRIED = RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 #: From this version on a fetch names topics by id.
 _WITH_TOPIC_IDS = 13
 
@@ -117,7 +115,7 @@ class RangeReader:
             except UnreachableError as error:
                 self._pause_or_raise(error)
             except RefusedError as error:
-                if error.code not in _RETRIED:
+                if error.code not in FETCH_RETRIED:
                     raise
                 self._pause_or_raise(error)
 

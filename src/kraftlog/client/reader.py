@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 
 from kraftlog.client import offsets
-from kraftlog.client.cluster import BACKOFF_S, RETRIED
+from kraftlog.client.cluster import BACKOFF_S, FETCH_RETRIED
 from kraftlog.client.deadline import Deadline
 from kraftlog.client.fetched_batches import UNCOMMITTED, fetched_batches
 from kraftlog.client.model import ConsumedRecord
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 MAX_WAIT_MS = 500
 MAX_BYTES = 50 << 20
 PARTITION_BYTES = 1 << 20
-#: Retried errors of a partition: its leader has moved, or is not ready.
-_RETRIED = RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
 
 class Reader:
@@ -71,7 +69,7 @@ class Reader:
 
     def _tolerate(self, error: UnreachableError | RefusedError) -> None:
         """Raise an error that is not retriable or lasts too long; otherwise retry later."""
-        if isinstance(error, RefusedError) and error.code not in _RETRIED:
+        if isinstance(error, RefusedError) and error.code not in FETCH_RETRIED:
             raise error
         if self._give_up_at is None:
             self._give_up_at = self._cluster.deadline()

@@ -32,7 +32,7 @@ _ID_MARK = "@"
 def nested(positions: Mapping[PartitionName, int], ids: Mapping[str, Uuid] | None = None) -> Nested:
     """Offsets as in a checkpoint, and with `ids` an entry without partitions for each topic's id.
 
-    Such an entry changes nothing for whoever reads the offsets only.
+    Such an entry changes nothing for a reader of the offsets.
     """
     found: Nested = {}
     for (topic, index), offset in sorted(positions.items()):

@@ -56,8 +56,8 @@ def planned_options(
     return options
 
 
-class BatchWriter(DataSourceArrowWriter):
-    """Writes the rows of a batch query."""
+class TaskWriter:
+    """What both writers do in the workers: write the rows of a task."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -65,6 +65,10 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         with brief_errors(self._options.servers):
             return _write(self._options, iterator)
+
+
+class BatchWriter(TaskWriter, DataSourceArrowWriter):
+    """Writes the rows of a batch query."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Nothing to do: the tasks have waited for their records to be acknowledged."""
@@ -73,15 +77,8 @@ class BatchWriter(DataSourceArrowWriter):
         """Nothing to do: what is in a topic stays there."""
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(TaskWriter, DataSourceStreamArrowWriter):
     """Writes the rows of the batches of a streaming query."""
-
-    def __init__(self, options: SinkOptions) -> None:
-        self._options = options
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        with brief_errors(self._options.servers):
-            return _write(self._options, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing to do: the tasks have waited for their records to be acknowledged."""

@@ -12,7 +12,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from kraftlog.client import groups, offsets
+from kraftlog.client import groups
 from kraftlog.client.fetched_batches import COMMITTED
 from kraftlog.errors import KraftlogError
 from kraftlog.spark import positions
@@ -24,6 +24,7 @@ from kraftlog.spark.lake.ranges import Outcome
 from kraftlog.spark.lake.source import FORMAT, ArchiveSource
 from kraftlog.spark.lake.state import ArchiveState
 from kraftlog.spark.lake.table import ArchiveTable, LakeError
+from kraftlog.spark.options import EARLIEST, LATEST, Limit
 from kraftlog.types import NULL_UUID, uuid_text
 from kraftlog.value import Value
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from kraftlog.client.cluster import Cluster
     from kraftlog.client.model import PartitionName, Topic
     from kraftlog.spark.lake.decode import Decoding
-    from kraftlog.spark.options import Limit
     from kraftlog.spark.positions import Positions
 
 #: How a query ends: after one batch, at the end of the log, or never.
@@ -280,10 +280,10 @@ class TopicArchive:
         return positions.resolved(self._cluster, names, limit, COMMITTED)
 
     def _latest(self, names: list[PartitionName]) -> Positions:
-        return _offsets(self._cluster, names, offsets.LATEST)
+        return self._resolved(names, Limit(everywhere=LATEST))
 
     def _earliest(self, names: list[PartitionName]) -> Positions:
-        return _offsets(self._cluster, names, offsets.EARLIEST)
+        return self._resolved(names, Limit(everywhere=EARLIEST))
 
     # A batch
 
@@ -382,13 +382,6 @@ class TopicArchive:
         except KraftlogError as error:
             return str(error)
         return ""
-
-
-def _offsets(cluster: Cluster, names: list[PartitionName], spec: int) -> Positions:
-    if not names:
-        return {}
-    found = offsets.find(cluster, dict.fromkeys(names, spec), COMMITTED)
-    return {name: result.offset for name, result in found.items()}
 
 
 def _id_text(topic: Topic) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
 _NS = 1_000_000_000
-#: Rates are those of the last so many seconds: tasks and micro-batches end in bursts.
+#: Rates are averages over this time, because tasks and micro-batches end in bursts.
 _WINDOW_S = 30
 
 
@@ -65,7 +65,7 @@ class Progress:
         unit: str = "rows",
         **data: object,
     ) -> None:
-        """`rows` are done, of a `total` or with a `lag` of so many behind the end."""
+        """`rows` are done; `total` is their final number, `lag` the number still behind the end."""
         left = lag if total is None else total - rows
         with self._lock:
             now = self._now_ns()

@@ -177,17 +177,13 @@ class AvroDecoder(Decoder):
         self, found: Mapping[int, dict[str, Any]], used: Sequence[AvroSchema], raw: pa.RecordBatch
     ) -> Counter[str]:
         """Add columns for fields without one, if that is the rule; else count them."""
-        known = set(self._fields.values())
-        unknown = {
-            name: column
-            for schema in used
-            for name, column in schema.columns.items()
-            if name not in known and column.name not in self.columns
-        }
+        unknown: dict[str, pa.Field] = {}
         for schema in used:
             for name, column in schema.columns.items():
                 if column.name in self.columns:
                     self._fields[column.name] = name
+                else:
+                    unknown[name] = column
         if not unknown:
             return Counter()
         ignored: Counter[str] = Counter(
