@@ -1,0 +1,109 @@
+"""V12, V13 with real processes: one replica is paused, and no timeout ends while it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog import Client
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.apis import ApiKey
+from tests.patience import LIMIT_S
+from tests.server import raw
+from tests.server.clients import TOPIC
+from tests.server.local_cluster import LocalCluster
+from tests.server.replication_load import NODES, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Longer than any test.
+NEVER_MS = 3_600_000
+SETTINGS = (
+    f"broker.session.timeout.ms={NEVER_MS}",
+    f"replica.lag.time.max.ms={NEVER_MS}",
+    f"replica.socket.timeout.ms={NEVER_MS}",
+)
+COUNT = 5
+#: The partitions that each leader has, where there are many.
+PARTITIONS = 10
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    words = [word for setting in SETTINGS for word in ("--override", setting)]
+    started = LocalCluster(tmp_path, *words)
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+def log_of(cluster: LocalCluster, node: int) -> bytes:
+    """What the log of partition 0 has on a node."""
+    found = Path(cluster.data).glob(f"*{node}*/**/{TOPIC}-0/*.log")
+    return b"".join([path.read_bytes() for path in found])
+
+
+def expect_fetched(client: raw.RawClient, offset: int, max_wait_ms: int) -> Any:
+    """A consumer's fetch of partition 0, which is no error."""
+    client.send(raw.fetch(offset, offset, max_wait_ms=max_wait_ms))
+    partition = client.message(ApiKey.FETCH).responses[0].partitions[0]
+    assert partition.error_code == ErrorCode.NONE
+    return partition
+
+
+def test_v12_consumer_waits_between_high_watermark_and_log_end(cluster: LocalCluster) -> None:
+    """The next leader has records that a paused member of the ISR lacks: they are not committed."""
+    with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+        first = client.describe_quorum().leader_id
+        leader, paused = [node for node in NODES if node != first]
+        client.create_topic(TOPIC, assignment={0: [first, leader, paused]})
+        client.produce(TOPIC, b"committed")
+        until(lambda: b"committed" in log_of(cluster, paused), "the paused replica has a record")
+    cluster.pause(paused)
+    servers = ",".join([cluster.rows[node][2] for node in (first, leader)])
+    with Client(servers, timeout_s=LIMIT_S) as client:
+        with client.producer(acks="1") as producer:
+            for _ in range(COUNT):
+                producer.send(TOPIC, b"waiting")
+        until(lambda: log_of(cluster, leader).count(b"waiting") == COUNT, "the next leader has all")
+        assert client.reassign_partitions({(TOPIC, 0): [leader, first, paused]}) == {}
+        assert client.elect_preferred_leaders([(TOPIC, 0)]) == {}
+        until(lambda: client.describe_topic(TOPIC).partitions[0].leader == leader, "it leads")
+        found = client.describe_topic(TOPIC).partitions[0]
+        assert {*found.isr} == {*NODES}
+    with raw.RawClient(int(cluster.rows[leader][2].rpartition(":")[2])) as consumer:
+        for offset in range(1, 1 + COUNT + 1):
+            partition = expect_fetched(consumer, offset, max_wait_ms=0)
+            assert (partition.high_watermark, bytes(partition.records or b"")) == (1, b"")
+        cluster.go_on(paused)
+        partition = expect_fetched(consumer, COUNT, max_wait_ms=raw.FOR_EVER_MS)
+        assert b"waiting" in bytes(partition.records)
+
+
+def test_v13_followers_fetch_from_others_while_a_leader_hangs(cluster: LocalCluster) -> None:
+    """Each leader's partitions are fetched by themselves, and all those of a leader at once."""
+    with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+        leader = client.describe_quorum().leader_id
+        follower, paused = [node for node in NODES if node != leader]
+        both = ([paused, follower], [leader, follower])
+        placed = {index: both[index % 2] for index in range(2 * PARTITIONS)}
+        client.create_topic(TOPIC, assignment=placed, configs={"min.insync.replicas": "2"})
+        with client.producer() as producer:
+            for index in placed:
+                producer.send(TOPIC, b"before", partition=index)
+    cluster.pause(paused)
+    servers = ",".join([cluster.rows[node][2] for node in (leader, follower)])
+    led = [index for index in placed if index % 2]
+    with Client(servers, timeout_s=LIMIT_S) as client:
+        for number in range(COUNT):
+            with client.producer() as producer:
+                for index in led:
+                    producer.send(TOPIC, b"%d" % number, partition=index)
+            assert {*producer.last_offsets.values()} == {1 + number}
+        partitions = client.describe_topic(TOPIC).partitions
+        assert all({*partitions[index].isr} == {leader, follower} for index in led)
+    cluster.go_on(paused)
