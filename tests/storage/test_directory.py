@@ -16,6 +16,7 @@ from kraftlog.storage.checkpoints import decode_offsets
 from kraftlog.storage.directory import LogDirectory, parse_folder, unlink_garbage
 from kraftlog.storage.disk import HandleCache, read_whole
 from kraftlog.storage.manifest import CLEAN_MARKER, MANIFEST
+from kraftlog.storage.offset_checkpoints import FILES
 from kraftlog.storage.recovery import run
 from tests.storage.making import SMALL, batch, fill, marker, put, read_all
 from tests.storage.model import lasts
@@ -163,6 +164,21 @@ def test_many_logs_are_closed_by_one_sync() -> None:
     assert logs.was_clean
     for (_, number), log in logs.logs.items():
         assert (log.end_offset, log.epochs.entries()) == (2, [(number % 3, 0)])
+
+
+def test_logs_without_folders_are_made_again_with_few_writes() -> None:
+    """The process has ended before it made the folders of new logs."""
+    files = new_files()
+    logs = directory(files)
+    names = [("t", number) for number in range(50)]
+    for name in names:
+        logs.create(name, TOPIC_ID, SMALL, with_folder=False)
+    logs.close(5)
+    logs = directory(files)
+    files.journal = []
+    for name in names:
+        logs.create(name, TOPIC_ID, SMALL, with_folder=False)
+    assert len([line for line in files.journal if line.startswith("rename")]) <= len(FILES)
 
 
 def test_the_names_of_unopened_logs_use_no_memory_once_all_are_open() -> None:

@@ -134,6 +134,18 @@ def test_many_names_are_cleared_by_one_write_of_each_file() -> None:
     assert renamed == [f"rename d/{file}.tmp" for file in FILES]
 
 
+def test_lines_without_a_log_after_a_restart_are_cleared_by_one_write() -> None:
+    files, _ = with_lines()
+    checkpoints = opened(files)
+    checkpoints.forget_all_but(set())
+    files.journal = []
+    for name in (OLD, OTHER):
+        checkpoints.clear(name)
+    renamed = [line for line in files.journal if line.startswith("rename")]
+    assert renamed == [f"rename d/{file}.tmp" for file in FILES]
+    assert found(files) == dict.fromkeys(FILES, {})
+
+
 def test_the_cleaner_checkpoint_exists_from_the_first_compaction() -> None:
     files = MemoryFiles()
     files.make_directory("d")

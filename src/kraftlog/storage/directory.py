@@ -140,6 +140,8 @@ class LogDirectory:
                 future = parse_future(name)
                 if future is not None:
                     self._discard_future(future, f"{path}/{name}")
+        # A log whose folder was not made yet may have lines.
+        self._checkpoints.forget_all_but(self.unopened)
         self._suspect = SUSPECT in names
         if CLEAN_MARKER in names:
             self.was_clean = True

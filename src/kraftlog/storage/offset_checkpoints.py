@@ -24,7 +24,7 @@ from kraftlog.storage.disk import read_whole, write_atomically, write_whole
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Iterable, Set
 
     from kraftlog.ports.files import Files
     from kraftlog.storage.checkpoints import Name
@@ -82,6 +82,11 @@ class OffsetCheckpoints:
         """The log is deleted: its lines are no longer written."""
         for offsets in self._offsets.values():
             offsets.pop(name, None)
+
+    def forget_all_but(self, names: Set[Name]) -> None:
+        """Only these logs exist: the next `clear` deletes the lines of all others by one write."""
+        for name in set().union(*self._offsets.values()) - names:
+            self.forget(name)
 
     def clear(self, name: Name) -> None:
         """A new log takes this name: delete the lines of an earlier one durably."""
