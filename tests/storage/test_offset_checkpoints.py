@@ -143,7 +143,7 @@ def test_lines_without_a_log_after_a_restart_are_cleared_by_one_write() -> None:
         checkpoints.clear(name)
     renamed = [line for line in files.journal if line.startswith("rename")]
     assert renamed == [f"rename d/{file}.tmp" for file in FILES]
-    assert found(files) == dict.fromkeys(FILES, {})
+    assert found(files) == {file: {} for file in FILES}
 
 
 def test_the_cleaner_checkpoint_exists_from_the_first_compaction() -> None:
