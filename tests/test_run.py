@@ -63,3 +63,26 @@ def test_a_run_without_a_test_fails(
     result = pytester.run(sys.executable, "-m", "tests.run", "-n", "0")  # workers start slowly
     assert result.ret == code
     result.stdout.fnmatch_lines(["ground *"])
+
+
+def test_tests_of_an_xdist_group_run_in_one_worker(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version of pytest that pytest-xdist does not know yet would start two JVMs of each kind."""
+    monkeypatch.setenv("PYTHONPATH", house_rules.ROOT)
+    body = """
+import os
+import pytest
+
+@pytest.mark.xdist_group("one")
+@pytest.mark.parametrize("number", range(4))
+def test_a(number):
+    with open("workers.txt", "a") as file:
+        print(os.environ["PYTEST_XDIST_WORKER"], file=file)
+"""
+    pytester.makepyfile(test_a=body, test_b=body)
+    result = pytester.run(sys.executable, "-m", "tests.run", "-n", "2")
+    assert result.ret == 0
+    workers = (pytester.path / "workers.txt").read_text().split()
+    assert len(workers) == 8
+    assert len(set(workers)) == 1
