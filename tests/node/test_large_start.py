@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.node.node import STARTING_MS
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.simulator.host import SETTINGS, VirtualHost
-from tests.node.frame_client import make_host
+from tests.node.frame_client import make_folders, make_host
 
 PARTITIONS = 40
 SESSION_MS = 9_000
@@ -40,6 +40,20 @@ def test_v5_a_start_longer_than_a_session_does_not_fence_the_broker() -> None:
     assert turns_until_ready(host, 1_000) * 1_000 > 2 * SESSION_MS
     host.settle()
     assert leader_epochs(host) == {2}, "it had 0, then no leader, and is led again"
+
+
+def test_v5_a_clean_restart_of_the_only_broker_changes_no_partition() -> None:
+    """Two changes of each partition would cost most of the time of a large start."""
+    first = make_host(many=PARTITIONS)
+    make_folders(first)
+    before, offset = dict(first.node.image.partitions), first.node.quorum.applied
+    first.runner.close()
+    host = VirtualHost(first.files, settled=False)
+    turns_until_ready(host, 1)
+    assert host.node.image.partitions == before
+    assert host.node.quorum.applied - offset < PARTITIONS // 4
+    partitions = host.node.replica_manager.partitions.values()
+    assert [it.online for it in partitions] == [True] * PARTITIONS
 
 
 def snapshots(host: VirtualHost) -> int:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from kraftlog.controller.decision import Decision, Refusal
-from kraftlog.controller.elections import broker_goes, broker_returns, unclean_shutdown
+from kraftlog.controller.elections import (
+    broker_goes,
+    broker_restarts,
+    broker_returns,
+    unclean_shutdown,
+)
 from kraftlog.controller.features import unsupported_level
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.snapshot import METADATA_VERSION
@@ -61,7 +66,9 @@ def decide_register_broker(
         clean = before is not None and request.previous_broker_epoch == before.epoch
         if before is not None and set(before.directories) - set(request.log_dirs):
             clean = False  # replicas in a directory that is gone may start empty (V18)
-        if state.elr_enabled and not clean:
+        if clean:
+            records += broker_restarts(state, broker_id)
+        elif state.elr_enabled:
             records += unclean_shutdown(state, broker_id)
         else:
             records += broker_goes(state, broker_id)
@@ -174,10 +181,14 @@ def decide_broker_heartbeat(
         broker.id, broker.epoch, now_ms, request.current_metadata_offset, expected
     )
     caught_up = request.current_metadata_offset >= broker.epoch
+    leaves = request.want_shut_down
     if broker.directories and set(broker.directories) <= set(request.offline_log_dirs):
         # Without a directory it can host nothing. It stays registered with its directories.
         request = request.replace(want_fence=True, offline_log_dirs=())
+        leaves = True
     records, after, shut_down = _next_state(state, broker, request, context, caught_up=caught_up)
+    if broker.fenced and leaves:
+        records += _resign(state, broker)
     records += _changed_directories(state, after, request)
     if shut_down:
         # It may restart at once, because its id is no longer registered.
@@ -220,6 +231,11 @@ def _next_state(
     )
     moved = broker_goes(state, broker.id)
     return [record, *moved], broker.replace(in_controlled_shutdown=True), False
+
+
+def _resign(state: ControllerState, broker: BrokerImage) -> list[Message]:
+    """End the leadership that a fenced broker has kept since its clean shutdown, if any."""
+    return broker_goes(state, broker.id) if state.index.leads(broker.id) else []
 
 
 def _go_on_shutting_down(
@@ -279,8 +295,11 @@ def decide_fence_stale(state: ControllerState, context: Context) -> list[Message
     while (broker_id := context.sessions.stale(context.now.monotonic_ms)) is not None:
         context.sessions.end(broker_id)
         broker = state.brokers.get(broker_id)
-        if broker is not None and not broker.fenced:
-            return fence(state, broker)
+        if broker is None:
+            continue
+        records = _resign(state, broker) if broker.fenced else fence(state, broker)
+        if records:
+            return records
     return []
 
 

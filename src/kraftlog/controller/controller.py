@@ -128,7 +128,8 @@ class Controller:
     def activate(self, bootstrap: Sequence[Message], now: Now) -> Decision:
         """Become the active controller, once the log up to here is committed and applied."""
         self.active = True
-        alive = [(b.id, b.epoch) for b in self.state.brokers.values() if not b.fenced]
+        state = self.state
+        alive = [(b.id, b.epoch) for b in state.brokers.values() if state.has_session(b)]
         self.sessions.begin(alive, now.monotonic_ms)
         self.evidence.begin()
         config, at = self._context.config, now.monotonic_ms
@@ -195,7 +196,7 @@ class Controller:
             {broker.id: broker.epoch for broker in self.state.brokers.values()}
         )
         for broker in self.state.brokers.values():
-            if not broker.fenced and self.sessions.get(broker.id) is None:
+            if self.state.has_session(broker) and self.sessions.get(broker.id) is None:
                 self.sessions.touch(broker.id, broker.epoch, now.monotonic_ms)
         soon_ms = now.monotonic_ms + AFTER_REFUSAL_MS
         for name, (due, decide, interval_ms) in self._routines.items():

@@ -48,6 +48,21 @@ def broker_goes(
     return _take_out(state, broker_id, keys)
 
 
+def broker_restarts(state: ControllerState, broker_id: int) -> list[Message]:
+    """As `broker_goes`, for a broker that has shut down cleanly and registers again.
+
+    It goes on leading the partitions that have no other replica: no broker else could, and its log
+    is complete, so that the leader epoch need not change
+    (docs/decisions/0018-leaders-of-sole-replicas.md).
+    """
+    keys = {
+        key: None
+        for key in state.index.in_isr.get(broker_id, {})
+        if len(state.partitions[key].replicas) > 1
+    }
+    return _take_out(state, broker_id, keys)
+
+
 def broker_returns(state: ControllerState, broker_id: int) -> list[Message]:
     """Elect the broker leader of leaderless partitions, where it may lead (V2)."""
 

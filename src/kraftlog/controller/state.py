@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from typing import Any
 
-    from kraftlog.metadata.values import PartitionImage
+    from kraftlog.metadata.values import BrokerImage, PartitionImage
     from kraftlog.wire.schema import Message
 
 #: Marks a key that did not exist.
@@ -130,6 +130,10 @@ class ControllerState(Image):
         """Whether a broker may lead and be in the ISR."""
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.active
+
+    def has_session(self, broker: BrokerImage) -> bool:
+        """Whether it matters that a broker is alive: it is unfenced, or starts and still leads."""
+        return not broker.fenced or self.index.leads(broker.id)
 
     def effective(self, topic: str, key: str, default: str) -> str:
         """A topic config: its own value, or the cluster-wide value, or the default."""

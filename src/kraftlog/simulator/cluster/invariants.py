@@ -211,7 +211,11 @@ class CountsTheIsr(ClusterInvariant):
 
 
 class SoundIsr(ClusterInvariant):
-    """S2: the leader is in the ISR, the ISR among the replicas, and no member is fenced."""
+    """S2: the leader is in the ISR, the ISR among the replicas, and no member is fenced.
+
+    A fenced broker may be the last member without leading, or still lead after a clean restart
+    what has no other replica.
+    """
 
     name = "sound ISR"
 
@@ -238,7 +242,8 @@ class SoundIsr(ClusterInvariant):
         if {*it.isr, *it.elr} - {*it.replicas} or {*it.isr} & {*it.elr}:
             self.fails(f"{what}: the replicas are {it.replicas}")
         fenced = [one for one in it.isr if image.brokers[one].fenced]
-        if fenced and (it.leader >= 0 or it.isr != (fenced[0],)):
+        may_lead = it.leader < 0 or it.replicas == (it.leader,)
+        if fenced and not (may_lead and it.isr == (fenced[0],)):
             self.fails(f"{what}: {fenced} are fenced")
         if not it.isr and (it.leader >= 0 or not (it.elr or it.last_known_elr)):
             self.fails(f"{what}: the ISR is empty")
