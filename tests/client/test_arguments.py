@@ -5,14 +5,16 @@ No request is sent, as there is no broker at this address.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kraftlog import Client
+from kraftlog.client.arguments import time_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 A_DICT = 'expected a dict such as {("a-topic", 0): 42}'
 A_NUMBER = "expected a whole number"
@@ -102,3 +104,29 @@ def test_invalid_arguments_are_refused_before_connecting(
     ):
         mistake(client)
     assert str(raised.value) == expected
+
+
+@pytest.fixture
+def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine that is not in UTC."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "America/New_York")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("new_york")
+@pytest.mark.parametrize(
+    ("given", "ms"),
+    [
+        ("2026-01-31T12:00", 1_769_860_800_000),
+        ("2026-01-31T12:00:00.005", 1_769_860_800_005),
+        ("2026-01-31T12:00Z", 1_769_860_800_000),
+        ("2026-01-31T14:00+02:00", 1_769_860_800_000),
+        ("2026-01-31", 1_769_817_600_000),
+    ],
+)
+def test_a_time_without_a_zone_is_in_utc(given: str, ms: int) -> None:
+    """As in `kafka-consumer-groups --to-datetime`, on a machine anywhere."""
+    assert time_ms(given) == ms

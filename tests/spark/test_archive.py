@@ -16,9 +16,15 @@ from deltalake import DeltaTable
 
 from kraftlog import Client
 from kraftlog.spark.lake.compaction import compact
+from kraftlog.spark.lake.decode import Decoding
+from kraftlog.spark.lake.layout import RAW
+from kraftlog.spark.lake.ranges import RangeArchiver
+from kraftlog.spark.lake.state import ArchiveState
 from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.pipelines.archive import run
 from kraftlog.spark.pipelines.verify import run as verify
+from kraftlog.spark.ranges import OffsetRange
+from kraftlog.types import uuid_text
 from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
@@ -167,6 +173,58 @@ def test_a_topic_that_was_made_anew_is_refused(
     assert archive(our_node, tmp_path, topic) == 3
     assert f"topic {topic} was deleted and made again" in capsys.readouterr().err
     assert places(tmp_path, topic) == all_places(COUNT)
+
+
+def test_a_topic_made_anew_during_an_archive_is_refused(
+    spark: SparkSession,
+    our_node: str,
+    client: Client,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between two batches; the new topic has records at the offsets that are next."""
+    commit = ArchiveTable.commit
+
+    def commit_and_recreate(*arguments: Any) -> None:
+        commit(*arguments)
+        client.delete_topic(topic)
+        client.create_topic(topic, partitions=2)
+        produce(client, topic, COUNT)
+
+    monkeypatch.setattr(ArchiveTable, "commit", commit_and_recreate)
+    assert archive(our_node, tmp_path, topic, "--max-records-per-batch", str(COUNT)) == 3
+    assert f"topic {topic} was deleted and made again" in capsys.readouterr().err
+    assert places(tmp_path, topic) == all_places(COUNT // 2)
+
+
+def test_a_task_never_reads_another_topic_of_the_name(
+    our_node: str, client: Client, topic: str, tmp_path: Path
+) -> None:
+    """The table says which topic it is of, whatever the plan of the batch says."""
+    table = ArchiveTable.create(str(tmp_path), archived(client, topic), RAW, by_date=False)
+    client.delete_topic(topic)
+    client.create_topic(topic, partitions=2)
+    produce(client, topic, COUNT)
+    archiver = RangeArchiver(
+        client.cluster,
+        OffsetRange(topic, 0, 0, COUNT),
+        str(tmp_path),
+        Decoding("raw").__dict__,
+        isolation_level=0,
+        may_lose=False,
+    )
+    outcome = archiver.run()
+    assert f"topic {topic} was deleted and created again" in outcome.refused
+    assert (outcome.rows, outcome.files) == (0, [])
+    assert os.listdir(table.path) == ["_delta_log"]
+
+
+def archived(client: Client, topic: str) -> ArchiveState:
+    """The state of a table that has nothing yet."""
+    topic_id = uuid_text(client.cluster.topic(topic).id)
+    return ArchiveState(topic=topic, topic_id=topic_id, decode="raw", offsets={0: 0, 1: 0})
 
 
 def test_deleted_records_are_skipped_only_if_that_is_allowed(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.cli import demo, main
+from kraftlog.cli import INTERRUPTED, demo, main
 from tests.house_rules import ROOT
 from tests.patience import LIMIT_S
 
@@ -77,7 +77,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
         assert process.stdout.readline().startswith("demo: created topic orders")
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=2 * LIMIT_S)
-    assert process.returncode == demo.INTERRUPTED
+    assert process.returncode == INTERRUPTED
     assert errors == "kraftlog demo: interrupted\n"
     assert os.listdir(tmp_path) == []
     assert processes_of(tmp_path) == []

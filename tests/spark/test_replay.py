@@ -130,7 +130,7 @@ def test_times_and_topics_choose_records(
     arguments = [path, "--to", topic, "-b", our_node]
 
     assert run(arguments) == 2  # which of the topics?
-    until = "2026-09-21T14:13:25Z"  # five seconds after the first
+    until = "2026-09-21T14:13:25"  # in UTC, five seconds after the first
     assert run([*arguments, "--topic", "b", "--until", until]) == 0
     assert run([*arguments, "--topic", "b", "--until", "3", "--again"]) == 0
 

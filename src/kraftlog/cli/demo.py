@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from threading import Thread
 
-from kraftlog.cli import local_cluster
+from kraftlog.cli import INTERRUPTED, local_cluster
 from kraftlog.cli.demo_clients import GROUP, TOPIC, GroupReader, Writer
 from kraftlog.cli.pipeline import not_installed
 from kraftlog.cli.start import options_of
@@ -32,7 +32,7 @@ A_FEW = 2000
 #: How long a step may take; on a quiet machine each takes seconds.
 LIMIT_S = 120
 _POLL_S = 0.1
-FAILED, INTERRUPTED = 1, 130
+FAILED = 1
 
 
 class DemoError(KraftlogError):

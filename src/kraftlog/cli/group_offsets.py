@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from kraftlog.cli.common import UsageError
+from kraftlog.client.arguments import time_ms
 from kraftlog.errors import ClientError
 from kraftlog.value import TYPE_CHECKING
 
@@ -124,13 +125,10 @@ def _within_log(client: Client, wanted: Mapping[PartitionName, int]) -> dict[Par
 
 def datetime_ms(text: str) -> int:
     """Parse `YYYY-MM-DDTHH:MM:SS.sss` into milliseconds; UTC unless it has a zone."""
-    from datetime import UTC, datetime
-
     try:
-        when = datetime.fromisoformat(text)
+        return time_ms(text)
     except ValueError:
         raise UsageError(f"{text!r}: expected a time such as 2026-01-31T12:00:00.000") from None
-    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def duration_ms(text: str) -> int:

@@ -9,6 +9,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
     from typing import Any
 
     from kraftlog.client.model import PartitionName
@@ -39,6 +40,19 @@ def seconds(what: str, given: Any) -> float:
     if not given >= 0:
         raise ValueError(f"{what} {given}: expected at least 0")
     return given
+
+
+def time_of(given: str) -> datetime:
+    """Parse a time in ISO 8601; it is in UTC unless it names a zone. Raises `ValueError`."""
+    from datetime import UTC, datetime
+
+    when = datetime.fromisoformat(given)
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def time_ms(given: str) -> int:
+    """The same in milliseconds since 1970, as timestamps of records."""
+    return round(time_of(given).timestamp() * 1000)
 
 
 def mapping(what: str, given: Any, example: str) -> Mapping[Any, Any]:

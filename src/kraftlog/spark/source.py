@@ -23,14 +23,14 @@ from pyspark.sql.streaming.datasource import (
 
 from kraftlog.client import offsets
 from kraftlog.client.deadline import Deadline
-from kraftlog.client.range_reader import FETCH_BYTES, RangeReader
-from kraftlog.errors import ConfigError, ErrorCode, RefusedError
+from kraftlog.client.range_reader import FETCH_BYTES
+from kraftlog.errors import ConfigError
 from kraftlog.spark import data_loss, positions
 from kraftlog.spark.brief_errors import brief_errors
 from kraftlog.spark.clusters import cluster_of
 from kraftlog.spark.options import EARLIEST, LATEST, Limit, source_options
+from kraftlog.spark.range_rows import range_rows
 from kraftlog.spark.ranges import OffsetRange, split
-from kraftlog.spark.rows import RowMaker
 from kraftlog.spark.schema import spark_schema
 from kraftlog.spark.sink import BatchWriter, StreamWriter, planned_options
 from kraftlog.types import NULL_UUID
@@ -102,29 +102,15 @@ class Planner:
         if not isinstance(partition, TaskRange):
             return  # Spark's own, as there is nothing to read
         with brief_errors(self._options.servers):
-            wanted = partition.range
-            while wanted.size > 0:
-                reader = self._reader(wanted, partition.topic_id)
-                try:
-                    maker = RowMaker(wanted, with_headers=self._options.includes_headers)
-                    for fetched in reader:
-                        yield from maker.rows(fetched)
-                    break
-                except RefusedError as error:
-                    if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
-                        raise
-                    wanted = self._rest(wanted, reader.position)
-
-    def _reader(self, wanted: OffsetRange, topic_id: Uuid) -> RangeReader:
-        return RangeReader(
-            self._cluster,
-            wanted.name,
-            wanted.start,
-            wanted.end,
-            isolation_level=self._options.isolation_level,
-            fetch_bytes=self._options.fetch_bytes or FETCH_BYTES,
-            topic_id=topic_id,
-        )
+            yield from range_rows(
+                self._cluster,
+                partition.range,
+                partition.topic_id,
+                self._rest,
+                isolation_level=self._options.isolation_level,
+                with_headers=self._options.includes_headers,
+                fetch_bytes=self._options.fetch_bytes or FETCH_BYTES,
+            )
 
     def _rest(self, wanted: OffsetRange, position: int) -> OffsetRange:
         """What can still be read of a range whose offsets were deleted meanwhile."""

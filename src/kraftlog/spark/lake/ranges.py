@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kraftlog.client import offsets
-from kraftlog.client.range_reader import RangeReader
-from kraftlog.errors import ErrorCode, RefusedError
+from kraftlog.client.range_reader import RecreatedTopicError
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.decode import DriftError, decoder_of
 from kraftlog.spark.lake.files import FileWriter, WrittenFile
 from kraftlog.spark.lake.table import ArchiveTable, LakeError
+from kraftlog.spark.range_rows import range_rows
 from kraftlog.spark.ranges import OffsetRange
-from kraftlog.spark.rows import RowMaker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,6 +77,8 @@ class RangeArchiver:
         assert table is not None, "the pipeline creates the table first"
         self._cluster = cluster
         self._range = wanted
+        #: Of the table: never a record of another topic with this name.
+        self._topic_id = table.state.topic_uuid
         self._isolation_level = isolation_level
         self._may_lose = may_lose
         self._decoder = decoder_of(decoding, table.schema, is_new=table.is_new)
@@ -91,55 +92,41 @@ class RangeArchiver:
         outcome = self._outcome
         try:
             self._read()
-        except (DriftError, LakeError) as error:
+        except (DriftError, LakeError, RecreatedTopicError) as error:
             outcome.refused = str(error)
         outcome.files = self._files.close()
         outcome.dead_letters = self._dead_letters.close()
         return outcome
 
     def _read(self) -> None:
-        wanted = self._range
-        position = wanted.start
-        while position < wanted.end:
-            # A batch may begin with records before the position that are deleted.
-            left = OffsetRange(wanted.topic, wanted.partition, position, wanted.end)
-            maker = RowMaker(left, with_headers=True)
-            reader = RangeReader(
-                self._cluster,
-                left.name,
-                left.start,
-                left.end,
-                isolation_level=self._isolation_level,
-            )
-            try:
-                for fetched in reader:
-                    for rows in maker.rows(fetched):
-                        self._write(rows.drop_columns(["topic"]))
-            except RefusedError as error:
-                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
-                    raise
-                position = self._skip(reader.position)
-            else:
-                return
+        found = range_rows(
+            self._cluster,
+            self._range,
+            self._topic_id,
+            self._rest,
+            isolation_level=self._isolation_level,
+            with_headers=True,
+        )
+        for rows in found:
+            self._write(rows.drop_columns(["topic"]))
 
-    def _skip(self, position: int) -> int:
-        """The log has been deleted from `position`: where it goes on."""
-        name = self._range.name
-        first = offsets.find(self._cluster, {name: offsets.EARLIEST})[name].offset
-        about = f"{self._range.topic}-{self._range.partition}"
+    def _rest(self, wanted: OffsetRange, position: int) -> OffsetRange:
+        """Note what was deleted from the log, if that is allowed; the range goes on after it."""
+        first = offsets.find(self._cluster, {wanted.name: offsets.EARLIEST})[wanted.name].offset
+        about = f"{wanted.topic}-{wanted.partition}"
         if first <= position:
             raise LakeError(
                 f"{about}: the log does not have offset {position}, but begins before it: its end "
                 "was lost, or the topic was deleted and made again"
             )
-        end = min(first, self._range.end)
+        end = min(first, wanted.end)
         if not self._may_lose:
             raise LakeError(
                 f"{about}: offsets {position} to {end - 1} were deleted from the log before they "
                 f"were archived ({end - position} offsets): --allow-data-loss goes on after them"
             )
         self._outcome.lost.append((position, end))
-        return end
+        return OffsetRange(*wanted.name, end, wanted.end)
 
     def _write(self, rows: pa.RecordBatch) -> None:
         if not len(rows):

@@ -92,6 +92,10 @@ class ArchiveReader(StreamReader):
             [{"partition": partition.range.partition, "outcome": outcome}], schema=_ARROW
         )
 
+    def _still_valid(self, start: Nested, end: Positions) -> Positions:
+        """The table knows which topic it is of: the tasks and the commit hold it against that."""
+        return positions.flat(start)
+
     def _archived(self) -> Positions:
         table = ArchiveTable.open(self._directory, self._topic)
         assert table is not None, "the pipeline creates the table first"

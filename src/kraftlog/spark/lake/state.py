@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kraftlog.spark.lake.files import WrittenFile
+from kraftlog.types import NULL_UUID, uuid_from_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
     from deltalake import DeltaTable
+
+    from kraftlog.types import Uuid
 
 KEY = "kraftlog"
 FORMAT = 1
@@ -46,6 +49,10 @@ class ArchiveState:
     dead_letters: tuple[WrittenFile, ...] = ()
     #: Fields of values that the table has no column for, by how many records had one.
     ignored: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def topic_uuid(self) -> Uuid:
+        return uuid_from_text(self.topic_id) if self.topic_id else NULL_UUID
 
     def metadata(self) -> dict[str, Any]:
         return {

@@ -298,11 +298,12 @@ class TopicArchive:
             self._report(report)
 
     def _committed(self, outcomes: list[Outcome], batch: int) -> BatchReport | None:
-        """Commit what the tasks wrote; None if the table has it already."""
+        """Commit what the tasks wrote; None if there is nothing."""
+        self.table.refresh()
+        self._check_identity(self.table.state, self._found_topic())
         refused = [each.refused for each in outcomes if each.refused]
         if refused:
             raise LakeError(f"{self.topic}: {refused[0]}")
-        self.table.refresh()
         query = self._query()
         if not outcomes:
             return None
@@ -312,7 +313,6 @@ class TopicArchive:
                 f"{self.topic}: the checkpoint is older than the table, which has batch {batch}: "
                 f"delete {checkpoint}; the table itself says where to go on"
             )
-        self._check_identity(self.table.state, self._found_topic())
         state = self._next_state(outcomes, query, batch)
         self.table.commit(state, [file for each in outcomes for file in each.files])
         return BatchReport(

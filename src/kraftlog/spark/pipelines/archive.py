@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kraftlog.client.arguments import time_ms
 from kraftlog.client.properties import read_text
 from kraftlog.client.text_table import table
 from kraftlog.spark.lake.compaction import compact
@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="of each topic; a killed run repeats at most one batch; default: 5,000,000",
     )
-    where = "earliest, latest, a time such as 2026-11-23T00:00Z, or JSON of offsets"
+    where = "earliest, latest, a time such as 2026-11-23T00:00 (UTC), or JSON of offsets"
     group.add_argument(
         "--from",
         dest="start",
@@ -272,15 +272,12 @@ def _limit(option: str, text: str) -> Limit:
     if text.startswith("{"):
         return Limit(offsets=Options({option: text}).by_partition(option))
     try:
-        time = datetime.fromisoformat(text)
+        return Limit(time_ms=time_ms(text))
     except ValueError:
         raise UsageError(
             f"{option} {text}: expected earliest, latest, a time such as 2026-11-23T00:00Z, or "
             'JSON such as {"orders": {"0": 23}}'
         ) from None
-    return Limit(
-        time_ms=int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
-    )
 
 
 def _count(start: Positions, end: Positions, *names: tuple[str, int]) -> int:

@@ -28,13 +28,10 @@ from kraftlog.client.properties import (
 from kraftlog.spark.pipelines import quiet
 from kraftlog.spark.pipelines.errors import UsageError, paragraph
 from kraftlog.spark.pipelines.progress import Progress
-from kraftlog.spark.pipelines.queries import QueryProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
-
-    from pyspark.sql.streaming import StreamingQuery
 
     from kraftlog.client.client import Client
 
@@ -156,31 +153,6 @@ class Pipeline:
         self._owns_session = True
         _catch_signals()  # Spark has set a handler of its own
         return session
-
-    def follow(
-        self,
-        start: Callable[[], StreamingQuery],
-        on_batch: Callable[[Mapping[str, object]], None] | None = None,
-    ) -> StreamingQuery:
-        """Start a streaming query, show its progress until it ends; stop it when interrupted.
-
-        `on_batch` gets the progress of each micro-batch as Spark's documentation describes it,
-        after Spark has committed the batch.
-        """
-        listener = QueryProgress(self.progress, on_batch)
-        streams = self.spark.streams
-        streams.addListener(listener)
-        queries: list[StreamingQuery] = []
-        try:
-            queries.append(start())
-            while not queries[0].awaitTermination(_POLL_S):
-                listener.check()
-            listener.wait()
-        finally:
-            for query in queries:
-                in_thread(query.stop)
-            in_thread(lambda: streams.removeListener(listener))
-        return queries[0]
 
     def run_job(self, action: Callable[[], Result], *, items: int, unit: str = "rows") -> Result:
         """Run one job of Spark and show how many of its `items` are done, by its tasks."""

@@ -10,6 +10,7 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kraftlog.client.arguments import time_ms
 from kraftlog.client.client import Client
 from kraftlog.client.metadata_folder import MetadataFolder
 from kraftlog.client.metadata_quorum import MetadataQuorum
@@ -110,13 +111,11 @@ def moment(text: str) -> Moment:
     if text.isdecimal():
         return Moment(offset=int(text))
     try:
-        when = datetime.fromisoformat(text)
+        return Moment(time_ms=time_ms(text))
     except ValueError:
         raise UsageError(
             f"{text!r}: expected an offset, {_LATEST} or a time such as 2026-01-31T12:00:00"
         ) from None
-    when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return Moment(time_ms=round(when.timestamp() * 1000))
 
 
 class _Folder:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 from pyspark.sql import functions as f
 
 from kraftlog.client import offsets
+from kraftlog.client.arguments import time_of
 from kraftlog.client.range_reader import RangeReader
 from kraftlog.client.text_table import table
 from kraftlog.errors import ConfigError
@@ -27,6 +27,7 @@ from kraftlog.spark.positions import prorated
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from pyspark.sql import Column, DataFrame
 
@@ -70,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         "--from",
         dest="start",
         metavar="WHERE",
-        help="the first offset, or the earliest time such as 2026-05-01T12:00:00Z",
+        help="the first offset, or the earliest time such as 2026-05-01T12:00 (UTC)",
     )
     made.add_argument(
         "--until", dest="end", metavar="WHERE", help="the offset or time before which to end"
@@ -199,7 +200,7 @@ def _limits(options: argparse.Namespace) -> dict[tuple[str, bool], int | datetim
             found["offset", name == "until"] = int(text)
             continue
         try:
-            found["timestamp", name == "until"] = datetime.fromisoformat(text).astimezone()
+            found["timestamp", name == "until"] = time_of(text)
         except ValueError:
             raise UsageError(
                 f"--{name} {text}: expected an offset, or a time such as 2026-05-01T12:00:00Z"

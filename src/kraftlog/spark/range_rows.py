@@ -1,0 +1,53 @@
+"""What a task reads: the rows of a range of offsets, also where some of them are gone meanwhile."""
+
+from __future__ import annotations
+
+from kraftlog.client.range_reader import FETCH_BYTES, RangeReader
+from kraftlog.errors import ErrorCode, RefusedError
+from kraftlog.spark.rows import RowMaker
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from kraftlog.client.cluster import Cluster
+    from kraftlog.spark.ranges import OffsetRange
+    from kraftlog.types import Uuid
+
+
+def range_rows(
+    cluster: Cluster,
+    wanted: OffsetRange,
+    topic_id: Uuid,
+    rest: Callable[[OffsetRange, int], OffsetRange],
+    *,
+    isolation_level: int,
+    with_headers: bool,
+    fetch_bytes: int = FETCH_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a range, with the connector's columns.
+
+    If the log does not have the offset that is next, `rest` gets the range and this offset, and
+    returns what can still be read, or raises.
+    """
+    while wanted.size > 0:
+        reader = RangeReader(
+            cluster,
+            wanted.name,
+            wanted.start,
+            wanted.end,
+            isolation_level=isolation_level,
+            fetch_bytes=fetch_bytes,
+            topic_id=topic_id,
+        )
+        maker = RowMaker(wanted, with_headers=with_headers)
+        try:
+            for fetched in reader:
+                yield from maker.rows(fetched)
+            return
+        except RefusedError as error:
+            if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            wanted = rest(wanted, reader.position)
