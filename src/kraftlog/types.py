@@ -80,6 +80,10 @@ class OffsetAndEpoch(Value):
     epoch: int
 
 
+#: Later than any deadline.
+NEVER_MS = 1 << 62
+
+
 class Now(Value):
     """The current time: `monotonic_ms` for deadlines, `wall_ms` only for timestamps."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.errors import ErrorCode
+from kraftlog.types import NEVER_MS
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -70,3 +71,11 @@ def test_a_fetch_completes_when_its_partition_is_deleted() -> None:
     [(_, answer)] = client.take()
     [part] = answer.responses[0].partitions
     assert part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_fetch_that_waits_has_the_node_polled_at_its_deadline_only() -> None:
+    host = make_host(demo=1)
+    host.node.needs_poll, host.node.due_ms = False, NEVER_MS
+    FrameClient(host).send(ApiKey.FETCH, 12, waiting_for(1, 0))
+    assert not host.node.needs_poll
+    assert host.node.due_ms == host.now.monotonic_ms + 9_000

@@ -122,6 +122,8 @@ class Broker:
         self.logs = logs
         self.effects: list[Any] = []
         self.delayed: list[tuple[int, Any]] = []
+        #: The times by which the replica manager wants to be polled.
+        self.polls: list[int] = []
         self.isr_requests: list[tuple[Any, Any]] = []
         self.lines: list[str] = []
         #: How many records of the metadata log are replayed.
@@ -149,6 +151,8 @@ class Broker:
             ReplicationServices(
                 logs=cast("Any", logs),
                 emit=self.effects.append,
+                send_fetch=self.effects.append,
+                poll_by=self.polls.append,
                 schedule=lambda it, ms: self.delayed.append((self.now.monotonic_ms + ms, it)),
                 fail=_raise,
                 clock=lambda: self.now,

@@ -54,6 +54,21 @@ def test_v8_follower_leaves_after_the_longest_lag() -> None:
     assert cluster[1].proposed == [(1, 2)]
 
 
+def test_v8_a_write_has_the_lag_checked_and_a_proposal_sent() -> None:
+    """V8: nothing else need happen on this broker; an idle one checks nothing."""
+    cluster = at_rest()
+    cluster.isolate(3)
+    leader = cluster[1]
+    manager = leader.replica_manager
+    assert manager.in_sync_replicas.deadline() is None
+    leader.polls.clear()
+    leader.produce("b")
+    cluster.settle()
+    assert leader.polls == [manager.in_sync_replicas.deadline()]
+    pass_checks(cluster, MAX_LAG_MS + CHECK_MS + MAX_WAIT_MS)
+    assert leader.polls[-1] == 0, "with its answer lost, the proposal has a deadline too"
+
+
 def test_v8_lag_begins_with_the_record_that_is_missing() -> None:
     """V8: a long rest before the record is no lag."""
     cluster = at_rest()

@@ -96,6 +96,8 @@ class Replicas:
                 config_layers=lambda: ConfigLayers({}),
                 logs=cast("Any", self.logs),
                 emit=self.effects.append,
+                send_fetch=self.effects.append,
+                poll_by=lambda _: None,
                 schedule=lambda waiter, timeout_ms: self.scheduled.append((waiter, timeout_ms)),
                 fail=lambda slot, error: self.failures.append((slot, error)),
                 clock=lambda: self.now,

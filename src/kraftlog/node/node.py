@@ -48,6 +48,7 @@ from kraftlog.node.quorum.snapshotter import snapshot_policy_of
 from kraftlog.node.sliced import SlicedRequests, kept_body, read_and_serve
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.steps import result_of
+from kraftlog.types import NEVER_MS
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import codec
 from kraftlog.wire.apis import APIS, ApiKey
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
     from typing import Any
 
+    from kraftlog.effects import SendRequest
     from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.metadata.image import Image
     from kraftlog.node.config import BrokerAddress, NodeConfig, RecoveredMetadata
@@ -90,6 +92,8 @@ class Node:
         #: Whether `poll` is needed: something since the last one may have changed what is due.
         #: Produce and Fetch requests do not, unless they have to wait.
         self.needs_poll = True
+        #: `poll` is due then at the latest, as asked for since `needs_poll` was False last.
+        self.due_ms = NEVER_MS
         self.counts = Counts()
         self.metadata_loader = MetadataLoader()
         #: The effective settings, with dynamic changes.
@@ -327,6 +331,18 @@ class Node:
         self.needs_poll = True
         self._effects.append(effect)
 
+    def send_fetch(self, effect: SendRequest) -> None:
+        """`emit` for a follower's fetch: the host knows when that times out."""
+        self._effects.append(effect)
+
+    def poll_by(self, due_ms: int) -> None:
+        """Have `poll` called at this time at the latest.
+
+        It costs much less than `needs_poll`, with which all parts are polled and asked for their
+        deadlines.
+        """
+        self.due_ms = min(self.due_ms, due_ms)
+
     @property
     def has_work(self) -> bool:
         """Whether the host has effects to carry out or appends to write."""
@@ -402,7 +418,7 @@ class Node:
 
     def wait(self, operation: DelayedOperation, deadline_ms: int) -> None:
         """Call `operation.expire` at the deadline, unless it is done before."""
-        self.needs_poll = True
+        self.poll_by(deadline_ms)
         self.delayed_operations.add(operation, deadline_ms)
 
     # Requests ------------------------------------------------------------------------------------

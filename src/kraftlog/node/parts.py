@@ -50,6 +50,8 @@ def replica_manager(node: Node) -> ReplicaManager:
         ReplicationServices(
             logs=node.logs,
             emit=node.emit,
+            send_fetch=node.send_fetch,
+            poll_by=node.poll_by,
             schedule=node.wait_for_ms,
             fail=partial(fail, node),
             clock=lambda: node.now,

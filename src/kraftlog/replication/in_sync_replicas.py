@@ -45,6 +45,7 @@ class InSyncReplicas:
         ask: Callable[..., None],
         moved: Callable[[Partition], None],
         deletions: DelayedDeletions,
+        poll_by: Callable[[int], None],
     ) -> None:
         self._broker_id = broker_id
         self._metadata = metadata
@@ -54,6 +55,7 @@ class InSyncReplicas:
         self._clock = clock
         self._moved = moved
         self._deletions = deletions
+        self._poll_by = poll_by
         self.changes = IsrChanges(broker_id, broker_epoch, ask, self.update)
         #: The partitions with a follower that is not at the leader's end.
         self._lagging: dict[Partition, None] = {}
@@ -198,6 +200,7 @@ class InSyncReplicas:
 
     def _propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         self.changes.propose(partition, isr)
+        self._poll_by(0)
         self.update(partition)
 
     # The high watermark --------------------------------------------------------------------------
@@ -209,6 +212,7 @@ class InSyncReplicas:
             return
         now_ms = self._clock().monotonic_ms
         self._lagging[partition] = None
+        self._poll_by(self._check_due_ms)
         followers.started_to_lag(former_end, former_bytes, now_ms)
         if self._max_lag_bytes >= 0:
             self._shrink(partition, now_ms)

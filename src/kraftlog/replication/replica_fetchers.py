@@ -54,10 +54,14 @@ class ReplicaFetchers:
         broker_epoch: Callable[[], int],
         moved: Callable[[Partition], None],
         quota: ReplicationQuota,
+        send_fetch: Callable[[Any], None],
+        poll_by: Callable[[int], None],
     ) -> None:
         self._config = config
         self._logs = logs
         self._emit = emit
+        self._send_fetch = send_fetch
+        self._poll_by = poll_by
         self._turn = turn
         self._address_of = address_of
         self._broker_epoch = broker_epoch
@@ -124,6 +128,7 @@ class ReplicaFetchers:
             elif fetcher.can_send(now):
                 if self._quota.is_limited:
                     fetcher.hold_back(self._hold_ms, now)
+                    self._poll_by(fetcher.deadline() or now.monotonic_ms)
                     if not fetcher.can_send(now):
                         continue
                 self._send(key, fetcher, now)
@@ -132,12 +137,13 @@ class ReplicaFetchers:
         address = self._address_of(fetcher.leader_id)
         if address is None:
             fetcher.failed(now)
+            self._poll_by(now.monotonic_ms)
             return
         request = fetcher.request()
         self._numbers += 1
         fetcher.in_flight = self._numbers
         self._in_flight[self._numbers] = fetcher
-        self._emit(
+        self._send_fetch(
             SendRequest(
                 channel=f"{CHANNEL}{key[1]}",
                 peer=fetcher.leader_id,

@@ -124,6 +124,7 @@ class ReplicaManager(MetadataPublisher):
             services.ask_controller,
             self._high_watermark_moved,
             self.deletions,
+            services.poll_by,
         )
         self.directory_assignments = DirectoryAssignments(
             self._broker_id, services.broker_epoch, services.ask_controller
@@ -137,6 +138,8 @@ class ReplicaManager(MetadataPublisher):
             services.broker_epoch,
             self.delayed_fetches.committed,
             self.quotas.follower,
+            services.send_fetch,
+            services.poll_by,
         )
 
     @property

@@ -48,10 +48,14 @@ class ReplicationServices(Value):
 
     `schedule(operation, timeout_ms)` calls `operation.expire` at the timeout; `fail(slot, error)`
     fails a pending response after an internal error; `ask_controller` is `ControllerChannel.send`.
+    `send_fetch(effect)` is `emit` for the requests of followers, which change no deadline;
+    `poll_by(due_ms)` has the replica manager polled at that time at the latest.
     """
 
     logs: LogReader
     emit: Callable[[Any], None]
+    send_fetch: Callable[[Any], None]
+    poll_by: Callable[[int], None]
     schedule: Callable[[Any, int], None]
     fail: Callable[[Any, Exception], None]
     clock: Callable[[], Now]

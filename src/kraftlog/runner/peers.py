@@ -16,6 +16,7 @@ from kraftlog.effects import PeerDown, RequestFailed, ResponseReceived, VersionU
 from kraftlog.errors import ProtocolError, UnsupportedVersionError
 from kraftlog.replication.replica_fetchers import CHANNEL as REPLICATION
 from kraftlog.runner.receive_buffer import FrameLengthError, ReceiveBuffer
+from kraftlog.types import NEVER_MS
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
@@ -36,9 +37,6 @@ FIRST_CORRELATION, FIRST_VERSION = 0, 0
 
 #: The most immediate reconnections to a peer that accepts connections and closes them.
 MAX_PROBES = 5
-
-#: Later than any deadline.
-NEVER_MS = 1 << 62
 
 _CORRELATION = struct.Struct(">i")
 

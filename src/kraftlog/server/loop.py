@@ -35,7 +35,7 @@ from kraftlog.server.memory import FREE, STILL_MS, ClientMemory
 from kraftlog.server.operator_log import log_line
 from kraftlog.server.peers import Peers
 from kraftlog.server.turns import SENDS_NS, SLICE_NS, TurnClock
-from kraftlog.types import Now
+from kraftlog.types import NEVER_MS, Now
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import BROKER
 
@@ -306,7 +306,7 @@ class Server:
                 turns.step("http")
         self.runner.finish_turn(now)
         self.arena.clear()
-        self._due_ms = min(self._due_ms, self.peers.flush(now))
+        self._due_ms = min(self._due_ms, self.peers.flush(now), node.due_ms)
         at_ns = turns.step("append")
         if self.dirty:
             took_ms = (at_ns - began_ns + 500_000) // 1_000_000
@@ -331,6 +331,7 @@ class Server:
             )
             self._due_ms = min([at for at in wishes if at is not None])
             self.node.needs_poll = False
+            self.node.due_ms = NEVER_MS
         wait_s = max(self._due_ms - read_clock().monotonic_ms, 0) / 1000
         return self.epoll.poll(wait_s, READY_A_TURN)
 

@@ -150,6 +150,8 @@ class Process:
             ReplicationServices(
                 logs=logs,  # type: ignore[arg-type]  # what replication uses of it
                 emit=self._emit,
+                send_fetch=self._emit,
+                poll_by=_never_polled,
                 schedule=_never,
                 fail=_raise,
                 clock=_clock,
@@ -338,6 +340,10 @@ def _clock() -> Now:
 
 def _never(_operation: Any, _timeout_ms: int) -> None:
     """No produce request times out."""
+
+
+def _never_polled(_due_ms: int) -> None:
+    """Time does not pass."""
 
 
 def _raise(_: Any, error: Exception) -> None:
