@@ -268,9 +268,22 @@ def test_v14_a_snapshot_replaces_the_state() -> None:
     lagging, leading = Cluster(brokers=1), Cluster(brokers=2)
     lagging.create("gone", (1,))
     leading.create("there", (1, 2))
-    lagging.controller.installed(leading.committed.records())
-    assert lagging.controller.state == leading.committed
+    lagging.controller.installed(leading.committed)
+    state = lagging.controller.state
+    assert state == leading.committed
+    assert vars(state.index) == vars(leading.state.index)
+    assert state.colliding == leading.state.colliding
     assert not lagging.controller.active
+
+
+def test_v14_a_state_made_of_a_snapshot_shares_values_and_changes_alone() -> None:
+    lagging, leading = Cluster(brokers=1), Cluster(brokers=2)
+    topic = leading.create("there", (1, 2))
+    lagging.controller.installed(leading.committed)
+    state, image = lagging.controller.state, leading.committed
+    assert state.partitions[topic, 0] is image.partitions[topic, 0]
+    state.drop(state.partitions, (topic, 0))
+    assert (topic, 0) in image.partitions
 
 
 # Directories -------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from kraftlog.effects import (
 )
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.epochs import EpochCache
-from kraftlog.metadata.image import ReplayError
+from kraftlog.metadata.image import Image, ReplayError
 from kraftlog.metadata.loader import MetadataLoader, MetadataPublisher
 from kraftlog.replication.delayed_produce import complete_one
 from kraftlog.replication.fetcher import FetchConfig
@@ -216,7 +216,7 @@ def test_v11_a_partition_added_again_has_a_first_epoch() -> None:
     this.replay(partition_record(1, 4))
     [opened] = this.taken()
     assert (opened.log, opened.first_leader_epoch) == (("t", 1), 4)
-    this.loader.reload([topic, first, partition_record(1, 4)])
+    this.loader.install(Image.of([topic, first, partition_record(1, 4)]))
     assert not [it for it in this.taken() if isinstance(it, OpenLog | DeleteLog)], "it is the same"
 
 
@@ -227,7 +227,7 @@ def test_v11_a_partition_replaced_in_a_snapshot_loses_its_log() -> None:
     this.replay(partition_record(1))
     [opened] = this.taken()
     before = this.manager.by_log["t", 1]
-    this.loader.reload([topic, first, partition_record(1, 4)])
+    this.loader.install(Image.of([topic, first, partition_record(1, 4)]))
     deleted, opened = [it for it in this.taken() if isinstance(it, OpenLog | DeleteLog)]
     assert deleted == DeleteLog(("t", 1), ID)
     assert isinstance(opened, OpenLog)
@@ -375,7 +375,7 @@ def test_an_exception_in_a_delayed_fetch_fails_only_that_fetch() -> None:
 def test_a_snapshot_without_a_topic_deletes_its_log() -> None:
     this = leading()
     slot = this.appended()
-    this.loader.reload([])
+    this.loader.install(Image.of([]))
     assert (slot.error_code, slot.base_offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
     assert (this.taken(), this.manager.by_log, this.manager.turn) == ([DeleteLog(LOG, ID)], {}, [])
     assert this.heard[-1] == "leads no more"
@@ -419,5 +419,5 @@ def test_nothing_is_read_from_a_replica_that_was_removed(replicas: tuple[int, ..
     this = leading(replicas)
     partition = this.partition
     assert partition.refusal(-1, reads_followers=True) == ErrorCode.NONE
-    this.loader.reload([])
+    this.loader.install(Image.of([]))
     assert partition.refusal(-1, reads_followers=True) == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -245,6 +245,25 @@ def test_a_folder_that_is_older_than_the_manifest_is_not_read() -> None:
     assert [line for line in files.journal if "list" in line or "metadata" in line] == []
 
 
+def test_a_log_opens_as_it_was_closed_only_if_nothing_has_changed() -> None:
+    files = new_files()
+    close_later(files)
+    logs = directory(files)
+    files.journal = []
+    assert logs.open_as_closed(("t", 0), bytes(16), SMALL) is None, "another topic of this name"
+    log = logs.open_as_closed(("t", 0), TOPIC_ID, SMALL)
+    assert log is not None
+    assert (log.end_offset, logs.unopened) == (19, set())
+    assert [line for line in files.journal if "list" in line or "metadata" in line] == []
+    files.now_ms += 1
+    logs.close()
+    files.now_ms += 1
+    files.make_file("/d/t-0/00000000000000000019.log", b"")
+    logs = directory(files)
+    assert logs.open_as_closed(("t", 0), TOPIC_ID, SMALL) is None
+    assert logs.unopened == {("t", 0)}, "for open_log"
+
+
 @pytest.mark.parametrize("is_opened_between", [False, True])
 def test_a_folder_that_changed_after_the_manifest_is_read(is_opened_between: bool) -> None:
     files = new_files()

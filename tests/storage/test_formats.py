@@ -102,6 +102,15 @@ def test_manifests_round_trip(rows: dict[tuple[str, int], bytes]) -> None:
         decode_manifest(b"x" + data, "f")
 
 
+def test_equal_rows_of_a_manifest_are_one_object() -> None:
+    """A hundred thousand empty logs have few different rows."""
+    rows = {("t", number): b'{"start":%d}' % (number // 2) for number in range(4)}
+    decoded = decode_manifest(encode_manifest(rows), "path")
+    assert decoded == rows
+    assert decoded["t", 0] is decoded["t", 1]
+    assert decoded["t", 2] is decoded["t", 3]
+
+
 def test_clean_shutdown_markers_have_the_manifests_checksum() -> None:
     epoch, checksum = decode_marker(encode_marker(7, b"abc"))
     assert epoch == 7

@@ -28,13 +28,14 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from typing import Any
 
     from kraftlog.controller.context import ControllerConfig
     from kraftlog.controller.decision import Deciding
     from kraftlog.controller.failure_evidence import FailureEvidence
     from kraftlog.controller.placement import Rng
+    from kraftlog.metadata.image import Image
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
 
@@ -113,12 +114,10 @@ class Controller:
         if last_offset > self._proposed_to:
             yield from self.state.replay_in_steps(records)
 
-    def installed(self, records: Iterable[Message]) -> None:
-        """Replace the image after a snapshot was installed; this node is not the leader."""
+    def installed(self, image: Image) -> None:
+        """Replace the state by the image of a snapshot; this node is not the leader."""
         self.resign()
-        self.state = ControllerState(self._context.static)
-        for record in records:
-            self.state.replay(record)
+        self.state = ControllerState.copy_of(image, self._context.static)
 
     def belongs_to(self, cluster_id: str | None) -> None:
         """Set the cluster id that was found in the log."""

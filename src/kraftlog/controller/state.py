@@ -48,6 +48,18 @@ class ControllerState(Image):
         self._journal: list[tuple[dict[Any, Any], Any, Any]] | None = None
         self._undoings: deque[tuple[int, list[tuple[dict[Any, Any], Any, Any]]]] = deque()
 
+    @classmethod
+    def copy_of(cls, image: Image, static: Mapping[str, str]) -> ControllerState:
+        """The state of an image, with which it shares all values: nothing is replayed again."""
+        state = cls(static)
+        for name, held in image.maps().items():
+            setattr(state, name, held.copy())
+        for key, partition in state.partitions.items():
+            state.index.change(key, None, partition)
+        for topic in state.topic_ids:
+            state.colliding.setdefault(collision_name(topic), {})[topic] = None
+        return state
+
     # Proposing -----------------------------------------------------------------------------------
 
     def propose_in_steps(

@@ -96,6 +96,16 @@ class Image:
         #: A topic whose changes are not visible yet.
         self.unpublished: TopicImage | None = None
 
+    @classmethod
+    def of(cls, records: Iterable[Message]) -> Image:
+        """The image that the records of a snapshot add up to."""
+        image = cls()
+        for record in records:
+            for _ in image.changes_of(record):
+                pass
+        image.publish()
+        return image
+
     def maps(self) -> dict[str, dict[Any, Any]]:
         """All maps by name; images are equal if these are."""
         return {name: getattr(self, name) for name in MAP_NAMES}

@@ -73,11 +73,9 @@ class MetadataLoader:
             what = str(InternalError(f"{who}following {record!r:.1000}", error))
             raise ReplayError(what, record) from error
 
-    def reload(self, records: Iterable[Message]) -> None:
-        """Replace the image by one of these records."""
-        before, self.image = self.image, Image()
-        for record in records:
-            self.image.replay(record)
+    def install(self, image: Image) -> None:
+        """Replace the image by that of a snapshot."""
+        before, self.image = self.image, image
         for publisher in self.publishers:
             publisher.reloaded(before)
         for publisher in self.publishers:

@@ -23,7 +23,7 @@ from kraftlog.effects import (
     RequestReport,
 )
 from kraftlog.errors import ProtocolError
-from kraftlog.metadata.image import ReplayError
+from kraftlog.metadata.image import Image
 from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.node import parts
 from kraftlog.node.api_table import SERVED, handler
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 
     from kraftlog.effects import SendRequest
     from kraftlog.logstate.voters import Endpoint, Voter
-    from kraftlog.metadata.image import Image
     from kraftlog.node.config import BrokerAddress, NodeConfig, RecoveredMetadata
     from kraftlog.node.delayed_operations import DelayedOperation
     from kraftlog.node.pending_response import PendingResponse
@@ -136,8 +135,8 @@ class Node:
         self._starts_until_ms = now.monotonic_ms + STARTING_MS
         self._add_publishers()
         try:
-            self.replay(metadata.snapshot, metadata.applied - 1)
-        except ReplayError as error:
+            self._install(metadata.snapshot)
+        except Exception as error:
             raise unreplayable_snapshot(metadata.log.snapshot, error) from error
         self.quorum.snapshotter.found(len(metadata.snapshot), metadata.log.snapshot)
         self.quorum.start(now)
@@ -204,10 +203,13 @@ class Node:
 
     def reload(self, records: Iterable[Message], last_offset: int) -> None:  # noqa: ARG002 - see StateMachine
         """Replace the image by a snapshot."""
-        records = list(records)
+        self._install(records)
+
+    def _install(self, records: Iterable[Message]) -> None:
+        image = Image.of(records)
         if self.active_controller is not None:
-            self.active_controller.controller.installed(records)
-        self.metadata_loader.reload(records)
+            self.active_controller.controller.installed(image)
+        self.metadata_loader.install(image)
 
     def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
         """The quorum has a new leader, or none (-1)."""

@@ -70,10 +70,12 @@ class DelayedFetches:
 
     def role_changed(self, partition: Partition) -> None:
         """All that wait for the partition get another response, or an error."""
-        self._complete(partition, partition.follower_fetches)
-        self._complete(partition, partition.fetches)
-        self._sessions_changed(partition, partition.follower_sessions)
-        self._sessions_changed(partition, partition.consumer_sessions)
+        if partition.follower_fetches or partition.fetches:
+            self._complete(partition, partition.follower_fetches)
+            self._complete(partition, partition.fetches)
+        if partition.follower_sessions or partition.consumer_sessions:
+            self._sessions_changed(partition, partition.follower_sessions)
+            self._sessions_changed(partition, partition.consumer_sessions)
 
     def removed(self, partition: Partition) -> None:
         """The partition is not on this broker any more."""

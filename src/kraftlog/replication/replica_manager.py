@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 NO_EPOCH = -1
 #: Cost of configuring a partition and its log, in microseconds.
 PARTITION_COST = 3
+#: The reports after which a log is not expected to open any more.
+_ENDS_OPENING = frozenset((LogOpened, LogFailed, LogPostponed))
 
 
 class ReplicaManager(MetadataPublisher):
@@ -314,10 +316,11 @@ class ReplicaManager(MetadataPublisher):
         partition = self.partitions.get(key)
         if partition is None:
             return
-        if isinstance(message, LogOpened | LogFailed | LogPostponed):
+        kind = type(message)  # a node may start with very many logs
+        if kind in _ENDS_OPENING:
             self._unopened.discard(key)
             free_if_empty(self._unopened)
-        if isinstance(message, LogPostponed):
+        if kind is LogPostponed:
             return
         if isinstance(message, LogMoved):
             self._check_directory(key, message.directory)
@@ -340,11 +343,14 @@ class ReplicaManager(MetadataPublisher):
     def _check_directory(self, key: tuple[Uuid, int], directory: Uuid) -> None:
         """Report the directory of a replica to the controller if the metadata has another one."""
         image, broker = self._metadata.image, self._metadata.image.brokers.get(self._broker_id)
-        if key not in image.partitions or broker is None or directory not in broker.directories:
+        partition = image.partitions.get(key)
+        if partition is None or broker is None or directory not in broker.directories:
             return
-        known = image.partitions[key].directory(self._broker_id)
+        known = partition.directory(self._broker_id)
+        if known == directory:
+            return
         is_only = len(broker.directories) == 1 and reserved(known)
-        if known != directory and not is_only:
+        if not is_only:
             self.directory_assignments.assign(key, directory)
 
     def _truncated(self, partition: Partition, message: LogTruncated) -> None:

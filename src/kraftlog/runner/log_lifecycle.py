@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 BYTES_PER_TURN = 2 << 20
 STEP_COST = 64 << 10
 FOLDER_COST = 256 << 10
+#: Of a log that was closed cleanly, and is not read.
+CLOSED_COST = 16 << 10
 #: How long to wait after the disk was full.
 FULL_BACKOFF_MS = 10_000
 #: How many strays a log line names.
@@ -81,7 +83,7 @@ class LogLifecycle:
         self._is_blocked = False
         #: The logs to open; one that is deleted, or replaced, meanwhile is no longer here.
         self._wanted: dict[LogName, OpenLog] = {}
-        #: The configs of the logs, also of those that are not open yet.
+        #: The configs of the logs to open.
         self._configs: dict[LogName, LogConfig] = {}
         #: The last one made, as thousands of logs have the same.
         self._last_config: tuple[TopicConfig, LogConfig] | None = None
@@ -145,10 +147,12 @@ class LogLifecycle:
         self._steps.append(effect)
 
     def _configure(self, effect: ConfigureLog, _: Now) -> None:
-        self._configs[effect.log] = self._config_of(effect.config)
+        config = self._config_of(effect.config)
+        if effect.log in self._wanted:
+            self._configs[effect.log] = config
         log = self._directory.logs.get(effect.log)
         if log is not None:
-            log.config = self._configs[effect.log]
+            log.config = config
 
     def _truncate(self, effect: TruncatePartition, now: Now) -> None:
         log = self._directory.logs.get(effect.log)
@@ -214,6 +218,8 @@ class LogLifecycle:
         name = effect.log
         try:
             if self._under_way is None:
+                if self._open_as_closed(effect, now):
+                    return CLOSED_COST
                 self._mark_other_topics_log(effect)
                 if name not in self._directory.unopened:
                     config = self._configs[name]
@@ -228,21 +234,34 @@ class LogLifecycle:
             log, report = end.value
             if report.is_noteworthy:
                 self._log_line(report.line())
-            if log.epochs.oldest < effect.first_leader_epoch:
-                self._discard(effect)
-            else:
-                self._opened(effect, log, now)
+            self._take(effect, log, now)
         except DiskFullError as error:
             if name in self._directory.unopened and self._directory.reserve.spend():
                 self._steps.appendleft(effect)  # readers need it: retry at once
             else:
                 self._postpone(effect, error, now)
         except StorageError as error:
-            del self._wanted[name]
+            del self._wanted[name], self._configs[name]
             self._log_line(str(error))
             self._notify(LogFailed(name, effect.topic_id, str(error)), now)
         self._under_way = None
         return STEP_COST
+
+    def _open_as_closed(self, effect: OpenLog, now: Now) -> bool:
+        """Open a log that needs no slices; returns whether it is one."""
+        config = self._configs[effect.log]
+        log = self._directory.open_as_closed(effect.log, effect.topic_id, config)
+        if log is None:
+            return False
+        self._take(effect, log, now)
+        return True
+
+    def _take(self, effect: OpenLog, log: Log, now: Now) -> None:
+        """Report a log that is open, unless it is of a removed partition of this number."""
+        if log.epochs.oldest < effect.first_leader_epoch:
+            self._discard(effect)
+        else:
+            self._opened(effect, log, now)
 
     def _postpone(self, effect: OpenLog, error: DiskFullError, now: Now) -> None:
         """Retry when there may be space; until then the log counts as not open yet."""
@@ -286,7 +305,7 @@ class LogLifecycle:
         name, topic_id = effect.log, effect.topic_id
         del self._wanted[name]
         log.topic_id = topic_id
-        log.config = self._configs[name]
+        log.config = self._configs.pop(name)
         producers = None if log.tracker.is_empty else log.producers.copy()
         high_watermark = self._directory.high_watermarks.get(name, 0)
         start, end = log.start_offset, log.end_offset

@@ -112,8 +112,8 @@ class LogDirectory:
         self._rows: dict[Name, bytes] = {}
         #: When the manifest was written.
         self._rows_ms = -1
-        #: The row that was read last: its log, its content, and whether the folder is unmodified.
-        self._last_row: tuple[Name, dict[str, Any], bool] | None = None
+        #: The row that was decoded last, and its content: equal rows are one object.
+        self._last_row: tuple[bytes, dict[str, Any]] = b"", {}
         self._garbage: list[str] = []
         self._suspect = False
         self._lock = files.lock(f"{path}/{LOCK}")
@@ -161,17 +161,14 @@ class LogDirectory:
             self._rows_ms = self.disk.files.modified_ms(self._file(MANIFEST))
             self._rows = decode_manifest(data, self._file(MANIFEST))
 
-    def _row(self, name: Name) -> tuple[dict[str, Any] | None, bool]:
-        """The row of an unopened log, if any, and whether its folder is unmodified since."""
-        last = self._last_row
-        if last is not None and last[0] == name:
-            return last[1], last[2]
+    def _row(self, name: Name) -> dict[str, Any] | None:
+        """The row of an unopened log, if any."""
         data = self._rows.get(name)
         if data is None:
-            return None, False
-        row, is_unmodified = decode_row(data), self._is_unmodified(name)
-        self._last_row = name, row, is_unmodified
-        return row, is_unmodified
+            return None
+        if data is not self._last_row[0]:
+            self._last_row = data, decode_row(data)
+        return self._last_row[1]
 
     def _is_unmodified(self, name: Name) -> bool:
         """Whether no file in a log's folder was made or deleted since the manifest was written."""
@@ -179,10 +176,6 @@ class LogDirectory:
             return self.disk.files.modified_ms(self.folder(name)) < self._rows_ms
         except FileNotFoundError:
             return False
-
-    def _forget_row(self, name: Name) -> None:
-        self._rows.pop(name, None)
-        self._last_row = None
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -225,8 +218,8 @@ class LogDirectory:
 
         An unreadable file fails this log only, as the rest of the disk may be fine.
         """
-        row, is_unmodified = self._row(name)
-        if row is not None and is_unmodified:
+        row = self._row(name)
+        if row is not None and self._is_unmodified(name):
             topic_id = topic_of(row)
             if topic_id is not None:
                 return topic_id
@@ -244,10 +237,10 @@ class LogDirectory:
         """Open an existing log; `kraftlog.storage.recovery.run` does it in one go."""
         if name in self._checkpoints.cleaned and config.contiguous:
             config = config.replace(contiguous=False)  # compaction leaves holes
-        row, is_unmodified = self._row(name)
+        row = self._row(name)
         log = None
         if row is not None:
-            folder = self.folder(name)
+            is_unmodified, folder = self._is_unmodified(name), self.folder(name)
             log = open_row(self.disk, folder, config, row, is_unmodified=is_unmodified)
         if log is not None:
             report = RecoveryReport(log.folder, True, log.start_offset, log.end_offset)
@@ -269,8 +262,20 @@ class LogDirectory:
         self._adopt(name, log)
         return log, report
 
+    def open_as_closed(self, name: Name, topic_id: Uuid, config: LogConfig) -> Log | None:
+        """Open a log of this topic at once if it is as the manifest has it; else use `open_log`."""
+        row = self._row(name)
+        if row is None or topic_of(row) != topic_id or name in self._checkpoints.cleaned:
+            return None
+        if not self._is_unmodified(name):
+            return None
+        log = open_row(self.disk, self.folder(name), config, row, is_unmodified=True)
+        if log is not None:
+            self._adopt(name, log)
+        return log
+
     def _adopt(self, name: Name, log: Log) -> None:
-        self._forget_row(name)
+        self._rows.pop(name, None)
         self.unopened.discard(name)
         free_if_empty(self.unopened)
         self.logs[name] = log
@@ -371,7 +376,7 @@ class LogDirectory:
     def forget(self, name: Name) -> bool:
         """Remove a log from the directory, but not its folder; return whether there is one."""
         self._checkpoints.forget(name)
-        self._forget_row(name)
+        self._rows.pop(name, None)
         log = self.logs.pop(name, None)
         if log is not None:
             log.abandon()

@@ -72,12 +72,14 @@ def decode_row(data: bytes) -> dict[str, Any]:
     import json
 
     row: dict[str, Any] = json.loads(data)
+    if "topic" in row:
+        row["topic"] = bytes.fromhex(row["topic"])
     return row
 
 
 def topic_of(row: dict[str, Any]) -> Uuid | None:
     """The topic id in a row, if it is there."""
-    return bytes.fromhex(row["topic"]) if "topic" in row else None
+    return row.get("topic")
 
 
 def open_row(
@@ -108,7 +110,8 @@ def open_row(
         log.segments
     ):
         return None
-    log.epochs = EpochCache(row.get("epochs", ()))
+    if "epochs" in row:
+        log.epochs = EpochCache(row["epochs"])
     if "snapshots" in row:
         log.tracker = ProducerTracker(disk, folder, row["snapshots"])
         state = decode_snapshot(binascii.a2b_base64(row["producers"]), folder)
@@ -133,16 +136,19 @@ def encode_manifest(rows: Mapping[Name, bytes]) -> bytes:
 
 
 def decode_manifest(data: bytes, path: str) -> dict[Name, bytes]:
+    """The rows; those that are equal, as of the empty logs of a topic, are one object."""
     if not data.startswith(_HEAD):
         raise CorruptLogError(f"{path}: no manifest of version 1")
     rows: dict[Name, bytes] = {}
+    shared: dict[bytes, bytes] = {}
     place = len(_HEAD)
     while place < len(data):  # `split` would copy all of it
         end = data.index(b"\n", place)
         topic_end = data.index(b" ", place)
         number_end = data.index(b" ", topic_end + 1)
         name = data[place:topic_end].decode(), int(data[topic_end + 1 : number_end])
-        rows[name] = data[number_end + 1 : end]
+        row = data[number_end + 1 : end]
+        rows[name] = shared.setdefault(row, row)
         place = end + 1
     return rows
 
