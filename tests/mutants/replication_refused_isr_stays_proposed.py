@@ -9,5 +9,5 @@ MUTANT = Mutant(
     source=("            partition.withdraw_isr()\n            self._refused(partition)\n"),
     replacement="            self._refused(partition)\n",
     scenario="cluster",
-    seed=4,
+    seed=10,
 )

@@ -14,5 +14,5 @@ MUTANT = Mutant(
     ),
     replacement=("        if state.elr_enabled and not clean:\n            pass\n"),
     scenario="cluster",
-    seed=4,
+    seed=5,
 )

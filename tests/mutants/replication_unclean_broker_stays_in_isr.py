@@ -9,5 +9,5 @@ MUTANT = Mutant(
     source=("    keys = {**index.in_isr.get(broker_id, {}), **index.in_elr.get(broker_id, {})}\n"),
     replacement=("    keys: Keys = {}\n"),
     scenario="cluster",
-    seed=4,
+    seed=5,
 )

@@ -38,7 +38,7 @@ def await_brokers(cluster: LocalCluster, expected: set[int]) -> None:
         if found == expected:
             return
         assert not deadline.is_over, cluster.output()
-        deadline.pause(0.01)
+        deadline.pause(0.05)
 
 
 def await_probes(cluster: LocalCluster) -> None:
@@ -52,7 +52,7 @@ def await_probes(cluster: LocalCluster) -> None:
         if sum(f"{port:04X}" in remote for port in ports) == len(ports) - 1:
             return
         assert not deadline.is_over, cluster.output()
-        deadline.pause(0.01)
+        deadline.pause(0.05)
 
 
 def test_v2_a_killed_broker_is_fenced_long_before_its_session_ends(cluster: LocalCluster) -> None:

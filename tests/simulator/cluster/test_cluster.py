@@ -7,8 +7,8 @@ import pytest
 from kraftlog.simulator.run import simulate
 from tests.simulator.traces import expect_same_under_any_hash_seed
 
-#: `make cluster` plays 1,000, and requires full coverage.
-RUNS = 30
+#: `make cluster` plays 1,000 others, and requires full coverage.
+RUNS = 8
 
 
 def test_s5_without_faults_everything_is_written_and_read() -> None:
@@ -76,4 +76,4 @@ def test_the_epochs_of_a_crashed_process_are_not_compared() -> None:
 
 @pytest.mark.slow
 def test_q37_a_cluster_repeats_a_run_under_any_hash_seed() -> None:
-    expect_same_under_any_hash_seed("cluster", 3)
+    expect_same_under_any_hash_seed("cluster", 1)

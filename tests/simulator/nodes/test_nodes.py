@@ -10,7 +10,8 @@ from kraftlog.simulator.setting import KAFKA_TIMES, Setting
 from kraftlog.simulator.world import Goal
 from tests.simulator.traces import expect_same_under_any_hash_seed
 
-RUNS = 6
+#: `make nodes` plays 500 others.
+RUNS = 3
 #: Runs that once found a bug.
 PINNED = [
     ("mixture", 19),  # an observer tried only the bootstrap address that had always answered (Q32)
@@ -38,7 +39,7 @@ def test_q37_random_runs_of_whole_nodes_pass() -> None:
 
 @pytest.mark.slow
 def test_q37_whole_nodes_repeat_a_run_under_any_hash_seed() -> None:
-    expect_same_under_any_hash_seed("mixture", 3, "nodes")
+    expect_same_under_any_hash_seed("mixture", 1, "nodes")
 
 
 def test_q8_a_power_loss_loses_only_unsynced_data() -> None:

@@ -43,16 +43,12 @@ class Bound(Value):
 
 #: The second replica leads: the preferred one may replace it without leaving the ISR.
 SECOND_LEADS = (B, A, C)
-#: `make test` exhausts these.
-QUICK = (
+#: `make explore` and CI exhaust these.
+PARTS = (
     Bound("partition: a record, a crash", fences=0, crashes=1),
     Bound("partition: a record, a fenced broker returns", returns=1),
     Bound("partition: a record, two brokers fenced", fences=2),
     Bound("partition: a record, a broker fenced, slow disks", slow_disk=True),
-)
-#: `make explore` and CI exhaust these.
-PARTS = (
-    *QUICK,
     Bound("partition: a record, a slow follower", fences=0, lags=1),
     Bound("partition: a record, a broker fenced, a slow follower", lags=1, isr_changes=1),
     Bound("partition: a record, a broker fenced, a crash", crashes=1),
@@ -87,3 +83,5 @@ PARTS = (
         elections=1,
     ),
 )
+#: The two smallest: `make test` exhausts these.
+QUICK = (PARTS[0], PARTS[3])
