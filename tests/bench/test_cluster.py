@@ -37,7 +37,7 @@ def test_every_task_has_a_title_and_rows_and_every_row_one_key() -> None:
     assert len(set(TITLES.values())) == len(TITLES)
 
 
-def test_only_what_is_never_or_seldom_measured_with_kafka_may_lack_it() -> None:
+def test_only_rows_of_tasks_that_leave_out_kafka_have_no_figure_of_it() -> None:
     for task, rows in ROWS.items():
         lacks_kafka = KAFKA not in TASKS[task].peers
         assert [row.key for row in rows if row.only_ours != lacks_kafka] == []
@@ -68,7 +68,7 @@ def test_a_failed_task_does_not_replace_its_table() -> None:
     assert page.part({"kill": Result("kill")}, old) == old
 
 
-def test_the_page_says_what_is_not_measured() -> None:
+def test_the_page_lists_tasks_that_were_not_measured() -> None:
     found = results()
     del found["kill"]
     assert "Not measured: `python -m bench cluster kill`." in page.part(found, "")
@@ -99,7 +99,7 @@ def test_a_row_without_kafka_is_compared_with_its_goal_alone() -> None:
     ]
 
 
-def test_what_takes_kafka_minutes_is_measured_only_if_named() -> None:
+def test_a_task_that_takes_kafka_minutes_runs_only_if_named() -> None:
     assert "node" in command.tasks_of(KRAFTLOG, [])
     assert "node" not in command.tasks_of(KAFKA, [])
     assert command.tasks_of(KAFKA, ["node", "kill"]) == ["node", "kill"]
@@ -117,7 +117,7 @@ def test_an_unknown_task_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "there are produce, latency" in capsys.readouterr().err
 
 
-def test_we_and_the_bare_server_are_measured_and_nothing_is_written(
+def test_kraftlog_and_the_bare_server_are_measured_and_no_page_written(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "keep", lambda _: pytest.fail("the page was written"))

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
-WHY = {
+#: The error_message of a response, by its error code.
+MESSAGES = {
     ErrorCode.REQUEST_TIMED_OUT: (
         "The leader has not yet committed in its epoch, or the new voter has not caught up or did "
         "not respond at its controller endpoint."
@@ -72,7 +73,7 @@ def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> 
 
 
 def _refusal(node: ServingNode, api_key: int, request: Any) -> int:
-    """The error code of a request by the checks that need no contact, in Kafka's order."""
+    """The error code, from checks that need no response of the new voter, in Kafka's order."""
     core = node.quorum.core
     if core.cluster_id_differs(request.cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -132,7 +133,7 @@ class _AddVoter:
         self.node = node
         self.key = ReplicaKey(request.voter_id, request.voter_directory_id)
         self.endpoints = _endpoints(request)
-        self.result = on_done
+        self.on_done = on_done
         self.on_appended = on_appended
 
     def go(self, now: Now) -> None:
@@ -160,14 +161,14 @@ class _AddVoter:
             self.on_appended(ErrorCode.INVALID_REQUEST)
             return
         added = Voter(self.key, self.endpoints, low, high)
-        self.on_appended(quorum.change(quorum.core.add_voter, added, self.result, now))
+        self.on_appended(quorum.change(quorum.core.add_voter, added, self.on_done, now))
 
 
 def _respond(node: ServingNode, slot: PendingResponse, error: int) -> None:
     assert slot.api is not None
     response: Any = slot.api.response()
     if slot.api.key != ApiKey.UPDATE_RAFT_VOTER:
-        slot.respond(response(error_code=error, error_message=WHY.get(error)))
+        slot.respond(response(error_code=error, error_message=MESSAGES.get(error)))
         return
     from kraftlog.wire.messages.update_raft_voter import CurrentLeader
 
