@@ -132,7 +132,7 @@ def in_one_log(made: list[tuple[bytes, list[Record]]]) -> tuple[bytes, list[Reco
     return bytes(log), expected
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(made=st.lists(batches(), min_size=1, max_size=3))
 def test_all_decoders_agree(made: list[tuple[bytes, list[Record]]]) -> None:
     log, expected = in_one_log(made)
@@ -216,7 +216,7 @@ def header_of(count: int, last_delta: int | None = None) -> BatchHeader:
     return BatchHeader(0, 49, 0, 2, 0, 0, delta, 1000, 2000, -1, -1, -1, count)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     batch=batches(), changes=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=3)
 )
@@ -419,7 +419,7 @@ def test_max_size_bounds_all_batches_together() -> None:
         list(read_records(log, max_size=999))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(batch=batches(), place=st.integers(0), octet=st.integers(0, 255))
 def test_corrupt_headers_raise_only_corrupt_batch_errors(
     batch: tuple[bytes, list[Record]], place: int, octet: int

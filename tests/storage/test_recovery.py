@@ -101,7 +101,7 @@ SCRIPTS = [appends, rolls, truncates, drops, starts_again, closes]
 ENDS: list[tuple[str, Callable[[int], Random | None], bool]] = [
     ("kill", lambda _: None, False),
     ("power", lambda _: None, True),
-    *[(f"luck{i}", lambda n, i=i: Random(n * 31 + i), True) for i in range(4)],
+    *[(f"luck{i}", lambda n, i=i: Random(n * 31 + i), True) for i in range(2)],
 ]
 
 

@@ -186,7 +186,7 @@ def play(version: int, history: list[Any], *, encodes: bool) -> list[bytes]:
 
 @pytest.mark.parametrize("version", [6, 11, 12, 17])
 @given(history=st.lists(steps, min_size=4, max_size=16))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_v13_histories_have_the_same_responses_as_the_normal_way(
     version: int, history: list[Any]
 ) -> None:

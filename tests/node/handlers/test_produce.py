@@ -60,7 +60,7 @@ requests = st.lists(
 
 
 @given(histories=requests, changed=st.none() | st.sampled_from(SETTINGS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_responses_and_logs_are_those_of_the_readable_checks(
     histories: Sequence[tuple[list[tuple[int, bytes | None]], int, int]],
     changed: tuple[str, object] | None,
