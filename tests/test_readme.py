@@ -94,7 +94,7 @@ def run(command: str, folder: Path) -> list[str]:
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[NodeProcess]:
     """A node started by `kraftlog start`, without topics."""
-    process = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "said.txt"), topics={})
+    process = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={})
     yield process
     assert process.stop() == 0, "SIGTERM stops it cleanly, as README says"
 
@@ -151,9 +151,9 @@ class Terminal:
 
     def ends(self) -> str:
         """Close the input; return the unread output."""
-        said, _ = self._shell.communicate(timeout=LIMIT_S)
+        output, _ = self._shell.communicate(timeout=LIMIT_S)
         assert self._shell.returncode == 0
-        return str(said.decode())
+        return str(output.decode())
 
     def give_up(self) -> None:
         """Kill it with all its child processes."""
@@ -174,9 +174,9 @@ def test_three_controllers_and_a_broker(terminal: Terminal, kcat: str) -> None:
     prefix = str(free_ports(4)[0])[:-1]
     begin, end = fences("Three controllers and a broker", "sh", CLUSTER)
     terminal.type(begin.replace(QUORUM, prefix))
-    said = [terminal.line() for _ in range(8)]
-    assert [line.split()[0] for line in said[:4]] == ["Formatting"] * 4
-    assert sorted(said[4:]) == [f"kraftlog ready on 127.0.0.1:{prefix}{n}" for n in (1, 2, 3, 4)]
+    lines = [terminal.line() for _ in range(8)]
+    assert [line.split()[0] for line in lines[:4]] == ["Formatting"] * 4
+    assert sorted(lines[4:]) == [f"kraftlog ready on 127.0.0.1:{prefix}{n}" for n in (1, 2, 3, 4)]
     (use,) = fences("Three controllers and a broker", "console", CLUSTER)
     for command, says in commands(use.replace(QUORUM, prefix)):
         terminal.type(command)

@@ -26,7 +26,7 @@ kraftlog is, and "to reach" what was set out to be reached.
 
 The bare server is a program in C that the same clients talk to in the same rounds. It does what no
 broker can leave out: it receives, writes to the page cache and answers, or sends from its file, in
-one thread, and checks nothing. Where kraftlog falls short of a goal, it is said how many times
+one thread, and checks nothing. Where kraftlog falls short of a goal, the table says how many times
 better than Kafka the bare server is: if that is short of the goal too, it is beyond what these
 clients let any broker reach on this machine, and if it is not, there is room.
 

@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
         and (not options.rules or clause.rule in options.rules)
         and not (options.pin and clause.dies)
     ]
-    wrong = [said for said in complaints(chosen) if not options.pin or "has no test" not in said]
+    wrong = [line for line in complaints(chosen) if not options.pin or "has no test" not in line]
     if wrong:
         print(*wrong, sep="\n")
         return 1

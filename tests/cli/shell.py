@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Shell:
-    """Runs commands against one cluster; has their output and error output."""
+    """Runs commands against one cluster; `stderr` is that of the last one."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class Shell:
         tmp_path: Path,
     ) -> None:
         self.address = address
-        self.said = ""
+        self.stderr = ""
         self._capsys = capsys
         self._monkeypatch = monkeypatch
         self._input = tmp_path / "input"
@@ -34,7 +34,7 @@ class Shell:
         self._capsys.readouterr()
         ended = main([*line.split(), *words, "--bootstrap-server", self.address])
         shown = self._capsys.readouterr()
-        self.said = shown.err
+        self.stderr = shown.err
         assert ended == code, shown.out + shown.err
         return shown.out
 
@@ -44,8 +44,8 @@ class Shell:
     def fails(self, line: str, *words: str, code: int = 1) -> str:
         """The single error line of a failing command."""
         self.run(line, *words, code=code)
-        assert self.said.count("\n") == 1, self.said
-        return self.said
+        assert self.stderr.count("\n") == 1, self.stderr
+        return self.stderr
 
     def feed(self, text: bytes, line: str, *words: str, code: int = 0) -> str:
         """Run a command with this standard input."""

@@ -66,7 +66,7 @@ def test_the_life_of_a_topic(shell: Shell, named: Named) -> None:
         f"topics --alter --topic {topic} --partitions 9 --config a=b", code=2
     )
     shell.run(f"topics --create --topic {named('a_b.c')}")
-    assert "no room for both . and _" in shell.said
+    assert "metric names replace . by _" in shell.stderr
 
 
 def test_produce_and_consume(shell: Shell, named: Named, tmp_path: Path) -> None:
@@ -91,9 +91,9 @@ def test_produce_and_consume(shell: Shell, named: Named, tmp_path: Path) -> None
         "Partition:0\tOffset:1\tEpoch:0\th3:\tk2\tnull\n"
         "Partition:0\tOffset:2\tEpoch:0\tNO_HEADERS\tk3\tthree\n"
     )
-    assert shell.said == "3 records read\n"
+    assert shell.stderr == "3 records read\n"
     assert shell.run(f"{read} --formatter {NOTHING}") == ""
-    assert shell.said == "3 records read\n"
+    assert shell.stderr == "3 records read\n"
     outcome = [json.loads(line) for line in shell.run(read, "--json").splitlines()]
     assert outcome[1]["key"] == "k2"
     assert outcome[1]["value"] is None
@@ -106,12 +106,12 @@ def test_produce_and_consume(shell: Shell, named: Named, tmp_path: Path) -> None
     assert shell.run(
         f"consume --include {topic[:-2]}.* --from-beginning --max-messages 1 {end}"
     ) == ("one\n--\n")
-    said = shell.feed(b"a\nb:c\n", f"produce --topic {topic} --property parse.key=true", code=1)
-    assert said == ""
-    assert shell.said == "kraftlog produce: line 1 has no key: b'\\t' not found\n"
+    printed = shell.feed(b"a\nb:c\n", f"produce --topic {topic} --property parse.key=true", code=1)
+    assert printed == ""
+    assert shell.stderr == "kraftlog produce: line 1 has no key: b'\\t' not found\n"
     assert shell.feed(b"", f"produce --topic {topic} --json") == '{\n  "records": 0\n}\n'
     shell.feed(b"", f"produce --topic {topic} --command-property acks=1 --producer-property x=1")
-    assert "x is not supported" in shell.said
+    assert "x is not supported" in shell.stderr
 
 
 def test_deserializers_format_numbers(shell: Shell, named: Named) -> None:
@@ -161,7 +161,7 @@ def test_the_life_of_a_group(shell: Shell, named: Named, tmp_path: Path) -> None
     csv = tmp_path / "offsets.csv"
     csv.write_text(shell.run(f"{reset} --to-earliest --export"))
     assert csv.read_text() == f"{topic},1,0\n"
-    assert "nothing was changed" in shell.said
+    assert "nothing was changed" in shell.stderr
     assert shell.run(f"groups --reset-offsets --group {group} --from-file {csv} --execute") == (
         f"GROUP{' ' * (len(group) - 3)}TOPIC{' ' * (len(topic) - 3)}PARTITION  NEW OFFSET\n"
         f"{group}  {topic}          1           0\n"
@@ -194,7 +194,7 @@ def test_the_life_of_a_group(shell: Shell, named: Named, tmp_path: Path) -> None
         "1  deleted\n"
     )
     shell.run(f"groups --delete --group {group} --group {named('none')}", code=1)
-    assert "GROUP_ID_NOT_FOUND" in shell.said
+    assert "GROUP_ID_NOT_FOUND" in shell.stderr
     assert "GROUP_ID_NOT_FOUND" in shell.fails(f"groups --describe --group {group}")
     assert "--group is required" in shell.fails("groups --describe", code=2)
     shell.run(f"groups --reset-offsets --group {group} --topic {topic} --to-earliest --execute")
@@ -321,23 +321,23 @@ def test_the_quorum(shell: Shell) -> None:
 
 
 def test_a_failure_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    def said(*words: str) -> str:
+    def error_line(*words: str) -> str:
         assert main(words) == 1
         return capsys.readouterr().err
 
-    assert said("topics", "--list", "-b", "127.0.0.1:1") == (
+    assert error_line("topics", "--list", "-b", "127.0.0.1:1") == (
         "kraftlog topics: no broker responds: 127.0.0.1:1: Connection refused\n"
     )
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=SASL_SSL\n")
-    assert "security.protocol=SASL_SSL" in said("topics", "--list", "-c", str(file))
-    assert "No such file" in said("topics", "--list", "-c", str(tmp_path / "none"))
+    assert "security.protocol=SASL_SSL" in error_line("topics", "--list", "-c", str(file))
+    assert "No such file" in error_line("topics", "--list", "-c", str(tmp_path / "none"))
     file.write_text("default.api.timeout.ms=soon\n")
-    assert said("topics", "--list", "-c", str(file)) == (
+    assert error_line("topics", "--list", "-c", str(file)) == (
         "kraftlog topics: default.api.timeout.ms=soon: expected a whole number of at least 0\n"
     )
     file.write_bytes(b"\xff\xfe")
-    assert f"{file} is not UTF-8 text" in said("topics", "--list", "-c", str(file))
+    assert f"{file} is not UTF-8 text" in error_line("topics", "--list", "-c", str(file))
     assert main(["cluster", "cluster-id", "-b", "a:1", "-C", "b:1"]) == 2
 
 

@@ -9,7 +9,7 @@ from kraftlog.cli import main
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "expected"),
     [
         ([], 2, "usage: kraftlog COMMAND"),
         (["--help"], 0, "start           start a node"),
@@ -20,8 +20,8 @@ from kraftlog.cli import main
     ],
 )
 def test_output_and_exit_code(
-    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+    capsys: pytest.CaptureFixture[str], words: list[str], code: int, expected: str
 ) -> None:
     assert main(words) == code
     shown = capsys.readouterr()
-    assert said in shown.out + shown.err
+    assert expected in shown.out + shown.err

@@ -70,7 +70,7 @@ def test_records_are_dropped_only_after_acceptance(
 
 
 @pytest.mark.parametrize(
-    ("voters", "more", "said"),
+    ("voters", "more", "expected"),
     [
         ("3", [], "--voters: '3' is not ID@HOST:PORT"),
         ("3@h:9093:short", [], "is not ID@HOST:PORT"),
@@ -81,10 +81,10 @@ def test_records_are_dropped_only_after_acceptance(
     ],
 )
 def test_repair_refuses_invalid_options(
-    data: str, capsys: pytest.CaptureFixture[str], voters: str, more: list[str], said: str
+    data: str, capsys: pytest.CaptureFixture[str], voters: str, more: list[str], expected: str
 ) -> None:
     assert main(["quorum", "repair", "--data", data, "--voters", voters, *more]) == 1
-    assert said in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
 
 
 def test_an_unformatted_directory_explains_how_to_format(

@@ -38,7 +38,7 @@ def test_v10_a_reassignment_is_executed_and_verified(
     shown = shell.run(f"reassign {file} --execute --wait")
     assert f'"topic": "{topic}", "partition": 0, "replicas": [{broker}]' in shown
     assert f"Successfully started partition reassignment for {topic}-0" in shown
-    assert shell.said == "1 of 1 partitions done, 1 of 1 replicas in sync\n"
+    assert shell.stderr == "1 of 1 partitions done, 1 of 1 replicas in sync\n"
     shown = shell.run(f"reassign {file} --verify")
     assert f"Reassignment of partition {topic}-0 is completed." in shown
     assert "None of the specified" in shell.run(f"reassign {file} --cancel")

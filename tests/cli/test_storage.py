@@ -64,7 +64,7 @@ def messages(path: str) -> list[Message]:
     return found
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+def storage_command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     code = main(["storage", *words])
     shown = capsys.readouterr()
     return code, shown.out + shown.err
@@ -102,7 +102,7 @@ def features(folder: Path) -> dict[str, int]:
 
 def test_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = properties(tmp_path)
-    assert said(capsys, "format", "-c", path, "-s", "-f", "group.version=0")[0] == 0
+    assert storage_command(capsys, "format", "-c", path, "-s", "-f", "group.version=0")[0] == 0
     assert list(features(tmp_path).items()) == [
         ("metadata.version", 30),
         ("eligible.leader.replicas.version", 1),
@@ -126,7 +126,7 @@ def test_options_for_the_initial_voters(
     has_snapshot: bool,
     directory_id: str | None,
 ) -> None:
-    code, shown = said(capsys, "format", "-c", properties(tmp_path), "-t", "abc", *flags)
+    code, shown = storage_command(capsys, "format", "-c", properties(tmp_path), "-t", "abc", *flags)
     assert code == 0, shown
     assert shown.startswith(f"Formatting {what} ")
     data = tmp_path / "data"
@@ -142,20 +142,22 @@ def test_options_for_the_initial_voters(
 def test_static_voters(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str]
 ) -> None:
-    code, _ = said(capsys, "format", "-c", properties(tmp_path, STATIC), "-t", "abc", *flags)
+    code, _ = storage_command(
+        capsys, "format", "-c", properties(tmp_path, STATIC), "-t", "abc", *flags
+    )
     assert code == 0
     assert files_in(tmp_path / "data") == ["bootstrap.checkpoint", "meta.properties"]
 
 
 def test_a_broker_needs_no_voters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = properties(tmp_path, "process.roles=broker ; listeners=PLAINTEXT://127.0.0.1:9092")
-    assert said(capsys, "format", "-c", path)[0] == 0
+    assert storage_command(capsys, "format", "-c", path)[0] == 0
 
 
 def test_several_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each has its own directory id; a second run formats only the missing ones."""
     path = properties(tmp_path, f"metadata.log.dir={tmp_path}/deep/meta")
-    assert said(capsys, "format", "-c", path, "-s")[0] == 0
+    assert storage_command(capsys, "format", "-c", path, "-s")[0] == 0
     first, second = (load(OsFiles(), f"{tmp_path}/{name}") for name in ("data", "deep/meta"))
     assert first.cluster_id == second.cluster_id
     assert first.directory_id != second.directory_id
@@ -163,17 +165,17 @@ def test_several_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (tmp_path / "deep" / "meta" / SNAPSHOT).exists()
     for name in files_in(tmp_path / "data"):
         os.remove(tmp_path / "data" / name)
-    code, shown = said(capsys, "format", "-c", path, "-s", "-g")
+    code, shown = storage_command(capsys, "format", "-c", path, "-s", "-g")
     assert (code, shown) == (
         0,
         f"Formatting data directory {tmp_path}/data with metadata.version 4.3-IV0.\n",
     )
     assert load(OsFiles(), f"{tmp_path}/data").cluster_id == first.cluster_id
     assert load(OsFiles(), f"{tmp_path}/deep/meta") == second
-    code, shown = said(capsys, "format", "-c", path, "-s", "-g")
+    code, shown = storage_command(capsys, "format", "-c", path, "-s", "-g")
     assert (code, shown) == (0, "All of the log directories are already formatted.\n")
-    assert "is already formatted" in said(capsys, "format", "-c", path, "-s")[1]
-    code, shown = said(capsys, "format", "-c", path, "-s", "-g", "-t", "other")
+    assert "is already formatted" in storage_command(capsys, "format", "-c", path, "-s")[1]
+    code, shown = storage_command(capsys, "format", "-c", path, "-s", "-g", "-t", "other")
     assert code == 1
     assert f"meta.properties says cluster.id={first.cluster_id} and node.id=3" in shown
 
@@ -210,7 +212,7 @@ def test_what_is_refused(
     why: str,
 ) -> None:
     """One error line, and nothing is written."""
-    code, shown = said(capsys, "format", "-c", properties(tmp_path, changes), *flags)
+    code, shown = storage_command(capsys, "format", "-c", properties(tmp_path, changes), *flags)
     assert code == 1
     assert shown.startswith("kraftlog storage format: ")
     assert why in shown
@@ -222,10 +224,10 @@ def test_info_describes_directories(tmp_path: Path, capsys: pytest.CaptureFixtur
     path = properties(tmp_path, f"metadata.log.dir={tmp_path}/meta")
     data, meta = tmp_path / "data", tmp_path / "meta"
     problems = f"Found problems:\n  {data} does not exist\n  {meta} does not exist\n\n"
-    assert said(capsys, "info", "-c", path) == (1, problems)
+    assert storage_command(capsys, "info", "-c", path) == (1, problems)
     data.mkdir()
     meta.write_text("")
-    assert said(capsys, "info", "-c", path) == (
+    assert storage_command(capsys, "info", "-c", path) == (
         1,
         (
             f"Found log directory:\n  {data}\n\n"
@@ -233,33 +235,35 @@ def test_info_describes_directories(tmp_path: Path, capsys: pytest.CaptureFixtur
         ),
     )
     meta.unlink()
-    assert said(capsys, "format", "-c", path, "-t", "abc", "-I", VOTERS)[0] == 0
+    assert storage_command(capsys, "format", "-c", path, "-t", "abc", "-I", VOTERS)[0] == 0
     directory_id = FIRST
-    code, shown = said(capsys, "info", "-c", path)
+    code, shown = storage_command(capsys, "info", "-c", path)
     assert code == 0
     assert shown.startswith(f"Found log directories:\n  {data}\n  {meta}\n\nFound metadata: {{")
     (data / "meta.properties").write_bytes((meta / "meta.properties").read_bytes())
     outcome = f"cluster.id=abc, directory.id={directory_id}, node.id=3, version=1"
-    assert f"Found metadata: {{{outcome}}}\n\n" in said(capsys, "info", "-c", path)[1]
+    assert f"Found metadata: {{{outcome}}}\n\n" in storage_command(capsys, "info", "-c", path)[1]
     text = (data / "meta.properties").read_text()
     (data / "meta.properties").write_text(text.replace("node.id=3", "node.id=4"))
-    assert "Mismatched node IDs" in said(capsys, "info", "-c", path)[1]
+    assert "Mismatched node IDs" in storage_command(capsys, "info", "-c", path)[1]
     (data / "meta.properties").write_text(text.replace("abc", "abd"))
-    assert "Mismatched cluster IDs" in said(capsys, "info", "-c", path)[1]
+    assert "Mismatched cluster IDs" in storage_command(capsys, "info", "-c", path)[1]
 
 
 def test_releases(capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, "version-mapping", "-r", "4.0") == (
+    assert storage_command(capsys, "version-mapping", "-r", "4.0") == (
         0,
         (
             "metadata.version=25 (4.0)\nkraft.version=1\ntransaction.version=2\ngroup.version=1\n"
             "eligible.leader.replicas.version=0\nshare.version=0\nstreams.version=0\n"
         ),
     )
-    assert said(capsys, "version-mapping")[1].startswith("metadata.version=30 (4.3-IV0)\n")
-    assert said(capsys, "version-mapping", "-r", "4.4")[0] == 1
+    assert storage_command(capsys, "version-mapping")[1].startswith(
+        "metadata.version=30 (4.3-IV0)\n"
+    )
+    assert storage_command(capsys, "version-mapping", "-r", "4.4")[0] == 1
     flags = ["-f", "metadata.version=25", "-f", "eligible.leader.replicas.version=1"]
-    assert said(capsys, "feature-dependencies", *flags) == (
+    assert storage_command(capsys, "feature-dependencies", *flags) == (
         0,
         (
             "metadata.version=25 (4.0-IV3) has no dependencies.\n"
@@ -269,7 +273,7 @@ def test_releases(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_ids(capsys: pytest.CaptureFixture[str]) -> None:
-    code, shown = said(capsys, "random-uuid")
+    code, shown = storage_command(capsys, "random-uuid")
     assert code == 0
     assert len(uuid_from_text(shown.strip())) == 16
 
@@ -281,7 +285,7 @@ def test_a_file_that_is_not_text_is_refused(
     path.write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="is not UTF-8 text"):
         load_config(str(path), {})
-    code, shown = said(capsys, "info", "-c", f"{path}.missing")
+    code, shown = storage_command(capsys, "info", "-c", f"{path}.missing")
     assert (code, "No such file or directory" in shown) == (1, True)
 
 

@@ -337,8 +337,8 @@ def test_auto_commit_runs_while_consuming(
 
 
 def test_an_unreachable_cluster_fails_at_once() -> None:
-    said = r"no broker responds: 127\.0\.0\.1:1: Connection refused"
-    with Client("127.0.0.1:1") as client, pytest.raises(UnreachableError, match=said):
+    message = r"no broker responds: 127\.0\.0\.1:1: Connection refused"
+    with Client("127.0.0.1:1") as client, pytest.raises(UnreachableError, match=message):
         client.topics()
 
 
@@ -514,7 +514,7 @@ def test_plain_values_are_converted(client: Client, named: Named) -> None:
 def test_errors_name_the_invalid_value(client: Client) -> None:
     """Nothing is sent."""
     send: Any = client.producer().send
-    for words, said in (
+    for words, message in (
         ({"value": {"a": 1}}, "value {'a': 1}: expected bytes, text or None"),
         ({"value": "v", "key": 3}, "key 3: expected bytes, text or None"),
         ({"value": "v", "headers": [("n", 1)]}, "header n 1: expected bytes, text or None"),
@@ -522,7 +522,7 @@ def test_errors_name_the_invalid_value(client: Client) -> None:
     ):
         with pytest.raises(TypeError) as refused:
             send("never-made", **words)
-        assert str(refused.value) == said
+        assert str(refused.value) == message
     with pytest.raises(ValueError, match=r"kind 'queue': expected one of topics, brokers, "):
         client.describe_configs("queue", "t")
     with pytest.raises(ValueError, match=r"offsets 'newest': expected a timestamp or one of "):

@@ -49,8 +49,8 @@ CHANGES = {
 
 
 def ask(jvm: Driver, questions: Iterable[list[Any]]) -> list[Any]:
-    said = jvm.tool("ConfigOracle", stdin=json.dumps(list(questions)).encode()).ok()
-    answers: list[Any] = json.loads(said.stdout)
+    result = jvm.tool("ConfigOracle", stdin=json.dumps(list(questions)).encode()).ok()
+    answers: list[Any] = json.loads(result.stdout)
     return answers
 
 

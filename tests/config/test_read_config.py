@@ -33,15 +33,15 @@ def test_accepted(case: str) -> None:
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused(case: str) -> None:
     """The error is one line that names a key."""
-    said = refusal(started_with(case))
-    assert "\n" not in said
-    assert any(name in said for name in BROKER_KEYS.names())
+    message = refusal(started_with(case))
+    assert "\n" not in message
+    assert any(name in message for name in BROKER_KEYS.names())
 
 
 def test_an_invalid_port_is_refused_before_listening() -> None:
-    said = refusal(started_with("listeners=PLAINTEXT://:99999,CONTROLLER://:9093"))
+    message = refusal(started_with("listeners=PLAINTEXT://:99999,CONTROLLER://:9093"))
     assert (
-        said
+        message
         == "listeners: PLAINTEXT://:99999 is not of the form NAME://host:port, port up to 65535"
     )
 

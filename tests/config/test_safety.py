@@ -39,7 +39,7 @@ MAP = "listener.security.protocol.map"
 
 
 @pytest.mark.parametrize(
-    ("case", "said"),
+    ("case", "message"),
     [
         (
             f"{SSL_FOR_CLIENTS}{MAP}=SSL:SSL,CONTROLLER:PLAINTEXT ; inter.broker.listener.name=SSL",
@@ -52,9 +52,9 @@ MAP = "listener.security.protocol.map"
         ),
     ],
 )
-def test_encrypted_listeners_are_refused(case: str, said: str) -> None:
+def test_encrypted_listeners_are_refused(case: str, message: str) -> None:
     clear = "only PLAINTEXT is supported, without authentication or encryption"
-    assert refusal(case) == f"{said}; {clear}"
+    assert refusal(case) == f"{message}; {clear}"
 
 
 def refusal(case: str) -> str:

@@ -53,7 +53,7 @@ def test_values_are_parsed_by_type(name: str, text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "num.partitions=0: expected a whole number from 1 to 2147483647",
         "default.replication.factor=x: expected a whole number from -2147483648 to 2147483647",
@@ -72,11 +72,11 @@ def test_values_are_parsed_by_type(name: str, text: str, value: object) -> None:
         "controller.quorum.bootstrap.servers=a: expected a list of host:port",
     ],
 )
-def test_errors_name_key_value_and_what_is_accepted(said: str) -> None:
-    name, _, rest = said.partition("=")
+def test_errors_name_key_value_and_what_is_accepted(message: str) -> None:
+    name, _, rest = message.partition("=")
     key = BROKER_KEYS.find(name)
     assert key is not None
-    assert complaint(key, rest.partition(":")[0]) == said
+    assert complaint(key, rest.partition(":")[0]) == message
 
 
 @pytest.mark.parametrize(

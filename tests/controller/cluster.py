@@ -114,7 +114,7 @@ class Cluster:
     def register(self, broker: int, life: int = 1, **changes: Any) -> Decision:
         return self.ask(ApiKey.BROKER_REGISTRATION, registration(broker, life, **changes))
 
-    def heartbeat(self, broker: int, *, commit: bool = True, **said: Any) -> Decision:
+    def heartbeat(self, broker: int, *, commit: bool = True, **fields: Any) -> Decision:
         """By default of a broker that has caught up."""
         registered = self.state.brokers.get(broker)
         fields = {
@@ -123,12 +123,12 @@ class Cluster:
             "current_metadata_offset": len(self.log) - 1,
             "want_fence": False,
             "want_shut_down": False,
-            **said,
+            **fields,
         }
         return self.ask(ApiKey.BROKER_HEARTBEAT, BrokerHeartbeatRequest(**fields), commit=commit)
 
     def configure(
-        self, resource_type: int, name: str, values: dict[str, str | None], **said: bool
+        self, resource_type: int, name: str, values: dict[str, str | None], **fields: bool
     ) -> Decision:
         """Set what has a value, and take back what has none."""
         configs = [
@@ -139,7 +139,7 @@ class Cluster:
             resource_type=resource_type, resource_name=name, configs=configs
         )
         request = IncrementalAlterConfigsRequest(
-            resources=[resource], validate_only=said.get("validate_only", False)
+            resources=[resource], validate_only=fields.get("validate_only", False)
         )
         return self.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
 

@@ -1,6 +1,6 @@
 """V2, V10: random changes of partitions give the records of Kafka's own builder.
 
-Where they differ on purpose (docs/controller.md) is said by `differs`; nothing else may.
+`differs` names the intended differences (docs/controller.md); there are no others.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Case:
         return partition_change(state, state.partitions[TOPIC, 0], self.wanted)
 
     def cluster(self) -> list[Any]:
-        said: list[Any] = [
+        written: list[Any] = [
             records.RegisterBrokerRecord(
                 broker_id=broker,
                 incarnation_id=bytes(16),
@@ -158,7 +158,7 @@ class Case:
             "min.insync.replicas": str(self.min_isr),
             "unclean.leader.election.enable": str(self.unclean).lower(),
         }
-        said += [
+        written += [
             records.ConfigRecord(resource_type=2, resource_name="t", name=key, value=value)
             for key, value in configs.items()
         ]
@@ -166,7 +166,7 @@ class Case:
             name="eligible.leader.replicas.version", feature_level=int(self.elr)
         )
         topic = records.TopicRecord(name="t", topic_id=TOPIC)
-        return [*said, level, topic, partition_record(self.before)]
+        return [*written, level, topic, partition_record(self.before)]
 
     def differs(self, ours: Any, theirs: Any) -> str | None:
         """The documented difference that explains this one; None if there is none."""

@@ -16,12 +16,12 @@ from tests.controller.cluster import SESSION_MS, Cluster, directory
 def restart(cluster: Cluster, **changes: Any) -> list[Any]:
     """Broker 1 registers again after a clean shutdown: the records but the registration."""
     epoch = cluster.state.brokers[1].epoch
-    told = {
+    fields = {
         "previous_broker_epoch": epoch,
         "log_dirs": cluster.state.brokers[1].directories,
         **changes,
     }
-    decision = cluster.register(1, life=2, **told)
+    decision = cluster.register(1, life=2, **fields)
     assert decision.response.error_code == 0
     return list(decision.records[:-1])
 

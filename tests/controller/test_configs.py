@@ -67,10 +67,10 @@ def test_setting_the_same_broker_config_writes_a_record() -> None:
     """It may name a file whose content is another now."""
     cluster = with_topic()
     for name in ("1", ""):
-        said = ("log.retention.ms", SET, "77")
+        change = ("log.retention.ms", SET, "77")
         outcome = [record("log.retention.ms", "77", BROKER, name)]
-        assert alter(cluster, said, kind=BROKER, name=name) == (0, outcome)
-        assert alter(cluster, said, kind=BROKER, name=name) == (0, outcome)
+        assert alter(cluster, change, kind=BROKER, name=name) == (0, outcome)
+        assert alter(cluster, change, kind=BROKER, name=name) == (0, outcome)
 
 
 @pytest.mark.parametrize(

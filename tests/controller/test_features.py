@@ -40,9 +40,9 @@ ELR = "eligible.leader.replicas.version"
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
 
 
-def update(cluster: Cluster, name: str, level: int, kind: int = UPGRADE, **said: Any) -> Any:
+def update(cluster: Cluster, name: str, level: int, kind: int = UPGRADE, **fields: Any) -> Any:
     key = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
-    request = UpdateFeaturesRequest(feature_updates=[key], **said)
+    request = UpdateFeaturesRequest(feature_updates=[key], **fields)
     return cluster.ask(ApiKey.UPDATE_FEATURES, request)
 
 

@@ -29,17 +29,19 @@ def three_replicas() -> Cluster:
     return cluster
 
 
-def alter(cluster: Cluster, isr: tuple[int, ...], **said: Any) -> tuple[PartitionResult, list[Any]]:
-    asker = said.pop("asker", 1)
-    epochs = said.pop("epochs", {})
-    data: dict[str, Any] = {"partition_index": 0, "leader_epoch": 0, "partition_epoch": 1, **said}
+def alter(
+    cluster: Cluster, isr: tuple[int, ...], **fields: Any
+) -> tuple[PartitionResult, list[Any]]:
+    sender = fields.pop("sender", 1)
+    epochs = fields.pop("epochs", {})
+    data: dict[str, Any] = {"partition_index": 0, "leader_epoch": 0, "partition_epoch": 1, **fields}
     data.setdefault(
         "new_isr_with_epochs",
         [BrokerState(broker_id=b, broker_epoch=epochs.get(b, -1)) for b in isr],
     )
     request = AlterPartitionRequest(
-        broker_id=asker,
-        broker_epoch=cluster.state.brokers[asker].epoch,
+        broker_id=sender,
+        broker_epoch=cluster.state.brokers[sender].epoch,
         topics=[TopicData(topic_id=TOPIC, partitions=[PartitionData(**data)])],
     )
     decision = cluster.ask(ApiKey.ALTER_PARTITION, request)
@@ -78,13 +80,13 @@ def test_before_version_3_the_isr_comes_without_epochs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("isr", "said", "code"),
+    ("isr", "fields", "code"),
     [
         ((1,), {"leader_epoch": 1}, ErrorCode.NOT_CONTROLLER),
         ((1,), {"partition_epoch": 2}, ErrorCode.NOT_CONTROLLER),
         ((1,), {"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
         ((1,), {"partition_epoch": 0}, ErrorCode.INVALID_UPDATE_VERSION),
-        ((2,), {"asker": 2}, ErrorCode.INVALID_REQUEST),
+        ((2,), {"sender": 2}, ErrorCode.INVALID_REQUEST),
         ((2,), {}, ErrorCode.INVALID_REQUEST),
         ((1, 1), {}, ErrorCode.INVALID_REQUEST),
         ((1, 4), {}, ErrorCode.INVALID_REQUEST),
@@ -97,12 +99,12 @@ def test_before_version_3_the_isr_comes_without_epochs() -> None:
     ],
 )
 def test_v9_an_outdated_or_invalid_isr_change_is_refused(
-    isr: tuple[int, ...], said: dict[str, Any], code: int
+    isr: tuple[int, ...], fields: dict[str, Any], code: int
 ) -> None:
     """C165, C174, C175."""
     cluster = three_replicas()
     before = cluster.committed.partitions[TOPIC, 0]
-    result, records = alter(cluster, isr, **said)
+    result, records = alter(cluster, isr, **fields)
     assert (result.error_code, records) == (code, [])
     assert cluster.committed.partitions[TOPIC, 0] == before
 

@@ -88,7 +88,7 @@ def test_v10_old_replicas_are_removed_once_new_ones_are_in_sync() -> None:
     cluster = moving()
     assert in_sync(cluster, 1, 2, 3)[0] == ErrorCode.NONE
     code, records = in_sync(cluster, 1, 2, 3, 4)
-    assert code == ErrorCode.NEW_LEADER_ELECTED  # said to 1, which does not lead any more
+    assert code == ErrorCode.NEW_LEADER_ELECTED  # broker 1 no longer leads
     assert records == [
         PartitionChangeRecord(
             partition_id=0,

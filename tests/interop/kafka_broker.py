@@ -38,11 +38,11 @@ def start_kafka(properties: str, folder: str) -> Iterator[None]:
         file.write(_LOGGING)
     logging = f"-Dlog4j2.configurationFile={logging}"
     jars = os.path.join(kafka_libs(), "*")
-    words = f"{folder}/said.txt"
-    with open(words, "wb") as said:  # a full pipe would block it
+    words = f"{folder}/output.txt"
+    with open(words, "wb") as output:  # a full pipe would block it
         broker = subprocess.Popen(
             ["java", *_OPTIONS, logging, "-cp", jars, "kafka.Kafka", properties],
-            stdout=said,
+            stdout=output,
             stderr=subprocess.STDOUT,
         )
     try:
@@ -89,7 +89,7 @@ def standalone_kafka(folder: str) -> Iterator[str]:
 
 def _wait_until_ready(broker: subprocess.Popen[bytes], words: str) -> None:
     deadline = Deadline(LIMIT_S)
-    while b"Kafka Server started" not in (said := read(words)):
-        assert broker.poll() is None, said.decode()
-        assert not deadline.is_over, said.decode()
+    while b"Kafka Server started" not in (output := read(words)):
+        assert broker.poll() is None, output.decode()
+        assert not deadline.is_over, output.decode()
         deadline.pause(0.02)

@@ -71,8 +71,8 @@ def looked_up(timestamp: int) -> Message:
 
 def joining(**fields: Any) -> Message:
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
-    said = {"group_id": "g", "session_timeout_ms": 10_000, "member_id": "m", **fields}
-    return JoinGroupRequest(protocol_type="consumer", protocols=protocols, **said)
+    values = {"group_id": "g", "session_timeout_ms": 10_000, "member_id": "m", **fields}
+    return JoinGroupRequest(protocol_type="consumer", protocols=protocols, **values)
 
 
 def configs_of(kind: int, name: str, *keys: str) -> Message:

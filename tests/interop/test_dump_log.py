@@ -50,8 +50,8 @@ def dumped(jvm: Driver, *arguments: str) -> str:
 
 
 def complaints(result: ToolResult) -> list[str]:
-    said = (result.stdout + result.stderr).lower()
-    return [word for word in COMPLAINTS if word in said]
+    output = (result.stdout + result.stderr).lower()
+    return [word for word in COMPLAINTS if word in output]
 
 
 def test_segments(jvm: Driver, sample: str) -> None:

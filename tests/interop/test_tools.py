@@ -46,7 +46,7 @@ DIFFERENCES = {
     ),
     "kafka-topics --create --topic wide --replication-factor 2": (
         r"Unable to replicate the partition",
-        "directories can't be cordoned here, so nothing is said of it",
+        "directories can't be cordoned here, so it is not mentioned",
     ),
     (
         "kafka-configs --entity-type topics --entity-name orders"
@@ -145,8 +145,8 @@ def test_kafkas_tools_read_the_metadata_log_of_a_running_node(
     assert shell("ls", topics, wanted="orders").split() == ["audit", "orders"]
     parts = shell("ls", f"{topics}/orders", wanted="2").split()
     assert parts == ["0", "1", "2", "id", "name"]
-    for node_in_tree, said in (
+    for node_in_tree, expected in (
         (f"{topics}/orders/0", "replicas=[1]"),
         ("/image/cluster/brokers/1", "fenced=false"),
     ):
-        assert said in shell("cat", node_in_tree, wanted=said)
+        assert expected in shell("cat", node_in_tree, wanted=expected)

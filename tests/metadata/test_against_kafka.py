@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 LOGS = 60
 
 
-def framed(said: Iterable[Message]) -> list[bytes]:
-    return [encode_metadata(record, record_version(record)) for record in said]
+def framed(records: Iterable[Message]) -> list[bytes]:
+    return [encode_metadata(record, record_version(record)) for record in records]
 
 
 def in_order(record: bytes) -> tuple[bytes, str]:
@@ -53,8 +53,8 @@ def test_kafka_replays_the_same_image(jvm: Driver) -> None:
         for seed in range(LOGS)
     ]
     asked = [[b64encode(record).decode() for record in framed(log)] for log in logs]
-    said = jvm.tool("ImageOracle", stdin=json.dumps(asked).encode()).ok()
-    for log, theirs in zip(logs, json.loads(said.stdout), strict=True):
+    result = jvm.tool("ImageOracle", stdin=json.dumps(asked).encode()).ok()
+    for log, theirs in zip(logs, json.loads(result.stdout), strict=True):
         image = Image()
         for record in log:
             image.replay(record)

@@ -77,8 +77,8 @@ def test_a_partition_change_keeps_other_fields() -> None:
 
 
 def test_images_that_replay_the_same_records_share_their_partitions() -> None:
-    said = (TOPIC, samples.partition(1, 0), change(isr=(2,)), change(leader=2))
-    one, other = image_of(*said), image_of(*said)
+    records = (TOPIC, samples.partition(1, 0), change(isr=(2,)), change(leader=2))
+    one, other = image_of(*records), image_of(*records)
     assert one.partitions[uuid(1), 0] is other.partitions[uuid(1), 0]
 
 

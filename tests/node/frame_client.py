@@ -94,8 +94,8 @@ def remove_partitions(host: VirtualHost, topic: str, *partitions: int) -> int:
 def configured_host(**configs: object) -> VirtualHost:
     """A node with the topic `demo`, whose settings are these: `retention_ms=5` and so on."""
     host = VirtualHost()
-    said = {name.replace("_", "."): value for name, value in configs.items()}
-    create_topics(host, {"demo": 1}, said)
+    settings = {name.replace("_", "."): value for name, value in configs.items()}
+    create_topics(host, {"demo": 1}, settings)
     return host
 
 

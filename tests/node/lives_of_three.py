@@ -298,7 +298,7 @@ class LifeOfThree(Life):
             if any(_is_active_controller(host) for host in self.hosts.values()):
                 break
         else:
-            return  # the majority of the voters is gone, by requests that said so
+            return  # the majority of the voters is gone, removed by requests
         self.settle(AGREED_MS)
         self.check_log_lines()
         leader = self._leader()

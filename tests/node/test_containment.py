@@ -308,12 +308,12 @@ def test_a_periodic_decision_that_raises_is_retried_later(monkeypatch: pytest.Mo
     host.pass_time(60_000)
     host.settle()
     create_topics(host, {"more": 1})
-    said = [
+    lines = [
         line
         for line in host.log_lines
         if "internal error, running scheduled controller work" in line
     ]
-    assert said
+    assert lines
     monkeypatch.undo()
     host.pass_time(60_000)
     host.settle()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MANY = 3_000
 
 
-# What takes long ---------------------------------------------------------------------------------
+# Large decisions ---------------------------------------------------------------------------------
 
 
 def check_turns(host: VirtualHost, api_key: int, version: int, request: Message) -> Any:
@@ -58,7 +58,7 @@ def test_a_topic_of_many_partitions_is_created_and_deleted_in_slices() -> None:
 
 
 def test_many_topics_are_created_and_deleted_in_slices() -> None:
-    """Of each topic that is made thirty settings are told."""
+    """The response has about thirty configs of each created topic."""
     host = make_host()
     names = [f"t{number}" for number in range(500)]
     made = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(dict.fromkeys(names, 1)))
@@ -119,8 +119,8 @@ def slow_host() -> tuple[VirtualHost, ActiveController]:
     return host, host.node.active_controller
 
 
-class Request:
-    """Requests to the controller, and what was told of them, in the order of the answers."""
+class Requests:
+    """Sends requests to the controller; `outcome` has the responses in their order."""
 
     def __init__(self, host: VirtualHost, active_controller: ActiveController) -> None:
         self._host = host
@@ -133,7 +133,7 @@ class Request:
         )
 
     def create(self, **topics: int) -> None:
-        """Begin with a decision that takes its turns."""
+        """Begin with a decision that takes several turns."""
         self.ask("create", ApiKey.CREATE_TOPICS, creation(topics))
         self._host.one_turn()
         assert not self.outcome
@@ -145,7 +145,7 @@ class Request:
         return [name for name, _ in self.outcome]
 
 
-def stranger(broker_id: int) -> BrokerRegistrationRequest:
+def registration_of(broker_id: int) -> BrokerRegistrationRequest:
     return BrokerRegistrationRequest(
         broker_id=broker_id,
         cluster_id="AAAAAAAAQACAAAAAAAAAAQ",
@@ -162,13 +162,13 @@ def stranger(broker_id: int) -> BrokerRegistrationRequest:
 
 def test_requests_during_a_decision_are_decided_after_it() -> None:
     host, active_controller = slow_host()
-    asked = Request(host, active_controller)
-    asked.create(many=20)
+    requests = Requests(host, active_controller)
+    requests.create(many=20)
     gone = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
-    asked.ask("delete", ApiKey.DELETE_TOPICS, gone)
-    asked.ask("nobody", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
-    assert asked.finish(3) == ["create", "delete", "nobody"]
-    codes = dict(asked.outcome)
+    requests.ask("delete", ApiKey.DELETE_TOPICS, gone)
+    requests.ask("unregister", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
+    assert requests.finish(3) == ["create", "delete", "unregister"]
+    codes = dict(requests.outcome)
     assert codes["create"].topics[0].error_code == 0
     assert codes["delete"].responses[0].error_code == 0, "it has seen the topic"
     assert set(host.node.image.topic_ids) == {"demo"}
@@ -177,30 +177,30 @@ def test_requests_during_a_decision_are_decided_after_it() -> None:
 def test_v14_a_leader_that_resigns_undoes_a_half_made_decision() -> None:
     """C237, C239."""
     host, active_controller = slow_host()
-    asked = Request(host, active_controller)
-    asked.create(many=20)
+    requests = Requests(host, active_controller)
+    requests.create(many=20)
     state, end = active_controller.controller.state, host.node.quorum.end
     while not any(topic != "demo" for topic in state.partitions.values()) or (
         len(state.partitions) < 5
     ):
         host.one_turn()
-    asked.ask("later", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
+    requests.ask("later", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
     active_controller.end(host.now)
-    assert asked.outcome == [("create", None), ("later", None)]
+    assert requests.outcome == [("create", None), ("later", None)]
     assert state.maps() == host.node.image.maps()
     assert (state.unpublished, host.node.quorum.end) == (None, end)
     host.settle()
     assert host.node.quorum.end == end
     active_controller.begin(host.node.quorum.epoch, host.now, is_gone=False)
-    asked.outcome.clear()
-    asked.ask("again", ApiKey.CREATE_TOPICS, creation({"many": 20}))
-    assert asked.finish(1) == ["again"]
-    assert asked.outcome[0][1].topics[0].error_code == 0
+    requests.outcome.clear()
+    requests.ask("again", ApiKey.CREATE_TOPICS, creation({"many": 20}))
+    assert requests.finish(1) == ["again"]
+    assert requests.outcome[0][1].topics[0].error_code == 0
 
 
 def test_v1_a_kill_during_a_decision_leaves_nothing_of_it() -> None:
     host, active_controller = slow_host()
-    Request(host, active_controller).create(many=20)
+    Requests(host, active_controller).create(many=20)
     for _ in range(10):
         host.one_turn()
         host.deliver()
@@ -212,7 +212,7 @@ def test_an_exception_in_a_later_slice_fails_only_that_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host, active_controller = slow_host()
-    asked = Request(host, active_controller)
+    requests = Requests(host, active_controller)
     count = 0
 
     def broken(*_: object) -> bytes:
@@ -223,11 +223,11 @@ def test_an_exception_in_a_later_slice_fails_only_that_request(
         return bytes(16)
 
     monkeypatch.setattr("kraftlog.controller.topics.default_directory", broken)
-    asked.create(many=20)
-    asked.ask("later", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
+    requests.create(many=20)
+    requests.ask("later", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
     before = active_controller.controller.state.maps()
-    assert asked.finish(2) == ["create", "later"]
-    assert asked.outcome[0][1].topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert requests.finish(2) == ["create", "later"]
+    assert requests.outcome[0][1].topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert active_controller.controller.state.maps() == before == host.node.image.maps()
     assert any("internal error" in line for line in host.log_lines)
 
@@ -241,19 +241,19 @@ def test_a_callback_that_raises_does_not_delay_other_decisions() -> None:
     active_controller.decide(
         ApiKey.UNREGISTER_BROKER, 0, UnregisterBrokerRequest(broker_id=7), broken, host.now
     )
-    asked = Request(host, active_controller)
-    asked.ask("next", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
-    assert asked.finish(1) == ["next"]
+    requests = Requests(host, active_controller)
+    requests.ask("next", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
+    assert requests.finish(1) == ["next"]
 
 
 def test_v5_no_broker_is_fenced_while_its_heartbeat_waits() -> None:
     host, active_controller = slow_host()
-    asked = Request(host, active_controller)
-    asked.create(many=200)
+    requests = Requests(host, active_controller)
+    requests.create(many=200)
     for _ in range(20):
         host.pass_time(1_000)
-    assert not asked.outcome, "sessions are over while it is worked on"
-    asked.finish(1)
+    assert not requests.outcome, "the decision takes longer than a session"
+    requests.finish(1)
     host.settle()
     assert not host.node.image.brokers[1].fenced
 
@@ -261,24 +261,24 @@ def test_v5_no_broker_is_fenced_while_its_heartbeat_waits() -> None:
 def test_v5_a_broker_epoch_is_its_offset_if_the_log_has_grown() -> None:
     host, active_controller = slow_host()
     host.node.sliced.limit(1)
-    asked = Request(host, active_controller)
-    asked.ask("register", ApiKey.BROKER_REGISTRATION, stranger(7))
-    assert not asked.outcome
+    requests = Requests(host, active_controller)
+    requests.ask("register", ApiKey.BROKER_REGISTRATION, registration_of(7))
+    assert not requests.outcome
     assert not host.node.quorum.propose(proposal_of([NoOpRecord()]), lambda *_: None, host.now)
-    asked.finish(1)
+    requests.finish(1)
     end = host.node.quorum.end
     broker = host.node.image.brokers[7]
-    assert asked.outcome[0][1].broker_epoch == broker.epoch
+    assert requests.outcome[0][1].broker_epoch == broker.epoch
     assert end - 1 == broker.epoch, "it is the last record"
 
 
 def test_validate_only_is_sliced_and_leaves_no_record() -> None:
     host, active_controller = slow_host()
-    asked, end = Request(host, active_controller), host.node.quorum.end
-    asked.ask("check", ApiKey.CREATE_TOPICS, creation({"many": 50}).replace(validate_only=True))
-    assert not asked.outcome
-    asked.finish(1)
-    assert asked.outcome[0][1].topics[0].num_partitions == 50
+    requests, end = Requests(host, active_controller), host.node.quorum.end
+    requests.ask("check", ApiKey.CREATE_TOPICS, creation({"many": 50}).replace(validate_only=True))
+    assert not requests.outcome
+    requests.finish(1)
+    assert requests.outcome[0][1].topics[0].num_partitions == 50
     assert host.node.quorum.end == end
 
 

@@ -36,7 +36,7 @@ def test_describe_groups_of_the_longest_name_responds() -> None:
 
 @pytest.mark.parametrize("version", [1, 12])
 def test_a_name_that_grows_when_decoded_closes_the_connection(version: int) -> None:
-    """Each byte that is no UTF-8 is read as three: that can't be said in an answer."""
+    """Each byte that is not UTF-8 is read as three, so a response has no room for the name."""
     host = make_host()
     client = FrameClient(host)
     topic = MetadataRequestTopic(name="x" * LONGEST)

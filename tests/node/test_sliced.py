@@ -299,9 +299,8 @@ def test_metadata_of_a_topic_of_many_partitions_leaves_room_for_others() -> None
     assert turns.longest < CALLS_OF_A_TURN
 
 
-def told_meanwhile(*changes: Message) -> tuple[int, int]:
-    """Metadata of the topic `many` when that changes while it is told: the code, and how many
-    partitions."""
+def changed_meanwhile(*changes: Message) -> tuple[int, int]:
+    """The error code and the number of partitions of `many`, which changes during the response."""
     host = make_host(many=5_000)
     client = FrameClient(host)
     names = [MetadataRequestTopic(name="many")]
@@ -317,8 +316,8 @@ def told_meanwhile(*changes: Message) -> tuple[int, int]:
 
 
 def test_metadata_of_a_topic_deleted_meanwhile_is_not_partial() -> None:
-    told = told_meanwhile(RemoveTopicRecord(topic_id=b""))
-    assert told == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
+    found = changed_meanwhile(RemoveTopicRecord(topic_id=b""))
+    assert found == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
 
 
 def test_metadata_of_a_topic_that_shrinks_meanwhile_is_current() -> None:
@@ -326,7 +325,7 @@ def test_metadata_of_a_topic_that_shrinks_meanwhile_is_current() -> None:
         PartitionChangeRecord(partition_id=index, topic_id=b"", removed=True)
         for index in range(10, 5_000)
     ]
-    assert told_meanwhile(*gone) == (0, 10)
+    assert changed_meanwhile(*gone) == (0, 10)
 
 
 def list_offsets(timestamp: int, *indexes: int) -> ListOffsetsRequest:

@@ -104,9 +104,9 @@ def test_an_exception_in_a_publisher_names_the_record_offset(
 
 
 def test_a_snapshot_that_can_not_be_replayed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = str(unreplayable_snapshot(OffsetAndEpoch(7, 2), ZeroDivisionError("of ours")))
-    assert "the snapshot at offset 7, epoch 2, can't be replayed" in said
-    assert "internal error" in said
+    message = str(unreplayable_snapshot(OffsetAndEpoch(7, 2), ZeroDivisionError("of ours")))
+    assert "the snapshot at offset 7, epoch 2, can't be replayed" in message
+    assert "internal error" in message
     stray = TopicRecord(name="demo", topic_id=b"?" * 16)
 
     def records(_: object) -> list[TopicRecord]:

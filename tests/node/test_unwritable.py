@@ -195,7 +195,7 @@ def test_an_endless_retention_has_the_last_timestamp(version: int) -> None:
 
 
 def join(instance_id: str | None = None, **changes: Any) -> JoinGroupRequest:
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "group_id": "g",
         "session_timeout_ms": 10_000,
         "rebalance_timeout_ms": 10_000,
@@ -204,7 +204,7 @@ def join(instance_id: str | None = None, **changes: Any) -> JoinGroupRequest:
         "protocol_type": "consumer",
         "protocols": (JoinGroupRequestProtocol(name="range", metadata=b""),),
     }
-    return JoinGroupRequest(**{**said, **changes})
+    return JoinGroupRequest(**{**fields, **changes})
 
 
 def groups_of(host: VirtualHost) -> dict[str, Any]:

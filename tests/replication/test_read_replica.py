@@ -31,7 +31,7 @@ def data_of(slot: Fetched) -> Any:
     return data
 
 
-def told(slot: Fetched) -> tuple[int, str]:
+def outcome(slot: Fetched) -> tuple[int, str]:
     """The preferred read replica of a response, and the records in it."""
     data = data_of(slot)
     return data.preferred_read_replica, str(MemoryLog.of(data.records))
@@ -43,27 +43,27 @@ def told(slot: Fetched) -> tuple[int, str]:
 def test_leader_names_a_follower_in_the_rack_of_the_consumer() -> None:
     """At once, without records; of two equal ones the one with the higher id, as Kafka does."""
     cluster = three()
-    assert told(cluster[1].fetch(0, rack="b", max_wait_ms=MAX_WAIT_MS)) == (3, "")
+    assert outcome(cluster[1].fetch(0, rack="b", max_wait_ms=MAX_WAIT_MS)) == (3, "")
 
 
 @pytest.mark.parametrize("rack", ["a", "c", ""])
 def test_leader_serves_its_own_rack_and_racks_without_replicas(rack: str) -> None:
-    assert told(three()[1].fetch(0, rack=rack)) == (-1, "1:abc")
+    assert outcome(three()[1].fetch(0, rack=rack)) == (-1, "1:abc")
 
 
 def test_leader_in_the_same_rack_is_the_nearest() -> None:
     cluster = three(racks=dict.fromkeys((1, 2, 3), "b"))
-    assert told(cluster[1].fetch(0, rack="b")) == (-1, "1:abc")
+    assert outcome(cluster[1].fetch(0, rack="b")) == (-1, "1:abc")
 
 
 def test_no_selector_no_preferred_replica() -> None:
     cluster = three(racks={})
-    assert told(cluster[1].fetch(0, rack="b")) == (-1, "1:abc")
+    assert outcome(cluster[1].fetch(0, rack="b")) == (-1, "1:abc")
 
 
 def test_client_without_racks_reads_from_the_leader_only() -> None:
     cluster = three()
-    assert told(cluster[1].fetch(0, version=LAST_WITHOUT_RACKS)) == (-1, "1:abc")
+    assert outcome(cluster[1].fetch(0, version=LAST_WITHOUT_RACKS)) == (-1, "1:abc")
     refused = cluster[2].fetch(0, version=LAST_WITHOUT_RACKS)
     assert data_of(refused).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -71,13 +71,13 @@ def test_client_without_racks_reads_from_the_leader_only() -> None:
 def test_follower_outside_the_isr_is_not_named() -> None:
     cluster = three()
     cluster.set_isr((1, 2))
-    assert told(cluster[1].fetch(0, rack="b"))[0] == 2
+    assert outcome(cluster[1].fetch(0, rack="b"))[0] == 2
 
 
 def test_fenced_follower_is_not_named() -> None:
     cluster = three()
     cluster.fence(3)
-    assert told(cluster[1].fetch(0, rack="b"))[0] == 2
+    assert outcome(cluster[1].fetch(0, rack="b"))[0] == 2
 
 
 def test_follower_that_lacks_the_offset_is_not_named() -> None:
@@ -86,7 +86,7 @@ def test_follower_that_lacks_the_offset_is_not_named() -> None:
     cluster.isolate(3)
     cluster[1].produce("d")
     cluster.settle()
-    assert told(cluster[1].fetch(4, rack="b"))[0] == 2
+    assert outcome(cluster[1].fetch(4, rack="b"))[0] == 2
 
 
 def test_follower_whose_log_starts_later_is_not_named() -> None:
@@ -94,7 +94,7 @@ def test_follower_whose_log_starts_later_is_not_named() -> None:
     cluster = Cluster(dict.fromkeys((1, 2), "1:abc"), racks=RACKS, starts={2: 2})
     cluster.settle()
     cluster.pass_ms(MAX_WAIT_MS)
-    assert told(cluster[1].fetch(0, rack="b")) == (-1, "1:abc")
+    assert outcome(cluster[1].fetch(0, rack="b")) == (-1, "1:abc")
 
 
 def test_offset_out_of_range_is_said_by_the_leader() -> None:
@@ -148,7 +148,7 @@ def test_consumer_waits_at_the_follower_for_the_next_records() -> None:
     cluster[1].produce("d")
     cluster.settle()
     cluster.pass_ms(TOLD_WITHIN_MS)
-    assert told(waiting) == (-1, "1:d")
+    assert outcome(waiting) == (-1, "1:d")
 
 
 def test_v6_epoch_of_the_consumer_is_checked_by_the_follower_too() -> None:

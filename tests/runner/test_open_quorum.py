@@ -158,10 +158,10 @@ def test_q38_only_a_complete_snapshot_replaces_the_log(is_whole: bool) -> None:
     """A corrupt one is deleted; the log and the older snapshot stay."""
     files = node_with_snapshots()
     outcome: list[Any] = []
-    said: list[str] = []
+    lines: list[str] = []
     io_thread = InlineIOThread()
     directory = LogDirectory(files, "data")
-    end = open_quorum(directory, VoterSet(), said.append).log.end
+    end = open_quorum(directory, VoterSet(), lines.append).log.end
     flushes = Flushes(
         files, Logs(files, [directory], directory), io_thread, lambda *_: None, lambda *_: None
     )
@@ -171,7 +171,7 @@ def test_q38_only_a_complete_snapshot_replaces_the_log(is_whole: bool) -> None:
         io_thread,
         flushes,
         NoPeers(),
-        said.append,
+        lines.append,
         lambda it, _: outcome.append(it),
     )
     before = checkpoints_of(files)
@@ -183,12 +183,12 @@ def test_q38_only_a_complete_snapshot_replaces_the_log(is_whole: bool) -> None:
     if is_whole:
         assert outcome == [effects.SnapshotLoaded(new, WHOLE)]
         assert (log.start_offset, log.end_offset) == (new.offset, new.offset)
-        assert (checkpoints_of(files), said) == ([name_of(new)], [])
+        assert (checkpoints_of(files), lines) == ([name_of(new)], [])
     else:
         assert outcome == [effects.SnapshotDamaged(new)]
         assert log.end_offset == end
         assert checkpoints_of(files) == before
-        assert ["corrupt" in line for line in said] == [True]
+        assert ["corrupt" in line for line in lines] == [True]
         assert not [name for name in files.list(FOLDER) if name.endswith(".part")]
 
 
@@ -256,10 +256,10 @@ def test_configured_voters_that_differ_from_the_log_are_logged(
     recorded: tuple[int, ...], configured: tuple[int, ...], expected: list[str]
 ) -> None:
     """C11, C12: the log counts, and the difference is logged."""
-    said: list[str] = []
+    lines: list[str] = []
     directory = LogDirectory(log_with_voters(*recorded), "data")
-    opened = open_quorum(directory, voters_by_id(*configured), said.append)
-    assert said == expected
+    opened = open_quorum(directory, voters_by_id(*configured), lines.append)
+    assert lines == expected
     assert opened.log.voter_set.ids == (recorded or configured)
 
 

@@ -58,8 +58,8 @@ class NodeProcess:
         line = read_line(self.process.stdout)
         if not line.startswith("kraftlog ready on "):
             self.kill()
-            with open(errors) as said:
-                raise AssertionError(f"the node said {line!r} and {said.read()!r}")
+            with open(errors) as file:
+                raise AssertionError(f"the node printed {line!r} and {file.read()!r}")
         self.address = line.split()[-1]
         if topics:
             self._have(topics)

@@ -112,7 +112,7 @@ def write_with_confluent(servers: str, padding_bytes: int = 0) -> Callable[[Writ
 
 
 def expect_acknowledged(cluster: LocalCluster, writer: Writer) -> None:
-    """Every acknowledged number is there once, where it was said, and all are in order."""
+    """Every acknowledged number is there once, at its acknowledged offset, and all are in order."""
     found: dict[int, tuple[int, int]] = {}
     last = dict.fromkeys(range(PARTITIONS), -1)
     with (

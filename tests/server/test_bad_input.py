@@ -114,8 +114,8 @@ def test_a_second_node_on_a_directory_is_refused(node: NodeProcess, tmp_path: Pa
 
 
 def test_a_port_in_use_is_reported(node: NodeProcess, tmp_path: Path) -> None:
-    said = f"listeners: PLAINTEXT://{node.address}: Address already in use"
-    with pytest.raises(AssertionError, match=said):
+    expected = f"listeners: PLAINTEXT://{node.address}: Address already in use"
+    with pytest.raises(AssertionError, match=expected):
         NodeProcess(
             str(tmp_path / "other"), "--port", str(node.port), errors=str(tmp_path / "second.txt")
         )

@@ -142,14 +142,14 @@ def test_an_error_without_changes_costs_only_its_request(rounds: NodeRestarts) -
         [result] = decode(CreatePartitionsResponse, 3, answer[1][1:]).results
         assert (result.name, result.error_code) == ("demo", ErrorCode.UNKNOWN_SERVER_ERROR)
         witness.round_trip()
-    said = node.output()
+    output = node.output()
     for doing in (
         "serving DescribeCluster version 1",
         "responding to ListConfigResources version 0",
         "deciding on CreatePartitions",
     ):
-        assert f"internal error, {doing}:\nTraceback" in said
-    assert said.count("KeyError: 'a deliberate mistake'") == 2
+        assert f"internal error, {doing}:\nTraceback" in output
+    assert output.count("KeyError: 'a deliberate mistake'") == 2
     assert node.stop() == 0
 
 

@@ -124,9 +124,9 @@ def test_a_replaced_disk_is_filled_from_a_snapshot_and_the_log(tmp_path: Path) -
         expect_topics(admin, {*names, "later"})
         folder = f"{quorum.data(CONTROLLERS[0])}/__cluster_metadata-0"
         assert any(name.endswith(".checkpoint") for name in os.listdir(folder))
-        said = (tmp_path / f"errors-{CONTROLLERS[0]}.txt").read_text()
-        words = re.search(r"kraftlog (quorum remove-controller -i 1 -d \S+),", said)
-        assert words, said
+        log = (tmp_path / f"errors-{CONTROLLERS[0]}.txt").read_text()
+        words = re.search(r"kraftlog (quorum remove-controller -i 1 -d \S+),", log)
+        assert words, log
         kraftlog(quorum, CONTROLLERS[0], *words[1].split())
         deadline = Deadline(LIMIT_S)
         while kraftlog(quorum, CONTROLLERS[0], "quorum", "add-controller") != 0:

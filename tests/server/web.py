@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 def web_port(node: NodeProcess) -> int:
     """The line with the HTTP address, logged before the node is ready."""
-    said = re.search(r"^kraftlog: http on \S+:(\d+)$", node.output(), re.MULTILINE)
-    assert said, node.output()
-    return int(said[1])
+    found = re.search(r"^kraftlog: http on \S+:(\d+)$", node.output(), re.MULTILINE)
+    assert found, node.output()
+    return int(found[1])
 
 
 def ask(port: int, path: str, method: str = "GET") -> tuple[HTTPResponse, str]:

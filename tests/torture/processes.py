@@ -68,7 +68,7 @@ class Process:
         self.id = node_id
         self.file = f"{folder}/{node_id}.properties"
         self.data = f"{folder}/data-{node_id}"
-        self.said = f"{folder}/said-{node_id}.txt"
+        self.output = f"{folder}/output-{node_id}.txt"
         self.errors = f"{folder}/errors-{node_id}.txt"
         self.running: subprocess.Popen[bytes] | None = None
         self.is_held = False
@@ -85,14 +85,14 @@ class Process:
             return
         self.lives += 1
         command = [sys.executable, "-m", "kraftlog", "start", self.file]
-        with open(self.said, "wb") as said, open(self.errors, "ab") as errors:
+        with open(self.output, "wb") as output, open(self.errors, "ab") as errors:
             errors.write(b"-- life %d\n" % self.lives)
             errors.flush()
-            self.running = subprocess.Popen(command, stdout=said, stderr=errors)
+            self.running = subprocess.Popen(command, stdout=output, stderr=errors)
 
     def is_ready(self) -> bool:
-        with open(self.said) as said:
-            return "kraftlog ready on " in said.read()
+        with open(self.output) as output:
+            return "kraftlog ready on " in output.read()
 
     def is_gone(self) -> bool:
         """Whether it has ended by itself; the exit code is recorded."""

@@ -142,7 +142,7 @@ class Run:
             process.gone()
             if any(process.codes):
                 wrong.append(f"node {process.id} ended with {process.codes}")
-            wrong += [f"node {process.id} said: {said}" for said in process.complaints()]
+            wrong += [f"node {process.id} logged: {line}" for line in process.complaints()]
         logs = {f"node {i}": MetadataLog(process.data) for i, process in self.nodes.all.items()}
         wrong += differences(logs, committed)
         log = next(iter(logs.values()))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.client.configs import Setting
     from kraftlog.client.model import Partition, Topic
 
-_UNNAMED_SOURCES = {"DEFAULT_CONFIG", "UNKNOWN"}
+_DEFAULT_SOURCES = {"DEFAULT_CONFIG", "UNKNOWN"}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -119,7 +119,7 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
 
 
 def _is_set(setting: Setting) -> bool:
-    return setting.source not in _UNNAMED_SOURCES
+    return setting.source not in _DEFAULT_SOURCES
 
 
 def _is_filtered(options: argparse.Namespace) -> bool:
@@ -217,8 +217,8 @@ def _create(client: Client, options: argparse.Namespace) -> None:
         return
     if "." in options.topic and "_" in options.topic:
         print(
-            "kraftlog topics: names of metrics have no room for both . and _: "
-            "topics that differ in these alone look the same there",
+            "kraftlog topics: metric names replace . by _, so topics that differ only in these "
+            "cannot be told apart there",
             file=sys.stderr,
         )
     _print_outcome(options, f"created {options.topic}", created=[options.topic])
@@ -231,7 +231,7 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
     assignment = _assignment(options.replica_assignment)
     chosen = _chosen(client, options)
     if options.remove_partitions and assignment:
-        raise UsageError("--remove-partitions adds none that --replica-assignment could place")
+        raise UsageError("--remove-partitions adds no partitions; remove --replica-assignment")
     for topic in chosen:
         if options.remove_partitions:
             client.remove_partitions(topic.name, options.partitions)

@@ -162,7 +162,7 @@ class ReplicaFetchers:
         """A broker's registration has changed: what waited for it need not wait any longer.
 
         A new process of the broker never answers what the former one was asked. Its machine may
-        have lost power and said nothing about it.
+        have lost power without a sign.
         """
         for (leader_id, _), fetcher in self._fetchers.items():
             if leader_id == broker_id:

@@ -82,7 +82,7 @@ class RowMaker:
 
     @contextmanager
     def _named_errors(self, first: BatchHeader, last: BatchHeader) -> Iterator[None]:
-        """Say of a corrupt batch where it is."""
+        """Name the partition and offsets of a corrupt batch in its error."""
         try:
             yield
         except CorruptBatchError as error:

@@ -193,7 +193,7 @@ CLAIMS = [
     for count in (1, 9, 20, 2**20, MOST_RECORDS, MOST_RECORDS + 1, 2**31 - 1)
     for records in (1, 9)
     for codec in range(5)
-] + [claiming(said, compress(codec, RECORD), 1) for codec in range(5) for said in range(5)]
+] + [claiming(claimed, compress(codec, RECORD), 1) for codec in range(5) for claimed in range(5)]
 BATCHES: st.SearchStrategy[bytes | None] = st.one_of(
     st.just(PLAIN),
     st.builds(lambda size, at: batch(b"x" * size, timestamp=at), st.integers(0, 300), TIMES),

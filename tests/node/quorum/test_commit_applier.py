@@ -63,7 +63,7 @@ class Followed:
         self.machine = Slow()
         self.tail, self.slices = Tail(), Slices()
         self.wanted: list[Any] = []
-        #: Where it stood whenever it said that it had applied something.
+        #: Its position at each report of applied records.
         self.ends: list[int] = []
         self.applier = CommitApplier(
             core,

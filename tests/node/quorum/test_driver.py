@@ -583,6 +583,6 @@ def test_q31_a_leader_of_another_cluster_is_logged_and_the_node_goes_on() -> Non
     wanted.clear()
     begin = raft.Begin("another", ReplicaKey(1), 7, 9)
     driver.begin_epoch_received(PendingResponse(None), begin, ("127.0.0.1", 1), NOW)
-    said = [it.line for it in wanted if isinstance(it, effects.LogLine)]
-    assert ["node 7 of another cluster" in line for line in said] == [True]
+    lines = [it.line for it in wanted if isinstance(it, effects.LogLine)]
+    assert ["node 7 of another cluster" in line for line in lines] == [True]
     assert not any(isinstance(it, effects.Stop) for it in wanted)

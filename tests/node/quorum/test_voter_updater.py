@@ -206,8 +206,8 @@ def test_r11_a_wiped_voter_logs_that_it_does_not_vote() -> None:
     record.poll(NOW)
     assert record.deadline() is None
     record.poll(NOW)
-    [said] = [it.line for it in wanted if isinstance(it, LogLine)]
-    assert f"remove-controller -i 1 -d {uuid_text(b'o' * 16)}" in said
+    [line] = [it.line for it in wanted if isinstance(it, LogLine)]
+    assert f"remove-controller -i 1 -d {uuid_text(b'o' * 16)}" in line
     assert not driver.core.is_voter
 
 

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 #: All operations on a group (there are no ACLs), as bits: read, delete, describe, describe configs,
 #: alter configs.
 ALL_OPERATIONS = sum([1 << operation for operation in (3, 6, 8, 10, 11)])
-
-
 STATES = tuple(MAY_FOLLOW)
-#: Costs of a group and of a member in microseconds, and the cost of a slice.
+#: The cost of a group, besides 1 for each member, and of a slice, in microseconds.
 GROUP_COST = 10
 SLICE_COST = 200
 
@@ -107,14 +105,14 @@ def _describe_in_steps(
 def _delete(
     coordinators: GroupCoordinators, slot: PendingResponse, group_ids: list[str], now: Now
 ) -> None:
-    gathering = _DeleteCollector(slot, len(group_ids))
+    collector = _DeleteCollector(slot, len(group_ids))
     for group_id in group_ids:
         shard = coordinators.shard_of(group_id)
         if isinstance(shard, int):
             result = DeletableGroupResult(group_id=group_id, error_code=shard)
-            gathering.respond(DeleteGroupsResponse(results=[result]))
+            collector.respond(DeleteGroupsResponse(results=[result]))
         else:
-            shard.delete_groups(gathering, [group_id], now)
+            shard.delete_groups(collector, [group_id], now)
 
 
 class _DeleteCollector:
