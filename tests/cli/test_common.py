@@ -10,7 +10,7 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.cli.consume import NOTHING
-from kraftlog.cli.delete_records import _FORM
+from kraftlog.cli.delete_records import _FORMAT
 from tests.client.waiting import until
 
 if TYPE_CHECKING:
@@ -345,12 +345,12 @@ def test_a_failure_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     ("text", "why"),
     [
         ("no JSON", "expected JSON: Expecting value: line 1 column 1 (char 0)"),
-        ("{}", f"expected {_FORM}; 'partitions' is missing"),
+        ("{}", f"expected {_FORMAT}; 'partitions' is missing"),
         (
             '{"partitions": [{"topic": "t", "partition": 0}]}',
-            f"expected {_FORM}; 'offset' is missing",
+            f"expected {_FORMAT}; 'offset' is missing",
         ),
-        ("[]", f"expected {_FORM}: list indices must be integers or slices, not str"),
+        ("[]", f"expected {_FORMAT}: list indices must be integers or slices, not str"),
     ],
 )
 def test_an_invalid_offsets_file_is_reported_with_its_error(

@@ -43,7 +43,7 @@ class StubError(Exception):
     """A mistake of ours."""
 
 
-def rude(*_: Any, **__: Any) -> Any:
+def raise_error(*_: Any, **__: Any) -> Any:
     raise StubError("of ours")
 
 
@@ -61,7 +61,7 @@ def test_a_handler_that_raises_closes_its_connection(
 ) -> None:
     host = make_host(demo=1)
     listener = BROKER if APIS[key].listeners & BROKER else CONTROLLER
-    monkeypatch.setitem(api_table._handlers, key, rude)
+    monkeypatch.setitem(api_table._handlers, key, raise_error)
     version = SERVED[key].versions[-1]
     request = Sampler(Random(1)).message(APIS[key].request(), version)
     with pytest.raises(InternalError, match=f"serving {APIS[key].name} version {version}"):
@@ -73,9 +73,9 @@ def test_a_handler_that_raises_closes_its_connection(
 def test_an_exception_within_a_step_of_the_quorum_ends_the_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A vote might rest on half of it."""
+    """A vote might rest on half a step."""
     host = make_host(demo=1)
-    monkeypatch.setattr(RaftCore, "handle", rude)
+    monkeypatch.setattr(RaftCore, "handle", raise_error)
     part = PartitionData(
         partition_index=0, replica_epoch=9, replica_id=7, last_offset_epoch=0, last_offset=0
     )
@@ -86,8 +86,8 @@ def test_an_exception_within_a_step_of_the_quorum_ends_the_node(
         )
 
 
-class DeafConnection(VirtualConnection):
-    """Notes what would end it."""
+class RecordingConnection(VirtualConnection):
+    """Records the error that would close it."""
 
     failure: Any = None
 
@@ -106,7 +106,7 @@ def numbered(sequence: int) -> bytes:
 
 @pytest.mark.parametrize("repeats", [1, 4], ids=["ordinary", "by its template"])
 def test_a_produce_that_raises_is_undone(repeats: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The partition ends where it is written, and its producer goes on where it was."""
+    """The log end and the producer's state are those before the request."""
     host = make_host(demo=1)
     client = FrameClient(host)
     for number in range(repeats):
@@ -114,7 +114,7 @@ def test_a_produce_that_raises_is_undone(repeats: int, monkeypatch: pytest.Monke
     partition = host.node.replica_manager.by_log["demo", 0]
     other = FrameClient(host)
     other.send(ApiKey.PRODUCE, 9, produce(batch(b"in the same turn")))
-    monkeypatch.setattr(ProducerState, "apply", rude)
+    monkeypatch.setattr(ProducerState, "apply", raise_error)
     with pytest.raises(InternalError):
         client.send(ApiKey.PRODUCE, 9, produce(numbered(repeats)))
     monkeypatch.undo()
@@ -132,7 +132,7 @@ def test_a_produce_that_raises_is_undone(repeats: int, monkeypatch: pytest.Monke
 def test_a_sliced_produce_that_raises_is_undone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its partition ends where it is written, also if it is appended in a later turn."""
+    """The log end is that before the request, also if the append is in a later turn."""
     host = make_host(demo=1)
     create_topics(host, {"compacted": 1}, {"cleanup.policy": "compact"})
     partition = host.node.replica_manager.by_log["compacted", 0]
@@ -140,10 +140,10 @@ def test_a_sliced_produce_that_raises_is_undone(
     for _ in range(10_000):
         builder.append(1000, b"key", None)
     client = FrameClient(host)
-    client.connection = connection = DeafConnection()
+    client.connection = connection = RecordingConnection()
     client.send(ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
     assert (host.node.sliced.has_work, partition.end) == (True, 0)
-    monkeypatch.setattr(ProducerState, "apply", rude)
+    monkeypatch.setattr(ProducerState, "apply", raise_error)
     host.settle()
     monkeypatch.undo()
     assert isinstance(connection.failure, InternalError)
@@ -153,9 +153,9 @@ def test_a_sliced_produce_that_raises_is_undone(
     assert (outcome.error_code, outcome.base_offset) == (0, 0)
 
 
-def waiting_fetch(host: VirtualHost) -> DeafConnection:
+def waiting_fetch(host: VirtualHost) -> RecordingConnection:
     client = FrameClient(host)
-    client.connection = connection = DeafConnection()
+    client.connection = connection = RecordingConnection()
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=100)
     request = FetchRequest(
         replica_id=-1,
@@ -175,7 +175,7 @@ def test_a_delayed_request_that_raises_closes_its_connection(
 ) -> None:
     host = make_host(demo=1)
     connection = waiting_fetch(host)
-    monkeypatch.setattr(DelayedFetch, "read", rude)
+    monkeypatch.setattr(DelayedFetch, "read", raise_error)
     if wakes == "time":
         host.pass_time(200)
     else:
@@ -213,7 +213,7 @@ def stable_group() -> tuple[VirtualHost, str]:
 
 
 def check_group_goes_on(host: VirtualHost, member_id: str) -> None:
-    """Its member is what the log says, and a second one may come."""
+    """The member keeps its state, and a second one may join."""
     host.settle()
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
     assert ask_settled(host, ApiKey.HEARTBEAT, 3, beat).error_code == ErrorCode.NONE
@@ -230,11 +230,11 @@ def check_group_goes_on(host: VirtualHost, member_id: str) -> None:
 
 
 def in_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rebalance, "prepare", rude)
+    monkeypatch.setattr(rebalance, "prepare", raise_error)
 
 
 def in_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Group, "wait", rude)
+    monkeypatch.setattr(Group, "wait", raise_error)
 
 
 @pytest.mark.parametrize("where", [in_prepare, in_wait])
@@ -252,7 +252,7 @@ def test_a_group_request_that_raises_reloads_the_group(
 def test_pending_writes_survive_a_request_that_raises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A commit of the same turn is in the log before that is read again."""
+    """A commit of the same turn is in the log before the group is reloaded."""
     host, member_id = stable_group()
     client = FrameClient(host)
     client.send(ApiKey.OFFSET_COMMIT, 3, commit_request("h", "demo"))
@@ -263,7 +263,7 @@ def test_pending_writes_survive_a_request_that_raises(
     host.settle()
     [(_, answer)] = client.take()
     code = answer.topics[0].partitions[0].error_code
-    assert code == ErrorCode.NOT_COORDINATOR, "it has to ask again"
+    assert code == ErrorCode.NOT_COORDINATOR, "the client has to retry"
     assert host.node.group_coordinators is not None
     [shard] = host.node.group_coordinators.shards()
     kept = shard.durable.offsets.get("h", "demo", 0)
@@ -274,7 +274,7 @@ def test_pending_writes_survive_a_request_that_raises(
 
 def test_a_group_timer_that_raises_is_contained(monkeypatch: pytest.MonkeyPatch) -> None:
     host, _ = stable_group()
-    monkeypatch.setattr(rebalance, "remove", rude)
+    monkeypatch.setattr(rebalance, "remove", raise_error)
     host.pass_time(11_000)
     monkeypatch.undo()
     host.settle()
@@ -289,7 +289,7 @@ def test_a_group_write_callback_that_raises_is_contained(monkeypatch: pytest.Mon
     host, member_id = stable_group()
     assert host.node.group_coordinators is not None
     [shard] = host.node.group_coordinators.shards()
-    monkeypatch.setattr(shard.writes, "_replay", rude)
+    monkeypatch.setattr(shard.writes, "_replay", raise_error)
     FrameClient(host).send(ApiKey.OFFSET_COMMIT, 3, commit_request("h", "demo"))
     host.settle()
     assert [line for line in host.log_lines if "handling the outcome of a group write" in line]
@@ -300,11 +300,11 @@ def test_a_group_write_callback_that_raises_is_contained(monkeypatch: pytest.Mon
 
 
 def test_a_periodic_decision_that_raises_is_retried_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not at once and without end; what is asked for is decided meanwhile."""
+    """Not at once, again and again; requests are decided meanwhile."""
     host = make_host(demo=1)
     assert host.node.active_controller is not None
     controller = host.node.active_controller.controller
-    monkeypatch.setattr(controller, "poll", rude)
+    monkeypatch.setattr(controller, "poll", raise_error)
     host.pass_time(60_000)
     host.settle()
     create_topics(host, {"more": 1})
@@ -323,8 +323,8 @@ def test_a_periodic_decision_that_raises_is_retried_later(monkeypatch: pytest.Mo
 # What the node does by itself ---------------------------------------------------------------------
 
 
-class Counted:
-    """A mistake of ours, each time; how often it was met."""
+class CountedErrors:
+    """Raises at each call, and counts the calls."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -339,7 +339,7 @@ def complaints(host: VirtualHost, what: str) -> list[str]:
 
 
 def busy_for(host: VirtualHost, ms: int) -> None:
-    """Time passes, and the node does what is due whenever it is."""
+    """Let time pass in steps of 10 ms; after each the node does what is due."""
     for _ in range(ms // 10):
         host.pass_time(10)
         host.settle()
@@ -349,11 +349,11 @@ def busy_for(host: VirtualHost, ms: int) -> None:
 def test_a_heartbeat_that_raises_is_retried_later(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Logged once a minute, tried a few times a second, and all is well when it goes well."""
+    """Logged once a minute, tried a few times a second; afterwards the broker is ready."""
     host = make_host(demo=1)
     lifecycle = host.node.broker_lifecycle
     assert lifecycle is not None
-    mistake = Counted()
+    mistake = CountedErrors()
     monkeypatch.setattr(lifecycle, where, mistake)
     host.pass_time(5000)
     busy_for(host, 3000)
@@ -376,7 +376,7 @@ def test_producer_expiration_that_raises_waits_for_its_next_time(
     host = make_host(demo=1)
     producer_expiration = host.node.producer_expiration
     assert producer_expiration is not None
-    mistake = Counted()
+    mistake = CountedErrors()
     monkeypatch.setattr(producer_expiration, "_expiration_ms", mistake)
     host.pass_time(producer_expiration.deadline())
     busy_for(host, 100)
@@ -391,7 +391,7 @@ def test_a_voter_check_that_raises_is_retried_later(
     host = make_host(demo=1)
     updater = host.node.voter_updater
     assert updater is not None
-    mistake = Counted()
+    mistake = CountedErrors()
     monkeypatch.setattr(updater, "_change", mistake)
     updater._checked = None
     busy_for(host, 5000)
@@ -406,21 +406,23 @@ def test_a_voter_check_that_raises_is_retried_later(
 def test_a_routine_that_interrupts_a_quorum_step_ends_the_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its own mistake is contained; a vote or an acknowledgement might rest on this one."""
+    """An error of the routine is contained; a vote or an acknowledgement might rest on this one."""
     host = make_host(demo=1)
     assert host.node.broker_lifecycle is not None
     driver = host.node.quorum
-    monkeypatch.setattr(host.node.broker_lifecycle, "poll", lambda now: driver._step(rude, now))
+    monkeypatch.setattr(
+        host.node.broker_lifecycle, "poll", lambda now: driver._step(raise_error, now)
+    )
     with pytest.raises(StubError):
         host.pass_time(5000)
 
 
 def test_a_response_callback_that_raises_gets_no_response_next() -> None:
-    """A broker alone asks the controllers; its asker hears of a mistake as of no response."""
-    heard: list[Any] = []
+    """Its second call has no response, as after a failed request."""
+    received: list[Any] = []
 
     def outcome(response: Any, _: Now) -> None:
-        heard.append(response)
+        received.append(response)
         if response is not None:
             raise StubError("of ours")
 
@@ -432,7 +434,7 @@ def test_a_response_callback_that_raises_gets_no_response_next() -> None:
     controller_channel._waiting[7] = ask, outcome
     response = object()
     host.node.handle(ResponseReceived(CONTROLLER_CHANNEL, 2, 7, response), host.now)
-    assert heard == [response, None]
+    assert received == [response, None]
     host.turn()
     assert len(complaints(host, "handling a response of the controller")) == 1
     still_serves(host, 0)

@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from tests.torture.checks import Found
 
 KILLS = 2
-TAKEN_BETWEEN = 150
+RECORDS_BETWEEN_KILLS = 150
 
 
 def test_acknowledged_operations_survive_kills_under_every_load(tmp_path: Path) -> None:
     run = Run(str(tmp_path / "run"), 1, ALONE, pace_s=0.02, members=0)
     kills = 0
 
-    def kill_once_enough_was_taken() -> bool:
+    def kill_after_enough_records() -> bool:
         nonlocal kills
-        wanted = len(run.journal.sent) + TAKEN_BETWEEN
-        until("records are taken", lambda: len(run.journal.sent) >= wanted)
+        wanted = len(run.journal.sent) + RECORDS_BETWEEN_KILLS
+        until("records are acknowledged", lambda: len(run.journal.sent) >= wanted)
         if kills < KILLS:
             run.nodes.broker.kill()
             run.nodes.revive()
         kills += 1
         return kills > KILLS
 
-    run.faults.step = lambda: None  # type: ignore[method-assign]  # what is done here goes by what has come
-    outcome = run.torture(kill_once_enough_was_taken)
+    run.faults.step = lambda: None  # type: ignore[method-assign]  # kills depend on records here, not on time
+    outcome = run.torture(kill_after_enough_records)
     assert outcome.problems == ()
-    assert len(run.journal.sent) > KILLS * TAKEN_BETWEEN
+    assert len(run.journal.sent) > KILLS * RECORDS_BETWEEN_KILLS
 
 
 def sent(topic: str, offset: int, value: bytes, key: bytes = b"k") -> Sent:

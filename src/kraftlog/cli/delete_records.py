@@ -45,7 +45,7 @@ def _delete(client: Client, options: argparse.Namespace) -> None:
         print_table(("TOPIC", "PARTITION", "FIRST OFFSET"), rows)
 
 
-_FORM = '{"partitions": [{"topic": …, "partition": …, "offset": …}]}'
+_FORMAT = '{"partitions": [{"topic": …, "partition": …, "offset": …}]}'
 
 
 def offsets_in(text: str) -> dict[PartitionName, int]:
@@ -62,7 +62,7 @@ def offsets_in(text: str) -> dict[PartitionName, int]:
     except json.JSONDecodeError as error:
         raise ValueError(f"expected JSON: {error}") from None
     except KeyError as error:
-        raise ValueError(f"expected {_FORM}; {error} is missing") from None
+        raise ValueError(f"expected {_FORMAT}; {error} is missing") from None
     except TypeError as error:
-        raise ValueError(f"expected {_FORM}: {error}") from None
+        raise ValueError(f"expected {_FORMAT}: {error}") from None
     return found
