@@ -44,7 +44,7 @@ LISTENER, MAX_LAG_MS = "PLAINTEXT", 1000
 
 
 class Slot:
-    """Stands where a slot stands: who waits, and what that was told."""
+    """In place of a pending response: keeps the result, and whether it was sent."""
 
     def __init__(self) -> None:
         self.waits = 0
@@ -54,7 +54,7 @@ class Slot:
         self.base_offset = self.low_watermark = 7
 
     def respond(self, _: Any) -> None:
-        assert not self.is_answered, "nobody is answered twice"
+        assert not self.is_answered, "a response is sent once"
         self.is_answered = True
 
 
@@ -76,13 +76,13 @@ class Logs:
 
 
 class Replicas:
-    """A `ReplicaManager` of broker 1, and all that it wants of others."""
+    """A `ReplicaManager` of broker 1 with its effects, timers, requests and calls of listeners."""
 
     def __init__(self) -> None:
         self.effects: list[Any] = []
         self.scheduled: list[tuple[Any, int]] = []
         self.failures: list[tuple[Any, Exception]] = []
-        self.heard: list[str] = []
+        self.calls: list[str] = []
         self.loader = MetadataLoader()
         configs = TopicConfigs(self.loader, lambda: ConfigLayers({}))
         self.asked: list[tuple[Any, ...]] = []
@@ -110,13 +110,13 @@ class Replicas:
         self.manager.listeners.append(self)
 
     def leads(self, partition: Partition) -> None:
-        self.heard.append(f"leads in {partition.leader_epoch}")
+        self.calls.append(f"leads in {partition.leader_epoch}")
 
     def resigned(self, _: Partition) -> None:
-        self.heard.append("leads no more")
+        self.calls.append("resigned")
 
     def log_failed(self, _: Partition) -> None:
-        self.heard.append("log failed")
+        self.calls.append("log failed")
 
     def replay(self, *records: Any) -> None:
         for _ in self.loader.replay_in_steps(records):
@@ -138,7 +138,7 @@ class Replicas:
         return self.partition
 
     def appended(self, timeout_ms: int = TIMEOUT_MS) -> Slot:
-        """Somebody who waits for a record of this turn on every replica in sync."""
+        """Append a record with acks=all; return its pending response."""
         slot = Slot()
         append(self.partition, 1, self.manager.turn)
         self.manager.wait_for(self.partition, self.partition.end, slot, slot, timeout_ms)
@@ -237,10 +237,10 @@ def test_v11_a_partition_replaced_in_a_snapshot_loses_its_log() -> None:
 
 def test_listeners_are_called_once_the_leaders_log_is_open() -> None:
     this = leading()
-    assert (this.partition.online, this.heard) == (True, ["leads in 3"])
+    assert (this.partition.online, this.calls) == (True, ["leads in 3"])
     this.change(leader=1)
     this.change(leader=2, replicas=(1, 2), isr=(2,))
-    assert this.heard == ["leads in 3", "leads in 4", "leads no more"]
+    assert this.calls == ["leads in 3", "leads in 4", "resigned"]
     assert this.partition.refusal(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -348,7 +348,7 @@ def test_a_failed_log_is_not_served_and_listeners_are_called() -> None:
     this.manager.handle(LogFailed(LOG, b"u" * 16, "another topic's of that name, long gone"))
     assert this.partition.online
     this.manager.handle(LogFailed(LOG, ID, "the disk is gone"))
-    assert (this.partition.online, this.heard[-1]) == (False, "log failed")
+    assert (this.partition.online, this.calls[-1]) == (False, "log failed")
 
 
 def test_an_exception_in_a_delayed_fetch_fails_only_that_fetch() -> None:
@@ -365,11 +365,11 @@ def test_an_exception_in_a_delayed_fetch_fails_only_that_fetch() -> None:
                 raise self.error
             looked.append(partition)
 
-    mistake = ZeroDivisionError("of ours")
-    for error in (mistake, None):
+    error_of_ours = ZeroDivisionError("of ours")
+    for error in (error_of_ours, None):
         this.partition.watch(Waiting(error))
     this.opened(3)
-    assert (this.failures, looked) == ([(mistake, mistake)], [this.partition])
+    assert (this.failures, looked) == ([(error_of_ours, error_of_ours)], [this.partition])
 
 
 def test_a_snapshot_without_a_topic_deletes_its_log() -> None:
@@ -378,19 +378,19 @@ def test_a_snapshot_without_a_topic_deletes_its_log() -> None:
     this.loader.install(Image.of([]))
     assert (slot.error_code, slot.base_offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
     assert (this.taken(), this.manager.by_log, this.manager.turn) == ([DeleteLog(LOG, ID)], {}, [])
-    assert this.heard[-1] == "leads no more"
+    assert this.calls[-1] == "resigned"
 
 
 def test_an_exception_in_a_publisher_names_the_publisher() -> None:
-    class Rude(MetadataPublisher):
-        name = "rude publisher"
+    class Failing(MetadataPublisher):
+        name = "failing publisher"
 
         def changed(self, _: Any) -> None:
             raise ZeroDivisionError("of ours")
 
     this = Replicas()
-    this.loader.publishers.append(Rude())
-    with pytest.raises(ReplayError, match=r"the rude publisher following TopicRecord") as caught:
+    this.loader.publishers.append(Failing())
+    with pytest.raises(ReplayError, match=r"the failing publisher following TopicRecord") as caught:
         this.replay(*records())
     assert caught.value.record == records()[0]
 

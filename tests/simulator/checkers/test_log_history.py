@@ -67,7 +67,7 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
                 "'b' by the final log"
             ),
             (
-                "order: append 2 began at 12, behind append 1 (acknowledged at 11 with 0), "
+                "order: append 2 began at 12, after append 1 (acknowledged at 11 with 0), "
                 "yet lies at 0"
             ),
         ],
@@ -90,12 +90,12 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
     "rule 2: a later append has a lower offset": (
         [Invoked(2, 12, "b"), Acknowledged(2, 13, 2), Invoked(3, 14, "c"), Acknowledged(3, 15, 1)],
         [(0, "a"), (1, "c"), (2, "b")],
-        ["order: append 3 began at 14, behind append 2 (acknowledged at 13 with 2), yet lies at 1"],
+        ["order: append 3 began at 14, after append 2 (acknowledged at 13 with 2), yet lies at 1"],
     ),
     "rule 2: the same with an unknown outcome": (
         [Invoked(2, 12, "b"), Acknowledged(2, 13, 2), Invoked(3, 14, "c"), Unknown(3, 15)],
         [(0, "a"), (1, "c"), (2, "b")],
-        ["order: append 3 began at 14, behind append 2 (acknowledged at 13 with 2), yet lies at 1"],
+        ["order: append 3 began at 14, after append 2 (acknowledged at 13 with 2), yet lies at 1"],
     ),
     "rule 3: a read misses an acknowledged value": (
         [ReadInvoked("r", 12), ReadAnswered("r", 13, 0)],
@@ -103,7 +103,7 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
         [
             (
                 "read: read r (answered at 13 with 0) began at 12, "
-                "behind append 1 (acknowledged at 11 with 0)"
+                "after append 1 (acknowledged at 11 with 0)"
             )
         ],
     ),
@@ -116,7 +116,7 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
             ReadAnswered("s", 16, 2),
         ],
         AB,
-        ["read: read s (answered at 16 with 2) began at 15, behind read r (answered at 14 with 3)"],
+        ["read: read s (answered at 16 with 2) began at 15, after read r (answered at 14 with 3)"],
     ),
     "rule 3: a read misses a value that a reader saw": (
         [
@@ -126,12 +126,12 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
             ReadAnswered("r", 15, 2),
         ],
         AB,
-        ["read: read r (answered at 15 with 2) began at 14, behind reader x (saw offset 2 at 13)"],
+        ["read: read r (answered at 15 with 2) began at 14, after reader x (saw offset 2 at 13)"],
     ),
     "rule 3: a read is beyond what had been invoked": (
         [ReadInvoked("r", 12), ReadAnswered("r", 13, 3), Invoked(2, 14, "b")],
         AB,
-        ["read: append 2 began at 14, behind read r (answered at 13 with 3), yet lies at 2"],
+        ["read: append 2 began at 14, after read r (answered at 13 with 3), yet lies at 2"],
     ),
     "rule 3: a read is beyond the log": (
         [ReadInvoked("r", 12), ReadAnswered("r", 13, 2)],
@@ -194,7 +194,7 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
     "rule 5: a later append lies before a seen value": (
         [Invoked(2, 12, "b"), Seen("x", 13, 2, "b"), Invoked(3, 14, "c")],
         [(0, "a"), (1, "c"), (2, "b")],
-        ["prefix: append 3 began at 14, behind reader x (saw offset 2 at 13), yet lies at 1"],
+        ["prefix: append 3 began at 14, after reader x (saw offset 2 at 13), yet lies at 1"],
     ),
 }
 
@@ -207,7 +207,7 @@ def test_a_violation_is_reported(name: str) -> None:
 
 def test_an_offset_below_any_log_is_reported() -> None:
     append: list[Event] = [Invoked(1, 10, "a"), Acknowledged(1, 11, -1)]
-    assert "order: append 1 began at 10, behind the beginning of the log, yet lies at -1" in judge(
+    assert "order: append 1 began at 10, after the beginning of the log, yet lies at -1" in judge(
         append, [(0, "a")]
     )
     read: list[Event] = [ReadInvoked("r", 10), ReadAnswered("r", 11, -1)]
@@ -255,7 +255,7 @@ def test_an_impossible_history_is_refused(events: list[Event], complaint: str) -
 
 
 def test_a_final_log_out_of_order_is_refused() -> None:
-    with pytest.raises(ValueError, match="offset 0 behind 0"):
+    with pytest.raises(ValueError, match="offset 0 after 0"):
         judge(A_DONE, [(0, "a"), (0, None)])
 
 

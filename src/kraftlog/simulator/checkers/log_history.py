@@ -187,7 +187,7 @@ class LogHistory:
         end = 0
         for offset, value in final_log:
             if offset < end:
-                raise ValueError(f"the final log has offset {offset} behind {end - 1}")
+                raise ValueError(f"the final log has offset {offset} after {end - 1}")
             end = offset + 1
             if value is not None:
                 offsets.append(offset)
@@ -241,7 +241,7 @@ class LogHistory:
         self._reads[event.id] = None
         if event.offset < read.floor:
             self._complain(
-                "read", f"{_name(event)} began at {read.at}, behind {_name(read.floor_by)}"
+                "read", f"{_name(event)} began at {read.at}, after {_name(read.floor_by)}"
             )
         self._answers.append(event)
         self._settle(event.offset, event)
@@ -309,7 +309,7 @@ class LogHistory:
         rule = {ReadAnswered: "read", Seen: "prefix"}.get(type(by), "order")
         self._complain(
             rule,
-            f"append {append.id} began at {append.at}, behind {_name(by)}, yet lies at {offset}",
+            f"append {append.id} began at {append.at}, after {_name(by)}, yet lies at {offset}",
         )
 
     def _complain(self, rule: str, what: str) -> None:

@@ -35,8 +35,8 @@ class OneChange(Invariant):
             changes += offset >= committed
         if changes > 1:
             self.fails(
-                f"replica {replica.id} has {changes} changes behind the committed {committed}: "
-                f"{[(offset, those.ids) for offset, those in voters.entries]}"
+                f"replica {replica.id} has {changes} changes of voters after {committed}: "
+                f"{[(offset, entry.ids) for offset, entry in voters.entries]}"
             )
         self._own_epoch(replica, core)
 
