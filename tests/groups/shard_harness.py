@@ -1,7 +1,7 @@
-"""A coordinator at which tests stand: one shard, its log, a clock that they set.
+"""One shard of a group coordinator, with its log and a clock that tests set.
 
-Batches wait in `under_way` until a test has them committed or fail, unless the harness is prompt.
-What a request is told stands in `answers` under the name that its method gave back.
+Batches wait in `under_way` until a test commits or fails them; with `prompt` they are committed at
+once. `answers` has the responses, by the slot that the method of the request returned.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
 
 OK = ErrorCode.NONE
-WALL_MS = 1_700_000_000_000  # where the wall clock stands when the monotonic one is at 0
+WALL_MS = 1_700_000_000_000  # the wall clock when the monotonic one is at 0
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer says of itself, in version 0."""
+    """The subscription of a consumer, in version 0."""
     return b"\x00\x00" + encode(ConsumerProtocolSubscription(topics=topics), 0)
 
 
@@ -84,7 +84,7 @@ class ShardHarness:
     # The host's part -----------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Carry out the effects, and what comes of them, until there are none."""
+        """Carry out the effects, and those that follow from them, until there are none."""
         while effects := self.shard.take_effects():
             for effect in effects:
                 if isinstance(effect, GroupResponse):
@@ -96,7 +96,7 @@ class ShardHarness:
                 self.commit()
 
     def commit(self, count: int = 1_000_000) -> None:
-        """The oldest batches under way are in the log, and replicated."""
+        """Append the oldest batches under way to the log, and report them as replicated."""
         done, self.under_way = self.under_way[:count], self.under_way[count:]
         for write in done:
             base = len(self.log)
@@ -116,7 +116,7 @@ class ShardHarness:
         self.settle()
 
     def advance(self, ms: int) -> None:
-        """Let time go by, stopping at each deadline."""
+        """Let time pass, and poll at each deadline."""
         end = self.ms + ms
         while (due := self.shard.deadline()) is not None and due <= end:
             self.ms = max(due, self.ms)
@@ -124,7 +124,7 @@ class ShardHarness:
         self.ms = end
 
     def reloaded(self) -> GroupShard:
-        """Another coordinator that was told all that is in the log."""
+        """Another shard, loaded from the log."""
         shard = self.new_shard()
         shard.replay_batch(self.log)
         shard.loaded(self.now)
@@ -145,7 +145,7 @@ class ShardHarness:
         return self.slots
 
     def outcome(self, slot: int) -> Any:
-        """The answer there must be by now."""
+        """The response, which must have been sent."""
         assert slot in self.answers, "not answered"
         return self.answers[slot]
 
@@ -209,7 +209,7 @@ class ShardHarness:
     def heartbeat(
         self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None
     ) -> int:
-        """Gives the code."""
+        """Return the error code."""
         slot = self._slot()
         request = HeartbeatRequest(
             group_id=group,
@@ -228,7 +228,7 @@ class ShardHarness:
         group: str = "g",
         version: int = LATEST["leave"],
     ) -> Any:
-        """Members by their ids, or by (id, instance id). Gives the answer."""
+        """Members by their ids, or by (id, instance id); returns the response."""
         slot = self._slot()
         named = [(each, None) if isinstance(each, str) else each for each in members]
         request = LeaveGroupRequest(
@@ -291,19 +291,19 @@ class ShardHarness:
         stable: bool = False,
         topic_id: Uuid = NULL_UUID,
     ) -> int:
-        """These partitions, or all."""
+        """Fetch the offsets of these partitions, or of all."""
         slot = self._slot()
         topics = [
             OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=(index,))
             for topic, index in partitions
         ]
-        asked = OffsetFetchRequestGroup(group_id=group, topics=topics or None)
-        self.shard.offset_fetch(slot, asked, stable)
+        request = OffsetFetchRequestGroup(group_id=group, topics=topics or None)
+        self.shard.offset_fetch(slot, request, stable)
         self.settle()
         return slot
 
     def offsets(self, *partitions: tuple[str, int], group: str = "g") -> dict[Any, int]:
-        """What a fetch tells: (topic, partition) -> offset."""
+        """The fetched offsets: (topic, partition) -> offset."""
         outcome = self.outcome(self.fetch(*partitions, group=group))
         return {
             (topic.name, part.partition_index): part.committed_offset
@@ -335,7 +335,7 @@ class ShardHarness:
     def describe(self, group: str = "g", version: int = LATEST["describe"]) -> Any:
         return self.shard.describe_groups(RequestContext(version), [group])[0]
 
-    # Short ways ----------------------------------------------------------------------------------
+    # Shortcuts -----------------------------------------------------------------------------------
 
     def enter(self, count: int = 1, *, group: str = "g", **words: Any) -> list[str]:
         """New members request their ids, the first two steps of joining."""
@@ -360,11 +360,11 @@ class ShardHarness:
         return [leader.leader, *[each for each in ids if each != leader.leader]]
 
     def leader(self) -> Any:
-        """What the leader of the last generation was told."""
+        """The last response to a leader of the group."""
         return next(a for a in reversed(self.answers.values()) if getattr(a, "members", ()))
 
     def assign(self, leader: Any, *, group: str = "g") -> None:
-        """The leader's part of a generation, and that of the others."""
+        """All members sync; the leader sends the assignments."""
         ids = [each.member_id for each in leader.members]
         assignments = {member_id: member_id.encode() for member_id in ids}
         for member_id in sorted(ids, key=lambda each: each == leader.leader):

@@ -27,19 +27,19 @@ def test_q29_every_node_stores_the_cluster_id_of_the_first_leader(tmp_path: Path
         cluster_id = described(quorum)["ClusterId"]
         assert cluster_id
         deadline = Deadline(LIMIT_S)
-        while kept(quorum) != {cluster_id}:
-            assert not deadline.is_over, kept(quorum)
+        while stored_ids(quorum) != {cluster_id}:
+            assert not deadline.is_over, stored_ids(quorum)
         for node_id in (BROKER, *CONTROLLERS):
             assert quorum.nodes.pop(node_id).stop() == 0
         quorum.arguments = ()
         quorum.start(*CONTROLLERS, BROKER)
         expect_topics(admin_of(quorum), {"before"})
-        assert kept(quorum) == {cluster_id}
+        assert stored_ids(quorum) == {cluster_id}
     finally:
         quorum.end()
 
 
-def kept(quorum: Quorum) -> set[str | None]:
+def stored_ids(quorum: Quorum) -> set[str | None]:
     """The cluster ids in the nodes' directories."""
     return {load(OsFiles(), quorum.data(i)).cluster_id for i in (*CONTROLLERS, BROKER)}
 
