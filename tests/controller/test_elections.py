@@ -43,7 +43,7 @@ def after_a_break() -> tuple[Cluster, bytes]:
     alter(
         cluster,
         (2, 1),
-        asker=2,
+        sender=2,
         leader_epoch=now.leader_epoch,
         partition_epoch=now.partition_epoch,
     )

@@ -60,7 +60,7 @@ def in_sync(cluster: Cluster, *isr: int) -> tuple[int, list[object]]:
     result, records = alter(
         cluster,
         isr,
-        asker=now.leader,
+        sender=now.leader,
         leader_epoch=now.leader_epoch,
         partition_epoch=now.partition_epoch,
     )

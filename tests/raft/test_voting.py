@@ -193,8 +193,8 @@ def test_p2_without_a_leader_pre_votes_are_granted_repeatedly(make: Any) -> None
     """P1: nothing is persisted and no vote is spent, whichever the candidate. C22, C32."""
     context = make()
     before = context.state
-    for asker in (2, 3, 2, NON_VOTER):
-        effects = context.ask(context.vote(asker, pre_vote=True))
+    for sender in (2, 3, 2, NON_VOTER):
+        effects = context.ask(context.vote(sender, pre_vote=True))
         (reply,) = effects
         assert reply.body.granted
     assert context.state == before

@@ -129,11 +129,11 @@ class RealNodes(Quorum):
         super()._happen(state, node_id, event, about)
         self._live(node_id, (number, event, about))
 
-    def _give_up(self, state: list[int], asker: int, peer: int) -> None:
+    def _give_up(self, state: list[int], sender: int, peer: int) -> None:
         number = state[peer]
-        super()._give_up(state, asker, peer)
+        super()._give_up(state, sender, peer)
         if state[peer] != number:
-            self._live(peer, (number, "forget", asker))
+            self._live(peer, (number, "forget", sender))
 
     def _live(self, node_id: int, made: tuple[int, str, Any]) -> None:
         """Compare the real node's result with the tables."""
