@@ -16,22 +16,31 @@ from kraftlog.spark.pipelines.archive import run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+BEFORE, BETWEEN, AFTER = "before-the-commit", "before-the-dead-letters", "after-the-commit"
 
-def killed_in_second_batch(commit: Callable[..., None], where: str) -> Callable[..., None]:
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed(commit: Callable[..., None], where: str) -> Callable[..., None]:
+    """The method `commit`, in whose second call the process is killed."""
     calls = 0
 
-    def call(*arguments: Any) -> None:
+    def call(self: ArchiveTable, *arguments: Any) -> None:
         nonlocal calls
         calls += 1
-        if calls == 2 and where == "before the commit":
-            os.kill(os.getpid(), signal.SIGKILL)
-        commit(*arguments)
+        if calls == 2 and where == BEFORE:
+            kill()
+        if calls == 2 and where == BETWEEN:
+            self.finish = kill  # type: ignore[method-assign]  # what follows the table's commit
+        commit(self, *arguments)
         if calls == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
+            kill()
 
     return call
 
 
 if __name__ == "__main__":
-    setattr(ArchiveTable, "commit", killed_in_second_batch(ArchiveTable.commit, sys.argv[1]))  # noqa: B010 - mypy allows it so
+    setattr(ArchiveTable, "commit", killed(ArchiveTable.commit, sys.argv[1]))  # noqa: B010 - mypy allows it so
     sys.exit(run(sys.argv[2:]))

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,11 +18,19 @@ from kraftlog.spark.lake.layout import RAW
 from kraftlog.spark.lake.ranges import RangeArchiver
 from kraftlog.spark.lake.state import ArchiveState
 from kraftlog.spark.lake.table import ArchiveTable
-from kraftlog.spark.pipelines.archive import run
 from kraftlog.spark.pipelines.verify import run as verify
 from kraftlog.spark.ranges import OffsetRange
 from kraftlog.types import uuid_text
 from tests.patience import LIMIT_S
+from tests.spark.archives import (
+    all_places,
+    archive,
+    checkpoint,
+    dead_letters,
+    places,
+    produce,
+    rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +40,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COUNT = 100
-KILLED = [sys.executable, "-m", "tests.spark.killed_archive"]
 
 
 @pytest.fixture
@@ -51,40 +55,6 @@ def topic(client: Client, named: Callable[[str], str]) -> str:
     client.create_topic(name, partitions=2)
     produce(client, name, COUNT)
     return name
-
-
-def produce(client: Client, topic: str, count: int, first: int = 0) -> None:
-    with client.producer(compression="lz4") as producer:
-        for number in range(first, first + count):
-            for partition in (0, 1):
-                key = None if number % 3 else f"k{number}"
-                headers = [("h", b"1")] if number % 5 == 0 else ()
-                text = f"{partition} {number}"
-                producer.send(topic, text, key=key, partition=partition, headers=headers)
-
-
-def archive(address: str, lake: Path, *arguments: str) -> int:
-    return run([*arguments, "--to", str(lake), "-b", address, "--json"])
-
-
-def rows(lake: Path, topic: str) -> list[dict[str, Any]]:
-    table = pa.table(DeltaTable(str(lake / topic)).to_pyarrow_table())
-    found: list[dict[str, Any]] = table.sort_by(
-        [("partition", "ascending"), ("offset", "ascending")]
-    ).to_pylist()
-    return found
-
-
-def places(lake: Path, topic: str) -> list[tuple[int, int]]:
-    return [(each["partition"], each["offset"]) for each in rows(lake, topic)]
-
-
-def all_places(count: int) -> list[tuple[int, int]]:
-    return [(partition, offset) for partition in (0, 1) for offset in range(count)]
-
-
-def checkpoint(lake: Path, topic: str) -> Path:
-    return lake / "_kraftlog" / topic / "checkpoint"
 
 
 def test_every_record_is_archived_once_and_later_runs_add_what_is_new(
@@ -134,28 +104,6 @@ def test_without_its_checkpoint_an_archive_goes_on_from_its_table(
     produce(client, topic, 5, first=COUNT)
     assert archive(our_node, tmp_path, topic) == 0
     assert places(tmp_path, topic) == all_places(COUNT + 5)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("where", ["before the commit", "after the commit"])
-def test_a_killed_archive_goes_on_without_loss_or_duplicate(
-    spark: SparkSession, our_node: str, topic: str, tmp_path: Path, where: str
-) -> None:
-    """The second batch's process is killed with SIGKILL, and Spark's JVM ends with it."""
-    arguments = [topic, "--to", str(tmp_path), "-b", our_node, "--master", "local[1]"]
-    ended = subprocess.run(
-        [*KILLED, where, *arguments, "--max-records-per-batch", str(COUNT)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
-    assert 0 < len(places(tmp_path, topic)) <= 2 * COUNT
-    assert archive(our_node, tmp_path, topic) == 0
-    assert places(tmp_path, topic) == all_places(COUNT)
-    assert verify([str(tmp_path), "-b", our_node]) == 0
 
 
 def test_a_topic_that_was_made_anew_is_refused(
@@ -250,6 +198,7 @@ def test_values_that_are_not_the_schema_s_become_dead_letters(
     client: Client,
     tmp_path: Path,
     named: Callable[[str], str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     name = named("json")
     client.create_topic(name)
@@ -278,12 +227,16 @@ def test_values_that_are_not_the_schema_s_become_dead_letters(
     found = rows(lake, name)
     assert [each["offset"] for each in found] == [n for n in range(20) if n != 7]
     assert (found[3]["id"], found[3]["name"], found[3]["value_offset"]) == (3, "n3", -3)
-    dead = pa.table(DeltaTable(str(lake / "_dead_letters")).to_pyarrow_table()).to_pylist()
+    dead = dead_letters(lake)
     assert [(each["offset"], each["value"]) for each in dead] == [
         (7, b'{"id": "seven"}'),
         (20, b"not json"),
     ]
     assert all(each["reason"] and each["topic"] == name for each in dead)
+    table = DeltaTable(str(lake / name))
+    assert len(pa.table(table.to_pyarrow_table(filters=[("name", "=", "n3")]))) == 1
+    assert verify([str(lake), "-b", our_node]) == 0
+    assert "2 dead letters" in capsys.readouterr().out
 
 
 def test_small_files_become_one_with_the_same_rows(

@@ -27,8 +27,11 @@ _DAY_US = 86_400_000_000
 _REPETITIVE = ("topic", "partition", "timestampType", "reason")
 #: Columns that grow slowly from row to row.
 _GROWING = ("offset", "timestamp")
-#: Columns whose smallest and largest values a commit records, for readers to skip files.
-_BOUNDED = ("partition", "offset", "timestamp")
+#: Columns whose smallest and largest values a commit records, for readers to skip files. Tables
+#: declare them, because deltalake takes the bounds of all declared columns (by default of all) that
+#: it does not find as null, and then finds no row by a filter on them.
+BOUNDED = ("partition", "offset", "timestamp")
+STATISTICS = {"delta.dataSkippingStatsColumns": ",".join(BOUNDED)}
 
 
 class WrittenFile(Value):
@@ -37,7 +40,7 @@ class WrittenFile(Value):
     path: str
     size: int
     rows: int
-    #: Smallest and largest value of `_BOUNDED` columns, nulls of all, as Delta's JSON has them.
+    #: Smallest and largest value of the bounded columns, which have no nulls, as Delta's JSON.
     stats: str
     date: str | None = None
     #: The columns, as Arrow serializes them in base64.
@@ -88,7 +91,6 @@ class _OpenFile:
         self._whole_path = os.path.join(directory, self._path)
         self.schema = schema
         self._rows = 0
-        self._nulls = dict.fromkeys(schema.names, 0)
         self._least: dict[str, Any] = {}
         self._most: dict[str, Any] = {}
         names = set(schema.names)
@@ -99,16 +101,14 @@ class _OpenFile:
             compression_level=1,
             use_dictionary=[name for name in _REPETITIVE if name in names],
             column_encoding={name: "DELTA_BINARY_PACKED" for name in _GROWING if name in names},
-            write_statistics=[name for name in _BOUNDED if name in names],
+            write_statistics=[name for name in BOUNDED if name in names],
             store_schema=False,
         )
 
     def write(self, rows: pa.RecordBatch) -> None:
         self._writer.write_batch(rows)
         self._rows += len(rows)
-        for name, column in zip(rows.schema.names, rows.columns, strict=True):
-            self._nulls[name] += column.null_count
-        for name in _BOUNDED:
+        for name in BOUNDED:
             found = pc.min_max(rows.column(name))
             low, high = found["min"], found["max"]
             if name not in self._least or low.as_py() < self._least[name].as_py():
@@ -126,11 +126,7 @@ class _OpenFile:
             "numRecords": self._rows,
             "minValues": {name: _plain(value) for name, value in self._least.items()},
             "maxValues": {name: _plain(value) for name, value in self._most.items()},
-            "nullCount": {
-                name: count
-                for name, count in self._nulls.items()
-                if not pa.types.is_nested(self.schema.field(name).type)
-            },
+            "nullCount": dict.fromkeys(BOUNDED, 0),
         }
         return WrittenFile(
             self._path, size, self._rows, json.dumps(stats), self._date, schema_text(self.schema)

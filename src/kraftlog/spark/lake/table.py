@@ -14,7 +14,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from kraftlog.client.deadline import wall_ms
 from kraftlog.errors import ConfigError, KraftlogError
 from kraftlog.spark.lake import layout
-from kraftlog.spark.lake.files import schema_of
+from kraftlog.spark.lake.files import STATISTICS, schema_of
 from kraftlog.spark.lake.state import state_of
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class ArchiveTable:
             partition_by=[layout.DATE] if by_date else None,
             name=state.topic,
             description=f"the records of topic {state.topic}, archived by kraftlog",
+            configuration=STATISTICS,
             commit_properties=CommitProperties(custom_metadata=state.metadata()),
         )
         return cls(directory, table, state)
@@ -159,6 +160,7 @@ class ArchiveTable:
             mode="ignore",
             name="dead letters",
             description="records that kraftlog could not decode, with the reason",
+            configuration=STATISTICS,
         )
         newest = table.transaction_version(self.state.query)
         if newest is None or newest < self.state.batch:

@@ -1,0 +1,59 @@
+"""What tests of archives share: records to archive, a run, and what a table has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from kraftlog.spark.pipelines.archive import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+    from kraftlog import Client
+
+
+def produce(client: Client, topic: str, count: int, first: int = 0) -> None:
+    """Write `count` records to each of two partitions."""
+    with client.producer(compression="lz4") as producer:
+        for number in range(first, first + count):
+            for partition in (0, 1):
+                key = None if number % 3 else f"k{number}"
+                headers = [("h", b"1")] if number % 5 == 0 else ()
+                text = f"{partition} {number}"
+                producer.send(topic, text, key=key, partition=partition, headers=headers)
+
+
+def archive(address: str, lake: Path, *arguments: str) -> int:
+    """Run the pipeline in this process, with the session that tests share."""
+    return run([*arguments, "--to", str(lake), "-b", address, "--json"])
+
+
+def rows(lake: Path, topic: str) -> list[dict[str, Any]]:
+    table = pa.table(DeltaTable(str(lake / topic)).to_pyarrow_table())
+    found: list[dict[str, Any]] = table.sort_by(
+        [("partition", "ascending"), ("offset", "ascending")]
+    ).to_pylist()
+    return found
+
+
+def dead_letters(lake: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pa.table(
+        DeltaTable(str(lake / "_dead_letters")).to_pyarrow_table()
+    ).to_pylist()
+    return found
+
+
+def places(lake: Path, topic: str) -> list[tuple[int, int]]:
+    return [(each["partition"], each["offset"]) for each in rows(lake, topic)]
+
+
+def all_places(count: int) -> list[tuple[int, int]]:
+    return [(partition, offset) for partition in (0, 1) for offset in range(count)]
+
+
+def checkpoint(lake: Path, topic: str) -> Path:
+    return lake / "_kraftlog" / topic / "checkpoint"

@@ -1,0 +1,85 @@
+"""A pipeline as a process of its own, which a test may kill, with the JVM and workers of Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tests.client.waiting import until
+from tests.patience import LIMIT_S
+from tests.server.node_process import read_line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+
+class PipelineProcess:
+    """`kraftlog pipeline …` with --json, or another module with the same arguments."""
+
+    def __init__(self, folder: Path, *arguments: str, module: str = "kraftlog pipeline") -> None:
+        self._errors = folder / "errors.txt"
+        words = [sys.executable, "-m", *module.split(), *arguments]
+        with open(self._errors, "ab") as file:
+            self._process = subprocess.Popen(
+                [*words, "--json", "--master", "local[1]"],
+                bufsize=0,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> PipelineProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pid in self._session():
+            os.kill(pid, signal.SIGKILL)
+        self._gone()
+
+    def await_event(self, kind: str) -> dict[str, Any]:
+        """The next line of this kind."""
+        assert self._process.stdout is not None
+        while line := read_line(self._process.stdout):
+            found: dict[str, Any] = json.loads(line)
+            if found["event"] == kind:
+                return found
+        raise AssertionError(f"no {kind}: {self._errors.read_text()}")
+
+    def kill(self) -> None:
+        """SIGKILL to the pipeline alone; what it has started ends by itself."""
+        self._process.kill()
+        until(self._session, [])
+        self._gone()
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self._process.send_signal(number)
+        return self._gone()
+
+    def wait(self) -> int:
+        """The exit code, once all that it has started is gone, too."""
+        code = self._gone()
+        until(self._session, [])
+        return code
+
+    def _gone(self) -> int:
+        self._process.communicate(timeout=LIMIT_S)
+        return self._process.returncode
+
+    def _session(self) -> list[int]:
+        """Processes of the session that runs the pipeline, its JVM and its workers."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/stat") as file:
+                    state, _, _, session = file.read().rpartition(")")[2].split()[:4]
+            except OSError:  # it has ended
+                continue
+            if int(session) == self._process.pid and state != "Z":
+                found.append(int(pid))
+        return found

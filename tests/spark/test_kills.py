@@ -1,0 +1,236 @@
+"""Pipelines that are killed, and brokers under them: nothing is lost, and nothing is twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from kraftlog import Client
+from kraftlog.spark.lake.table import ArchiveTable
+from kraftlog.spark.pipelines import replay
+from kraftlog.spark.pipelines.verify import run as verify
+from tests.patience import LIMIT_S
+from tests.server.local_cluster import LocalCluster
+from tests.server.replication_load import until
+from tests.spark.archives import all_places, archive, dead_letters, places, produce
+from tests.spark.killed_archive import AFTER, BEFORE, BETWEEN
+from tests.spark.pipeline_process import PipelineProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.long, pytest.mark.slow]
+COUNT = 100
+SEED = 13
+KILLED = -signal.SIGKILL
+#: Of both partitions, and in a batch.
+MANY, BATCH = 100_000, 5_000
+SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+
+
+@pytest.fixture
+def client(our_node: str) -> Iterator[Client]:
+    with Client(our_node, timeout_s=LIMIT_S) as made:
+        yield made
+
+
+@pytest.mark.parametrize("where", [BEFORE, AFTER])
+def test_an_archive_killed_around_a_commit_goes_on(
+    spark: SparkSession,
+    our_node: str,
+    client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
+    where: str,
+) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=2)
+    produce(client, topic, COUNT)
+    lake = tmp_path / "lake"
+    killed_archive(where, tmp_path, topic, our_node, "--max-records-per-batch", str(COUNT))
+    assert 0 < len(places(lake, topic)) <= 2 * COUNT
+    assert archive(our_node, lake, topic) == 0
+    assert places(lake, topic) == all_places(COUNT)
+    assert verify([str(lake), "-b", our_node]) == 0
+
+
+def test_an_archive_killed_before_its_dead_letters_adds_them_once(
+    spark: SparkSession,
+    our_node: str,
+    client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    """The table has the second batch, the table of dead letters does not."""
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    write(client, topic, ["no JSON" if n % 10 == 9 else f'{{"id": {n}}}' for n in range(COUNT)])
+    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+    decode = ("--decode", "json", "--schema", str(tmp_path / "schema.json"))
+    lake = tmp_path / "lake"
+    killed_archive(
+        BETWEEN, tmp_path, topic, our_node, *decode, "--max-records-per-batch", str(COUNT // 4)
+    )
+    good = [(0, offset) for offset in range(COUNT) if offset % 10 != 9]
+    assert places(lake, topic) == [place for place in good if place[1] < COUNT // 2]
+    assert [each["offset"] for each in dead_letters(lake)] == [9, 19]
+
+    assert archive(our_node, lake, topic, *decode) == 0
+
+    assert places(lake, topic) == good
+    assert sorted(each["offset"] for each in dead_letters(lake)) == [*range(9, COUNT, 10)]
+    assert verify([str(lake), "-b", our_node]) == 0
+
+
+def test_an_archive_killed_again_and_again_has_every_record_once(
+    spark: SparkSession,
+    our_node: str,
+    client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    """Each run is killed after some commits, when the next batch has written some of its files."""
+    topic = named("t")
+    client.create_topic(topic, partitions=2)
+    produce(client, topic, MANY // 2)
+    lake, rng = tmp_path / "lake", random.Random(SEED)
+    words = [topic, "--to", str(lake), "-b", our_node, "--max-records-per-batch", str(BATCH)]
+    for _ in range(4):
+        commits, files = rng.randint(1, 3), rng.randint(0, 2)
+        with PipelineProcess(tmp_path, "archive", *words) as process:
+            for _ in range(commits):
+                process.await_event("progress")
+            await_files(lake / topic, files)
+            process.kill()
+    left = MANY - len(places(lake, topic))
+    assert 0 < left < MANY
+
+    assert archive(our_node, lake, topic) == 0
+
+    assert places(lake, topic) == all_places(MANY // 2)
+    assert verify([str(lake), "-b", our_node]) == 0
+
+
+def test_a_continuous_archive_outlives_the_kill_of_a_broker(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    cluster = LocalCluster(tmp_path)
+    try:
+        with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+            client.create_topic("orders", partitions=2, replication_factor=3)
+            produce(client, "orders", COUNT)
+            words = ["orders", "--to", str(lake), "-b", cluster.servers, "--continuous"]
+            with PipelineProcess(tmp_path, "archive", *words, "--trigger", "1 second") as process:
+                await_archived(lake, 2 * COUNT)
+                killed = client.cluster.topic("orders").partitions[0].leader
+                cluster.kill(killed)
+                produce(client, "orders", COUNT, first=COUNT)
+                await_archived(lake, 4 * COUNT)
+                cluster.restart(killed)
+                await_all_in_sync(client, "orders")
+                produce(client, "orders", COUNT, first=2 * COUNT)
+                await_archived(lake, 6 * COUNT)
+                assert process.stop() == 130
+        assert places(lake, "orders") == all_places(3 * COUNT)
+        assert verify([str(lake), "-b", cluster.servers]) == 0
+    finally:
+        cluster.end()
+
+
+def test_a_killed_replay_repeats_and_leaves_out_nothing(
+    spark: SparkSession,
+    our_node: str,
+    client: Client,
+    named: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    """Killed twice, when the topic has some of the records; its tasks end before it goes on."""
+    topic = named("t")
+    client.create_topic(topic, partitions=2)
+    size = 20_000
+    table = pa.table(
+        {
+            "value": [str(number).encode() for number in range(size)],
+            "partition": pa.array([number % 2 for number in range(size)], pa.int32()),
+            "offset": [number // 2 for number in range(size)],
+        }
+    )
+    write_deltalake(str(tmp_path / "old"), table)
+    words = [str(tmp_path / "old"), "--to", topic, "-b", our_node]
+    rng = random.Random(SEED)
+    for least in (rng.randint(1, size // 3), rng.randint(size // 3, 2 * size // 3)):
+        with PipelineProcess(tmp_path, "replay", *words, "--rate", "3000") as process:
+            await_records(client, topic, least)
+            process.kill()
+    assert end(client, topic) < size
+
+    assert replay.run(words) == 0
+
+    found: dict[int, list[bytes | None]] = {0: [], 1: []}
+    with client.consume(topic, start="beginning", until_end=True) as records:
+        for record in records:
+            found[record.partition].append(record.value)
+    assert found == {
+        partition: [str(number).encode() for number in range(partition, size, 2)]
+        for partition in (0, 1)
+    }
+
+
+def killed_archive(where: str, folder: Path, topic: str, address: str, *arguments: str) -> None:
+    """An archive into `folder`/lake that kills itself in its second batch."""
+    words = [where, topic, "--to", str(folder / "lake"), "-b", address, *arguments]
+    with PipelineProcess(folder, *words, module="tests.spark.killed_archive") as process:
+        assert process.wait() == KILLED, (folder / "errors.txt").read_text()
+
+
+def write(client: Client, topic: str, values: Sequence[str]) -> None:
+    with client.producer() as producer:
+        for value in values:
+            producer.send(topic, value, partition=0)
+
+
+def archived(lake: Path) -> int:
+    """How many records of the topic `orders` the table has."""
+    table = ArchiveTable.open(str(lake), "orders")
+    return 0 if table is None else sum(table.state.offsets.values())
+
+
+def await_archived(lake: Path, count: int) -> None:
+    until(lambda: archived(lake) == count, f"{count} records in the table")
+
+
+def await_records(client: Client, topic: str, least: int) -> None:
+    until(lambda: end(client, topic) >= least, f"{least} records in the topic")
+
+
+def end(client: Client, topic: str) -> int:
+    """The records that a topic without gaps has."""
+    return sum(each.offset for each in client.offsets(topic).values())
+
+
+def await_files(path: Path, count: int) -> None:
+    """Wait until the directory of a table has some more files."""
+
+    def files() -> set[str]:
+        return {name for name in os.listdir(path) if name.endswith(".parquet")}
+
+    before = files()
+    until(lambda: len(files() - before) >= count, f"{count} more files")
+
+
+def await_all_in_sync(client: Client, topic: str) -> None:
+    until(
+        lambda: all(len(each.isr) == 3 for each in client.describe_topic(topic).partitions),
+        "three replicas in sync",
+    )
