@@ -3,8 +3,8 @@
 Keys, values and the bytes between them alternate in the payload, so the payload with the list of
 their boundaries *is* an Arrow binary array. Arrow's `take` copies the wanted elements in C++.
 
-Arrays are made from buffers, because `pa.array` and `pa.scalar` import pandas where it is
-installed, which would take longer than many a task of Spark.
+Arrays are made of buffers and read from them, because `pa.array`, `pa.scalar` and `to_numpy`
+import pandas where it is installed, which would take longer than many a task of Spark.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     import numpy as np
@@ -37,6 +38,45 @@ def flags(values: NDArray[np.bool_]) -> Any:
     import pyarrow as pa
 
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, _bits(values)])
+
+
+def values_of(column: pa.Array) -> NDArray[Any]:
+    """The numbers of an Arrow array, without a copy; where it is null, any."""
+    import numpy as np
+
+    kind = f"i{column.type.bit_width // 8}"
+    found = np.frombuffer(column.buffers()[1] or b"", kind)
+    return found[column.offset : column.offset + len(column)]
+
+
+def nulls_of(column: pa.Array) -> NDArray[np.bool_]:
+    """Which elements of an Arrow array are null."""
+    import numpy as np
+
+    validity = column.buffers()[0]
+    if validity is None:
+        return np.zeros(len(column), dtype=bool)
+    bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
+    found: NDArray[np.bool_] = bits[column.offset : column.offset + len(column)] == 0
+    return found
+
+
+def one(value: int, kind: pa.DataType) -> Any:
+    """An Arrow scalar."""
+    import numpy as np
+
+    return numbers(np.array([value], f"i{kind.bit_width // 8}"), kind)[0]
+
+
+def byte_strings(values: Sequence[bytes], kind: pa.DataType) -> Any:
+    """An Arrow array of byte strings or, of their UTF-8, of texts."""
+    import numpy as np
+    import pyarrow as pa
+
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum([len(value) for value in values], out=ends[1:])
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
+    return pa.Array.from_buffers(kind, len(values), buffers)
 
 
 def _bits(values: NDArray[np.bool_]) -> Any:

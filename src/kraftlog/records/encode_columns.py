@@ -221,13 +221,15 @@ def _lengths(column: pa.Array) -> Numbers:
     import numpy as np
     import pyarrow as pa
 
+    from kraftlog.records.arrow import nulls_of
+
     width = np.int64 if pa.types.is_large_binary(column.type) else np.int32
     edges = np.frombuffer(column.buffers()[1], dtype=width)[
         column.offset : column.offset + len(column) + 1
     ]
     lengths = np.diff(edges).astype(np.int64)
     if column.null_count:
-        lengths[column.is_null().to_numpy(zero_copy_only=False)] = -1
+        lengths[nulls_of(column)] = -1
     return lengths
 
 
@@ -235,10 +237,13 @@ def _join(parts: Sequence[pa.BinaryArray | bytes]) -> pa.BinaryArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    scalars = [pa.scalar(part) if isinstance(part, bytes) else part for part in parts]
-    return pc.binary_join_element_wise(
-        *scalars, pa.scalar(b""), null_handling="replace", null_replacement=b""
-    )
+    from kraftlog.records.arrow import byte_strings
+
+    scalars = [
+        byte_strings([part], pa.binary())[0] if isinstance(part, bytes) else part
+        for part in (*parts, b"")  # the last is what stands between the others
+    ]
+    return pc.binary_join_element_wise(*scalars, null_handling="replace", null_replacement=b"")
 
 
 def _joined(parts: Sequence[pa.BinaryArray | bytes]) -> memoryview:

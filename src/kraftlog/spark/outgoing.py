@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from kraftlog.client.deadline import wall_ms
 from kraftlog.errors import ConfigError, RefusedError, UnsupportedApiError
+from kraftlog.records.arrow import byte_strings, nulls_of, numbers, one, values_of
 from kraftlog.records.encode_columns import (
     RECORD_OVERHEAD,
     HeaderColumn,
@@ -93,7 +94,7 @@ class Outgoing:
         if (places[1:] < places[:-1]).any():
             order = places.argsort(kind="stable")
             places, sizes, timestamps = places[order], sizes[order], timestamps[order]
-            wanted = pa.array(order)
+            wanted = numbers(order, pa.int64())
             keys, values = keys.take(wanted), values.take(wanted)
             if headers is not None:
                 headers = HeaderColumn(headers.encoded.take(wanted), headers.counts[order])
@@ -110,13 +111,16 @@ class Outgoing:
         own = None if rows.headers is None else encode_headers(rows.headers)
         if not self._task:
             return own
-        numbers = pa.array(np.arange(self.count, self.count + rows.count)).cast(pa.string())
-        texts = pc.binary_join_element_wise(f"{self._task}:", numbers, "").cast(pa.binary())
-        names = pa.repeat(pa.scalar(BATCH_HEADER), rows.count)
+        places = numbers(np.arange(self.count, self.count + rows.count), pa.int64())
+        task, nothing = byte_strings([f"{self._task}:".encode(), b""], pa.string())
+        texts = pc.binary_join_element_wise(task, places.cast(pa.string()), nothing)
+        names = pa.repeat(byte_strings([BATCH_HEADER.encode()], pa.string())[0], rows.count)
         marks = encode_headers(
             pa.ListArray.from_arrays(
-                pa.array(np.arange(rows.count + 1, dtype=np.int32)),
-                pa.StructArray.from_arrays([names, texts], names=["key", "value"]),
+                numbers(np.arange(rows.count + 1, dtype=np.int32), pa.int32()),
+                pa.StructArray.from_arrays(
+                    [names, texts.cast(pa.binary())], names=["key", "value"]
+                ),
             )
         )
         return marks if own is None else with_headers(own, marks)
@@ -134,7 +138,7 @@ class Outgoing:
             places[chosen] += self._partitions(
                 topic,
                 None if given is None else given[chosen],
-                None if rows.keys is None else rows.keys.take(pa.array(chosen)),
+                None if rows.keys is None else rows.keys.take(numbers(chosen, pa.int64())),
                 sizes[chosen],
             )
         return places
@@ -153,7 +157,7 @@ class Outgoing:
             )
         free = found < 0
         if keys is not None and not self._options.ignores_keys and free.any():
-            has_key = pc.is_valid(keys).to_numpy(zero_copy_only=False) & free
+            has_key = ~nulls_of(keys) & free
             found = np.where(has_key, partitions_of(keys, count), found)
             free &= ~has_key
         if free.any():
@@ -196,8 +200,9 @@ def _sizes(keys: pa.BinaryArray, values: pa.BinaryArray, headers: HeaderColumn |
     """An upper bound of the encoded size of each record."""
     parts = [keys, values] if headers is None else [keys, values, headers.encoded]
     found: Numbers = np.full(len(keys), RECORD_OVERHEAD, dtype=np.int64)
+    none = one(0, pa.int32())
     for part in parts:
-        found += pc.binary_length(part).fill_null(0).to_numpy()
+        found += values_of(pc.binary_length(part).fill_null(none))
     return found
 
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from kraftlog.client.deadline import wall_ms
 from kraftlog.errors import ConfigError
+from kraftlog.records.arrow import one, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,14 +61,14 @@ class Rows:
         if column is None or column.null_count:
             raise ConfigError("a row has no topic (null); the option topic sets it for all rows")
         encoded = column.dictionary_encode()
-        return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+        return encoded.dictionary.to_pylist(), values_of(encoded.indices).astype(np.int64)
 
     def partitions(self) -> Numbers | None:
         """The partition that each row asks for, -1 for any; None if no row asks for one."""
         column = self._column("partition")
         if column is None or column.null_count == self.count:
             return None
-        wanted: Numbers = column.fill_null(-1).to_numpy().astype(np.int64)
+        wanted: Numbers = values_of(column.fill_null(one(-1, pa.int32()))).astype(np.int64)
         if pc.min(column).as_py() < 0:
             raise ConfigError(f"partition {pc.min(column).as_py()}: expected at least 0, or null")
         return wanted
@@ -78,8 +79,8 @@ class Rows:
         column = self._column("timestamp")
         if column is None:
             return np.full(self.count, now, dtype=np.int64)
-        micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).fill_null(now * 1000)
-        found: Numbers = micros.to_numpy() // 1000
+        micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+        found: Numbers = values_of(micros.fill_null(one(now * 1000, pa.int64()))) // 1000
         if self.count and found.min() < 0:
             raise ConfigError(f"timestamp {int(found.min())} ms: expected one from 1970 on")
         return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4  # noqa: TID251 - a name that no other task uses
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kraftlog.records.arrow import flags, values_of
 from kraftlog.spark.lake.layout import DATE
 from kraftlog.value import Value
 
@@ -91,8 +93,8 @@ class _OpenFile:
         self._whole_path = os.path.join(directory, self._path)
         self.schema = schema
         self._rows = 0
-        self._least: dict[str, Any] = {}
-        self._most: dict[str, Any] = {}
+        self._least: dict[str, int] = {}
+        self._most: dict[str, int] = {}
         names = set(schema.names)
         self._writer = pq.ParquetWriter(
             self._whole_path,
@@ -109,12 +111,10 @@ class _OpenFile:
         self._writer.write_batch(rows)
         self._rows += len(rows)
         for name in BOUNDED:
-            found = pc.min_max(rows.column(name))
-            low, high = found["min"], found["max"]
-            if name not in self._least or low.as_py() < self._least[name].as_py():
-                self._least[name] = low
-            if name not in self._most or high.as_py() > self._most[name].as_py():
-                self._most[name] = high
+            found = pc.min_max(rows.column(name).cast(pa.int64()))
+            low, high = found["min"].as_py(), found["max"].as_py()
+            self._least[name] = min(low, self._least.get(name, low))
+            self._most[name] = max(high, self._most.get(name, high))
 
     def close(self) -> WrittenFile:
         self._writer.close()
@@ -124,8 +124,8 @@ class _OpenFile:
             size = os.fstat(file.fileno()).st_size
         stats = {
             "numRecords": self._rows,
-            "minValues": {name: _plain(value) for name, value in self._least.items()},
-            "maxValues": {name: _plain(value) for name, value in self._most.items()},
+            "minValues": _bounds(self._least),
+            "maxValues": _bounds(self._most),
             "nullCount": dict.fromkeys(BOUNDED, 0),
         }
         return WrittenFile(
@@ -146,17 +146,16 @@ def schema_of(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
-def _plain(value: pa.Scalar) -> int | str:
-    """A bound as Delta writes it: numbers, and times in ISO 8601 of milliseconds, as Kafka has."""
-    if pa.types.is_timestamp(value.type):
-        return f"{value.as_py():%Y-%m-%dT%H:%M:%S}.{value.value // 1000 % 1000:03}Z"
-    found: int = value.as_py()
-    return found
+def _bounds(found: Mapping[str, int]) -> dict[str, int | str]:
+    """Bounds as Delta has them: numbers, and times in ISO 8601 of milliseconds, as in Kafka."""
+    seconds, micros = divmod(found["timestamp"], 1_000_000)
+    time = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{micros // 1000:03}Z"
+    return {**found, "timestamp": time}
 
 
 def _by_date(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of each date in UTC, in their order."""
-    days = rows.column("timestamp").cast(pa.int64()).to_numpy() // _DAY_US
+    days = values_of(rows.column("timestamp")) // _DAY_US
     for day in np.unique(days):
         date = str(np.datetime64(int(day), "D"))
-        yield date, rows if days.min() == days.max() else rows.filter(pa.array(days == day))
+        yield date, rows if days.min() == days.max() else rows.filter(flags(days == day))

@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 
 from kraftlog.client.fetched_batches import COMMITTED
+from kraftlog.records.arrow import byte_strings, numbers
 from kraftlog.spark import positions
 from kraftlog.spark.lake.ranges import RangeArchiver
 from kraftlog.spark.lake.table import ArchiveTable
@@ -88,9 +90,11 @@ class ArchiveReader(StreamReader):
             may_lose=self._may_lose,
         )
         outcome = json.dumps(archiver.run().fields())
-        yield pa.RecordBatch.from_pylist(
-            [{"partition": partition.range.partition, "outcome": outcome}], schema=_ARROW
-        )
+        columns = [
+            numbers(np.array([partition.range.partition], np.int32), pa.int32()),
+            byte_strings([outcome.encode()], pa.string()),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=_ARROW)
 
     def _still_valid(self, start: Nested, end: Positions) -> Positions:
         """The table knows which topic it is of: the tasks and the commit hold it against that."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from kraftlog.client import offsets
 from kraftlog.client.range_reader import RangeReader
 from kraftlog.errors import ErrorCode, RefusedError
+from kraftlog.records.arrow import values_of
 from kraftlog.spark.clusters import cluster_of
 from kraftlog.spark.lake_check.checksums import Checksums
 from kraftlog.spark.lake_check.rows_compared import OFFSET, LakeRows, RowComparison, offsets_of
@@ -155,7 +156,7 @@ class _Comparison:
         for path in self._range.files:
             for rows in self._rows_of(path):
                 for run in _ascending(rows):
-                    old = int(np.searchsorted(run.column(OFFSET).to_numpy(), self._start))
+                    old = int(np.searchsorted(values_of(run.column(OFFSET)), self._start))
                     expired += old
                     _add_run(runs, run.slice(old))
         sums = Checksums()
@@ -231,7 +232,7 @@ class _Comparison:
 
 def _ascending(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Cut rows where their offsets do not ascend, or jump: what is between may come later."""
-    steps = np.diff(rows.column(OFFSET).to_numpy())
+    steps = np.diff(values_of(rows.column(OFFSET)))
     cuts = np.flatnonzero((steps <= 0) | (steps > _JUMP)) + 1
     if len(cuts) > _MAX_RUNS:
         raise _NotInOrderError

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow.parquet import ParquetFile
 
 from kraftlog.errors import ConfigError
+from kraftlog.records.arrow import flags, nulls_of, values_of
 from kraftlog.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -203,11 +203,11 @@ def rows_of(
         groups = [n for n in range(file.num_row_groups) if _may_have(file, n, start, end)]
         wanted = [*schema.names, *([PARTITION] if has_partition else [])]
         for batch in file.iter_batches(batch_size=1 << 16, row_groups=groups, columns=wanted):
-            offsets = batch.column(OFFSET)
-            kept = pc.and_(pc.greater_equal(offsets, start), pc.less(offsets, end))
+            offsets = values_of(batch.column(OFFSET))
+            kept = (offsets >= start) & (offsets < end) & ~nulls_of(batch.column(OFFSET))
             if has_partition:
-                kept = pc.and_(kept, pc.equal(batch.column(PARTITION), partition))
-            rows = batch if pc.all(kept).as_py() else batch.filter(kept)
+                kept &= values_of(batch.column(PARTITION)) == partition
+            rows = batch if kept.all() else batch.filter(flags(kept))
             if len(rows):
                 yield pa.RecordBatch.from_arrays(
                     [rows.column(field.name).cast(field.type) for field in schema], schema=schema

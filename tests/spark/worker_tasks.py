@@ -1,0 +1,91 @@
+"""`python -m tests.spark.worker_tasks ADDRESS TOPIC LAKE`: what tasks do, without Spark.
+
+Rows are written to the topic, archived, and verified; after each step a line says whether it has
+loaded pandas.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import numpy as np
+import pyarrow as pa
+
+from kraftlog.client.batch_sender import BatchSender
+from kraftlog.client.client import Client
+from kraftlog.records.arrow import byte_strings, numbers
+from kraftlog.spark.lake.decode import Decoding
+from kraftlog.spark.lake.layout import RAW
+from kraftlog.spark.lake.source import ArchiveReader
+from kraftlog.spark.lake.state import ArchiveState
+from kraftlog.spark.lake.table import ArchiveTable
+from kraftlog.spark.lake_check.compare import Topic, compare
+from kraftlog.spark.lake_check.plan import Range
+from kraftlog.spark.outgoing import Outgoing
+from kraftlog.spark.ranges import OffsetRange
+from kraftlog.spark.sink_options import sink_options
+from kraftlog.spark.source import TaskRange
+
+COUNT = 3
+
+
+def main(address: str, topic: str, lake: str) -> None:
+    show("start")
+    with Client(address) as client:
+        write(client, address, topic)
+        show("sink")
+        path = archive(address, topic, lake)
+        show("archive")
+        verify(client, address, topic, path)
+        show("verify")
+
+
+def show(step: str) -> None:
+    print(step, "pandas" in sys.modules)
+
+
+def write(client: Client, address: str, topic: str) -> None:
+    texts = byte_strings([b"a", b"b", b"c"], pa.string())
+    times = numbers(np.array([1, 2, 3]), pa.timestamp("us", tz="UTC"))
+    nulls = np.array([True, False, False])
+    indexes = numbers(np.zeros(COUNT, np.int32), pa.int32(), nulls)
+    rows = pa.RecordBatch.from_arrays(
+        [texts, texts, times, indexes], names=["key", "value", "timestamp", "partition"]
+    )
+    options = sink_options({"kafka.bootstrap.servers": address, "topic": topic})
+    sender = BatchSender(client.cluster, is_idempotent=True)
+    outgoing = Outgoing(client.cluster, sender, options, task="0")
+    outgoing.add(rows)
+    outgoing.flush()
+    sender.close()
+
+
+def archive(address: str, topic: str, lake: str) -> str:
+    """Archive the records; return the path of the file."""
+    state = ArchiveState(topic=topic, topic_id="", decode="raw", offsets={0: 0})
+    table = ArchiveTable.create(lake, state, RAW, by_date=True)
+    reader = ArchiveReader(
+        {
+            "kafka.bootstrap.servers": address,
+            "subscribe": topic,
+            "archive.directory": lake,
+            "archive.decoding": json.dumps(Decoding("raw").__dict__),
+        }
+    )
+    (rows,) = reader.read(TaskRange(OffsetRange(topic, 0, 0, COUNT)))
+    outcome = json.loads(rows.column("outcome")[0].as_py())
+    assert outcome["rows"] == COUNT
+    return os.path.join(table.path, outcome["files"][0]["path"])
+
+
+def verify(client: Client, address: str, topic: str, path: str) -> None:
+    columns = ("key", "value", "timestamp", "timestampType", "headers")
+    about = Topic(address, client.cluster.timeout_s, 0, columns, False, {0: (0, COUNT)}, {})
+    result = compare(Range(topic, 0, 0, COUNT, (path,), COUNT), about)
+    assert (result.lake, result.findings) == (COUNT, ())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
