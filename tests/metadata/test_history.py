@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.admin import ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourceType
 
 from kraftlog.errors import ConfigError, CorruptLogError
 from kraftlog.logstate.quorum_records import snapshot_beginning, snapshot_end, voters_record
@@ -19,6 +21,7 @@ from kraftlog.node.quorum.batches import records_batch
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.control import build_control_batch
 from kraftlog.types import ControlType, OffsetAndEpoch
+from kraftlog.wire.messages import metadata_records as records
 from kraftlog.wire.record_frames import encode_metadata
 from tests.controller.scenario import random_cluster
 from tests.metadata import samples
@@ -201,3 +204,47 @@ def test_passwords_are_hidden() -> None:
         ("log.cleaner.threads", "2"),
         ("ssl.keystore.password", "(hidden)"),
     ]
+
+
+def test_acls_have_the_names_of_other_clients() -> None:
+    """As `kafka-acls` prints them; kafka-python has the same enumerations as Kafka."""
+    state = MetadataState()
+    acls = [
+        records.AccessControlEntryRecord(
+            id=uuid(number),
+            resource_type=resource.value,
+            resource_name="orders",
+            pattern_type=pattern.value,
+            principal="User:alice",
+            host="*",
+            operation=operation.value,
+            permission_type=permission.value,
+        )
+        for number, (resource, pattern, operation, permission) in enumerate(
+            product(
+                list(ResourceType)[2:],
+                list(ACLResourcePatternType)[3:],
+                list(ACLOperation)[2:],
+                list(ACLPermissionType)[2:],
+            ),
+            start=1,
+        )
+    ]
+    for record in acls:
+        state.image.replay(record)
+    found = rows_of(state, "acls")
+    assert found == sorted(found, key=lambda row: tuple(row.values()))
+    assert {
+        (row["resource"], row["pattern"], row["operation"], row["permission"]) for row in found
+    } == {
+        (
+            ResourceType(each.resource_type).name,
+            ACLResourcePatternType(each.pattern_type).name,
+            ACLOperation(each.operation).name,
+            ACLPermissionType(each.permission_type).name,
+        )
+        for each in acls
+    }
+    assert {(row["name"], row["principal"], row["host"]) for row in found} == {
+        ("orders", "User:alice", "*")
+    }

@@ -100,6 +100,32 @@ def test_kafkas_own_image_is_the_same_at_any_offset(
             assert sorted(map(in_order, framed(state.image.records()))) == expected
 
 
+def test_quotas_and_scram_credentials_are_those_of_kafkas_tools(
+    kafka: str, jvm: Driver, named: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    user = named("u")
+
+    def configs(*arguments: str) -> str:
+        words = ["--bootstrap-server", kafka, "--entity-type", "users", *arguments]
+        return jvm.tool("kafka.admin.ConfigCommand", *words).ok().stdout
+
+    credential = "SCRAM-SHA-256=[iterations=8192,password=secret]"
+    configs("--entity-name", user, "--alter", "--add-config", credential)
+    configs("--entity-name", user, "--alter", "--add-config", "request_percentage=12.5")
+    configs("--entity-default", "--alter", "--add-config", "consumer_byte_rate=7")
+    try:
+        told = configs("--describe")
+        found = printed(capsys, "-b", kafka, "--table", "quotas", "--table", "scram")["tables"]
+    finally:
+        configs("--entity-default", "--alter", "--delete-config", "consumer_byte_rate")
+    quotas = {row["entity"]: f"{row['key']}={row['value']}" for row in found["quotas"]}
+    assert f"Quota configs for user-principal '{user}' are {quotas[f'user {user}']}" in told
+    assert f"the default user-principal are {quotas['user <default>']}" in told
+    [scram] = [row for row in found["scram"] if row["user"] == user]
+    text = f"{scram['mechanism']}=iterations={scram['iterations']}"
+    assert f"SCRAM credential configs for user-principal '{user}' are {text}" in told
+
+
 @pytest.fixture
 def copy(
     our_node: str, named: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory

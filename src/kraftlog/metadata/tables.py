@@ -25,6 +25,34 @@ _RESOURCES = {
     16: "client-metrics",
     32: "group",
 }
+#: Names of what ACLs consist of, as in `kafka-acls`.
+_ACL_RESOURCES = {
+    2: "TOPIC",
+    3: "GROUP",
+    4: "CLUSTER",
+    5: "TRANSACTIONAL_ID",
+    6: "DELEGATION_TOKEN",
+    7: "USER",
+}
+_PATTERNS = {3: "LITERAL", 4: "PREFIXED"}
+_OPERATIONS = {
+    2: "ALL",
+    3: "READ",
+    4: "WRITE",
+    5: "CREATE",
+    6: "DELETE",
+    7: "ALTER",
+    8: "DESCRIBE",
+    9: "CLUSTER_ACTION",
+    10: "DESCRIBE_CONFIGS",
+    11: "ALTER_CONFIGS",
+    12: "IDEMPOTENT_WRITE",
+    13: "CREATE_TOKENS",
+    14: "DESCRIBE_TOKENS",
+    15: "TWO_PHASE_COMMIT",
+}
+_PERMISSIONS = {2: "DENY", 3: "ALLOW"}
+_SCRAM = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _DIRECTORIES = {
     Directory.MIGRATING: "migrating",
     Directory.UNASSIGNED: "unassigned",
@@ -140,6 +168,48 @@ def _voters(state: MetadataState) -> Iterator[Row]:
         }
 
 
+def _acls(state: MetadataState) -> Iterator[Row]:
+    rows: list[Row] = [
+        {
+            "resource": _ACL_RESOURCES.get(each.resource_type, str(each.resource_type)),
+            "name": each.resource_name,
+            "pattern": _PATTERNS.get(each.pattern_type, str(each.pattern_type)),
+            "principal": each.principal,
+            "host": each.host,
+            "operation": _OPERATIONS.get(each.operation, str(each.operation)),
+            "permission": _PERMISSIONS.get(each.permission_type, str(each.permission_type)),
+        }
+        for each in state.image.acls.values()
+    ]
+    return iter(sorted(rows, key=lambda row: tuple(row.values())))
+
+
+def _quotas(state: MetadataState) -> Iterator[Row]:
+    rows: list[Row] = [
+        {
+            "entity": ", ".join(f"{kind} {name or '<default>'}" for kind, name in entity),
+            "key": key,
+            "value": str(value),
+        }
+        for entity, values in state.image.quotas.items()
+        for key, value in values.items()
+    ]
+    return iter(sorted(rows, key=lambda row: (row["entity"], row["key"])))
+
+
+def _scram(state: MetadataState) -> Iterator[Row]:
+    """Who has credentials; what they are made of stays secret."""
+    rows: list[Row] = [
+        {
+            "user": name,
+            "mechanism": _SCRAM.get(mechanism, str(mechanism)),
+            "iterations": record.iterations,
+        }
+        for (mechanism, name), record in state.image.scram.items()
+    ]
+    return iter(sorted(rows, key=lambda row: (row["user"], row["mechanism"])))
+
+
 TABLES_OF_IMAGE = {
     "topics": Table(("topic", "id", "partitions", "replication"), 1, _topics),
     "partitions": Table(
@@ -158,7 +228,14 @@ TABLES_OF_IMAGE = {
     "configs": Table(("type", "name", "key", "value"), 3, _configs),
     "features": Table(("feature", "level"), 1, _features),
     "voters": Table(("voter", "directory", "endpoints"), 1, _voters),
+    "acls": Table(
+        ("resource", "name", "pattern", "principal", "host", "operation", "permission"), 7, _acls
+    ),
+    "quotas": Table(("entity", "key", "value"), 2, _quotas),
+    "scram": Table(("user", "mechanism", "iterations"), 2, _scram),
 }
+#: Tables of which many clusters have no row, and which are then not worth a line.
+OPTIONAL = frozenset({"acls", "quotas", "scram"})
 
 
 def rows_of(state: MetadataState, table: str) -> list[Row]:

@@ -17,7 +17,7 @@ from kraftlog.client.metadata_quorum import MetadataQuorum
 from kraftlog.client.properties import timeout_s
 from kraftlog.client.text_table import table
 from kraftlog.metadata.history import Moment
-from kraftlog.metadata.tables import TABLES_OF_IMAGE, differences, rows_of
+from kraftlog.metadata.tables import OPTIONAL, TABLES_OF_IMAGE, differences, rows_of
 from kraftlog.spark.pipelines.common import DONE, Pipeline, parser, run_pipeline
 from kraftlog.spark.pipelines.errors import UsageError
 
@@ -189,6 +189,8 @@ def _text(state: MetadataState, tables: dict[str, list[Row]], to: str | None) ->
         if name == "voters" and state.voters is None:
             parts.append(f"\n{name}: not in the metadata log, so those of the configuration")
             continue
+        if name in OPTIONAL and not rows and len(tables) == len(TABLES_OF_IMAGE):
+            continue
         # A column in which no row has anything says nothing.
         columns = [
             column
@@ -239,7 +241,7 @@ def _change_lines(change: Difference) -> Iterator[str]:
         ]
         texts = [f"{field} {_shown(value)}" for field, value in values if value not in (None, [])]
     sign = {"added": "+", "removed": "-", "changed": "~"}[change.what]
-    yield f"  {sign} {name}: {', '.join(texts)}"
+    yield f"  {sign} {name}: {', '.join(texts)}" if texts else f"  {sign} {name}"
 
 
 def _shown(value: Any) -> str:
@@ -278,6 +280,6 @@ def _schema(name: str) -> pa.Schema:
 
 _NUMBERS = {
     *("partition", "leader", "leader_epoch", "partition_epoch", "partitions", "replication"),
-    *("broker", "epoch", "level", "voter"),
+    *("broker", "epoch", "level", "voter", "iterations"),
 }
 _LISTS = {"replicas", "isr", "elr", "last_known_elr", "adding", "removing"}
