@@ -7,12 +7,12 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.controller.brokers",
     source=(
-        "        if state.elr_enabled and not clean:\n"
+        "        elif state.elr_enabled:\n"
         "            records += unclean_shutdown(state, broker_id)\n"
         "        else:\n"
         "            records += broker_goes(state, broker_id)\n"
     ),
-    replacement=("        if state.elr_enabled and not clean:\n            pass\n"),
+    replacement="",
     scenario="cluster",
     seed=5,
 )
