@@ -63,12 +63,14 @@ class Load:
         self.producer.connection.take()
         self.offset += 1
 
-    def fetch(self, offset: int, last_fetched_epoch: int = -1, **words: Any) -> FetchRequest:
+    def fetch(self, offset: int, epoch: int = -1, **words: Any) -> FetchRequest:
+        """`epoch`: the leader's, and that of the last fetched record."""
         parts = [
             FetchPartition(
                 partition=i,
                 fetch_offset=offset,
-                last_fetched_epoch=last_fetched_epoch,
+                current_leader_epoch=epoch,
+                last_fetched_epoch=epoch,
                 partition_max_bytes=1 << 20,
             )
             for i in range(PARTITIONS)
@@ -129,7 +131,7 @@ class FollowerFetch(SessionFetch):
 
     def identity(self) -> dict[str, Any]:
         state = ReplicaState(replica_id=FOLLOWER, replica_epoch=FOLLOWER_EPOCH)
-        return {"last_fetched_epoch": 0, "replica_state": state}
+        return {"epoch": 0, "replica_state": state}
 
     def begin_session(self, **words: Any) -> int:
         node = self.host.node

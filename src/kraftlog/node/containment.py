@@ -51,10 +51,13 @@ def contain(
     return InternalError(f"serving {slot.api.name} version {slot.version}", error)
 
 
-def contain_repeated(node: ServingNode, partition: Partition, error: Exception) -> InternalError:
-    """`contain` for a request to one partition that a template served."""
+def contain_repeated(
+    node: ServingNode, partition: Partition | None, error: Exception
+) -> InternalError:
+    """`contain` for a request that a template served; `partition`: where it may have appended."""
     _check_whole(node, error)
-    node.replica_manager.take_back((partition,))
+    if partition is not None:
+        node.replica_manager.take_back((partition,))
     return InternalError("serving a request by its template", error)
 
 

@@ -126,6 +126,12 @@ class InSyncReplicas:
 
     # Followers -----------------------------------------------------------------------------------
 
+    def accepts(self, partition: Partition, broker_id: int, broker_epoch: int) -> bool:
+        """Whether `fetched` takes a position: it comes from the present process of a replica."""
+        followers = partition.followers
+        follower = None if followers is None else followers.by_broker.get(broker_id)
+        return follower is not None and not self._is_stale(follower, broker_epoch)
+
     def fetched(
         self, partition: Partition, broker_id: int, broker_epoch: int, end: int, start: int
     ) -> int:

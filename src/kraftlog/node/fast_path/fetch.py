@@ -264,7 +264,6 @@ def partition_of_request(
         or len(request.topics[0].partitions) != 1
         or request.forgotten_topics_data
         or request.session_epoch == FIRST
-        or max(request.replica_id, request.replica_state.replica_id) >= 0  # its progress counts
     ):
         return None
     topic = request.topics[0]

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
         prefix: bytes
 
         node: ServingNode
-        partition: Partition
+        #: Where a request that raises may have appended.
+        partition: Partition | None
 
         @property
         def is_stale(self) -> bool:
@@ -158,18 +159,22 @@ def learn(
     if not templates.may_learn(buffer, pos, end):
         return
     assert slot.api is not None, "the request has been served"
-    kind = _module_of(slot.api.key)
+    kind = _module_of(slot.api.key, request)
     subject = kind.partition_of_request(node, slot, request)
     if subject is not None:
         templates.learn(kind.template_of(node, slot, request, subject, buffer, pos, end))
 
 
-def _module_of(api_key: int) -> Any:
+def _module_of(api_key: int, request: Any) -> Any:
     """The module with the templates of this API."""
     if api_key == ApiKey.PRODUCE:
         from kraftlog.node.fast_path import produce
 
         return produce
+    if max(request.replica_id, request.replica_state.replica_id) >= 0:
+        from kraftlog.node.fast_path import follower_fetch
+
+        return follower_fetch
     from kraftlog.node.fast_path import fetch
 
     return fetch

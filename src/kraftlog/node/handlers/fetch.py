@@ -11,6 +11,7 @@ from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
 from kraftlog.node.handlers import follower_news
 from kraftlog.node.handlers.fetched_partitions import partition_encoder
+from kraftlog.node.handlers.follower_read import read_news
 from kraftlog.node.handlers.preferred_read_replica import nearer_replica
 from kraftlog.node.handlers.quorum import fetch_metadata
 from kraftlog.node.leaders import name_current_leaders
@@ -74,12 +75,7 @@ def handle(
         from kraftlog.node.handlers.large_fetch import LargeFetch
 
         return LargeFetch(slot, request, session).serve(node, now)
-    fetch = DelayedFetch(slot, request, session)
-    fetch.read(node)
-    if fetch.is_enough:
-        fetch.respond(node, now)
-    else:
-        fetch.park(node, now.monotonic_ms + fetch.max_wait_ms(node))
+    DelayedFetch(slot, request, session).respond_or_wait(node, now)
     return None
 
 
@@ -176,11 +172,10 @@ class DelayedFetch:
     @property
     def is_enough(self) -> bool:
         """Whether to respond now."""
-        request = self.request
         return (
-            self.size >= request.min_bytes
+            self.size >= self.request.min_bytes
             or self.at_once
-            or request.max_wait_ms <= 0
+            or self.request.max_wait_ms <= 0
             or not (self.partitions or self.session)
         )
 
@@ -192,10 +187,19 @@ class DelayedFetch:
             limit = min(limit, follower_news.TOLD_WITHIN_MS)
         return node.replica_manager.in_sync_replicas.max_wait_ms(self.follower[0], limit)
 
+    def respond_or_wait(self, node: ServingNode, now: Now) -> None:
+        """Respond, now or later."""
+        self.read(node)
+        if self.is_enough:
+            self.respond(node, now)
+        else:
+            self.park(node, now.monotonic_ms + self.max_wait_ms(node))
+
     def read(self, node: ServingNode) -> None:
         """Read all partitions from scratch."""
-        for _ in self.read_in_steps(node):
-            pass
+        if not (self.is_by_follower and read_news(self, node)):
+            for _ in self.read_in_steps(node):
+                pass
 
     def read_in_steps(self, node: ServingNode) -> Iterator[int]:
         """`read` in steps; yields their costs."""

@@ -1,0 +1,218 @@
+"""Repeated Fetch requests of a follower in its session, which name any number of partitions.
+
+They differ in the session epoch and in the partitions whose positions have moved; each of those
+has the same size. A request in which anything is unusual goes to `handlers.fetch`.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from kraftlog.node.fetch_sessions import FIRST, LAST, UNKNOWN
+from kraftlog.node.handlers.fetch import FEW_PARTITIONS, DelayedFetch
+from kraftlog.node.pending_response import PendingResponse
+from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.frames import LENGTH_SIZE, request_frame
+
+if TYPE_CHECKING:
+    from kraftlog.node.fetch_sessions import FetchSession, SessionPartition
+    from kraftlog.node.interfaces import ServingNode
+    from kraftlog.types import Buffer, Now
+    from kraftlog.wire.messages.fetch import FetchRequest
+
+    #: A partition, and the offset, log start and maximum of bytes that the follower names.
+    Position = tuple[SessionPartition, int, int, int]
+
+_API = APIS[ApiKey.FETCH]
+#: The first version that names the follower at the end of the request.
+REPLICA_STATE_SINCE = 15
+_INT32 = Struct(">i")
+#: Index, leader epoch, offset, last fetched epoch, log start, maximum of bytes, number of tags.
+_POSITION = Struct(">iiqiqiB")
+_ID_SIZE = 16
+#: Where a follower does not name its own.
+NO_HIGH_WATERMARK = 0x7FFFFFFFFFFFFFFF
+#: Larger numbers take more than a byte.
+_MOST_COUNTED = 0x7F
+
+
+class FollowerFetchTemplate:
+    """Fetch requests of one follower in one session."""
+
+    __slots__ = (
+        "_connection",
+        "_count_key",
+        "_epoch_at",
+        "_follower",
+        "_request",
+        "_session",
+        "_slot_fields",
+        "_suffix",
+        "head",
+        "node",
+        "partition",
+        "prefix",
+    )
+
+    def __init__(
+        self,
+        node: ServingNode,
+        slot: PendingResponse,
+        request: FetchRequest,
+        session: FetchSession,
+        form: tuple[bytes, bytes],
+    ) -> None:
+        self.head = _API.key << 16 | slot.version
+        self.prefix, self._suffix = form
+        self._epoch_at = 8 + len(self.prefix)
+        self.node = node
+        #: It appends nothing that would have to be taken back.
+        self.partition = None
+        self._connection = slot.connection
+        self._slot_fields = slot.version, slot.client_id
+        self._session = session
+        #: The request without partitions: its session has them.
+        self._request = request.replace(topics=())
+        self._follower = request.replica_state.replica_id, request.replica_state.replica_epoch
+        self._count_key = node.counts.key_of(_API.key, slot.version)
+
+    @property
+    def is_stale(self) -> bool:
+        return not self.node.fetch_sessions.has(self._session)
+
+    def take(
+        self,
+        buffer: bytearray,
+        view: memoryview,
+        pos: int,
+        end: int,
+        correlation_id: int,
+        now: Now,
+    ) -> bool:
+        """Serve the request as `handlers.fetch` would, or return False."""
+        node, session = self.node, self._session
+        at = pos + self._epoch_at
+        if (
+            end - at <= _INT32.size + len(self._suffix)
+            or _INT32.unpack_from(buffer, at)[0] != session.epoch
+            or session.delayed is not None
+            or not node.fetch_sessions.has(session)
+        ):
+            return False
+        positions = self._positions(buffer, view, at + _INT32.size, end)
+        if positions is None or self._has_many(positions):
+            return False
+        node.counts.requests[self._count_key] += 1
+        slot = PendingResponse(self._connection)
+        slot.api, slot.correlation_id, slot.received_ms = _API, correlation_id, now.monotonic_ms
+        slot.version, slot.client_id = self._slot_fields
+        self._connection.slots.append(slot)
+        try:
+            self._move(positions)
+            node.fetch_sessions.advance(session, now)
+            DelayedFetch(slot, self._request, session).respond_or_wait(node, now)
+        except Exception:
+            node.fetch_sessions.drop(session.id)
+            raise
+        return True
+
+    def _positions(
+        self, buffer: bytearray, view: memoryview, at: int, end: int
+    ) -> list[Position] | None:
+        """The named positions in `buffer[at:end]`; None if anything is unusual."""
+        known_topics, in_sync = self._session.topics, self.node.replica_manager.in_sync_replicas
+        positions: list[Position] = []
+        end -= len(self._suffix)
+        count = buffer[at]
+        at += 1
+        if not 0 < count <= _MOST_COUNTED:
+            return None
+        for _ in range(count - 1):
+            if at + _ID_SIZE >= end:
+                return None
+            topic = known_topics.get(bytes(view[at : at + _ID_SIZE]))
+            count = buffer[at + _ID_SIZE]
+            at += _ID_SIZE + 1
+            after = at + _POSITION.size * (count - 1)
+            if topic is None or not 0 < count <= _MOST_COUNTED or after >= end or buffer[after]:
+                return None
+            for index, epoch, offset, last_epoch, start, most, tags in _POSITION.iter_unpack(
+                view[at:after]
+            ):
+                known = topic.known.get(index)
+                partition = None if known is None else known.partition
+                if (
+                    known is None
+                    or partition is None
+                    or tags
+                    or not partition.online
+                    or epoch != partition.leader_epoch
+                    or last_epoch != epoch
+                    or not partition.start <= offset <= partition.written_end
+                    or not in_sync.accepts(partition, *self._follower)
+                ):
+                    return None
+                positions.append((known, offset, start, most))
+            at = after + 1
+        return positions if at == end and buffer.startswith(self._suffix, at) else None
+
+    def _has_many(self, positions: list[Position]) -> bool:
+        """Whether too many partitions will have news to read them in one slice."""
+        changed = self._session.changed
+        if len(changed) + len(positions) <= FEW_PARTITIONS:
+            return False
+        named = [position[0] for position in positions]
+        return len(changed) + sum([known not in changed for known in named]) > FEW_PARTITIONS
+
+    def _move(self, positions: list[Position]) -> None:
+        """Update the session, and take the positions for what the follower has."""
+        changed, in_sync = self._session.changed, self.node.replica_manager.in_sync_replicas
+        for known, offset, start, most in positions:
+            part, partition = known.request, known.partition
+            assert partition is not None, "the partition has been checked"
+            if part.fetch_offset == offset:  # see `SessionPartition.named`
+                known.high_watermark = UNKNOWN
+            part.fetch_offset, part.log_start_offset, part.partition_max_bytes = offset, start, most
+            part.current_leader_epoch = part.last_fetched_epoch = partition.leader_epoch
+            part.replica_directory_id, part.high_watermark = NULL_UUID, NO_HIGH_WATERMARK  # no tags
+            changed[known] = None
+            in_sync.fetched(partition, *self._follower, offset, start)
+
+
+def partition_of_request(
+    node: ServingNode, slot: PendingResponse, request: FetchRequest
+) -> FetchSession | None:
+    """The session of a served request; None if the fast path does not support it."""
+    if (
+        slot.version < REPLICA_STATE_SINCE
+        or request.session_epoch in (FIRST, LAST)
+        or request.forgotten_topics_data
+    ):
+        return None
+    return node.fetch_sessions.of(request.session_id)
+
+
+def template_of(
+    node: ServingNode,
+    slot: PendingResponse,
+    request: FetchRequest,
+    session: FetchSession,
+    buffer: Buffer,
+    pos: int,
+    end: int,
+) -> FollowerFetchTemplate | None:
+    """The template of a request; None if the follower encodes it differently than we do."""
+    if memoryview(buffer)[pos:end] != _request_frame(slot, request):
+        return None
+    first = _request_frame(slot, request.replace(session_epoch=0, topics=()))
+    other = _request_frame(slot, request.replace(session_epoch=-1, topics=()))
+    epoch_at = next(i for i, (a, b) in enumerate(zip(first, other, strict=True)) if a != b)
+    form = first[8:epoch_at], first[epoch_at + _INT32.size + 1 :]
+    return FollowerFetchTemplate(node, slot, request, session, form)
+
+
+def _request_frame(slot: PendingResponse, request: FetchRequest) -> bytes:
+    pieces = request_frame(_API, slot.version, slot.correlation_id, slot.client_id, request)
+    return b"".join(pieces)[LENGTH_SIZE:]

@@ -1,0 +1,106 @@
+"""What a follower's session has for its next response, read without the rare cases.
+
+`DelayedFetch.read` is the readable way; it serves whatever this one leaves to it, with the same
+result.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode, StorageError
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.fetch import FetchableTopicResponse, FetchResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from kraftlog.node.fetch_sessions import FetchSession, SessionPartition, SessionTopic
+    from kraftlog.node.handlers.fetch import DelayedFetch
+    from kraftlog.node.interfaces import ServingNode
+    from kraftlog.replication.partition import Partition
+    from kraftlog.replication.replica_manager import ReplicaManager
+    from kraftlog.wire.messages.fetch import FetchPartition
+
+
+def read_news(fetch: DelayedFetch, node: ServingNode) -> bool:
+    """Read the partitions with news; False if any is unusual: then only `fetch` has changed.
+
+    Usual is a partition that this broker leads in the follower's epoch, from whose log the follower
+    has a prefix; no throttle, and no DeleteRecords that waits for the follower.
+    """
+    session, encode, manager = fetch.session, fetch.encode_partition, node.replica_manager
+    if session is None or encode is None or fetch.untaken or manager.quotas.leader.is_limited:
+        return False
+    most = min(fetch.request.max_bytes, node.max_fetch_bytes)
+    size, is_soon = 0, False
+    fetch.partitions, fetch.found, fetch.encoded = partitions, found, encoded = [], [], []
+    resting: list[SessionPartition] = []
+    by_topic: dict[SessionTopic, list[Any]] = {}
+    for known in session.changed:
+        partition, part = known.partition, known.request
+        if partition is None or not _is_usual(known, partition, part, manager):
+            return False
+        partitions.append(partition)
+        offset, end = part.fetch_offset, partition.written_end
+        records, length = None, 0
+        room = min(part.partition_max_bytes, most - size)
+        if offset < end and (room > 0 or not size):
+            try:
+                records = node.logs.locate(partition.log, offset, end, room, not size)
+            except StorageError:
+                return False
+        high_watermark, start = partition.high_watermark, partition.start
+        is_new = known.high_watermark != high_watermark
+        if records is not None:
+            length = len(records)
+            size += length
+            found.append((partition.counts, length))
+        elif not is_new and known.start == start:
+            if offset == end:
+                resting.append(known)
+            continue
+        is_soon |= is_new
+        encoded.append((known, high_watermark, start, length > 0))
+        piece = encode(part.partition, high_watermark, start, records, length)
+        by_topic.setdefault(known.topic, []).append(piece)
+    fetch.size, fetch.soon = size, is_soon and manager.selects_by_rack
+    fetch.failed, fetch.at_once, fetch.throttle, fetch.throttled_bytes = False, False, None, 0
+    fetch.response = _response(session, by_topic)
+    _note(session, partitions, resting)
+    return True
+
+
+def _is_usual(
+    known: SessionPartition, partition: Partition, part: FetchPartition, manager: ReplicaManager
+) -> bool:
+    epoch = partition.leader_epoch
+    return (
+        partition.online
+        and not known.is_removed
+        and part.current_leader_epoch == part.last_fetched_epoch == epoch
+        and partition.start <= part.fetch_offset <= partition.written_end
+        and (part.log_start_offset >= partition.start or partition not in manager.deletions)
+    )
+
+
+def _response(session: FetchSession, by_topic: dict[SessionTopic, list[Any]]) -> FetchResponse:
+    return FetchResponse(
+        error_code=ErrorCode.NONE,
+        session_id=session.id,
+        responses=[
+            FetchableTopicResponse(topic=it.topic, topic_id=it.topic_id, partitions=pieces)
+            for it, pieces in by_topic.items()
+        ],
+    )
+
+
+def _note(
+    session: FetchSession, partitions: Sequence[Partition], resting: Sequence[SessionPartition]
+) -> None:
+    """Note that the partitions are read; those that rest have no more news."""
+    for known, partition in zip(session.changed, partitions, strict=True):
+        known.written_bytes = partition.written_bytes
+        partition.counts.fetches += 1
+    for known in resting:
+        del session.changed[known]
+    session.new_bytes = 0
