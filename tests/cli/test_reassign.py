@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.cli.reassign import Progress, plan_in, progress_text
+from kraftlog.cli.progress import ChangeProgress
+from kraftlog.cli.reassign import plan_in, progress_text
 from kraftlog.client.model import Partition
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Terminal(io.StringIO):
     [(io.StringIO(), "a\nb\n"), (Terminal(), "\r\x1b[Ka\r\x1b[Kb\n")],
 )
 def test_progress_redraws_one_line_on_a_terminal(stream: io.StringIO, shown: str) -> None:
-    progress = Progress(stream)
+    progress = ChangeProgress(stream)
     for text in ("a", "a", "b"):
         progress.show(text)
     progress.end()

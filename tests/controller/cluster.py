@@ -10,6 +10,7 @@ from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.context import ControllerConfig
 from kraftlog.controller.controller import Controller
 from kraftlog.controller.decision import Decision
+from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
 from kraftlog.metadata.image import Image
 from kraftlog.steps import result_of
 from kraftlog.types import Now
@@ -35,6 +36,7 @@ from kraftlog.wire.schema import Message
 
 CLUSTER = "a-cluster"
 SESSION_MS = 9000
+VOTERS = VoterSet((Voter(ReplicaKey(1, b"d" * 16)),))
 
 
 def numbered_id(number: int) -> bytes:
@@ -45,9 +47,10 @@ class Cluster:
     """`committed` is what brokers answer from; `controller.state` what is decided upon."""
 
     def __init__(
-        self, brokers: int = 0, *, elr: bool = False, kraft_version: int = 1, **config: Any
+        self, brokers: int = 0, *, elr: bool = False, voters: VoterSet = VOTERS, **config: Any
     ) -> None:
         self.committed = Image()
+        self.voters = voters
         self.log: list[Message] = []
         self.commits = 0
         self.now_ms = 1000
@@ -57,7 +60,7 @@ class Cluster:
             rng=Random(0),
             new_id=self._new_id,
             static={},
-            kraft_version=lambda: kraft_version,
+            voters=lambda: self.voters,
         )
         self.state = self.controller.state
         levels = {"metadata.version": 30, "eligible.leader.replicas.version": int(elr)}

@@ -10,6 +10,7 @@ from kraftlog.config.keys import BROKER
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import RECORDS_IN_BATCH, batches
 from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import voters_by_id
 from kraftlog.metadata.features import SET_BY_RECORDS
 from kraftlog.metadata.releases import chosen_levels
 from kraftlog.metadata.values import Directory
@@ -34,7 +35,7 @@ from kraftlog.wire.messages.metadata_records import (
     TopicRecord,
 )
 from kraftlog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.controller.cluster import SESSION_MS, Cluster, directory, numbered_id
+from tests.controller.cluster import SESSION_MS, VOTERS, Cluster, directory, numbered_id
 
 ELR = "eligible.leader.replicas.version"
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
@@ -110,7 +111,9 @@ def test_r11_kraft_version_is_the_level_of_the_quorum(
     now: int, level: int, kind: int, word: str
 ) -> None:
     """It rises by itself, never falls, and is never a record of the metadata."""
-    decision = update(Cluster(kraft_version=now), "kraft.version", level, kind)
+    decision = update(
+        Cluster(voters=VOTERS if now else voters_by_id(1)), "kraft.version", level, kind
+    )
     assert decision.records == []
     expected = ErrorCode.INVALID_UPDATE_VERSION if word else ErrorCode.NONE
     assert decision.response.error_code == expected

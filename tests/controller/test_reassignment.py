@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kraftlog.controller.decision import Decision
 from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import voters_by_id
+from kraftlog.types import METADATA_TOPIC
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -14,6 +18,7 @@ from kraftlog.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
     OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 from kraftlog.wire.messages.metadata_records import (
     PartitionChangeRecord,
@@ -274,3 +279,29 @@ def test_v10_ongoing_reassignments_are_listed() -> None:
         assert decision.records == []
         (topic,) = decision.response.topics
         assert (topic.name, topic.partitions) == ("t", [running])
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [(None, True), ((METADATA_TOPIC, 0), True), ((METADATA_TOPIC, 1), False), (("t", 0), False)],
+)
+def test_r2_target_voters_are_listed_as_a_reassignment(
+    asked: tuple[str, int] | None, shown: bool
+) -> None:
+    voters = voters_by_id(1, 2, 3)
+    cluster = Cluster(voters=voters.replace(targets=(3, 4)))
+    topics = None
+    if asked is not None:
+        topics = [ListPartitionReassignmentsTopics(name=asked[0], partition_indexes=[asked[1]])]
+    request = ListPartitionReassignmentsRequest(topics=topics)
+    found = cluster.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, request).response.topics
+    running = OngoingPartitionReassignment(
+        partition_index=0,
+        replicas=(1, 2, 3, 4),
+        adding_replicas=(4,),
+        removing_replicas=(1, 2),
+    )
+    expected = [OngoingTopicReassignment(name=METADATA_TOPIC, partitions=[running])]
+    assert found == (expected if shown else [])
+    cluster.voters = voters
+    assert cluster.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, request).response.topics == []

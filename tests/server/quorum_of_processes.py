@@ -80,6 +80,21 @@ class Quorum:
             if formatted:
                 format_node(self.file(node_id), *(how if dynamic else []))
 
+    def add(self, *node_ids: int) -> None:
+        """Format and start more controllers, which know the address of the first one."""
+        first = self.ports[CONTROLLERS[0]]
+        for node_id, port in zip(node_ids, free_ports(len(node_ids)), strict=True):
+            self.ports[node_id] = port
+            text = CONTROLLER_FILE.format(
+                node_id=node_id,
+                port=port,
+                known=f"controller.quorum.bootstrap.servers=127.0.0.1:{first}",
+                data=self.data(node_id),
+            )
+            (self.folder / f"{node_id}.properties").write_text(text)
+            format_node(self.file(node_id), "--no-initial-controllers")
+        self.start(*node_ids)
+
     def file(self, node_id: int) -> str:
         return str(self.folder / f"{node_id}.properties")
 

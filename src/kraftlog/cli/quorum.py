@@ -70,9 +70,22 @@ def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     remove = commands.add_parser("remove-controller", help="remove a controller from the voters")
     remove.add_argument("-i", "--controller-id", type=int, required=True, metavar="N")
     remove.add_argument("-d", "--controller-directory-id", required=True, metavar="ID")
-    for each in (add, remove):
+    reassign = commands.add_parser(
+        "reassign",
+        help="move the quorum to other voters, one by one",
+        description="Move the quorum to the given voters: the leader adds those that have caught "
+        "up and removes the others, one at a time. The move goes on if the leader or this command "
+        "ends. Another --to replaces it.",
+    )
+    target = reassign.add_mutually_exclusive_group(required=True)
+    target.add_argument("--to", metavar="ID,...", help="the node ids of the voters to be")
+    target.add_argument("--cancel", action="store_true", help="stop an unfinished move")
+    reassign.add_argument(
+        "--no-wait", action="store_true", help="do not show the progress until the end"
+    )
+    for each in (add, remove, reassign):
         each.add_argument("--dry-run", action="store_true", help="print what would be done")
-    for each in (describe, add, remove):
+    for each in (describe, add, remove, reassign):
         add_connection(each, again=True, controllers=True)
 
 

@@ -1,4 +1,4 @@
-"""`kraftlog quorum describe|add-controller|remove-controller`: as `kafka-metadata-quorum`."""
+"""The commands of `kraftlog quorum` for a working quorum: as `kafka-metadata-quorum`, and more."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from kraftlog.client.client import Client
     from kraftlog.client.nodes import Quorum, Replica
@@ -167,4 +168,15 @@ def _remove(client: Client, options: argparse.Namespace) -> None:
         print(f"controller {options.controller_id} with directory {uuid_text(directory)} {does}")
 
 
-_COMMANDS = {"describe": _describe, "add-controller": _add, "remove-controller": _remove}
+def _reassign(client: Client, options: argparse.Namespace) -> int:
+    from kraftlog.cli import voter_targets
+
+    return voter_targets.run(client, options)
+
+
+_COMMANDS: dict[str, Callable[[Client, argparse.Namespace], int | None]] = {
+    "describe": _describe,
+    "add-controller": _add,
+    "remove-controller": _remove,
+    "reassign": _reassign,
+}

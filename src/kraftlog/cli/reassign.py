@@ -6,6 +6,7 @@ import sys
 import time
 
 from kraftlog.cli.common import UsageError, new_parser, required, run_with_client
+from kraftlog.cli.progress import POLL_S, ChangeProgress
 from kraftlog.cli.show import numbers, print_json, print_table
 from kraftlog.client.properties import read_text
 from kraftlog.errors import ClientError
@@ -14,7 +15,6 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import TextIO
 
     from kraftlog.client.client import Client
     from kraftlog.client.directory_moves import ReplicaName
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 #: In `log_dirs`: a directory of the broker's choice.
 ANY = "any"
-#: Time between two looks at the progress.
-POLL_S = 0.2
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -477,29 +475,9 @@ def _print_plan(current: Assignment, changes: Assignment) -> None:
 # Progress ----------------------------------------------------------------------------------------
 
 
-class Progress:
-    """Shows progress on standard error: one line redrawn on a terminal, else a line per change."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._is_redrawn = stream.isatty()
-        self._shown = ""
-
-    def show(self, text: str) -> None:
-        if text == self._shown:
-            return
-        self._shown = text
-        start, end = ("\r\x1b[K", "") if self._is_redrawn else ("", "\n")
-        print(f"{start}{text}", end=end, file=self._stream, flush=True)
-
-    def end(self) -> None:
-        if self._is_redrawn and self._shown:
-            print(file=self._stream, flush=True)
-
-
 def watch(client: Client, targets: Assignment) -> bool:
     """Show the progress until no reassignment is ongoing; whether all reached their target."""
-    progress = Progress(sys.stderr)
+    progress = ChangeProgress(sys.stderr)
     try:
         while True:
             ongoing = client.reassignments().keys() & targets.keys()

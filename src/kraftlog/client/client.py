@@ -428,3 +428,12 @@ class Client:
         from kraftlog.client import nodes
 
         nodes.remove_voter(self.cluster, voter, directory)
+
+    def reassign_voters(self, targets: Sequence[int] | None) -> None:
+        """Move the quorum to these voters, one by one; None cancels an unfinished move.
+
+        Returns once the targets are noted: `describe_quorum` shows them until they are reached.
+        """
+        from kraftlog.client import nodes
+
+        nodes.reassign_voters(self.cluster, targets)

@@ -15,6 +15,12 @@ from kraftlog.wire.messages import (
     unregister_broker,
     update_features,
 )
+from kraftlog.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
@@ -249,6 +255,27 @@ def remove_voter(cluster: Cluster, voter: int, directory: Uuid) -> None:
     cluster.call(
         request, remove_raft_voter.RemoveRaftVoterResponse, broker=_leader(cluster), check=check
     )
+
+
+def reassign_voters(cluster: Cluster, targets: Sequence[int] | None) -> None:
+    """Set the target voters, which the quorum then moves to one by one; None cancels that.
+
+    Returns once the quorum has noted them, not when it has reached them.
+    """
+
+    def check(response: AlterPartitionReassignmentsResponse, context: ErrorContext) -> None:
+        context.check(response.error_code, message=response.error_message)
+        for topic in response.responses:
+            for each in topic.partitions:
+                context.check(each.error_code, "the voters", each.error_message)
+
+    replicas = None if targets is None else tuple(targets)
+    partition = ReassignablePartition(partition_index=0, replicas=replicas)
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=int(cluster.timeout_s * 1000),
+        topics=[ReassignableTopic(name=METADATA_TOPIC, partitions=[partition])],
+    )
+    cluster.call(request, AlterPartitionReassignmentsResponse, broker=_leader(cluster), check=check)
 
 
 def _leader(cluster: Cluster) -> int:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from kraftlog.controller.placement import Rng
     from kraftlog.controller.sessions import BrokerSessions
+    from kraftlog.logstate.voters import VoterSet
     from kraftlog.types import Now, Uuid
 
 
@@ -41,13 +42,13 @@ class Context:
         "config",
         "evidence",
         "is_offset_used",
-        "kraft_version",
         "layers",
         "new_id",
         "now",
         "rng",
         "sessions",
         "static",
+        "voters",
     )
 
     def __init__(
@@ -57,7 +58,7 @@ class Context:
         sessions: BrokerSessions,
         rng: Rng,
         new_id: Callable[[], Uuid],
-        kraft_version: Callable[[], int],
+        voters: Callable[[], VoterSet],
     ) -> None:
         self.config = config
         #: Settings of the node's own file.
@@ -68,8 +69,8 @@ class Context:
         self.evidence = FailureEvidence(sessions)
         self.rng = rng
         self.new_id = new_id
-        #: kraft.version, which the quorum's own records set.
-        self.kraft_version = kraft_version
+        #: The voters of the quorum, whose own records set them.
+        self.voters = voters
         self.now: Now
         #: When the request arrived; it may have waited for other decisions.
         self.arrived_ms = 0

@@ -24,6 +24,7 @@ from kraftlog.controller.decision import Decision
 from kraftlog.controller.elections import decide_balance, decide_unclean_elections
 from kraftlog.controller.sessions import BrokerSessions
 from kraftlog.controller.state import ControllerState
+from kraftlog.logstate.voters import VoterSet
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
@@ -75,9 +76,9 @@ class Controller:
         rng: Rng,
         new_id: Callable[[], Uuid],
         static: Mapping[str, str],
-        kraft_version: Callable[[], int] = lambda: 0,
+        voters: Callable[[], VoterSet] = VoterSet,
     ) -> None:
-        """`kraft_version` returns the level of the quorum, which no metadata record has."""
+        """`voters` returns those of the quorum, which no metadata record has."""
         self.state = ControllerState(static)
         self.sessions = BrokerSessions(config.session_timeout_ms)
         self.active = False
@@ -87,7 +88,7 @@ class Controller:
         self._routines: dict[
             str, tuple[int, Callable[[ControllerState, int], list[Message]], int]
         ] = {}
-        self._context = Context(config, static, self.sessions, rng, new_id, kraft_version)
+        self._context = Context(config, static, self.sessions, rng, new_id, voters)
         self._decisions: dict[
             int, Callable[[ControllerState, Any, Context], Decision | Deciding]
         ] = {}

@@ -94,7 +94,7 @@ def _refuse(state: ControllerState, update: FeatureUpdateKey, context: Context) 
                 return f"{who} does not support this feature."
             return f"{who} only supports versions {supported[0]}-{supported[1]}"
     is_kraft = name == KRAFT_VERSION
-    now = context.kraft_version() if is_kraft else state.features.get(name, 0)
+    now = context.voters().kraft_version if is_kraft else state.features.get(name, 0)
     if level < now and kind == UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to "

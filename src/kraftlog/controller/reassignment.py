@@ -17,6 +17,7 @@ from kraftlog.controller.decision import (
 from kraftlog.controller.partition_change import PartitionTarget, partition_change, without
 from kraftlog.controller.topics import refuse_assignment
 from kraftlog.errors import ErrorCode
+from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from kraftlog.controller.context import Context
     from kraftlog.controller.decision import Deciding
     from kraftlog.controller.state import ControllerState
+    from kraftlog.logstate.voters import VoterSet
     from kraftlog.metadata.values import PartitionImage, PartitionKey
     from kraftlog.wire.messages.alter_partition_reassignments import (
         AlterPartitionReassignmentsRequest,
@@ -174,9 +176,9 @@ def _cancel(
 def decide_list_reassignments(
     state: ControllerState,
     request: ListPartitionReassignmentsRequest,
-    context: Context,  # noqa: ARG001 - every decision is called alike
+    context: Context,
 ) -> Decision:
-    """Ongoing reassignments, of all topics or of the given partitions."""
+    """Ongoing reassignments, of all topics or of the given partitions, and that of the voters."""
     keys: Iterable[PartitionKey]
     if request.topics is None:
         keys = sorted(state.index.reassigning)
@@ -192,6 +194,9 @@ def decide_list_reassignments(
         if key in state.index.reassigning:
             running = by_topic.setdefault(state.topics[key[0]].name, [])
             running.append(_ongoing(state.partitions[key]))
+    voters = _ongoing_of_voters(context.voters())
+    if voters is not None and _names_voters(request):
+        by_topic[METADATA_TOPIC] = [voters]
     topics = [OngoingTopicReassignment(name=n, partitions=p) for n, p in by_topic.items()]
     response = ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, topics=topics)
     return Decision([], response)
@@ -203,4 +208,23 @@ def _ongoing(partition: PartitionImage) -> OngoingPartitionReassignment:
         replicas=partition.replicas,
         adding_replicas=partition.adding,
         removing_replicas=partition.removing,
+    )
+
+
+def _names_voters(request: ListPartitionReassignmentsRequest) -> bool:
+    """Whether all reassignments are asked for, or that of the metadata partition (R2)."""
+    return request.topics is None or any(
+        topic.name == METADATA_TOPIC and 0 in topic.partition_indexes for topic in request.topics
+    )
+
+
+def _ongoing_of_voters(voters: VoterSet) -> OngoingPartitionReassignment | None:
+    if voters.targets is None:
+        return None
+    now, targets = set(voters.ids), set(voters.targets)
+    return OngoingPartitionReassignment(
+        partition_index=0,
+        replicas=tuple(sorted(now | targets)),
+        adding_replicas=tuple(sorted(targets - now)),
+        removing_replicas=tuple(sorted(now - targets)),
     )

@@ -83,7 +83,7 @@ SERVED = {
         _whole(ApiKey.ALTER_PARTITION, "forwarding"),
         _whole(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "forwarding"),
         _whole(ApiKey.ELECT_LEADERS, "forwarding"),
-        _whole(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "forwarding"),
+        _whole(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "reassignments"),
         _whole(ApiKey.LIST_PARTITION_REASSIGNMENTS, "forwarding"),
         _whole(ApiKey.DESCRIBE_CLUSTER),
         _whole(ApiKey.DESCRIBE_TOPIC_PARTITIONS),

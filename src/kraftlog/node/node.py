@@ -127,6 +127,9 @@ class Node:
             self.quorum, self.active_controller, self.emit, self.attempts.attempt
         )
         self.voter_updater = parts.voter_updater(self) if settings.is_controller else None
+        self.controller_registration = (
+            parts.controller_registration(self) if settings.is_controller else None
+        )
         self.broker_lifecycle = parts.broker_lifecycle(self) if settings.is_broker else None
         self.group_coordinators = parts.group_coordinators(self) if settings.is_broker else None
         self.producer_expiration = parts.producer_expiration(self) if settings.is_broker else None
@@ -235,7 +238,7 @@ class Node:
             self._contact_new_leader(now)
 
     def _poll_soon(self) -> None:
-        for part in (self.voter_updater, self.broker_lifecycle):
+        for part in (self.voter_updater, self.controller_registration, self.broker_lifecycle):
             if part is not None:
                 part.soon()
 
@@ -376,6 +379,8 @@ class Node:
         poll = self.attempts.poll
         if self.voter_updater is not None:
             poll("updating the voter record of this node", self.voter_updater, now)
+        if self.controller_registration is not None:
+            poll("registering this controller", self.controller_registration, now)
         if self.broker_lifecycle is not None:
             poll(JOINING, self.broker_lifecycle, now)
             poll("replicating partitions", self.replica_manager, now)
@@ -406,6 +411,7 @@ class Node:
             self.active_controller,
             self.broker_probes,
             self.voter_updater,
+            self.controller_registration,
             self.broker_lifecycle,
             self.group_coordinators,
             self.producer_expiration,

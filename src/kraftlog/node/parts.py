@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from kraftlog.logstate.voters import Endpoint, ReplicaKey
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter
+from kraftlog.metadata.features import KRAFT_VERSION
 from kraftlog.node.containment import fail
 from kraftlog.node.quorum.addresses import advertised_endpoints
 from kraftlog.node.quorum.driver import QuorumDriver
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kraftlog.node.config import RecoveredMetadata
     from kraftlog.node.controller.active_controller import ActiveController
     from kraftlog.node.controller.broker_probes import BrokerProbes
+    from kraftlog.node.controller.registration import ControllerRegistration
     from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
     from kraftlog.node.node import Node
     from kraftlog.node.quorum.voter_updater import VoterUpdater
@@ -69,7 +71,15 @@ def quorum_driver(node: Node, metadata: RecoveredMetadata) -> QuorumDriver:
     config, settings = node.config, node.config.settings
     me = ReplicaKey(config.node_id, config.directory_id)
     return QuorumDriver(
-        RaftCore(me, metadata.log, metadata.election, config.raft, node.now, config.cluster_id),
+        RaftCore(
+            me,
+            metadata.log,
+            metadata.election,
+            config.raft,
+            node.now,
+            config.cluster_id,
+            partial(registered_voter, node),
+        ),
         node,
         node.emit,
         node.sliced,
@@ -82,6 +92,20 @@ def quorum_driver(node: Node, metadata: RecoveredMetadata) -> QuorumDriver:
         advertised_endpoints=advertised_endpoints(settings),
         listener=settings.controller_listener_names[0],
     )
+
+
+def registered_voter(node: Node, key: ReplicaKey) -> Voter | None:
+    """A controller as a voter, with the endpoints that it has registered."""
+    registered = node.image.controllers.get(key.id)
+    if registered is None:
+        return None
+    endpoints = [Endpoint(it.name, it.host, it.port) for it in registered.end_points]
+    versions = [
+        (it.min_supported_version, it.max_supported_version)
+        for it in registered.features
+        if it.name == KRAFT_VERSION
+    ]
+    return Voter(key, tuple(endpoints), *(versions[0] if versions else (0, 0)))
 
 
 def active_controller(node: Node, bootstrap: Sequence[Message]) -> ActiveController:
@@ -104,7 +128,7 @@ def active_controller(node: Node, bootstrap: Sequence[Message]) -> ActiveControl
         rng=config.rng,
         new_id=config.new_id,
         static=settings.texts,
-        kraft_version=lambda: node.quorum.core.log.voter_set.kraft_version,
+        voters=lambda: node.quorum.core.log.voter_set,
     )
     return ActiveController(controller, node.quorum, bootstrap, node.emit, node.logs, node.sliced)
 
@@ -138,6 +162,18 @@ def voter_updater(node: Node) -> VoterUpdater:
         listeners,
         node.log_line,
         join_at=_endpoints_as_voter(node) if joins else (),
+    )
+
+
+def controller_registration(node: Node) -> ControllerRegistration:
+    from kraftlog.node.controller.registration import ControllerRegistration
+
+    return ControllerRegistration(
+        node.quorum,
+        lambda: node.image,
+        node.controller_channel.send,
+        node.config.new_id(),
+        node.config.controller_addresses,
     )
 
 

@@ -8,12 +8,11 @@ of the leader's own epoch are committed. So the majorities of any two sets in fo
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.logstate.voters import Voter
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kraftlog.logstate.voters import ReplicaKey, VoterSet
+    from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
     from kraftlog.raft.interfaces import Core, LeaderRole
     from kraftlog.types import Now
 
@@ -160,18 +159,19 @@ def _missing_and_surplus(voters: VoterSet, targets: tuple[int, ...]) -> tuple[li
 
 
 def _most_caught_up(core: Core, leader: LeaderRole, missing: list[int], now: Now) -> Voter | None:
-    """The missing target that has caught up and has the longest log.
+    """The missing target that has caught up and registered, and has the longest log.
 
     Two replicas that fetch with one id block the step, since either could be meant.
     """
-    found: list[tuple[int, int, ReplicaKey]] = []
+    found: list[tuple[int, int, Voter]] = []
     for target in missing:
         keys = leader.progress.keys_of(target, now, core.config.fetch_timeout_ms)
         if len(keys) != 1:
             continue
-        if leader.progress.is_caught_up(keys[0], now, core.config.fetch_timeout_ms):
-            found.append((-leader.progress.of(keys[0]).end_offset, target, keys[0]))
-    return Voter(min(found, key=_rank)[2]) if found else None
+        added = core.new_voter(keys[0])
+        if added and leader.progress.is_caught_up(keys[0], now, core.config.fetch_timeout_ms):
+            found.append((-leader.progress.of(keys[0]).end_offset, target, added))
+    return min(found, key=_rank)[2] if found else None
 
 
 def _first_to_go(core: Core, leader: LeaderRole, surplus: list[int]) -> int:
@@ -185,7 +185,7 @@ def _first_to_go(core: Core, leader: LeaderRole, surplus: list[int]) -> int:
     return min(surplus, key=rank)
 
 
-def _rank(found: tuple[int, int, ReplicaKey]) -> tuple[int, int]:
+def _rank(found: tuple[int, int, Voter]) -> tuple[int, int]:
     return found[0], found[1]
 
 

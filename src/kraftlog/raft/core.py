@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.jitter import jitter
+from kraftlog.logstate.voters import Voter
 from kraftlog.raft import changes, elections, messages, quorum, snapshots
 from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.messages import (
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.logstate.voters import ReplicaKey, Voter
+    from kraftlog.logstate.voters import ReplicaKey
     from kraftlog.raft.log import RaftLog
     from kraftlog.raft.roles.role import Role
     from kraftlog.types import Now
@@ -77,13 +78,16 @@ class RaftCore:
         config: RaftConfig,
         now: Now,
         cluster_id: str | None = None,
+        new_voter: Callable[[ReplicaKey], Voter | None] = Voter,
     ) -> None:
+        """`new_voter` makes the record of an observer, None while its endpoints are unknown."""
         self.me = me
         self.log = log
         self.election = election
         self.config = config
         self.now = now
         self.cluster_id = cluster_id
+        self.new_voter = new_voter
         #: Whether the quorum has confirmed this cluster id since the start: this replica has led,
         #: or a leader has answered its fetch (Q31).
         self.is_confirmed = False

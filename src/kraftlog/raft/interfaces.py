@@ -8,9 +8,10 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, Protocol
 
-    from kraftlog.logstate.voters import ReplicaKey, VoterSet
+    from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
     from kraftlog.raft.config import RaftConfig
     from kraftlog.raft.log import RaftLog
     from kraftlog.raft.messages import ElectionState, Fetch, LogDurable, Request
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         config: RaftConfig
         now: Now
         cluster_id: str | None
+        new_voter: Callable[[ReplicaKey], Voter | None]
         #: Whether the quorum has confirmed the cluster id since the start (Q31).
         is_confirmed: bool
         timers: dict[str, int]

@@ -235,6 +235,7 @@ class VirtualHost:
                 seed=node_id - 1,
             ),
             addresses=(BrokerAddress("PLAINTEXT", host_of(node_id), 9092),),
+            controller_addresses=(BrokerAddress("CONTROLLER", host_of(node_id), 9093),),
             new_id=self._new_id,
             rng=Random(node_id),
             stopwatch_ns=lambda: self.stopwatch_ns,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.rng import Rng
-from kraftlog.simulator.scenarios.catalog import CORE_ONLY, MIXTURE_MS, SCENARIOS, WITH_FAULTS
+from kraftlog.simulator.scenarios.catalog import MIXTURE_MS, SCENARIOS, WITH_FAULTS
 from kraftlog.simulator.scenarios.voter_scenarios import VOTER_SCENARIOS
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.world import World
@@ -66,8 +66,7 @@ def scenarios(*, nodes: bool = False) -> dict[str, tuple[Callable[[Rng], Setting
         return SCENARIOS
     from kraftlog.simulator.nodes.scenarios import NODE_SCENARIOS
 
-    shared = {name: it for name, it in SCENARIOS.items() if name not in CORE_ONLY}
-    return {**shared, **NODE_SCENARIOS}
+    return {**SCENARIOS, **NODE_SCENARIOS}
 
 
 def scenario_of(seed: int, *, nodes: bool = False) -> str:

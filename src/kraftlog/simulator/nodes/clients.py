@@ -9,12 +9,19 @@ from kraftlog.node.quorum.batches import records_in
 from kraftlog.simulator.process import CLUSTER
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.workload import Workload
+from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import add_raft_voter as adds
 from kraftlog.wire.messages import incremental_alter_configs as alters
 from kraftlog.wire.messages import remove_raft_voter as removes
 from kraftlog.wire.messages import update_raft_voter as updates
+from kraftlog.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kraftlog.wire.messages.metadata_records import ConfigRecord
 
 if TYPE_CHECKING:
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
 #: the smallest valid interval.
 SUBSCRIPTIONS, KEY, SMALLEST = 12, "interval.ms", 100
 ALTER_VERSION = 1
-ADD_VERSION, CHANGE_VERSION = 1, 0
+ADD_VERSION, REASSIGN_VERSION, CHANGE_VERSION = 1, 1, 0
 TIMEOUT_MS = 30_000
 
 
@@ -143,29 +150,19 @@ def change_voters(replica: NodeProcess, kind: str, attempt: Any, what: Any) -> i
             return
         attempt.decided(error, -1 if error else _end_of_voters(replica))
 
-    if kind == "reassign":
-        _reassign(replica, what, decided)
-    else:
-        api_key, version, request = _voter_request(replica, kind, what)
-        replica.send_as_client(
-            api_key, version, request, lambda response: decided(response.error_code)
-        )
+    api_key, version, request = _voter_request(replica, kind, what)
+    replica.send_as_client(api_key, version, request, lambda response: decided(_error_of(response)))
     is_sent = True
     if errors and not errors[0]:
         attempt.decided(0, _end_of_voters(replica))
     return errors[0] if errors else 0
 
 
-def _reassign(replica: NodeProcess, targets: Any, decided: Any) -> None:
-    """Kafka has no request for this, so the node's quorum is called directly."""
-
-    def reassign(now: Now) -> None:
-        quorum = replica.node.quorum
-        error = quorum.change(quorum.core.reassign, targets, decided, now)
-        if error:
-            decided(error)
-
-    replica.turn("is asked to reassign", reassign)
+def _error_of(response: Any) -> int:
+    if isinstance(response, AlterPartitionReassignmentsResponse):
+        return response.responses[0].partitions[0].error_code
+    code: int = response.error_code
+    return code
 
 
 def _voter_request(replica: NodeProcess, kind: str, what: Any) -> tuple[int, int, Message]:
@@ -174,6 +171,11 @@ def _voter_request(replica: NodeProcess, kind: str, what: Any) -> tuple[int, int
             cluster_id=CLUSTER, voter_id=what.id, voter_directory_id=what.directory_id
         )
         return ApiKey.REMOVE_RAFT_VOTER, CHANGE_VERSION, removal
+    if kind == "reassign":
+        partition = ReassignablePartition(partition_index=0, replicas=what)
+        topic = ReassignableTopic(name=METADATA_TOPIC, partitions=[partition])
+        move = AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=[topic])
+        return ApiKey.ALTER_PARTITION_REASSIGNMENTS, REASSIGN_VERSION, move
     assert isinstance(what, Voter)
     who: dict[str, Any] = {
         "cluster_id": CLUSTER,

@@ -163,6 +163,7 @@ class NodeReplica(NodeProcess):
                 settings=config,
                 raft=world.raft_of(self),
                 addresses=(BrokerAddress("PLAINTEXT", host_of(self.id), BROKER_PORT),),
+                controller_addresses=(BrokerAddress(LISTENER, host_of(self.id), PORT),),
                 new_id=self._new_id,
                 rng=Random(seed),
                 stopwatch_ns=_no_time,

@@ -11,6 +11,8 @@ from kraftlog.simulator.scenarios.snapshot_scenarios import (
     in_small_chunks,
     who_is_behind,
 )
+from kraftlog.simulator.scenarios.voter_scenarios import reassign_midway
+from kraftlog.simulator.setting import some_voters
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.world import Goal
 from kraftlog.value import TYPE_CHECKING
@@ -61,6 +63,8 @@ def recorded_voters(rng: Rng) -> Setting:
 
 
 NODE_SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
+    # With configured voters the others are brokers, which can't become voters.
+    "reassign-midway": (some_voters(3, 3, dynamic=True), reassign_midway),
     "lost-checkpoint": (recorded_voters, lost_checkpoint),
     "garbled-snapshot": (in_small_chunks(3), garbled_snapshot),
 }

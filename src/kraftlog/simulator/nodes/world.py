@@ -65,7 +65,6 @@ class NodeWorld(World):
     network_type = ByteNetwork
     workload_type = NodeWorkload
     installs_slowly = False
-    reassigns = False
     more_invariants: tuple[type[Invariant], ...] = (FilesMatchModel, StateMatchesLog)
     network: ByteNetwork
 
@@ -82,6 +81,8 @@ class NodeWorld(World):
         #: How much longer than the quorum's a job of another I/O thread takes, at most.
         self._io_rng = Rng(seed, "I/O threads")
         self._slower_ms = {it: self._io_rng.pick(SLOWER_MS) for it in NOT_OF_THE_QUORUM}
+        #: A node without the controller's role can't become a voter.
+        self.reassigns = setting.dynamic
         #: The configured voters; none if the log has them.
         self.static_voters = VoterSet() if setting.dynamic else first_voters(setting.voters)
         self._count = setting.voters + setting.observers

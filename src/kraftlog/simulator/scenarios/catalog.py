@@ -237,8 +237,5 @@ SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
 }
 #: Scenarios with faults of the seed's choice.
 WITH_FAULTS = {"mixture", "reads-anywhere"}
-#: Scenarios that need what no client request does yet: replacing and cancelling a reassignment
-#: (R2).
-CORE_ONLY = frozenset({"reassign-midway"})
 #: The seven that both simulators have, for comparing their speed.
 KAFKA_MIX = tuple(SCENARIOS)[:7]

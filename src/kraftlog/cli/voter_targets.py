@@ -1,0 +1,108 @@
+"""`kraftlog quorum reassign`: moves the quorum to other voters, one by one."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from kraftlog.cli.common import UsageError
+from kraftlog.cli.progress import POLL_S, ChangeProgress
+from kraftlog.cli.show import print_json
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+    from kraftlog.client.client import Client
+    from kraftlog.client.nodes import Quorum
+
+
+def run(client: Client, options: argparse.Namespace) -> int:
+    if options.cancel:
+        return _cancel(client, options)
+    targets = _ids(options.to)
+    before = client.describe_quorum()
+    if options.dry_run:
+        _show_plan(before, targets, options)
+        return 0
+    client.reassign_voters(targets)
+    reached = options.no_wait or _watch(client, targets)
+    if options.json:
+        print_json({"targets": targets, "voters": _voters(client.describe_quorum())})
+    return 0 if reached else 1
+
+
+def _ids(text: str) -> list[int]:
+    try:
+        return sorted([int(each) for each in text.split(",")])
+    except ValueError:
+        raise UsageError(f"--to: {text!r} is not a list of node ids such as 4,5,6") from None
+
+
+def _voters(quorum: Quorum) -> list[int]:
+    return sorted([each.id for each in quorum.voters])
+
+
+def _cancel(client: Client, options: argparse.Namespace) -> int:
+    before = client.describe_quorum()
+    if not options.dry_run:
+        client.reassign_voters(None)
+    voters = _voters(client.describe_quorum())
+    if options.json:
+        print_json({"cancelled": before.targets, "voters": voters, "dryRun": options.dry_run})
+    elif before.targets is None:
+        print(f"no reassignment of the voters is in progress: they are {_listed(voters)}")
+    else:
+        does = "would be cancelled" if options.dry_run else "was cancelled"
+        print(f"the move to {_listed(before.targets)} {does}: the voters are {_listed(voters)}")
+    return 0
+
+
+def _show_plan(quorum: Quorum, targets: list[int], options: argparse.Namespace) -> None:
+    voters = _voters(quorum)
+    added = [each for each in targets if each not in voters]
+    removed = [each for each in voters if each not in targets]
+    fetching = {each.id for each in quorum.observers}
+    missing = [each for each in added if each not in fetching]
+    if options.json:
+        print_json({"voters": voters, "add": added, "remove": removed, "notFetching": missing})
+        return
+    print(f"voters now: {_listed(voters)}")
+    print(f"to add:     {_listed(added)}")
+    print(f"to remove:  {_listed(removed)}")
+    if quorum.targets is not None:
+        print(f"replaces the unfinished move to {_listed(quorum.targets)}")
+    if missing:
+        print(f"not fetching yet, so the move would wait for them: {_listed(missing)}")
+
+
+def _listed(ids: list[int] | tuple[int, ...]) -> str:
+    return ", ".join(map(str, ids)) or "none"
+
+
+def _watch(client: Client, targets: list[int]) -> bool:
+    """Show the progress until the targets are reached; False if they were replaced."""
+    progress = ChangeProgress(sys.stderr)
+    try:
+        while True:
+            quorum = client.describe_quorum()
+            progress.show(progress_text(quorum))
+            if quorum.targets is None or sorted(quorum.targets) != targets:
+                break
+            time.sleep(POLL_S)
+    finally:
+        progress.end()
+    if quorum.targets is None and _voters(quorum) == targets:
+        return True
+    now = "was cancelled" if quorum.targets is None else f"is now to {_listed(quorum.targets)}"
+    print(f"kraftlog quorum reassign: the move {now}", file=sys.stderr)
+    return False
+
+
+def progress_text(quorum: Quorum) -> str:
+    text = f"voters {_listed(_voters(quorum))}"
+    if quorum.targets is not None:
+        text += f", to be {_listed(quorum.targets)}"
+    if quorum.waits_for:
+        text += f"; waits for {_listed(quorum.waits_for)} to register and catch up"
+    return text

@@ -1,0 +1,104 @@
+"""R2: AlterPartitionReassignments of the metadata partition moves the quorum to other voters."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import ReplicaKey, Voter, VoterHistory
+from kraftlog.types import METADATA_TOPIC
+from kraftlog.wire.apis import BROKER, CONTROLLER, ApiKey
+from kraftlog.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from tests.node.frame_client import FrameClient, make_host
+from tests.node.lives_of_three import NODES, LifeOfThree
+from tests.node.test_adding_voters import voters, without_a_follower
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftlog.simulator.host import VirtualHost
+
+
+def moved(targets: Sequence[int] | None, *, partition: int = 0) -> ReassignableTopic:
+    asked = ReassignablePartition(partition_index=partition, replicas=targets)
+    return ReassignableTopic(name=METADATA_TOPIC, partitions=[asked])
+
+
+def ask(
+    life: LifeOfThree, host: VirtualHost, *topics: ReassignableTopic, listener: int = CONTROLLER
+) -> Any:
+    """The error code that a node responds with for the first partition."""
+    name = "CONTROLLER" if listener == CONTROLLER else "PLAINTEXT"
+    client = FrameClient(host, listener, name)
+    request = AlterPartitionReassignmentsRequest(timeout_ms=10_000, topics=topics)
+    client.send(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request)
+    life.settle(5000)
+    [(_, answer)] = client.take()
+    assert answer.error_code == 0
+    return answer.responses[0].partitions[0].error_code
+
+
+@pytest.mark.parametrize("listener", [CONTROLLER, BROKER])
+def test_r2_an_observer_registers_and_becomes_a_voter_by_its_id(listener: int) -> None:
+    """Its endpoints come with its registration; brokers forward the request to the leader."""
+    life, leader, removed = without_a_follower()
+    assert removed in leader.node.image.controllers
+    asked = leader
+    if listener == BROKER:
+        asked = next(each for i, each in life.hosts.items() if each is not leader and i != removed)
+    assert ask(life, asked, moved(NODES), listener=listener) == ErrorCode.NONE
+    life.settle(5000)
+    recorded = leader.node.quorum.core.log.voter_set
+    assert (recorded.ids, recorded.targets) == (NODES, None)
+    assert all(voter.endpoints for voter in recorded.voters)
+    life.check()
+
+
+def test_r2_only_the_leader_takes_target_voters() -> None:
+    life, leader, removed = without_a_follower()
+    follower = next(each for i, each in life.hosts.items() if each is not leader and i != removed)
+    assert ask(life, follower, moved(NODES)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert removed not in voters(leader)
+
+
+@pytest.mark.parametrize(
+    ("topics", "error"),
+    [
+        ([moved((1, 1))], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([moved(())], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([moved(None)], ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        ([moved((1,), partition=1)], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ([moved((1,)), ReassignableTopic(name="t", partitions=[])], ErrorCode.INVALID_REQUEST),
+        ([moved((1,)), moved((2,))], ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_r2_impossible_moves_change_nothing(topics: list[ReassignableTopic], error: int) -> None:
+    life, leader, _ = without_a_follower()
+    before = leader.node.quorum.end
+    assert ask(life, leader, *topics) == error
+    assert leader.node.quorum.end == before
+
+
+def test_r2_no_move_at_kraft_version_0() -> None:
+    life = LifeOfThree(Random(1))
+    life.loss = 0.0
+    leader = life._leader()
+    log = leader.node.quorum.core.log
+    unrecorded = Voter(ReplicaKey(3), ())
+    log.voters = VoterHistory(log.voter_set.with_voter(unrecorded))
+    assert ask(life, leader, moved((1,))) == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_voter_registers_no_controller() -> None:
+    """Its endpoints are in the voters record."""
+    host = make_host()
+    host.pass_time(60_000)
+    host.settle()
+    assert host.node.image.controllers == {}
