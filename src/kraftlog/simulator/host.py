@@ -235,7 +235,12 @@ class VirtualHost:
                 seed=node_id - 1,
             ),
             addresses=(BrokerAddress("PLAINTEXT", host_of(node_id), 9092),),
-            controller_addresses=(BrokerAddress("CONTROLLER", host_of(node_id), 9093),),
+            controller_addresses=tuple(
+                [
+                    BrokerAddress(it.name, it.host or host_of(node_id), it.port)
+                    for it in node_settings.advertised_controller_listeners
+                ]
+            ),
             new_id=self._new_id,
             rng=Random(node_id),
             stopwatch_ns=lambda: self.stopwatch_ns,

@@ -6,8 +6,10 @@ from kraftlog.config.keys import CLIENT_METRICS
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Voter
 from kraftlog.node.quorum.batches import records_in
+from kraftlog.simulator.invariants.changes_reported import names
 from kraftlog.simulator.process import CLUSTER
 from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.voter_change import VoterChange
 from kraftlog.simulator.workload import Workload
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING
@@ -148,13 +150,13 @@ def change_voters(replica: NodeProcess, kind: str, attempt: Any, what: Any) -> i
         if not is_sent:
             errors.append(error)
             return
-        attempt.decided(error, -1 if error else _end_of_voters(replica))
+        attempt.decided(error, -1 if error else _end_of_change(replica, kind, what))
 
     api_key, version, request = _voter_request(replica, kind, what)
     replica.send_as_client(api_key, version, request, lambda response: decided(_error_of(response)))
     is_sent = True
     if errors and not errors[0]:
-        attempt.decided(0, _end_of_voters(replica))
+        attempt.decided(0, _end_of_change(replica, kind, what))
     return errors[0] if errors else 0
 
 
@@ -199,9 +201,17 @@ def _voter_request(replica: NodeProcess, kind: str, what: Any) -> tuple[int, int
     return ApiKey.UPDATE_RAFT_VOTER, CHANGE_VERSION, update
 
 
-def _end_of_voters(replica: NodeProcess) -> int:
-    """The end of the newest committed voters record in this log."""
+def _end_of_change(replica: NodeProcess, kind: str, what: Any) -> int:
+    """The end of the newest committed voters record in this log that results from the change.
+
+    A move may have been replaced by another one, which was committed with it.
+    """
     assert replica.core is not None
-    mark = replica.core.log.high_watermark
-    ends = [b.last_offset + 1 for b in replica.disk.batches if b.voters is not None]
-    return max([end for end in ends if end <= mark], default=0)
+    mark, change = replica.core.log.high_watermark, VoterChange(kind, what)
+    sets = [
+        (batch.last_offset + 1, batch.voters)
+        for batch in replica.disk.batches
+        if batch.voters is not None and batch.last_offset < mark
+    ]
+    moved = [entry for entry in sets if kind == "reassign" and names(entry[1], change)]
+    return max([end for end, _ in moved or sets], default=0)
