@@ -55,8 +55,8 @@ def test_r2_r12_the_quorum_moves_to_new_nodes_while_topics_are_made(
         writer.start()
         try:
             shell.run(f"quorum reassign --to {to}")
-            assert "to be 11, 12, 13" in shell.said
-            assert shell.said.endswith("voters 11, 12, 13\n")
+            assert "to be 11, 12, 13" in shell.stderr
+            assert shell.stderr.endswith("voters 11, 12, 13\n")
             before = len(made)
             for node_id in CONTROLLERS:
                 quorum.kill(node_id)
@@ -92,7 +92,7 @@ def test_r2_a_move_of_voters_is_shown_replaced_and_cancelled(
             "quorum remove-controller -i 3 -d AwMDAwMDAwMDAwMDAwMDAw"
         )
         shell.run("quorum reassign --to 1,2")
-        assert shell.said.endswith("voters 1, 2\n")
+        assert shell.stderr.endswith("voters 1, 2\n")
         shell.run("quorum reassign --to 1,2,98 --no-wait")
         assert "the move to 1, 2, 98 was cancelled" in shell.run("quorum reassign --cancel")
         status = shell.json("quorum describe --status")
