@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from kraftlog.config.broker import BrokerConfig
     from kraftlog.node.fast_path.fetch import ReadyResponse
     from kraftlog.node.fast_path.produce import PendingResponses
     from kraftlog.node.fast_path.request_templates import RequestTemplates
@@ -175,6 +176,12 @@ class NoPeers:
             raise AssertionError(f"a cluster of one node has no peers: {effect}")
 
 
+def _controller_addresses(settings: BrokerConfig) -> tuple[BrokerAddress, ...]:
+    own = host_of(settings.node_id)
+    listeners = settings.advertised_controller_listeners
+    return tuple([BrokerAddress(it.name, it.host or own, it.port) for it in listeners])
+
+
 class VirtualHost:
     """One node, a cluster of its own; the caller sets `now`."""
 
@@ -235,12 +242,7 @@ class VirtualHost:
                 seed=node_id - 1,
             ),
             addresses=(BrokerAddress("PLAINTEXT", host_of(node_id), 9092),),
-            controller_addresses=tuple(
-                [
-                    BrokerAddress(it.name, it.host or host_of(node_id), it.port)
-                    for it in node_settings.advertised_controller_listeners
-                ]
-            ),
+            controller_addresses=_controller_addresses(node_settings),
             new_id=self._new_id,
             rng=Random(node_id),
             stopwatch_ns=lambda: self.stopwatch_ns,
