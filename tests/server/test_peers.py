@@ -52,7 +52,7 @@ def versions_answer(votes_up_to: int) -> bytes:
 
 def first_answer(error: int, known: Sequence[ApiVersion]) -> bytes:
     response = ApiVersionsResponse(error_code=error, api_keys=known)
-    return b"".join(response_frame(APIS[ApiKey.API_VERSIONS], 0, 0, response))
+    return b"".join(response_frame(APIS[ApiKey.API_VERSIONS], 3, 0, response))
 
 
 class Wire:
@@ -95,7 +95,7 @@ class Wire:
         taken.settimeout(LIMIT_S)
         while not select.select([taken], [], [], 0.05)[0]:
             self.events()  # the connect may have completed before
-        assert api_of(taken.recv(1 << 16)) == (ApiKey.API_VERSIONS, 0)
+        assert api_of(taken.recv(1 << 16)) == (ApiKey.API_VERSIONS, 3)
         taken.sendall(versions_answer(votes_up_to))
         self.events()
         return taken

@@ -59,8 +59,13 @@ def test_v11_a_broker_that_was_away_forgets_removed_partitions(
                 "the records are on every replica",
             )
             cluster.kill(AWAY)
-        servers = ",".join([cluster.rows[node][2] for node in OTHERS])
-        with Client(servers, timeout_s=LIMIT_S) as client:
+        with Client(
+            ",".join([cluster.rows[node][2] for node in OTHERS]), timeout_s=LIMIT_S
+        ) as client:
+            until(lambda: client.describe_quorum().leader_id in OTHERS, "a leader")
+            active = client.describe_quorum().leader_id
+            # A broker that is not the active controller forwards the removal to it.
+            servers = cluster.rows[sum(OTHERS) - active][2]
             fewer = ["topics", "--alter", "--topic", TOPIC, "--partitions", "1"]
             assert main([*fewer, "--bootstrap-server", servers]) == 1
             assert "3 partitions; --remove-partitions deletes" in capsys.readouterr().err

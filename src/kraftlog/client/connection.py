@@ -10,7 +10,7 @@ from kraftlog.client.versions import api_of, chosen_version
 from kraftlog.errors import ErrorCode, ProtocolError, RefusedError, UnreachableError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.version import VERSION
-from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.apis import APIS, OWN_CLIENT, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -99,7 +99,7 @@ class Connection:
         api = APIS[ApiKey.API_VERSIONS]
         version = api.last
         request = ApiVersionsRequest(
-            client_software_name="kraftlog", client_software_version=VERSION
+            client_software_name=OWN_CLIENT, client_software_version=VERSION
         )
         while True:
             self.send(request, deadline, version)

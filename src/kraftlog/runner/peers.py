@@ -18,7 +18,8 @@ from kraftlog.replication.replica_fetchers import CHANNEL as REPLICATION
 from kraftlog.runner.receive_buffer import FrameLengthError, ReceiveBuffer
 from kraftlog.types import NEVER_MS
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.version import VERSION
+from kraftlog.wire.apis import APIS, OWN_CLIENT, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
 from kraftlog.wire.primitives import Malformed, skip_tags
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 CLIENT_ID = "kraftlog"
-#: The correlation id and version of the ApiVersions request: every peer supports this version.
-FIRST_CORRELATION, FIRST_VERSION = 0, 0
+#: The correlation id and version of the ApiVersions request: the first version that names the
+#: client, as a peer lists the APIs of our own only to a node of ours.
+FIRST_CORRELATION, FIRST_VERSION = 0, 3
 
 #: The most immediate reconnections to a peer that accepts connections and closes them.
 MAX_PROBES = 5
@@ -196,7 +198,8 @@ class PeerChannels:
     def connected(self, channel: PeerChannel, now: Now) -> None:
         channel.is_connected, channel.has_ended = True, False
         request: Any = APIS[ApiKey.API_VERSIONS].request()
-        self._put(channel, ApiKey.API_VERSIONS, FIRST_VERSION, FIRST_CORRELATION, request())
+        named = request(client_software_name=OWN_CLIENT, client_software_version=VERSION)
+        self._put(channel, ApiKey.API_VERSIONS, FIRST_VERSION, FIRST_CORRELATION, named)
         self._flush(channel, now)
 
     def receive(self, channel: PeerChannel, data: Buffer, now: Now) -> None:

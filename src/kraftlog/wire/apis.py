@@ -19,8 +19,9 @@ BROKER = 1
 CONTROLLER = 2
 BOTH = BROKER | CONTROLLER
 
-#: The key of the first API of our own.
+#: The key of the first API of our own, and the software name of our clients: only they see these.
 FIRST_OWN = 20_000
+OWN_CLIENT = "kraftlog"
 #: The first flexible version of an API that has none.
 NEVER = 0x7FFF
 

@@ -109,6 +109,23 @@ def test_a_producers_writes_are_out_of_order() -> None:
     ]
 
 
+def test_v11_a_partition_added_again_has_another_log() -> None:
+    """What was acknowledged in the removed one need not be there; what is read must have its own."""
+    again = history(1, 2, 3)
+    again.acknowledged(1, 0)
+    again.polled("consumer", P, 0, [(0, 1), (1, 2)], 2)
+    again.acknowledged(2, 0, first_epoch=4)
+    again.polled("consumer", P, 0, [(0, 2)], 1, first_epoch=4)
+    assert again.finish(P, 0, [(0, 2)], first_epoch=4) == []
+    again.acknowledged(3, 1, first_epoch=4)
+    assert again.finish(P, 0, [(0, 1)], first_epoch=4) == [
+        "lost: value 2 was acknowledged at 0 of ('t', 0), which has it at []",
+        "lost: value 3 was acknowledged at 1 of ('t', 0), which has it at []",
+        "lost: value 2 was seen at 0 of ('t', 0): now 1",
+        "lost: value 3 was seen at 1 of ('t', 0): now None",
+    ]
+
+
 def test_a_consumer_skips_a_record() -> None:
     skipped = history(1, 2)
     skipped.polled("consumer", P, 0, [(1, 2)], 2)

@@ -20,7 +20,7 @@ def test_s5_without_faults_everything_is_written_and_read() -> None:
 
 @pytest.mark.slow
 def test_s5_random_clusters_keep_every_invariant() -> None:
-    """V1, V2, V6, V7, V8, V9, V10, V12, V14, C247: under all kinds of faults at once."""
+    """V1, V2, V6, V7, V8, V9, V10, V11, V12, V14, C247: under all kinds of faults at once."""
     played = [simulate("cluster", seed) for seed in range(1, RUNS + 1)]
     assert [str(outcome) for outcome in played if outcome.failed] == []
 
@@ -54,6 +54,20 @@ def test_preferred_leaders_are_elected_after_faults() -> None:
 @pytest.mark.parametrize("seen", ["topic recreated", "partition moved"])
 def test_v10_partitions_move_and_topics_are_recreated_under_load(seen: str) -> None:
     """V4, V10, C250: the first run in which it happens ends well, as all before it."""
+    for seed in range(1, 20):
+        outcome = simulate("cluster", seed, kinds=("kill", "isolate"))
+        assert not outcome.failed, str(outcome)
+        if seen in outcome.coverage:
+            return
+    raise AssertionError(f"never: {seen}")
+
+
+SEEN_OF_V11 = ("partitions removed", "partition added", "consumer of a removed partition")
+
+
+@pytest.mark.parametrize("seen", SEEN_OF_V11)
+def test_v11_partitions_are_removed_and_added_again_under_load(seen: str) -> None:
+    """V11: no client gets records of another partition than it thinks."""
     for seed in range(1, 20):
         outcome = simulate("cluster", seed, kinds=("kill", "isolate"))
         assert not outcome.failed, str(outcome)

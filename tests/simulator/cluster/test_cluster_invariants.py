@@ -19,11 +19,16 @@ from kraftlog.simulator.cluster.world import ClusterWorld
 from kraftlog.simulator.setting import KAFKA_TIMES
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.world import Goal
+from kraftlog.wire.messages.fetch import PartitionData
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kraftlog.metadata.values import PartitionImage
+
+
+#: Where the leader epoch of a batch is.
+EPOCH_AT = 12
 
 
 class Scene:
@@ -96,7 +101,7 @@ def acknowledged_before_committed(scene: Scene) -> None:
 
 def read_before_committed(scene: Scene) -> None:
     for invariant in scene.world.cluster_invariants:
-        invariant.on_polled(scene.world.consumers[0], scene.key, 0, scene.truth.mark + 1)
+        invariant.on_polled(scene.world.consumers[0], scene.key, 0, 0, scene.truth.mark + 1)
 
 
 def a_member_lost_a_batch(scene: Scene) -> None:
@@ -192,6 +197,17 @@ def a_reassignment_completes_too_early(scene: Scene) -> None:
     invariant.on_image(scene.world.image)
 
 
+def a_replica_has_records_of_a_removed_partition(scene: Scene) -> None:
+    scene.partition.first_leader_epoch = scene.log.first_epoch = 7
+    scene.shown()
+
+
+def an_added_partition_has_an_epoch_of_the_removed_one(scene: Scene) -> None:
+    epoch = scene.image.leader_epoch
+    scene.becomes(leader_epoch=epoch + 1, first_leader_epoch=epoch + 1)
+    scene.becomes(leader_epoch=epoch + 2, first_leader_epoch=epoch)
+
+
 def the_epoch_cache_is_wrong(scene: Scene) -> None:
     scene.log.batches[-1] = scene.log.batches[-1].replace(epoch=7)
     scene.shown()
@@ -220,8 +236,34 @@ TAMPERINGS: dict[Callable[[Scene], None], str] = {
     the_high_watermark_falls: "partition high watermark grows",
     the_high_watermark_is_beyond_the_end: "partition high watermark grows",
     a_reassignment_completes_too_early: "reassignment is safe",
+    a_replica_has_records_of_a_removed_partition: "records of removed partitions are gone",
+    an_added_partition_has_an_epoch_of_the_removed_one: "replication epochs grow",
     the_epoch_cache_is_wrong: "epoch cache matches the log",
 }
+
+
+def test_v11_a_consumer_notices_records_of_another_partition() -> None:
+    """Its position is one of the partition that was removed; so is the epoch that it names."""
+    scene = Scene()
+    [consumer] = scene.world.consumers
+    position, epoch = consumer.positions[scene.key], consumer.epochs[scene.key]
+    assert position > 0
+    with pytest.raises(Violation, match="lost its position"):
+        scene.world.must_restart(consumer, scene.key, position, epoch)
+    scene.world.truth(scene.key, epoch + 1)
+    scene.world.must_restart(consumer, scene.key, position, epoch)
+    batch = scene.log.batches[-1]
+    data = bytearray(batch.data)
+    data[EPOCH_AT : EPOCH_AT + 4] = (epoch + 1).to_bytes(4, "big")
+    found = PartitionData(
+        partition_index=0,
+        error_code=0,
+        high_watermark=batch.end,
+        aborted_transactions=None,
+        records=bytes(data),
+    )
+    with pytest.raises(Violation, match="they are of different partitions"):
+        consumer._take(scene.key, batch.base, found)
 
 
 @pytest.mark.parametrize("tamper", TAMPERINGS, ids=lambda it: it.__name__)

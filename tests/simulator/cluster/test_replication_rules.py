@@ -10,7 +10,8 @@ import pytest
 from kraftlog.controller.sessions import BEHIND_LIMIT_MS
 from kraftlog.errors import ErrorCode
 from kraftlog.simulator.cluster.administrator import TopicAdministrator
-from kraftlog.simulator.cluster.run import begin, heal
+from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
+from kraftlog.simulator.cluster.run import all_in_sync, begin, heal
 from kraftlog.simulator.cluster.setting import ClusterSetting
 from kraftlog.simulator.cluster.world import ClusterWorld
 from kraftlog.simulator.run import simulate
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     Script = Callable[["Story"], Iterator[Goal]]
 
 LONG_MS = 20_000
+PARTITIONS = 6
 
 
 class Story(ClusterWorld):
@@ -100,8 +102,9 @@ class Story(ClusterWorld):
 
 @pytest.fixture(autouse=True)
 def the_topic_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In random runs it may be deleted and created again."""
+    """In random runs it may be deleted and created again, or have other partitions."""
     monkeypatch.setattr(TopicAdministrator, "_recreate", lambda _: None)
+    monkeypatch.setattr(PartitionAdministrator, "begin", lambda _: None)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -168,6 +171,34 @@ def test_v12_a_consumer_ahead_of_the_new_leader_waits(seed: int) -> None:
 
     seen = Story(seed, separate=True).played(script).coverage
     assert f"fetch error {ErrorCode.OFFSET_OUT_OF_RANGE}" not in seen
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_v13_followers_fetch_from_others_while_a_leader_is_cut_off(seed: int) -> None:
+    """V13: a fetch that gets no response holds back no other leader's partitions."""
+
+    def script(story: Story) -> Iterator[Goal]:
+        story.topics.wanted["other"] = PARTITIONS
+        story.topics.look_around()
+        yield Goal("the topic exists", lambda: len(story.keys) > PARTITIONS, LONG_MS)
+        cut, leader, follower = story.image.brokers
+
+        def led_by(broker: int) -> list[PartitionImage]:
+            return [it for it in story.image.partitions.values() if it.leader == broker]
+
+        yield Goal("each leads", lambda: all(map(led_by, (cut, leader))), LONG_MS)
+        yield Goal("all are in sync", lambda: all_in_sync(story), LONG_MS)
+        story.cut_from_each_other(story.replicas[cut], story.replicas[follower])
+        marks = {it.key: story.truth(it.key).mark for it in led_by(leader)}
+        yield Goal(
+            "the leader that is cut off notices",
+            lambda: all(follower not in it.isr for it in led_by(cut)),
+            LONG_MS,
+        )
+        assert all({*it.isr} == {cut, leader, follower} for it in led_by(leader))
+        assert all(story.truth(key).mark > mark for key, mark in marks.items())
+
+    Story(seed, separate=True).played(script)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -10,7 +10,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.features import KRAFT_VERSION, OFFERED
 from kraftlog.node.api_table import SERVED, served_on
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import FIRST_OWN, ApiKey
+from kraftlog.wire.apis import FIRST_OWN, OWN_CLIENT, ApiKey
 from kraftlog.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsResponse,
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 
 ZERO_SINCE = 4
-#: The software name of our own client; only it sees APIs with keys from `HIDDEN_FROM` on.
-OWN_CLIENT = "kraftlog"
+#: Only our own clients and nodes see APIs with keys from here on.
 HIDDEN_FROM = FIRST_OWN
 
 

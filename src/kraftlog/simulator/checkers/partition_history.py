@@ -1,6 +1,8 @@
 """Checks what producers and consumers of partitions saw, as Jepsen's Kafka workload does.
 
-Every record has a unique value, so nothing is searched. A violation begins with its rule:
+Every record has a unique value, so nothing is searched. A partition that is removed, and added again
+under its number, has another log: `first_epoch`, its first leader epoch, tells them apart (V11).
+A violation begins with its rule:
 
 - `lost`: an acknowledged write (of a producer that asked for all replicas) is not in the log
 - `duplicate`: a write that may be there only once is there twice
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
     #: An offset and the value there.
     Seen = tuple[int, int]
+    #: A partition and the first leader epoch of its log.
+    PartitionLog = tuple[Hashable, int]
 
 #: The acknowledgement of a write that an earlier attempt made: somewhere.
 UNKNOWN_OFFSET = -1
@@ -40,15 +44,18 @@ class PartitionHistory:
     def __init__(self) -> None:
         self.violations: list[str] = []
         self._writes: dict[int, Write] = {}
-        self._acknowledged: dict[int, int] = {}
+        #: The log, by its first epoch, and the offset where each value was acknowledged.
+        self._acknowledged: dict[int, Seen] = {}
         self._refused: set[int] = set()
-        #: By partition: what consumers saw at each offset, and where each value was.
-        self._read: dict[Hashable, dict[int, int]] = {}
-        self._offsets: dict[int, int] = {}
-        #: By consumer and partition: where it goes on, where it began, and what it saw.
-        self._next: dict[tuple[Hashable, Hashable], int] = {}
-        self._began: dict[tuple[Hashable, Hashable], int] = {}
-        self._saw: dict[tuple[Hashable, Hashable], set[int]] = {}
+        #: By log: what consumers saw at each offset, and where each value was.
+        self._read: dict[PartitionLog, dict[int, int]] = {}
+        self._offsets: dict[tuple[PartitionLog, int], int] = {}
+        #: The values that were in any log.
+        self._there: set[int] = set()
+        #: By consumer and log: where it goes on, where it began, and what it saw.
+        self._next: dict[tuple[Hashable, PartitionLog], int] = {}
+        self._began: dict[tuple[Hashable, PartitionLog], int] = {}
+        self._saw: dict[tuple[Hashable, PartitionLog], set[int]] = {}
 
     # Events --------------------------------------------------------------------------------------
 
@@ -57,16 +64,16 @@ class PartitionHistory:
             raise ValueError(f"value {write.value} is not unique")
         self._writes[write.value] = write
 
-    def acknowledged(self, value: int, offset: int) -> None:
-        self._acknowledged[value] = offset
+    def acknowledged(self, value: int, offset: int, first_epoch: int = 0) -> None:
+        self._acknowledged[value] = first_epoch, offset
         write = self._writes[value]
         if write.safe and offset != UNKNOWN_OFFSET:
-            self._is_at(write.partition, offset, value)
+            self._is_at((write.partition, first_epoch), offset, value)
 
     def refused(self, value: int) -> None:
         """The value was not written and never will be."""
         self._refused.add(value)
-        if value in self._offsets:
+        if value in self._there:
             self._violated("phantom", f"value {value} was read, and then refused")
 
     def polled(
@@ -76,9 +83,11 @@ class PartitionHistory:
         position: int,
         records: Sequence[Seen],
         following: int,
+        first_epoch: int = 0,
     ) -> None:
         """A consumer fetched from `position`, got records, and continues at `following`."""
-        key = consumer, partition
+        log = partition, first_epoch
+        key = consumer, log
         expected = self._next.get(key, position)
         if position != expected or following < position:
             raise ValueError(f"{consumer} asked from {position}, not {expected}")
@@ -93,14 +102,16 @@ class PartitionHistory:
                 )
             before = offset
             saw.add(offset)
-            self._is_at(partition, offset, value)
+            self._is_at(log, offset, value)
             self._was_written(partition, offset, value)
 
-    def _is_at(self, partition: Hashable, offset: int, value: int) -> None:
-        there = self._read.setdefault(partition, {}).setdefault(offset, value)
+    def _is_at(self, log: PartitionLog, offset: int, value: int) -> None:
+        partition, _ = log
+        there = self._read.setdefault(log, {}).setdefault(offset, value)
         if there != value:
             self._violated("inconsistent", f"{partition} had {there} at {offset}, and now {value}")
-        elsewhere = self._offsets.setdefault(value, offset)
+        elsewhere = self._offsets.setdefault((log, value), offset)
+        self._there.add(value)
         write = self._writes.get(value)
         if elsewhere != offset and (write is None or write.once):
             self._violated(
@@ -116,7 +127,9 @@ class PartitionHistory:
 
     # The end -------------------------------------------------------------------------------------
 
-    def finish(self, partition: Hashable, start: int, log: Iterable[Seen]) -> list[str]:
+    def finish(
+        self, partition: Hashable, start: int, log: Iterable[Seen], first_epoch: int = 0
+    ) -> list[str]:
         """Compare with the final log of a partition, which begins at `start`."""
         at = dict(log)
         where: dict[int, list[int]] = {}
@@ -127,20 +140,21 @@ class PartitionHistory:
             write = self._writes.get(value)
             if len(offsets) > 1 and write is not None and write.once:
                 self._violated("duplicate", f"value {value} is at {offsets} of {partition}")
-        self._compare_writes(partition, start, at, where)
-        self._compare_reads(partition, start, at)
+        self._compare_writes((partition, first_epoch), start, at, where)
+        self._compare_reads((partition, first_epoch), start, at)
         return self.violations
 
     def _compare_writes(
-        self, partition: Hashable, start: int, at: dict[int, int], where: dict[int, list[int]]
+        self, log: PartitionLog, start: int, at: dict[int, int], where: dict[int, list[int]]
     ) -> None:
+        partition, first_epoch = log
         last: dict[Hashable, Seen] = {}
         for write in self._writes.values():
             if write.partition != partition:
                 continue
-            offset = self._acknowledged.get(write.value)
+            epoch, offset = self._acknowledged.get(write.value, (-1, UNKNOWN_OFFSET))
             found = where.get(write.value, [])
-            if offset is not None and write.safe and not start > offset > UNKNOWN_OFFSET:
+            if epoch == first_epoch and write.safe and not start > offset > UNKNOWN_OFFSET:
                 is_there = write.value in where if offset < 0 else at.get(offset) == write.value
                 if not is_there:
                     place = "somewhere" if offset < 0 else f"at {offset}"
@@ -159,15 +173,16 @@ class PartitionHistory:
                     )
                 last[write.producer] = found[0], write.value
 
-    def _compare_reads(self, partition: Hashable, start: int, at: dict[int, int]) -> None:
-        for offset, value in self._read.get(partition, {}).items():
+    def _compare_reads(self, log: PartitionLog, start: int, at: dict[int, int]) -> None:
+        partition, _ = log
+        for offset, value in self._read.get(log, {}).items():
             if offset >= start and at.get(offset) != value:
                 self._violated(
                     "lost",
                     f"value {value} was seen at {offset} of {partition}: now {at.get(offset)}",
                 )
         for (consumer, which), following in self._next.items():
-            if which != partition:
+            if which != log:
                 continue
             began, saw = self._began[consumer, which], self._saw[consumer, which]
             missed = [it for it in at if max(began, start) <= it < following and it not in saw]

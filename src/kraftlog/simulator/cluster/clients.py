@@ -53,7 +53,12 @@ if TYPE_CHECKING:
             position: int,
             records: Sequence[tuple[int, int]],
             following: int,
+            epoch: int,
             high_watermark: int,
+        ) -> None: ...
+        def first_epoch(self, key: PartitionKey, epoch: int) -> int: ...
+        def must_restart(
+            self, consumer: Any, key: PartitionKey, position: int, epoch: int
         ) -> None: ...
 
 
@@ -82,6 +87,8 @@ class Client:
         self._numbers = 0
         #: The leader of each partition and its epoch.
         self.leaders: dict[PartitionKey, tuple[int, int]] = {}
+        #: The name of each topic.
+        self.names: dict[bytes, str] = {}
         self._refresh_ms = 0
         self._is_refreshing = False
         self._wake_at = -1
@@ -174,6 +181,7 @@ class Client:
         self._is_refreshing = False
         self._refresh_ms = now.monotonic_ms + (RETRY_MS if response is None else REFRESH_MS)
         for topic in response.topics if response is not None else ():
+            self.names[topic.topic_id] = topic.name or ""
             for partition in topic.partitions if not topic.error_code else ():
                 key = topic.topic_id, partition.partition_index
                 self.learn(key, partition.leader_id, partition.leader_epoch)

@@ -1,5 +1,7 @@
 """A consumer of all partitions, from their beginning, one fetch in flight to each broker.
 
+It names the epoch of the last record that it has with each fetch (KIP-320), so that it notices when
+its partition was removed and another one added (V11); then it goes on at the start of that.
 With a rack it fetches from the follower that a leader names (KIP-392), for a while or until that
 fails; then it asks the leader again.
 """
@@ -14,6 +16,11 @@ from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kraftlog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 
 if TYPE_CHECKING:
     from typing import Any
@@ -25,16 +32,21 @@ if TYPE_CHECKING:
 WAIT_MS = 500
 MAX_BYTES = 1 << 20
 CONTROL = 1 << 5
+#: What ListOffsets takes as the time of the first record.
+EARLIEST = -2
 #: How long a follower that a leader has named is fetched from.
 PREFERRED_MS = 2000
 
 
 class Consumer(Client):
-    """`positions` has the next offset of each partition."""
+    """`positions` has the next offset of each partition, `epochs` the epoch before it."""
 
     def __init__(self, world: ClientWorld, number: int) -> None:
         super().__init__(world, number)
         self.positions: dict[PartitionKey, int] = {}
+        self.epochs: dict[PartitionKey, int] = {}
+        #: The partitions whose position is not in the log: their start is asked for.
+        self._lost: set[PartitionKey] = set()
         self._in_flight: set[int] = set()
         #: The partitions in these requests: their leader may change meanwhile.
         self._fetching: set[PartitionKey] = set()
@@ -54,6 +66,9 @@ class Consumer(Client):
         wanted: dict[int, list[PartitionKey]] = {}
         for key in self.world.keys:
             if key in self._fetching or self._retry_ms.get(key, 0) > now.monotonic_ms:
+                continue
+            if key in self._lost:
+                self._ask_start(key, now)
                 continue
             broker = self._replica_of(key, now)
             if broker >= 0 and broker not in self._in_flight:
@@ -78,6 +93,7 @@ class Consumer(Client):
                     partition=index,
                     current_leader_epoch=self.leaders[key][1],
                     fetch_offset=asked[key],
+                    last_fetched_epoch=self.epochs.get(key, -1),
                     partition_max_bytes=self._max_bytes,
                 )
             )
@@ -117,12 +133,15 @@ class Consumer(Client):
     def _got(self, key: PartitionKey, broker: int, position: int, partition: Any, now: Now) -> None:
         code = partition.error_code
         self.world.answered("fetch", code)
-        if code:
+        is_gone = code == ErrorCode.OFFSET_OUT_OF_RANGE or partition.diverging_epoch.end_offset >= 0
+        if code or is_gone:
             by_follower = self._preferred.pop(key, (-1, 0))[0] == broker
-            may_lack = by_follower and code == ErrorCode.OFFSET_OUT_OF_RANGE
-            if code not in RETRIABLE and not may_lack:
-                raise Violation("consumer", f"{self} got error {code} at {position} of {key}")
             self._retry_ms[key] = now.monotonic_ms + RETRY_MS
+            if is_gone and not by_follower:
+                self.world.must_restart(self, key, position, self.epochs.get(key, -1))
+                self._lost.add(key)
+            elif code not in RETRIABLE and not is_gone:
+                raise Violation("consumer", f"{self} got error {code} at {position} of {key}")
             named = partition.current_leader
             self.learn(key, named.leader_id, named.leader_epoch)
             self.refresh_soon(now)
@@ -134,11 +153,23 @@ class Consumer(Client):
             return
         if self._preferred.get(key, (-1, 0))[0] == broker:
             self.world.saw("fetch served by a follower")
+        self._take(key, position, partition)
+
+    def _take(self, key: PartitionKey, position: int, partition: Any) -> None:
         records = bytes(partition.records or b"")
         found: list[tuple[int, int]] = []
         following = position
+        world, epoch = self.world, self.epochs.get(key, -1)
         for place, fields in walk(records, may_end_in_batch=True):
             following = max(following, fields[0] + fields[6] + 1)
+            is_other = world.first_epoch(key, fields[2]) != world.first_epoch(key, epoch)
+            if is_other and epoch >= 0 and position > 0:
+                raise Violation(
+                    "consumer",
+                    f"{self} got records of epoch {fields[2]} of {key}, from {fields[0]} on, after "
+                    f"those of epoch {epoch}: they are of different partitions",
+                )
+            epoch = fields[2]
             if not fields[5] & CONTROL:
                 found += [
                     (it.offset, int(it.value or b""))
@@ -151,5 +182,43 @@ class Consumer(Client):
                 f"{self} got records of {key} up to {following}, beyond the high watermark "
                 f"{partition.high_watermark} of the same response",
             )
-        self.positions[key] = following
-        self.world.polled(self, key, position, found, following, partition.high_watermark)
+        self.positions[key], self.epochs[key] = following, epoch
+        world.polled(self, key, position, found, following, epoch, partition.high_watermark)
+
+    # The start of a log --------------------------------------------------------------------------
+
+    def _ask_start(self, key: PartitionKey, now: Now) -> None:
+        topic_id, index = key
+        leader = self.leader_of(key, now)
+        if leader < 0 or topic_id not in self.names:
+            return
+        asked = ListOffsetsPartition(
+            partition_index=index, current_leader_epoch=self.leaders[key][1], timestamp=EARLIEST
+        )
+        topic = ListOffsetsTopic(name=self.names[topic_id], partitions=[asked])
+        request = ListOffsetsRequest(replica_id=-1, topics=[topic], timeout_ms=WAIT_MS)
+        self._fetching.add(key)
+        self.ask(
+            leader,
+            ApiKey.LIST_OFFSETS,
+            request,
+            WAIT_MS,
+            lambda response, now: self._got_start(key, response, now),
+        )
+
+    def _got_start(self, key: PartitionKey, response: Any, now: Now) -> None:
+        self._fetching.discard(key)
+        self._retry_ms[key] = now.monotonic_ms + RETRY_MS
+        if response is None:
+            self.refresh_soon(now)
+            return
+        found = response.topics[0].partitions[0]
+        self.world.answered("offsets", found.error_code)
+        if found.error_code:
+            if found.error_code not in RETRIABLE:
+                raise Violation("consumer", f"{self} got error {found.error_code} for {key}")
+            self.refresh_soon(now)
+            return
+        self._lost.discard(key)
+        self.positions[key], self.epochs[key] = found.offset, found.leader_epoch
+        self.work(now)

@@ -1,4 +1,4 @@
-"""The invariants of replication, S1 to S10, each checked after every step that may break it."""
+"""The invariants of replication, S1 to S10 and V11, each checked after every step that may break it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kraftlog.simulator.cluster.consumer import Consumer
     from kraftlog.simulator.cluster.node import ClusterNode, Seen
     from kraftlog.simulator.cluster.producer import Producer
+    from kraftlog.simulator.cluster.replica_logs import ReplicaLog
+    from kraftlog.simulator.cluster.truth import PartitionTruth
     from kraftlog.simulator.cluster.world import ClusterWorld
 
 
@@ -27,6 +29,17 @@ class ReplicaChange(NamedTuple):
     key: PartitionKey
     partition: Partition
     before: Seen | None
+
+    @property
+    def truth(self) -> PartitionTruth:
+        return self.node.world.truth(self.key, self.partition.first_leader_epoch)
+
+    @property
+    def log(self) -> ReplicaLog | None:
+        """The replica's log, but not that of a removed partition of its number."""
+        log = self.node.logs.get(self.key)
+        is_its = log is not None and log.first_epoch == self.partition.first_leader_epoch
+        return log if is_its else None
 
 
 class ClusterInvariant:
@@ -59,9 +72,9 @@ class ClusterInvariant:
         """A producer was told that a value is written; offset -1: somewhere."""
 
     def on_polled(
-        self, consumer: Consumer, key: PartitionKey, following: int, high_watermark: int
+        self, consumer: Consumer, key: PartitionKey, first_epoch: int, following: int, mark: int
     ) -> None:
-        """A consumer got all records before an offset."""
+        """A consumer got all records before an offset, from the log with a first leader epoch."""
 
 
 CLUSTER_HOOKS = tuple([name for name in vars(ClusterInvariant) if name.startswith("on_")])
@@ -77,11 +90,12 @@ class CommittedIsKept(ClusterInvariant):
 
     def on_replica(self, change: ReplicaChange) -> None:
         node, key, partition, before = change
-        if key not in node.logs:
+        log, truth = change.log, change.truth
+        if log is None:
             return
-        log, truth = node.logs[key], self.world.truth(key)
         if not partition.online:
-            if partition.high_watermark > truth.mark and partition.is_open:
+            is_known = partition.is_open or (before is not None and before[2])
+            if partition.high_watermark > truth.mark and is_known:
                 self._raised_before(change)
             return
         is_new = before is None or not before[2] or before[0] != partition.leader_epoch
@@ -105,20 +119,21 @@ class CommittedIsKept(ClusterInvariant):
                 )
 
     def _raised_before(self, change: ReplicaChange) -> None:
-        """A leader may raise its high watermark and resign in one turn, in which it may even have
-        become leader; a follower may not raise it."""
+        """A leader may raise its high watermark and resign, or be removed, in one turn, in which it
+        may even have become leader; a follower may not raise it."""
         node, key, partition, before = change
         if before is None or not (before[2] or before[0] < partition.leader_epoch):
             self.fails(
                 f"{node} follows {_name(key)} with the high watermark {partition.high_watermark}, "
                 f"which no leader had"
             )
-        self.world.truth(key).extend(node.logs[key], partition.high_watermark, before[0])
+        assert change.log is not None
+        change.truth.extend(change.log, partition.high_watermark, before[0])
 
     def on_acknowledged(
         self, producer: Producer, key: PartitionKey, value: int, offset: int
     ) -> None:
-        truth = self.world.truth(key)
+        truth = self.world.truth(key, self.world.acknowledged_in(key, value, offset))
         if producer.acks == ALL and offset >= 0 and truth.values.get(offset) != value:
             self.fails(
                 f"{producer}: {value} is acknowledged at {offset} of {_name(key)}, where "
@@ -126,13 +141,13 @@ class CommittedIsKept(ClusterInvariant):
             )
 
     def on_polled(
-        self, consumer: Consumer, key: PartitionKey, following: int, high_watermark: int
+        self, consumer: Consumer, key: PartitionKey, first_epoch: int, following: int, mark: int
     ) -> None:
-        mark = self.world.truth(key).mark
-        if max(following, high_watermark) > mark:
+        committed = self.world.truth(key, first_epoch).mark
+        if max(following, mark) > committed:
             self.fails(
                 f"{consumer} read {_name(key)} up to {following}, high watermark "
-                f"{high_watermark}, but {mark} is committed"
+                f"{mark}, but {committed} is committed"
             )
 
 
@@ -144,14 +159,14 @@ class StrongIsr(ClusterInvariant):
 
     def __init__(self, world: ClusterWorld) -> None:
         super().__init__(world)
-        self._checked: dict[PartitionKey, int] = {}
+        self._checked: dict[PartitionTruth, int] = {}
         self._members: dict[PartitionKey, tuple[int, ...]] = {}
 
     def on_replica(self, change: ReplicaChange) -> None:
-        key = change.key
-        truth, checked = self.world.truth(key), self._checked.get(key, 0)
-        if truth.mark > checked:
-            self._checked[key] = truth.mark
+        key, truth = change.key, change.truth
+        checked = self._checked.get(truth, 0)
+        if truth.mark > checked and truth is self.world.truth(key):
+            self._checked[truth] = truth.mark
             # The node may be about to apply a newer state, and have the partition's already.
             newest = change.node.node.image.partitions.get(key)
             for member in self._members.get(key, ()):
@@ -182,6 +197,8 @@ class StrongIsr(ClusterInvariant):
         newest = self.world.image.partitions.get(key)
         if newest is not None and member not in (*newest.isr, *newest.elr):
             return  # removed from the partition, and perhaps added again, since the last look
+        if newest is not None and log.first_epoch != newest.first_leader_epoch:
+            return  # it does not know yet that the partition was removed and added again
         lacks = self.world.truth(key).missing_in(log, start)
         if lacks is not None:
             self.fails(
@@ -264,7 +281,9 @@ class ReassignmentIsSafe(ClusterInvariant):
                 self._moving[key] = it
                 continue
             before = self._moving.pop(key, None)
-            if before is None or {*it.replicas} & {*before.removing} or not before.adding:
+            if before is None or before.first_leader_epoch != it.first_leader_epoch:
+                continue
+            if {*it.replicas} & {*before.removing} or not before.adding:
                 continue  # it was cancelled, or adds nothing
             if len(it.isr) < min(self.world.setting.min_insync, len(before.isr)) and it.leader >= 0:
                 self.fails(f"{_name(key)}: {before} became {it}")
@@ -295,6 +314,10 @@ class EpochsGrow(ClusterInvariant):
 
     def _compare(self, key: PartitionKey, before: PartitionImage, after: PartitionImage) -> None:
         what = f"{_name(key)}: {before} became {after}"
+        if after.first_leader_epoch != before.first_leader_epoch:  # it was removed meanwhile (V11)
+            if after.first_leader_epoch <= before.leader_epoch:
+                self.fails(f"{what}: the leader epoch of the removed partition is used again")
+            return
         if after.partition_epoch <= before.partition_epoch:
             self.fails(f"{what}: the partition epoch does not grow")
         if after.leader_epoch < before.leader_epoch:
@@ -310,7 +333,7 @@ class EpochsGrow(ClusterInvariant):
             self.fails(f"{node}: {_name(key)} went back from epoch {before[0]}")
         if partition.leads:
             me = node.id, node.incarnation
-            first = self.world.truth(key).leaders.setdefault(partition.leader_epoch, me)
+            first = change.truth.leaders.setdefault(partition.leader_epoch, me)
             if first != me:
                 self.fails(
                     f"{node} leads {_name(key)} in epoch {partition.leader_epoch}, in which "
@@ -342,12 +365,26 @@ class EpochsMatchLog(ClusterInvariant):
     name = "epoch cache matches the log"
 
     def on_replica(self, change: ReplicaChange) -> None:
-        view = change.node.logs.get(change.key)
+        view = change.log
         if view is None or view.log is None or not view.batches:
             return
         known, there = view.log.epochs.entries(), view.epoch_starts
         if known[-len(there) :] != there:
             self.fails(f"{change.node}: {_name(change.key)} has {known}, its batches {there}")
+
+
+class RemovedRecordsAreGone(ClusterInvariant):
+    """V11: no replica of a partition that was added again has records of the one before it."""
+
+    name = "records of removed partitions are gone"
+
+    def on_replica(self, change: ReplicaChange) -> None:
+        log = change.log
+        if log is not None and log.batches and log.batches[0].epoch < log.first_epoch:
+            self.fails(
+                f"{change.node}: {_name(change.key)} begins with epoch {log.batches[0].epoch}, "
+                f"but epoch {log.first_epoch} is its first"
+            )
 
 
 CLUSTER_INVARIANTS: tuple[type[ClusterInvariant], ...] = (
@@ -359,6 +396,7 @@ CLUSTER_INVARIANTS: tuple[type[ClusterInvariant], ...] = (
     EpochsGrow,
     HighWatermarkGrows,
     EpochsMatchLog,
+    RemovedRecordsAreGone,
 )
 
 

@@ -10,7 +10,7 @@ from kraftlog.simulator.nodes.replica import NodeReplica
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Iterable
     from typing import Any
 
     from kraftlog.metadata.values import PartitionKey
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.replication.partition import Partition
     from kraftlog.simulator.cluster.world import ClusterWorld
     from kraftlog.simulator.rng import Rng
+    from kraftlog.storage.log import Log
 
     #: What the invariants see of a replica: its leader epoch, whether it leads, and its offsets.
     Seen = tuple[int, bool, bool, int, int, int]
@@ -134,8 +135,14 @@ class ClusterNode(NodeReplica):
             self.was_ready = True
             self.world.progress += 1
         partitions = node.replica_manager.partitions
-        if any(key not in partitions for key in self._partitions):
-            self._look_at_removed(partitions)
+        removed = [
+            key
+            for key, it in self._partitions.items()
+            if (now := partitions.get(key)) is not it
+            and (now is None or now.first_leader_epoch != it.first_leader_epoch)
+        ]
+        if removed:
+            self._look_at_removed(removed)
         for key, partition in partitions.items():
             state = (
                 partition.leader_epoch,
@@ -148,12 +155,12 @@ class ClusterNode(NodeReplica):
             if seen.get(key) != state:
                 self._look_at(key, partition, state)
 
-    def _look_at_removed(self, partitions: Container[PartitionKey]) -> None:
+    def _look_at_removed(self, keys: Iterable[PartitionKey]) -> None:
         """A leader may have raised its high watermark in the turn in which it is removed.
 
         What it appended in that turn is not looked at any more: its log is deleted.
         """
-        for key in [key for key in self._partitions if key not in partitions]:
+        for key in keys:
             removed = self._partitions.pop(key)
             if key in self.logs:
                 self.logs[key].log = None
@@ -165,9 +172,15 @@ class ClusterNode(NodeReplica):
         self._partitions[key] = partition
         log = self.runner.directory.logs.get(partition.log)
         if log is not None and log.topic_id == partition.topic_id:
-            view = self.logs.get(key)
-            if view is None:
-                view = self.logs[key] = ReplicaLog()
-            if view.look(self.files, log):
-                self.world.truncated(self, key)
+            self._look_at_log(key, partition, log)
         self.world.replica_changed(self, key, partition, before)
+
+    def _look_at_log(self, key: PartitionKey, partition: Partition, log: Log) -> None:
+        first_epoch = partition.first_leader_epoch
+        view = self.logs.get(key)
+        if view is None or view.first_epoch != first_epoch:
+            if first_epoch and not partition.is_open:
+                return  # it may be the log of the partition that was removed (V11)
+            view = self.logs[key] = ReplicaLog(first_epoch)
+        if view.look(self.files, log):
+            self.world.truncated(self, key)

@@ -36,9 +36,20 @@ class StoredBatch(Value):
 class ReplicaLog:
     """One replica's log of one partition; it outlives the process, as the files do."""
 
-    __slots__ = ("bases", "batches", "is_known", "log", "place", "start", "truncations")
+    __slots__ = (
+        "bases",
+        "batches",
+        "first_epoch",
+        "is_known",
+        "log",
+        "place",
+        "start",
+        "truncations",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, first_epoch: int = 0) -> None:
+        #: The first leader epoch of the partition; one of its number may have been removed before.
+        self.first_epoch = first_epoch
         self.log: Log | None = None
         self.truncations = -1
         self.start = 0

@@ -34,6 +34,7 @@ def begin(world: ClusterWorld) -> Iterator[Goal]:
         client.look_around()
     for producer in world.producers:
         producer.begin()
+    world.partitions.begin()
 
 
 def mixture(world: ClusterWorld) -> Iterator[Goal]:
@@ -48,7 +49,7 @@ def heal(world: ClusterWorld) -> Iterator[Goal]:
     faults.heal(world)
     yield leader_agreed(world).replace(within_ms=HEALING_MS)
     yield Goal("all brokers are unfenced", lambda: all_unfenced(world), HEALING_MS)
-    yield Goal("the topics exist", lambda: world.topics.is_idle, HEALING_MS)
+    yield Goal("the topics exist", lambda: is_administered(world), HEALING_MS)
     yield Goal("every partition has a leader", lambda: all_led(world), HEALING_MS)
     yield Goal("every ISR is complete", lambda: all_in_sync(world), HEALING_MS)
     for producer in world.producers:
@@ -57,6 +58,10 @@ def heal(world: ClusterWorld) -> Iterator[Goal]:
     yield Goal("all logs are the same", lambda: all_equal(world), HEALING_MS)
     yield Goal("all is read", lambda: all_read(world), HEALING_MS)
     judge(world)
+
+
+def is_administered(world: ClusterWorld) -> bool:
+    return world.topics.is_idle and world.partitions.is_idle
 
 
 def is_idle(producer: Producer) -> bool:
@@ -100,6 +105,7 @@ def all_equal(world: ClusterWorld) -> bool:
 def all_read(world: ClusterWorld) -> bool:
     return all(
         consumer.positions.get(key, 0) >= world.truth(key).mark
+        and (not world.truth(key).mark or consumer.epochs.get(key, 0) >= world.first_epoch(key))
         for consumer in world.consumers
         for key in world.keys
     )
@@ -109,7 +115,7 @@ def judge(world: ClusterWorld) -> None:
     for key in world.keys:
         _, log = next(iter(world.logs_of(key)))
         values = [seen for batch in log.batches for seen in batch.values]
-        violations = world.history.finish(key, log.start, values)
+        violations = world.history.finish(key, log.start, values, log.first_epoch)
         if violations:
             raise Violation("client history", violations[0])
 

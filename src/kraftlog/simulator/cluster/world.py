@@ -13,6 +13,7 @@ from kraftlog.simulator.cluster.invariants import (
     make_cluster_invariants,
 )
 from kraftlog.simulator.cluster.node import ClusterNode
+from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
 from kraftlog.simulator.cluster.producer import Producer
 from kraftlog.simulator.cluster.truth import PartitionTruth
 from kraftlog.simulator.nodes.connections import BROKER_PORT, CONTROLLER_PORT
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from kraftlog.simulator.nodes.replica import NodeReplica
     from kraftlog.simulator.process import Replica
 
+#: For the newest partition of a number.
+NEWEST = -1
 #: How much later a broker is killed.
 POSTPONED_MS = 50
 
@@ -52,8 +55,8 @@ class ClusterWorld(NodeWorld):
     ) -> None:
         self.image = Image()
         self._newest = 0
-        #: By partition: what is committed.
-        self.truths: dict[PartitionKey, PartitionTruth] = {}
+        #: By partition and its first leader epoch: what is committed.
+        self.truths: dict[PartitionKey, dict[int, PartitionTruth]] = {}
         #: The partitions that clients use.
         self.keys: list[PartitionKey] = []
         self.history = PartitionHistory()
@@ -68,6 +71,7 @@ class ClusterWorld(NodeWorld):
         self.producers = [Producer(self, number) for number in range(setting.producers)]
         self.consumers = [Consumer(self, 50 + number) for number in range(setting.consumers)]
         self.topics = TopicAdministrator(self, 90)
+        self.partitions = PartitionAdministrator(self, 91)
         self.cluster_invariants = make_cluster_invariants(self)
         self._on_cluster = {
             hook: tuple(
@@ -137,17 +141,37 @@ class ClusterWorld(NodeWorld):
         for look in self._on_cluster[hook]:
             look(*arguments)
 
-    def truth(self, key: PartitionKey) -> PartitionTruth:
-        found = self.truths.get(key)
+    def truth(self, key: PartitionKey, first_epoch: int = NEWEST) -> PartitionTruth:
+        """Of the partition with this first leader epoch; the others of its number were removed."""
+        truths = self.truths.setdefault(key, {})
+        if first_epoch == NEWEST:
+            first_epoch = self.first_epoch(key)
+        found = truths.get(first_epoch)
         if found is None:
-            found = self.truths[key] = PartitionTruth()
+            found = truths[first_epoch] = PartitionTruth()
         return found
+
+    def first_epoch(self, key: PartitionKey, epoch: int = NEWEST) -> int:
+        """The first leader epoch of the partition that had an epoch; of the newest."""
+        known = self.truths.get(key, ())
+        return max([first for first in known if epoch == NEWEST or first <= epoch], default=0)
+
+    def acknowledged_in(self, key: PartitionKey, value: int, offset: int) -> int:
+        """The first leader epoch of the partition that has a value; else of the newest."""
+        truths = self.truths.get(key, {})
+        for first_epoch in sorted(truths, reverse=True):
+            values = truths[first_epoch].values
+            if values.get(offset) == value or (offset < 0 and value in values.values()):
+                return first_epoch
+        return self.first_epoch(key)
 
     def look_at_image(self, node: ClusterNode) -> None:
         quorum = node.node.quorum
         if quorum.applied > self._newest and not quorum.is_applying:
             self._newest, self.image = quorum.applied, node.node.image
             self.progress += 1
+            for key, partition in self.image.partitions.items():
+                self.truth(key, partition.first_leader_epoch)
             self._tell("on_image", self.image)
             if self.lossy:
                 self._forgive()
@@ -173,7 +197,7 @@ class ClusterWorld(NodeWorld):
         self.saw(f"{what} error {code}" if code else f"{what} served")
 
     def acknowledged(self, producer: Producer, key: PartitionKey, value: int, offset: int) -> None:
-        self.history.acknowledged(value, offset)
+        self.history.acknowledged(value, offset, self.acknowledged_in(key, value, offset))
         self._tell("on_acknowledged", producer, key, value, offset)
         self._judge()
 
@@ -188,13 +212,28 @@ class ClusterWorld(NodeWorld):
         position: int,
         records: Sequence[tuple[int, int]],
         following: int,
+        epoch: int,
         high_watermark: int,
     ) -> None:
+        """`epoch` is that of the last record; without records it is the consumer's position."""
+        first_epoch = self.first_epoch(key, epoch)
         if following > position:
             self.progress += 1
-        self.history.polled(consumer.name, key, position, records, following)
-        self._tell("on_polled", consumer, key, following, high_watermark)
+            self.history.polled(consumer.name, key, position, records, following, first_epoch)
+        if epoch >= 0 or len(self.truths[key]) == 1:
+            self._tell("on_polled", consumer, key, first_epoch, following, high_watermark)
         self._judge()
+
+    def must_restart(
+        self, consumer: Consumer, key: PartitionKey, position: int, epoch: int
+    ) -> None:
+        """A leader does not have the position of a consumer, after a record of an epoch.
+
+        That partition was removed, and another one of its number was added.
+        """
+        if self.first_epoch(key, epoch) == self.first_epoch(key):
+            raise Violation("consumer", f"{consumer} lost its position {position} of {key}")
+        self.saw("consumer of a removed partition")
 
     def _judge(self) -> None:
         if self.history.violations:
@@ -324,5 +363,6 @@ class ClusterWorld(NodeWorld):
     def logs_of(self, key: PartitionKey) -> Iterable[tuple[ClusterNode, Any]]:
         for broker in self.image.partitions[key].replicas:
             node = self.replicas[broker]
-            if key in node.logs:
-                yield node, node.logs[key]
+            log = node.logs.get(key)
+            if log is not None and log.first_epoch == self.first_epoch(key):
+                yield node, log

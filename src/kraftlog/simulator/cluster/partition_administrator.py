@@ -1,0 +1,126 @@
+"""The administrator of partitions: in half of the runs it removes the last ones of topics, and adds
+others of the same numbers (V11), while clients use them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kraftlog.errors import RETRIABLE, ErrorCode
+from kraftlog.simulator.cluster.clients import RETRY_MS, Client
+from kraftlog.simulator.violation import Violation
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import create_partitions as additions
+from kraftlog.wire.messages import remove_partitions as removals
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.metadata.values import TopicImage
+    from kraftlog.simulator.cluster.clients import ClientWorld
+    from kraftlog.types import Now
+
+REQUEST_MS = 2000
+#: The pause before each change, and after a removal: a broker may be away during both.
+CHANGED_MS, AGAIN_MS = (300, 2000), (10, 400)
+MOST_PARTITIONS = 4
+#: A request that was sent twice, or that too few live brokers can satisfy.
+EXPECTED = (ErrorCode.INVALID_PARTITIONS, ErrorCode.INVALID_REPLICATION_FACTOR)
+
+
+class PartitionAdministrator(Client):
+    """`counts` are the partitions that topics are to have, by topic id."""
+
+    def __init__(self, world: ClientWorld, number: int) -> None:
+        super().__init__(world, number)
+        self.counts: dict[bytes, int] = {}
+        self._is_asking = False
+        self._retry_ms = 0
+
+    def begin(self) -> None:
+        if self.rng.below(2):
+            self._plan(CHANGED_MS)
+
+    def _plan(self, pause_ms: tuple[int, int]) -> None:
+        world = self.world
+        world.at(world.time + self.rng.between(*pause_ms), self._change)
+
+    def _change(self) -> None:
+        world = self.world
+        if world.healed:
+            return
+        known = world.image.topics
+        used = [it for it in dict.fromkeys([topic_id for topic_id, _ in world.keys]) if it in known]
+        fewer = False
+        if used and self.is_idle:
+            topic_id = self.rng.pick(used)
+            count = known[topic_id].partition_count
+            fewer = count > 1 and (count >= MOST_PARTITIONS or self.rng.below(2) == 1)
+            self.counts[topic_id] = count - 1 - self.rng.below(count - 1) if fewer else count + 1
+            world.saw("partitions removed" if fewer else "partition added")
+            self.look_around()
+        self._plan(AGAIN_MS if fewer else CHANGED_MS)
+
+    @property
+    def is_idle(self) -> bool:
+        return self._next is None
+
+    @property
+    def _next(self) -> TopicImage | None:
+        """A topic in use that has another number of partitions than it is to have.
+
+        A request of which there was no response may still be decided, and undo a later one, or
+        change the next topic of its name.
+        """
+        world = self.world
+        for topic_id, used in Counter([topic_id for topic_id, _ in world.keys]).items():
+            topic, count = world.image.topics.get(topic_id), self.counts.get(topic_id, used)
+            if topic is None:
+                continue  # the one that was asked knows of it, no other yet
+            if topic.partition_count != count:
+                return topic
+            if used != count:
+                self._use(topic_id, used, count)
+        return None
+
+    def _use(self, topic_id: bytes, used: int, count: int) -> None:
+        """Clients use the partitions that there are now."""
+        keys = self.world.keys
+        keys[:] = [key for key in keys if key[0] != topic_id or key[1] < count]
+        keys += [(topic_id, index) for index in range(used, count)]
+        self.world.progress += 1
+
+    def deadline(self) -> int | None:
+        return None if self._is_asking or self.is_idle else self._retry_ms
+
+    def work(self, now: Now) -> None:
+        topic = self._next
+        if self._is_asking or topic is None or self._retry_ms > now.monotonic_ms:
+            return
+        self._is_asking = True
+        has = topic.partition_count
+        used = len([topic_id for topic_id, _ in self.world.keys if topic_id == topic.id])
+        wanted = self.counts.get(topic.id, used)
+        request: Any
+        if wanted > has:
+            added = additions.CreatePartitionsTopic(name=topic.name, count=wanted, assignments=None)
+            request = additions.CreatePartitionsRequest(
+                topics=[added], timeout_ms=REQUEST_MS, validate_only=False
+            )
+            api_key = ApiKey.CREATE_PARTITIONS
+        else:
+            gone = removals.RemovePartitionsTopic(name=topic.name, partitions=range(wanted, has))
+            request = removals.RemovePartitionsRequest(topics=[gone], timeout_ms=REQUEST_MS)
+            api_key = ApiKey.REMOVE_PARTITIONS
+        self.ask(self.some_broker(), api_key, request, REQUEST_MS, self._answered)
+
+    def _answered(self, response: Any, now: Now) -> None:
+        self._is_asking = False
+        self._retry_ms = now.monotonic_ms + RETRY_MS
+        if response is None:
+            return
+        [result] = response.results
+        self.world.answered("partitions", result.error_code)
+        code = result.error_code
+        if code and code not in RETRIABLE and code not in EXPECTED:
+            raise Violation("administrator", f"{result.name}: {code} {result.error_message}")

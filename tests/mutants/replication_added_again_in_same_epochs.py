@@ -1,0 +1,13 @@
+"""A partition that is added again starts in the first leader epoch (V11)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.controller.topics",
+    source="            epoch = gone.leader_epoch + 1\n",
+    replacement="            epoch = 0\n",
+    scenario="cluster",
+    seed=2,
+)

@@ -1,0 +1,13 @@
+"""The log of a removed partition serves the next one of its number (V11)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.runner.log_lifecycle",
+    source="            if log.epochs.oldest < effect.first_leader_epoch:\n",
+    replacement="            if log.epochs.oldest < 0:\n",
+    scenario="cluster",
+    seed=12,
+)
