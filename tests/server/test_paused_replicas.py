@@ -10,6 +10,11 @@ import pytest
 from kraftlog import Client
 from kraftlog.errors import ErrorCode
 from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from tests.patience import LIMIT_S
 from tests.server import raw
 from tests.server.clients import TOPIC
@@ -82,6 +87,33 @@ def test_v12_consumer_waits_between_high_watermark_and_log_end(cluster: LocalClu
         cluster.go_on(paused)
         partition = expect_fetched(consumer, COUNT, max_wait_ms=raw.FOR_EVER_MS)
         assert b"waiting" in bytes(partition.records)
+
+
+def test_deletion_of_records_times_out_while_a_follower_is_paused(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader goes on, and answers the next one once the follower has heard of it."""
+    monkeypatch.setitem(raw.VERSIONS, ApiKey.DELETE_RECORDS, 2)
+    with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+        leader = client.describe_quorum().leader_id
+        paused = next(node for node in NODES if node != leader)
+        client.create_topic(TOPIC, assignment={0: [leader, paused]})
+        for _ in range(2):
+            client.produce(TOPIC, b"value")
+
+    def deleted(consumer: raw.RawClient, timeout_ms: int) -> tuple[int, int]:
+        part = DeleteRecordsPartition(partition_index=0, offset=1)
+        topic = DeleteRecordsTopic(name=TOPIC, partitions=[part])
+        request = DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
+        consumer.send(raw.frame(1, ApiKey.DELETE_RECORDS, request))
+        result = consumer.message(ApiKey.DELETE_RECORDS).topics[0].partitions[0]
+        return result.error_code, result.low_watermark
+
+    cluster.pause(paused)
+    with raw.RawClient(int(cluster.rows[leader][2].rpartition(":")[2])) as consumer:
+        assert deleted(consumer, 1) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+        cluster.go_on(paused)
+        assert deleted(consumer, LIMIT_S * 1000) == (ErrorCode.NONE, 1)
 
 
 def test_v13_followers_fetch_from_others_while_a_leader_hangs(cluster: LocalCluster) -> None:

@@ -24,7 +24,16 @@ NO_OFFSET = -1
 class DelayedDeletion:
     """One partition of a DeleteRecords request."""
 
-    __slots__ = ("deletions", "has_timeout", "offset", "partition", "result", "slot", "timeout_ms")
+    __slots__ = (
+        "deletions",
+        "done",
+        "has_timeout",
+        "offset",
+        "partition",
+        "result",
+        "slot",
+        "timeout_ms",
+    )
 
     def __init__(
         self,
@@ -44,8 +53,10 @@ class DelayedDeletion:
         self.timeout_ms = timeout_ms
         #: Whether it waits for followers only, and so no longer than its timeout.
         self.has_timeout = False
+        self.done = False
 
     def complete(self, low_watermark: int, error_code: int = ErrorCode.NONE) -> None:
+        self.done = True
         self.result.low_watermark = low_watermark
         self.result.error_code = error_code
         complete_one(self.slot)

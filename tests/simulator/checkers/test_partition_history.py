@@ -110,7 +110,7 @@ def test_a_producers_writes_are_out_of_order() -> None:
 
 
 def test_v11_a_partition_added_again_has_another_log() -> None:
-    """What was acknowledged in the removed one need not be there; what is read must have its own."""
+    """What was acknowledged in the removed one need not be there."""
     again = history(1, 2, 3)
     again.acknowledged(1, 0)
     again.polled("consumer", P, 0, [(0, 1), (1, 2)], 2)

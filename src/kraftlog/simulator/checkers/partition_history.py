@@ -1,7 +1,7 @@
 """Checks what producers and consumers of partitions saw, as Jepsen's Kafka workload does.
 
-Every record has a unique value, so nothing is searched. A partition that is removed, and added again
-under its number, has another log: `first_epoch`, its first leader epoch, tells them apart (V11).
+Every record has a unique value, so nothing is searched. A partition that is removed, and added
+again under its number, has another log: its first leader epoch tells them apart (V11).
 A violation begins with its rule:
 
 - `lost`: an acknowledged write (of a producer that asked for all replicas) is not in the log

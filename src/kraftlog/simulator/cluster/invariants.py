@@ -1,4 +1,4 @@
-"""The invariants of replication, S1 to S10 and V11, each checked after every step that may break it."""
+"""The invariants of replication, S1 to S10 and V11; each is checked after what may break it."""
 
 from __future__ import annotations
 
