@@ -135,6 +135,7 @@ def a_stranger_is_in_the_isr(scene: Scene) -> None:
 
 
 def a_fenced_broker_is_in_the_isr(scene: Scene) -> None:
+    scene.becomes(replicas=(0, 1, 2))  # a sole replica may lead while it is fenced
     brokers = scene.world.image.brokers
     brokers[scene.leader.id] = brokers[scene.leader.id].replace(fenced=True)
     scene.shown_image()
