@@ -80,6 +80,8 @@ OF_CLUSTERS = (
     "message lost",
     "node stopped by its disk",
     "consumer of a removed partition",
+    "consumer of deleted records",
+    "deletion served",
     "partition added",
     "partition moved",
     "partition truncated",

@@ -126,6 +126,14 @@ def test_v11_a_partition_added_again_has_another_log() -> None:
     ]
 
 
+def test_a_consumer_goes_on_at_the_start_after_a_deletion() -> None:
+    deleted = history(1, 2, 3)
+    deleted.polled("consumer", P, 0, [(0, 1)], 1)
+    deleted.restarted("consumer", P, 2)
+    deleted.polled("consumer", P, 2, [(2, 3)], 3)
+    assert deleted.finish(P, 0, [(0, 1), (1, 2), (2, 3)]) == []
+
+
 def test_a_consumer_skips_a_record() -> None:
     skipped = history(1, 2)
     skipped.polled("consumer", P, 0, [(1, 2)], 2)

@@ -65,6 +65,16 @@ def test_v10_partitions_move_and_topics_are_recreated_under_load(seen: str) -> N
 SEEN_OF_V11 = ("partitions removed", "partition added", "consumer of a removed partition")
 
 
+def test_readers_of_deleted_records_go_on_at_the_start() -> None:
+    """What clients did not ask to delete stays: the first run in which it happens ends well."""
+    for seed in range(1, 20):
+        outcome = simulate("cluster", seed, kinds=("kill", "isolate"))
+        assert not outcome.failed, str(outcome)
+        if {"deletion served", "consumer of deleted records"} <= {*outcome.coverage}:
+            return
+    raise AssertionError("never")
+
+
 @pytest.mark.parametrize("seen", SEEN_OF_V11)
 def test_v11_partitions_are_removed_and_added_again_under_load(seen: str) -> None:
     """V11: no client gets records of another partition than it thinks."""

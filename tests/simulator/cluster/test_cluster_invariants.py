@@ -203,6 +203,12 @@ def a_replica_has_records_of_a_removed_partition(scene: Scene) -> None:
     scene.shown()
 
 
+def more_is_deleted_than_asked(scene: Scene) -> None:
+    scene.world.deleter.asked[scene.partition.topic, scene.partition.index] = 2
+    scene.partition.start = 3
+    scene.shown()
+
+
 def an_added_partition_has_an_epoch_of_the_removed_one(scene: Scene) -> None:
     epoch = scene.image.leader_epoch
     scene.becomes(leader_epoch=epoch + 1, first_leader_epoch=epoch + 1)
@@ -239,6 +245,7 @@ TAMPERINGS: dict[Callable[[Scene], None], str] = {
     a_reassignment_completes_too_early: "reassignment is safe",
     a_replica_has_records_of_a_removed_partition: "records of removed partitions are gone",
     an_added_partition_has_an_epoch_of_the_removed_one: "replication epochs grow",
+    more_is_deleted_than_asked: "only what clients name is deleted",
     the_epoch_cache_is_wrong: "epoch cache matches the log",
 }
 

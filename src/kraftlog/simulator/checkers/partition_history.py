@@ -105,6 +105,17 @@ class PartitionHistory:
             self._is_at(log, offset, value)
             self._was_written(partition, offset, value)
 
+    def restarted(
+        self, consumer: Hashable, partition: Hashable, start: int, first_epoch: int = 0
+    ) -> None:
+        """A consumer whose position was gone goes on at the start of a log; it skips nothing."""
+        key = consumer, (partition, first_epoch)
+        before = self._next.get(key)
+        if before is not None:
+            self._saw[key].update(range(before, start))
+            self._next[key] = start
+            self._began[key] = min(self._began[key], start)
+
     def _is_at(self, log: PartitionLog, offset: int, value: int) -> None:
         partition, _ = log
         there = self._read.setdefault(log, {}).setdefault(offset, value)

@@ -1,7 +1,8 @@
 """A consumer of all partitions, from their beginning, one fetch in flight to each broker.
 
 It names the epoch of the last record that it has with each fetch (KIP-320), so that it notices when
-its partition was removed and another one added (V11); then it goes on at the start of that.
+its partition was removed and another one added (V11). Where its position is gone, for that reason
+or because records were deleted, it goes on at the start.
 With a rack it fetches from the follower that a leader names (KIP-392), for a while or until that
 fails; then it asks the leader again.
 """
@@ -163,7 +164,7 @@ class Consumer(Client):
         for place, fields in walk(records, may_end_in_batch=True):
             following = max(following, fields[0] + fields[6] + 1)
             is_other = world.first_epoch(key, fields[2]) != world.first_epoch(key, epoch)
-            if is_other and epoch >= 0 and position > 0:
+            if is_other and epoch >= 0 and position > world.deleted_before(key):
                 raise Violation(
                     "consumer",
                     f"{self} got records of epoch {fields[2]} of {key}, from {fields[0]} on, after "
@@ -220,5 +221,6 @@ class Consumer(Client):
             self.refresh_soon(now)
             return
         self._lost.discard(key)
+        self.world.restarted(self, key, found.offset, found.leader_epoch)
         self.positions[key], self.epochs[key] = found.offset, found.leader_epoch
         self.work(now)

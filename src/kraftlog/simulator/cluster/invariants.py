@@ -368,7 +368,8 @@ class EpochsMatchLog(ClusterInvariant):
         view = change.log
         if view is None or view.log is None or not view.batches:
             return
-        known, there = view.log.epochs.entries(), view.epoch_starts
+        known = view.log.epochs.entries()
+        there = [(epoch, max(first, view.start)) for epoch, first in view.epoch_starts]
         if known[-len(there) :] != there:
             self.fails(f"{change.node}: {_name(change.key)} has {known}, its batches {there}")
 
@@ -387,6 +388,21 @@ class RemovedRecordsAreGone(ClusterInvariant):
             )
 
 
+class DeletedAsAsked(ClusterInvariant):
+    """No replica's log starts further on than clients asked for (DeleteRecords)."""
+
+    name = "only what clients name is deleted"
+
+    def on_replica(self, change: ReplicaChange) -> None:
+        partition = change.partition
+        asked = self.world.deleter.asked.get((partition.topic, partition.index), 0)
+        if partition.start > asked:
+            self.fails(
+                f"{change.node}: {_name(change.key)} starts at {partition.start}, but records were "
+                f"to be deleted before {asked}"
+            )
+
+
 CLUSTER_INVARIANTS: tuple[type[ClusterInvariant], ...] = (
     CommittedIsKept,
     StrongIsr,
@@ -397,6 +413,7 @@ CLUSTER_INVARIANTS: tuple[type[ClusterInvariant], ...] = (
     HighWatermarkGrows,
     EpochsMatchLog,
     RemovedRecordsAreGone,
+    DeletedAsAsked,
 )
 
 

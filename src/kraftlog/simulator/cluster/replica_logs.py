@@ -125,6 +125,10 @@ class ReplicaLog:
             return self.batches[position]
         return None
 
+    def after(self, start: int) -> list[StoredBatch]:
+        """The batches with records from an offset on."""
+        return [batch for batch in self.batches if batch.end > start]
+
     def between(self, start: int, end: int) -> Iterator[StoredBatch]:
         """The batches from an offset on that end before another."""
         for position in range(bisect_left(self.bases, start), len(self.batches)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.simulator.cluster import faults
+from kraftlog.simulator.cluster.replica_logs import ReplicaLog
 from kraftlog.simulator.cluster.setting import any_cluster
 from kraftlog.simulator.cluster.world import ClusterWorld
 from kraftlog.simulator.faults import fault_plan
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 FAULTS_MS = 8_000
 HEALING_MS = 20_000
+#: The log of a replica in which nothing was ever written.
+NOTHING = ReplicaLog()
 
 
 def begin(world: ClusterWorld) -> Iterator[Goal]:
@@ -39,6 +42,8 @@ def begin(world: ClusterWorld) -> Iterator[Goal]:
 
 def mixture(world: ClusterWorld) -> Iterator[Goal]:
     yield from begin(world)
+    world.deleter.look_around()
+    world.deleter.begin()
     fault_plan.schedule(world, world.plan, faults.BY_NAME)
     yield passing(FAULTS_MS)
     yield from heal(world)
@@ -86,18 +91,22 @@ def all_in_sync(world: ClusterWorld) -> bool:
 
 
 def all_equal(world: ClusterWorld) -> bool:
-    """Every replica has the same batches, and knows that all of them are committed."""
+    """Every replica has the same batches, and knows that all of them are committed.
+
+    A leader that resigns may have deleted records that the next one still has.
+    """
     for key, it in world.image.partitions.items():
-        logs = list(world.logs_of(key))
-        if len(logs) < len(it.replicas):
-            return False
-        for node, log in logs:
+        logs = {node.id: log for node, log in world.logs_of(key)}
+        start = max([log.start for log in logs.values()], default=0)
+        first = logs.get(it.replicas[0], NOTHING)
+        for broker in it.replicas:
+            node, log = world.replicas[broker], logs.get(broker, NOTHING)
             if node.core is None:
                 return False
             partition = node.node.replica_manager.partitions.get(key)
             if partition is None or partition.high_watermark != log.end:
                 return False
-            if log.batches != logs[0][1].batches:
+            if log.after(start) != first.after(start):
                 return False
     return True
 
@@ -113,7 +122,7 @@ def all_read(world: ClusterWorld) -> bool:
 
 def judge(world: ClusterWorld) -> None:
     for key in world.keys:
-        _, log = next(iter(world.logs_of(key)))
+        log = next((log for _, log in world.logs_of(key)), NOTHING)
         values = [seen for batch in log.batches for seen in batch.values]
         violations = world.history.finish(key, log.start, values, log.first_epoch)
         if violations:

@@ -15,6 +15,7 @@ from kraftlog.simulator.cluster.invariants import (
 from kraftlog.simulator.cluster.node import ClusterNode
 from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
 from kraftlog.simulator.cluster.producer import Producer
+from kraftlog.simulator.cluster.record_deleter import RecordDeleter
 from kraftlog.simulator.cluster.truth import PartitionTruth
 from kraftlog.simulator.nodes.connections import BROKER_PORT, CONTROLLER_PORT
 from kraftlog.simulator.nodes.node_invariants import FilesMatchModel
@@ -72,6 +73,7 @@ class ClusterWorld(NodeWorld):
         self.consumers = [Consumer(self, 50 + number) for number in range(setting.consumers)]
         self.topics = TopicAdministrator(self, 90)
         self.partitions = PartitionAdministrator(self, 91)
+        self.deleter = RecordDeleter(self, 92)
         self.cluster_invariants = make_cluster_invariants(self)
         self._on_cluster = {
             hook: tuple(
@@ -229,11 +231,29 @@ class ClusterWorld(NodeWorld):
     ) -> None:
         """A leader does not have the position of a consumer, after a record of an epoch.
 
-        That partition was removed, and another one of its number was added.
+        Its records were deleted, or that partition was removed and another of its number added.
         """
+        if position < self.deleted_before(key):
+            self.saw("consumer of deleted records")
+            return
         if self.first_epoch(key, epoch) == self.first_epoch(key):
             raise Violation("consumer", f"{consumer} lost its position {position} of {key}")
         self.saw("consumer of a removed partition")
+
+    def restarted(self, consumer: Consumer, key: PartitionKey, start: int, epoch: int) -> None:
+        """A consumer goes on at the start of a log, after a record of an epoch or at its end."""
+        if start > self.deleted_before(key):
+            raise Violation("consumer", f"{consumer}: {key} starts at {start}: nobody asked for it")
+        self.history.restarted(consumer.name, key, start, self.first_epoch(key, epoch))
+
+    def deleted_before(self, key: PartitionKey) -> int:
+        """Up to where clients wanted the records of a partition of this name to be deleted."""
+        topic = self.image.topics.get(key[0])
+        return self.deleter.asked.get((topic.name, key[1]), 0) if topic is not None else 0
+
+    def read_up_to(self, key: PartitionKey) -> int:
+        """The next offset of the consumer that has read most."""
+        return max([consumer.positions.get(key, 0) for consumer in self.consumers])
 
     def _judge(self) -> None:
         if self.history.violations:

@@ -1,0 +1,80 @@
+"""A client that deletes records: in half of the runs, up to where a consumer has read."""
+
+from __future__ import annotations
+
+from kraftlog.errors import RETRIABLE, ErrorCode
+from kraftlog.simulator.cluster.clients import Client
+from kraftlog.simulator.violation import Violation
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.simulator.cluster.clients import ClientWorld
+    from kraftlog.types import Now
+
+REQUEST_MS = 1000
+#: The pause between two requests.
+GAP_MS = (300, 2000)
+
+
+class RecordDeleter(Client):
+    """`asked` is the highest offset of each partition, by topic name and index.
+
+    A request may take effect even if its outcome is unknown, and on the next topic of the name.
+    """
+
+    def __init__(self, world: ClientWorld, number: int) -> None:
+        super().__init__(world, number)
+        self.asked: dict[tuple[str, int], int] = {}
+
+    def begin(self) -> None:
+        if self.rng.below(2):
+            self._plan()
+
+    def _plan(self) -> None:
+        world = self.world
+        world.at(world.time + self.rng.between(*GAP_MS), self._delete)
+
+    def _delete(self) -> None:
+        if not self.world.healed:
+            self.turn("deletes records", self._ask)
+            self._plan()
+
+    def _ask(self, now: Now) -> None:
+        world = self.world
+        read = [key for key in world.keys if world.read_up_to(key) and key[0] in self.names]
+        if not read:
+            return
+        key = self.rng.pick(read)
+        leader = self.leader_of(key, now)
+        if leader < 0:
+            return
+        place = self.names[key[0]], key[1]
+        offset = 1 + self.rng.below(world.read_up_to(key))
+        self.asked[place] = max(offset, self.asked.get(place, 0))
+        part = DeleteRecordsPartition(partition_index=key[1], offset=offset)
+        request = DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name=place[0], partitions=[part])], timeout_ms=REQUEST_MS
+        )
+        self.ask(leader, ApiKey.DELETE_RECORDS, request, REQUEST_MS, self._answered)
+
+    def _answered(self, response: Any, now: Now) -> None:
+        if response is None:
+            self.refresh_soon(now)
+            return
+        code = response.topics[0].partitions[0].error_code
+        self.world.answered("deletion", code)
+        if code in RETRIABLE:
+            self.refresh_soon(now)
+        elif code and code != ErrorCode.OFFSET_OUT_OF_RANGE:  # of the next partition of its name
+            raise Violation("record deleter", f"error {code}")
+
+    def work(self, now: Now) -> None:
+        """Requests are sent by the plan alone."""
