@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.runner.log_lifecycle",
-    source="            if log.epochs.oldest < effect.first_leader_epoch:\n",
-    replacement="            if log.epochs.oldest < 0:\n",
+    source="        if log.epochs.oldest < effect.first_leader_epoch:\n",
+    replacement="        if log.epochs.oldest < 0:\n",
     scenario="cluster",
     seed=12,
 )

@@ -162,6 +162,18 @@ def test_r4_a_waiting_step_changes_nothing_and_lists_its_targets() -> None:
     assert waits_for(context) == ()  # it waits for the commit, not for a replica
 
 
+def test_r2_the_step_waits_for_a_target_without_known_endpoints() -> None:
+    """It has caught up, but has not registered: no voter could reach it."""
+    context = committed_leader()
+    context.core.new_voter = lambda _: None
+    catches_up(context, 4)
+    start_reassignment(context, 1, 2, 3, 4)
+    assert (voters(context), waits_for(context)) == ((1, 2, 3), (4,))
+    context.core.new_voter = Voter
+    catches_up(context, 4)
+    assert 4 in voters(context)
+
+
 def test_r2_two_observers_with_the_targets_id_block_the_step() -> None:
     context = committed_leader()
     catches_up(context, 4)
