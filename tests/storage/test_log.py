@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.errors import DiskFullError
 from kraftlog.records.header import read_header
 from kraftlog.records.reader import read_records
 from kraftlog.simulator.files import MemoryFiles
@@ -191,6 +192,22 @@ def test_raising_the_log_start_deletes_whole_segments() -> None:
     log.move_start(log.end_offset)
     assert (log.start_offset, log.size_bytes) == (log.end_offset, 0)
     fill(log, 2)
+
+
+def test_a_start_whose_segments_stay_for_lack_of_space_has_its_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """V6: the last segment is deleted by starting a new one, which may fail."""
+    log, _ = opened(new_disk())
+    fill(log, 3)
+
+    def no_space(*_: object, **__: object) -> None:
+        raise DiskFullError("no space")
+
+    monkeypatch.setattr(type(log), "roll", no_space)
+    with pytest.raises(DiskFullError):
+        log.move_start(log.end_offset)
+    assert log.epochs.entries() == [(0, log.start_offset)]
 
 
 def test_retention_deletes_segments_by_size_and_time() -> None:

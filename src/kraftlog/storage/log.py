@@ -381,6 +381,8 @@ class Log:
         if offset <= self.start_offset:
             return 0
         self.start_offset = offset
+        # At once: dropping segments may fail, for lack of space.
+        self._epochs_changed |= self.epochs.truncate_from_start(offset)
         return self._drop_front(segments_below(self.segments, offset), 0)
 
     def retention(self, now_ms: int, limit: int, at_most: int = MAX_OFFSET) -> int:

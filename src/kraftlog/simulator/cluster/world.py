@@ -270,8 +270,9 @@ class ClusterWorld(NodeWorld):
             super().lose_power(replica)
 
     def _waits(self, act: Callable[[Replica], None], replica: Replica) -> bool:
-        """No broker is killed while another one that has lost data is not registered yet: if all
-        others restart before it, it is the last known member of the ISR, and elected."""
+        """No broker is killed if one that has lost data could then be elected, as the last known
+        leader: while that one is not registered yet, as all others may restart before it, or if no
+        other broker has all of a partition of both."""
         if self._is_ending or not self._is_vulnerable(replica):
             return False
         self.at(self.time + POSTPONED_MS, self._unless_healed, act, replica)
@@ -281,6 +282,9 @@ class ClusterWorld(NodeWorld):
         return any(
             broker != replica.id and not self.replicas[broker].is_registered
             for broker in self.lossy
+        ) or any(
+            self.lossy.intersection(it.replicas) and {*it.isr, *it.elr} - self.lossy == {replica.id}
+            for it in self.image.partitions.values()
         )
 
     def _unless_healed(self, act: Callable[[Replica], None], replica: Replica) -> None:
