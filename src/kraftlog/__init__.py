@@ -6,13 +6,18 @@ from kraftlog.version import VERSION
 __version__ = VERSION
 
 if TYPE_CHECKING:
+    from kraftlog.client.admin import Admin as Admin
     from kraftlog.client.client import Client as Client
 
 
 def __getattr__(name: str) -> object:
-    """`Client` is loaded when it is first asked for: importing kraftlog stays cheap."""
+    """`Client` and `Admin` are loaded when first asked for: importing kraftlog stays cheap."""
     if name == "Client":
         from kraftlog.client.client import Client
 
         return Client
+    if name == "Admin":
+        from kraftlog.client.admin import Admin
+
+        return Admin
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -314,9 +314,11 @@ def test_the_quorum(shell: Shell) -> None:
     (leader,) = shell.json("quorum describe --replication")
     assert (leader["node"], leader["lag"], leader["status"]) == (1, 0, "Leader")
     assert "ms ago" in shell.run("quorum describe --replication --human-readable")
-    directory = "A" * 21 + "g"
-    remove = f"quorum remove-controller --controller-id 9 --controller-directory-id {directory}"
-    assert "would be removed" in shell.run(f"{remove} --dry-run")
+    remove = "quorum remove-controller --dry-run --controller-id"
+    assert "would be removed" in shell.run(f"{remove} 1")
+    assert "controller 9 is no voter; the voters are 1" in shell.fails(f"{remove} 9")
+    other = "--controller-directory-id=" + "A" * 21 + "g"
+    assert "is no voter" in shell.fails(f"{remove} 1 {other}")
     assert "needs --command-config" in shell.fails("quorum add-controller", code=2)
 
 

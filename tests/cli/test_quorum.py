@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.cli import main, quorum_online
+from kraftlog.cli import main, quorum_describe
 from kraftlog.client.nodes import Quorum, Replica
 from kraftlog.raft.messages import ElectionState
 from kraftlog.runner.repair import SurvivingDirectory
@@ -40,6 +40,8 @@ def test_repair_without_acceptance_prints_the_loss_and_the_command(
     )
     assert "1 records from offset 3 on" in shown
     assert "Nothing was changed" in shown
+    assert main([*words, "--accept-loss", "4@7", "--dry-run"]) == 0
+    assert capsys.readouterr().out == shown
     again = shown.splitlines()[-1].split()
     assert again[:2] == ["kraftlog", "quorum"]
     assert again[-2:] == ["--accept-loss", "4@7"]
@@ -130,10 +132,24 @@ def test_d6_describe_shows_targets_while_the_voters_are_reassigned(
     voters = tuple([Replica(i, bytes([i]) * 16, 9, 0, 0, targets is not None) for i in (1, 2)])
     quorum = Quorum(1, 3, 9, voters, (), (), targets, (4,) if targets else ())
     options = Namespace(json=True, human_readable=False)
-    quorum_online._print_status("id", quorum, options)
+    quorum_describe.print_status("id", quorum, options)
     status = json.loads(capsys.readouterr().out)
     outcome = status.get("TargetVoters"), status.get("WaitsFor")
     assert outcome == (([1, 4], [4]) if targets else (None, None))
-    quorum_online._print_replication(quorum, options)
+    quorum_describe.print_replication(quorum, options)
     rows = json.loads(capsys.readouterr().out)
     assert [row.get("target") for row in rows] == (["yes", "yes"] if targets else [None, None])
+
+
+def test_d6_describe_shows_why_replicas_lag(capsys: pytest.CaptureFixture[str]) -> None:
+    """And the newest voter change while it is uncommitted; otherwise the output is Kafka's."""
+    leader = Replica(1, bytes(16), 9, 0, 0)
+    lagging = Replica(2, bytes(16), 5, 0, 0, lag_reason="refused", last_error=74)
+    quorum = Quorum(1, 3, 9, (leader, lagging), (), (), None, (), (1, 2, 3), 8)
+    options = Namespace(json=True, human_readable=False)
+    quorum_describe.print_status("id", quorum, options)
+    change = json.loads(capsys.readouterr().out)["UncommittedVoterChange"]
+    assert change == {"offset": 8, "committedVoters": [1, 2, 3]}
+    quorum_describe.print_replication(quorum, options)
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["lag_reason"] for row in rows] == [None, "refused (FENCED_LEADER_EPOCH)"]

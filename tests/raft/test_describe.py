@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.raft.describe import NEVER_FETCHED as NEVER
 from kraftlog.raft.describe import QuorumDescription, describe
+from kraftlog.raft.messages import Fetch, PeerGone, Request
 from kraftlog.raft.progress import MAX_TRACKED
 from kraftlog.types import Now
 from tests.raft.core_network import CoreNetwork
@@ -101,3 +104,51 @@ def test_d1_the_high_watermark_is_unknown_until_the_epoch_has_committed() -> Non
     leader = net.leader()
     leader.role.epoch_start = leader.log.high_watermark  # type: ignore[attr-defined]  # it leads
     assert described(net).high_watermark == -1
+
+
+def reasons(net: CoreNetwork) -> dict[int, tuple[str, int]]:
+    found = described(net)
+    return {
+        row.key.id: (row.lag_reason, row.last_error) for row in (*found.voters, *found.observers)
+    }
+
+
+def test_d4_a_lagging_replica_is_described_with_the_reason() -> None:
+    net = CoreNetwork(1, 2, 3, 4, 5)
+    net.isolate(5)
+    net.pass_time(5000)
+    leader = net.leader()
+    others = [i for i in (1, 2, 3, 4) if i != leader.me.id]
+    assert reasons(net) == {**dict.fromkeys((1, 2, 3, 4), ("", 0)), 5: (NEVER, 0)}
+    net.isolate(others[0])
+    net.pass_time(leader.config.fetch_timeout_ms + 1)
+    assert reasons(net)[others[0]] == ("silent", 0)
+    key = net.core(others[1]).me
+    election, log = leader.election, leader.log
+    fetch = Fetch(None, key, election.epoch - 1, log.end, log.last_epoch - 1, 0, 0, 100)
+    leader.handle(Request("slot", fetch), net.now)
+    assert reasons(net)[others[1]] == ("refused", ErrorCode.FENCED_LEADER_EPOCH)
+    beyond = fetch.replace(epoch=election.epoch, offset=log.end + 9, last_epoch=log.last_epoch)
+    leader.handle(Request("slot", beyond), net.now)
+    leader.take_effects()
+    assert reasons(net)[others[1]] == ("diverged", 0)
+    net.pass_time(1000)
+    assert reasons(net)[others[1]] == ("", 0)
+    leader.handle(PeerGone(others[1]), net.now)
+    assert reasons(net)[others[1]] == ("down", 0)
+
+
+def test_r13_an_uncommitted_voter_change_is_told_from_a_committed_one() -> None:
+    net = CoreNetwork(1, 2, 3, voters=(1, 2, 3))
+    net.pass_time(5000)
+    found = described(net)
+    assert (found.committed_voters, found.uncommitted_offset) == (None, -1)
+    leader = net.leader()
+    removed = next(i for i in (1, 2, 3) if i != leader.me.id)
+    end = leader.log.end
+    assert not leader.remove_voter("removal", net.core(removed).me, net.now)
+    found = described(net)
+    assert removed not in [row.key.id for row in found.voters]
+    assert (found.committed_voters, found.uncommitted_offset) == ((1, 2, 3), end)
+    net.pass_time(1000)
+    assert described(net).committed_voters is None

@@ -46,6 +46,9 @@ def _parser() -> argparse.ArgumentParser:
         help="drop the record at this offset and all that follow it; for a record that no version "
         "can replay",
     )
+    repair.add_argument(
+        "--dry-run", action="store_true", help="change nothing, even with --accept-loss"
+    )
     _add_online(commands)
     return parser
 
@@ -69,7 +72,11 @@ def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     remove = commands.add_parser("remove-controller", help="remove a controller from the voters")
     remove.add_argument("-i", "--controller-id", type=int, required=True, metavar="N")
-    remove.add_argument("-d", "--controller-directory-id", required=True, metavar="ID")
+    remove.add_argument(
+        *("-d", "--controller-directory-id"),
+        metavar="ID",
+        help="default: the directory of the voter with this id",
+    )
     reassign = commands.add_parser(
         "reassign",
         help="move the quorum to other voters, one by one",
@@ -97,11 +104,19 @@ def run(arguments: Sequence[str]) -> int:
         return quorum_online.run(options)
     return guarded(
         "quorum repair",
-        lambda: _repair(options.data, options.voters, options.accept_loss, options.drop_from),
+        lambda: _repair(
+            options.data,
+            options.voters,
+            None if options.dry_run else options.accept_loss,
+            options.drop_from,
+            is_dry=options.dry_run,
+        ),
     )
 
 
-def _repair(data: str, voters_text: str, accepted: str | None, drop_from: int | None) -> int:
+def _repair(
+    data: str, voters_text: str, accepted: str | None, drop_from: int | None, *, is_dry: bool
+) -> int:
     import time
 
     from kraftlog.raft.repair import described, may_be_lost
@@ -115,11 +130,11 @@ def _repair(data: str, voters_text: str, accepted: str | None, drop_from: int | 
             survivor.drop_from(drop_from)
         remains = survivor.remains
         print(*survivor.recovery, *described(remains, voters), sep="\n")
-        if may_be_lost(remains) and accepted is None:
+        if is_dry or (may_be_lost(remains) and accepted is None):
             again = f"kraftlog quorum repair --data {data} --voters {voters_text}"
             again += "" if drop_from is None else f" --drop-from {drop_from}"
             print(f"Nothing was changed. To proceed:\n  {again} --accept-loss {remains.point}")
-            return 1
+            return 0 if is_dry else 1
         done = survivor.repair(voters, accepted, time.time_ns() // 1_000_000)
         print(
             f"Done: epoch {done.election.epoch}, voters at offset {done.batch.last_offset}; "

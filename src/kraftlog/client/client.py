@@ -424,6 +424,12 @@ class Client:
 
         nodes.add_voter(self.cluster, voter, directory, listeners)
 
+    def voter_directory(self, voter: int, directory: Uuid | None = None) -> Uuid:
+        """The directory id of a voter; an error if it is no voter, or has another one."""
+        from kraftlog.client import nodes
+
+        return nodes.voter_directory(self.cluster, voter, directory)
+
     def remove_voter(self, voter: int, directory: Uuid) -> None:
         from kraftlog.client import nodes
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kraftlog.client.cluster import ANY, BROKERS, CONTROLLER, CONTROLLERS
 from kraftlog.client.model import Broker
-from kraftlog.types import METADATA_TOPIC
+from kraftlog.errors import ConfigError
+from kraftlog.types import METADATA_TOPIC, NULL_UUID, uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages import (
     add_raft_voter,
@@ -14,6 +15,7 @@ from kraftlog.wire.messages import (
     remove_raft_voter,
     unregister_broker,
     update_features,
+    update_raft_voter,
 )
 from kraftlog.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -60,6 +62,9 @@ class Replica(Value):
     last_caught_up_ms: int
     #: Whether the running reassignment of voters has it as a target.
     is_target: bool = False
+    #: Why it lags, and the error code of its last fetch; from leaders of kraftlog only.
+    lag_reason: str = ""
+    last_error: int = 0
 
 
 class Quorum(Value):
@@ -73,6 +78,10 @@ class Quorum(Value):
     #: Target voters of a reassignment (None without one), and those the next step waits for.
     targets: tuple[int, ...] | None = None
     waits_for: tuple[int, ...] = ()
+    #: While the newest voter change is uncommitted: who votes without it, and its offset. From
+    #: leaders of kraftlog only.
+    committed_voters: tuple[int, ...] | None = None
+    uncommitted_offset: int = -1
 
 
 def describe(cluster: Cluster, *, fenced: bool = False) -> ClusterDescription:
@@ -210,6 +219,8 @@ def quorum(cluster: Cluster) -> Quorum:
         listeners,
         None if found.target_voters is None else tuple(found.target_voters),
         tuple(found.waits_for),
+        None if found.committed_voters is None else tuple(found.committed_voters),
+        found.uncommitted_offset,
     )
 
 
@@ -221,6 +232,8 @@ def _replica(result: describe_quorum.ReplicaState) -> Replica:
         result.last_fetch_timestamp,
         result.last_caught_up_timestamp,
         result.is_target,
+        result.lag_reason,
+        result.last_error,
     )
 
 
@@ -245,6 +258,21 @@ def add_voter(
     cluster.call(request, add_raft_voter.AddRaftVoterResponse, broker=_leader(cluster), check=check)
 
 
+def voter_directory(cluster: Cluster, voter: int, directory: Uuid | None = None) -> Uuid:
+    """The directory id of a voter; an error if it is no voter, or has another one."""
+    found = quorum(cluster)
+    for each in found.voters:
+        if each.id == voter and directory in {None, each.directory_id}:
+            if each.directory_id == NULL_UUID:
+                raise ConfigError(
+                    f"the directory id of voter {voter} is not recorded yet: start it once"
+                )
+            return each.directory_id
+    named = f"{voter} with directory {uuid_text(directory)}" if directory else f"{voter}"
+    ids = ", ".join([str(each.id) for each in found.voters])
+    raise ConfigError(f"controller {named} is no voter; the voters are {ids}")
+
+
 def remove_voter(cluster: Cluster, voter: int, directory: Uuid) -> None:
     def check(response: remove_raft_voter.RemoveRaftVoterResponse, context: ErrorContext) -> None:
         context.check(response.error_code, f"controller {voter}", response.error_message)
@@ -254,6 +282,37 @@ def remove_voter(cluster: Cluster, voter: int, directory: Uuid) -> None:
     )
     cluster.call(
         request, remove_raft_voter.RemoveRaftVoterResponse, broker=_leader(cluster), check=check
+    )
+
+
+def update_voter(
+    cluster: Cluster,
+    voter: int,
+    listeners: Sequence[tuple[str, str, int]],
+    versions: tuple[int, int],
+) -> None:
+    """Change the record of a voter; only controllers serve this."""
+    found = quorum(cluster)
+    directory = voter_directory(cluster, voter)
+
+    def check(response: update_raft_voter.UpdateRaftVoterResponse, context: ErrorContext) -> None:
+        context.check(response.error_code, f"controller {voter}")
+
+    request = update_raft_voter.UpdateRaftVoterRequest(
+        cluster_id=None,
+        current_leader_epoch=found.leader_epoch,
+        voter_id=voter,
+        voter_directory_id=directory,
+        listeners=[
+            update_raft_voter.Listener(name=name, host=host, port=port)
+            for name, host, port in listeners
+        ],
+        k_raft_version_feature=update_raft_voter.KRaftVersionFeature(
+            min_supported_version=versions[0], max_supported_version=versions[1]
+        ),
+    )
+    cluster.call(
+        request, update_raft_voter.UpdateRaftVoterResponse, broker=_leader(cluster), check=check
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.raft import changes
 from kraftlog.raft.progress import UNKNOWN, Progress
 from kraftlog.raft.roles.leader import Leader
+from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 
 #: An observer that has not fetched for this long is no longer listed; a voter always is (D7).
 OBSERVER_FORGOTTEN_MS = 5 * 60 * 1000
+#: Why a replica lags, besides the obstacles of `progress`: it has not fetched in this epoch; its
+#: process does not listen any more; it has not fetched within the fetch timeout; it fetches.
+NEVER_FETCHED = "never-fetched"
+DOWN = "down"
+SILENT = "silent"
+CATCHING_UP = "catching-up"
 
 
 class ReplicaDescription(Value):
@@ -24,6 +31,9 @@ class ReplicaDescription(Value):
     fetched_ms: int
     caught_up_ms: int
     is_target: bool = False
+    #: Why it lags, and the error code of its last fetch; "" for a replica in step.
+    lag_reason: str = ""
+    last_error: int = 0
 
 
 class QuorumDescription(Value):
@@ -35,6 +45,9 @@ class QuorumDescription(Value):
     targets: tuple[int, ...] | None
     #: The targets for which the next step waits (R4).
     waits_for: tuple[int, ...] = ()
+    #: The newest change of the voters, while it is uncommitted: its offset, and who votes without.
+    uncommitted_offset: int = UNKNOWN
+    committed_voters: tuple[int, ...] | None = None
 
 
 def describe(core: RaftCore, now: Now) -> QuorumDescription | None:
@@ -47,13 +60,15 @@ def describe(core: RaftCore, now: Now) -> QuorumDescription | None:
     shown = []
     for voter in voters.voters:
         progress = leader.progress.of_voter(voters, voter.key.id) or Progress()
-        shown.append(_replica(core, voter.key, progress, now))
+        shown.append(_replica(core, leader, voter.key, progress, now))
     observers = [
-        _replica(core, key, progress, now)
+        _replica(core, leader, key, progress, now)
         for key, progress in leader.progress.replicas.items()
         if _is_listed_observer(core, key, progress, now)
     ]
     committed = core.log.high_watermark
+    history = core.log.voters
+    is_open = history.latest_offset >= committed
     return QuorumDescription(
         leader_id=core.me.id,
         epoch=core.election.epoch,
@@ -62,16 +77,48 @@ def describe(core: RaftCore, now: Now) -> QuorumDescription | None:
         observers=tuple(sorted(observers, key=_by_id)),
         targets=targets,
         waits_for=changes.waits_for(core, leader, now),
+        uncommitted_offset=history.latest_offset if is_open else UNKNOWN,
+        committed_voters=history.committed(committed).ids if is_open else None,
     )
 
 
-def _replica(core: RaftCore, key: ReplicaKey, progress: Progress, now: Now) -> ReplicaDescription:
+def _replica(
+    core: RaftCore, leader: Leader, key: ReplicaKey, progress: Progress, now: Now
+) -> ReplicaDescription:
     is_target = key.id in (core.log.voter_set.targets or ())
     if key.id == core.me.id:
         return ReplicaDescription(key, core.log.end, now.wall_ms, now.wall_ms, is_target)
+    reason, error = _lag_reason(core, leader, key, progress, now)
     return ReplicaDescription(
-        key, progress.end_offset, progress.fetched_wall_ms, progress.caught_up_wall_ms, is_target
+        key,
+        progress.end_offset,
+        progress.fetched_wall_ms,
+        progress.caught_up_wall_ms,
+        is_target,
+        reason,
+        error,
     )
+
+
+def _lag_reason(
+    core: RaftCore, leader: Leader, key: ReplicaKey, progress: Progress, now: Now
+) -> tuple[str, int]:
+    """Why a replica lags, and the error that its last fetch got."""
+    obstacles = leader.progress.obstacles
+    if key.directory_id == NULL_UUID:  # a voter that is known by its id alone
+        key = next((other for other in obstacles if other.id == key.id), key)
+    obstacle = obstacles.get(key)
+    error = 0 if obstacle is None else obstacle.error
+    peer = core.peers.get(key.id)
+    if peer is not None and peer.gone:
+        return DOWN, error
+    if obstacle is not None:
+        return obstacle.what, error
+    if progress.fetched_at < 0:
+        return NEVER_FETCHED, error
+    if now.monotonic_ms - progress.fetched_at >= core.config.fetch_timeout_ms:
+        return SILENT, error
+    return (CATCHING_UP if progress.end_offset < progress.end_at_last_fetch else ""), error
 
 
 def _is_listed_observer(core: RaftCore, key: ReplicaKey, progress: Progress, now: Now) -> bool:

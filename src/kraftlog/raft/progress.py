@@ -17,6 +17,19 @@ UNKNOWN = -1
 MAX_TRACKED = 1000
 
 
+class Obstacle(Value):
+    """What a replica got instead of records: an error, or what it has to do first."""
+
+    what: str
+    error: int = 0
+
+
+#: Kinds of obstacles: its log has diverged; it needs a snapshot; its fetch was refused.
+DIVERGED = "diverged"
+NEEDS_SNAPSHOT = "snapshot"
+REFUSED = "refused"
+
+
 class Progress(Value):
     """One replica's progress, by its fetches in this epoch."""
 
@@ -56,10 +69,12 @@ class ProgressTable:
     the set in `_voters`; None invalidates the cache.
     """
 
-    __slots__ = ("_has_twins", "_last_voters", "_of_voters", "_voters", "replicas")
+    __slots__ = ("_has_twins", "_last_voters", "_of_voters", "_voters", "obstacles", "replicas")
 
     def __init__(self) -> None:
         self.replicas: dict[ReplicaKey, Progress] = {}
+        #: Why the last fetch of a replica got no records, until one does; for reports only.
+        self.obstacles: dict[ReplicaKey, Obstacle] = {}
         self._voters: VoterSet | None = None
         #: The voters of the last lookup.
         self._last_voters: VoterSet | None = None
@@ -87,13 +102,22 @@ class ProgressTable:
         ]
         if observers:
             _, replica_id, directory_id = min(observers)
-            del self.replicas[ReplicaKey(replica_id, directory_id)]
+            forgotten = ReplicaKey(replica_id, directory_id)
+            del self.replicas[forgotten]
+            self.obstacles.pop(forgotten, None)
+
+    def obstructed(self, key: ReplicaKey, voters: VoterSet, obstacle: Obstacle) -> None:
+        """Note why a fetch gets no records; others than voters must have fetched before."""
+        if key in self.replicas or voters.holds(key):
+            self.obstacles[key] = obstacle
 
     def fetched(
         self, key: ReplicaKey, offset: int, log_end: int, now: Now, round_limit_ms: int
     ) -> None:
         """Record a valid fetch: the replica has everything before `offset`."""
         progress = self._heard(key, now)
+        if self.obstacles:
+            self.obstacles.pop(key, None)
         if progress.round_end < 0 or offset >= progress.round_end:
             took = now.monotonic_ms - progress.round_at
             progress.in_time = progress.round_end >= 0 and took < round_limit_ms
@@ -188,4 +212,5 @@ class ProgressTable:
     def copy(self) -> ProgressTable:
         twin = ProgressTable()
         twin.replicas = {key: progress.replace() for key, progress in self.replicas.items()}
+        twin.obstacles = dict(self.obstacles)
         return twin

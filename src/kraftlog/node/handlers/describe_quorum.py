@@ -80,6 +80,8 @@ def _partition(
         observers=[_replica(replica) for replica in found.observers],
         target_voters=found.targets,
         waits_for=found.waits_for,
+        committed_voters=found.committed_voters,
+        uncommitted_offset=found.uncommitted_offset,
     )
 
 
@@ -103,4 +105,6 @@ def _replica(replica: ReplicaDescription) -> api.ReplicaState:
         last_fetch_timestamp=replica.fetched_ms,
         last_caught_up_timestamp=replica.caught_up_ms,
         is_target=replica.is_target,
+        lag_reason=replica.lag_reason,
+        last_error=replica.last_error,
     )

@@ -19,7 +19,13 @@ from kraftlog.raft.messages import (
     Proposed,
     ReadOffsetResult,
 )
-from kraftlog.raft.progress import ProgressTable
+from kraftlog.raft.progress import (
+    DIVERGED,
+    NEEDS_SNAPSHOT,
+    REFUSED,
+    Obstacle,
+    ProgressTable,
+)
 from kraftlog.raft.roles.resigned import Resigned
 from kraftlog.raft.roles.role import Role
 from kraftlog.value import TYPE_CHECKING, Value
@@ -170,6 +176,7 @@ class Leader(Role):
     def on_fetch(self, core: Core, request: Request, fetch: Fetch) -> None:
         error = self.refusal(core, fetch)
         if error:
+            self.obstructed(core, fetch, Obstacle(REFUSED, error))
             self.answer(core, request, fetch, error=error)
             return
         # A fetch that skips the checks (Q19) proves neither what the fetcher has, nor that it is
@@ -180,10 +187,12 @@ class Leader(Role):
         if snapshots.is_needed(core, fetch):
             if checked:
                 self.progress.heard(fetch.replica, core.now)
+            self.obstructed(core, fetch, Obstacle(NEEDS_SNAPSHOT))
             self.answer(core, request, fetch, snapshot=core.log.snapshot)
             return
         diverging = core.log.divergence(fetch.offset, fetch.last_epoch)
         if diverging is not None:
+            self.obstructed(core, fetch, Obstacle(DIVERGED))
             self.answer(core, request, fetch, diverging=diverging)
             return
         if checked:
@@ -197,6 +206,9 @@ class Leader(Role):
             self.park(core, request, fetch)
         else:
             self.answer(core, request, fetch)
+
+    def obstructed(self, core: Core, fetch: Fetch, obstacle: Obstacle) -> None:
+        self.progress.obstructed(fetch.replica, core.log.voter_set, obstacle)
 
     def note_progress(self, core: Core, fetch: Fetch) -> None:
         self.progress.fetched(

@@ -33,6 +33,9 @@ class ReplicaState(Message):
     last_caught_up_timestamp: int = int64(since=1, default=-1, ignorable=True)
     # Our own: whether it is a target voter of a reassignment.
     is_target: bool = boolean(tag=10000, default=False)
+    # Our own: why it lags, and the error code of its last fetch; absent for a replica in step.
+    lag_reason: str = string(tag=10001, default="")
+    last_error: int = int16(tag=10002, default=0)
 
 
 class PartitionResult(Message):
@@ -48,6 +51,10 @@ class PartitionResult(Message):
     target_voters: Sequence[int] | None = array("int32", nullable=True, tag=10000, default=None)
     # Our own: the target voters for which the next step of the reassignment waits.
     waits_for: Sequence[int] = array("int32", tag=10001, default=())
+    # Our own, while the newest change of the voters is uncommitted: the voters without it, and the
+    # offset of its record.
+    committed_voters: Sequence[int] | None = array("int32", nullable=True, tag=10002, default=None)
+    uncommitted_offset: int = int64(tag=10003, default=-1)
 
 
 class TopicResult(Message):

@@ -1,0 +1,124 @@
+"""`kraftlog quorum describe`: the status of the metadata quorum and of each replica (D6, Q34)."""
+
+from __future__ import annotations
+
+import json
+
+from kraftlog.cli.show import print_json, print_table
+from kraftlog.errors import error_name
+from kraftlog.types import uuid_text
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+    from kraftlog.client.client import Client
+    from kraftlog.client.nodes import Quorum, Replica
+
+
+def run(client: Client, options: argparse.Namespace) -> None:
+    quorum = client.describe_quorum()
+    if options.status:
+        print_status(client.describe_cluster().id, quorum, options)
+    else:
+        print_replication(quorum, options)
+
+
+def _leader(quorum: Quorum) -> Replica | None:
+    return next((v for v in quorum.voters if v.id == quorum.leader_id), None)
+
+
+def print_status(cluster_id: str, quorum: Quorum, options: argparse.Namespace) -> None:
+    leader = _leader(quorum)
+    followers = [v for v in quorum.voters if v.id != quorum.leader_id]
+    lag = time_lag = 0
+    if leader is not None and followers:
+        lag = leader.log_end_offset - min(each.log_end_offset for each in followers)
+        caught_up = min(each.last_caught_up_ms for each in followers)
+        time_lag = leader.last_caught_up_ms - caught_up if caught_up >= 0 else -1
+    listeners = dict(quorum.listeners)
+    voters = [_member(each, listeners.get(each.id, ())) for each in quorum.voters]
+    observers = [_member(each, ()) for each in quorum.observers]
+    lines: dict[str, object] = {
+        "ClusterId": cluster_id,
+        "LeaderId": quorum.leader_id,
+        "LeaderEpoch": quorum.leader_epoch,
+        "HighWatermark": quorum.high_watermark,
+        "MaxFollowerLag": lag,
+        "MaxFollowerLagTimeMs": time_lag,
+        "CurrentVoters": voters,
+        "CurrentObservers": observers,
+    }
+    if quorum.targets is not None:
+        lines |= {"TargetVoters": list(quorum.targets), "WaitsFor": list(quorum.waits_for)}
+    if quorum.committed_voters is not None:
+        lines["UncommittedVoterChange"] = {
+            "offset": quorum.uncommitted_offset,
+            "committedVoters": list(quorum.committed_voters),
+        }
+    if options.json:
+        print_json(lines)
+        return
+    for name, value in lines.items():
+        shown = json.dumps(value) if isinstance(value, list | dict) else value
+        print(f"{name + ':':<24}{shown}")
+
+
+def _member(replica: Replica, listeners: tuple[tuple[str, str, int], ...]) -> dict[str, object]:
+    result: dict[str, object] = {"id": replica.id, "directoryId": uuid_text(replica.directory_id)}
+    if not any(replica.directory_id):
+        result["directoryId"] = None
+    if listeners:
+        result["endpoints"] = [f"{name}://{host}:{port}" for name, host, port in listeners]
+    return result
+
+
+def print_replication(quorum: Quorum, options: argparse.Namespace) -> None:
+    from kraftlog.client.deadline import wall_ms
+
+    leader = _leader(quorum)
+    end = leader.log_end_offset if leader is not None else quorum.high_watermark
+    now = wall_ms()
+
+    def when(time_ms: int) -> object:
+        if time_ms < 0:
+            return None
+        return f"{now - time_ms} ms ago" if options.human_readable else time_ms
+
+    followers = [each for each in quorum.voters if each is not leader]
+    ranked = [(leader, "Leader")] if leader is not None else []
+    ranked += [(each, "Follower") for each in followers]
+    ranked += [(each, "Observer") for each in quorum.observers]
+    heads = ["NODE", "DIRECTORY", "LOG END", "LAG", "LAST FETCH", "CAUGHT UP", "STATUS"]
+    rows: list[list[object]] = [
+        [
+            each.id,
+            uuid_text(each.directory_id),
+            each.log_end_offset,
+            end - each.log_end_offset,
+            when(each.last_fetch_ms),
+            when(each.last_caught_up_ms),
+            status,
+        ]
+        for each, status in ranked
+    ]
+    if quorum.targets is not None:
+        heads.append("TARGET")
+        for row, (each, _) in zip(rows, ranked, strict=True):
+            row.append("yes" if each.is_target else "no")
+    if any(each.lag_reason for each, _ in ranked):
+        heads.append("LAG REASON")
+        for row, (each, _) in zip(rows, ranked, strict=True):
+            row.append(_reason(each))
+    if options.json:
+        names = [head.lower().replace(" ", "_") for head in heads]
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        print_table(heads, rows)
+
+
+def _reason(replica: Replica) -> str | None:
+    """Why a replica lags, with the error that its last fetch got."""
+    if not replica.last_error:
+        return replica.lag_reason or None
+    return f"{replica.lag_reason} ({error_name(replica.last_error)})"

@@ -1,0 +1,178 @@
+"""`Admin`: describes and changes the metadata quorum of kraftlog or Apache Kafka.
+
+    from kraftlog import Admin
+
+    with Admin("localhost:9092") as admin:
+        for voter in admin.describe_quorum().voters:
+            print(voter.id, voter.log_end_offset)
+
+Every call blocks until it succeeds, is refused, or `timeout_s` is over. Use it in one thread.
+"""
+
+from __future__ import annotations
+
+from kraftlog.client import arguments, nodes
+from kraftlog.client.cluster import Cluster
+from kraftlog.client.nodes import ClusterDescription, Quorum, Replica
+from kraftlog.types import uuid_from_text
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from kraftlog.types import Uuid
+
+__all__ = ["Admin", "ClusterDescription", "Listener", "Quorum", "RepairPlan", "Replica"]
+
+
+class Listener(Value):
+    """A listener of a controller; `name` is that of the controller listener in its settings."""
+
+    name: str
+    host: str
+    port: int
+
+
+class RepairPlan(Value):
+    """What the repair of a directory would do; `loss` confirms what may be lost ("" if nothing)."""
+
+    lines: tuple[str, ...]
+    current_voters: tuple[int, ...]
+    new_voters: tuple[int, ...]
+    loss: str
+
+
+class Admin:
+    """An administrator of the quorum of the cluster with these bootstrap `servers`.
+
+    `controllers=True`: the servers are controllers, else brokers.
+    """
+
+    def __init__(
+        self,
+        servers: str = "127.0.0.1:9092",
+        *,
+        controllers: bool = False,
+        timeout_s: float = 30.0,
+        client_id: str = "kraftlog-admin",
+    ) -> None:
+        self._cluster = Cluster(
+            arguments.text("servers", servers, "localhost:9092"),
+            client_id=arguments.text("client_id", client_id),
+            timeout_s=arguments.seconds("timeout_s", timeout_s),
+            is_controllers=controllers,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    def describe_cluster(self, *, fenced: bool = False) -> ClusterDescription:
+        """The cluster id and its brokers, or controllers; `fenced` includes fenced brokers."""
+        return nodes.describe(self._cluster, fenced=fenced)
+
+    def describe_quorum(self) -> Quorum:
+        """The leader, the voters and the observers, with the lag of each."""
+        return nodes.quorum(self._cluster)
+
+    def add_voter(
+        self,
+        voter: int,
+        directory: Uuid | str,
+        listeners: Sequence[Listener | tuple[str, str, int]],
+    ) -> None:
+        """Add a controller, which fetches already, to the voters; returns once it is committed."""
+        nodes.add_voter(
+            self._cluster,
+            arguments.number("voter", voter),
+            _uuid(directory),
+            _listeners(listeners),
+        )
+
+    def remove_voter(
+        self, voter: int, directory: Uuid | str | None = None, *, dry_run: bool = False
+    ) -> Uuid:
+        """Remove a voter, by its id alone or with its directory; return the directory id."""
+        arguments.number("voter", voter)
+        found = None if directory is None else _uuid(directory)
+        if found is None or dry_run:
+            found = nodes.voter_directory(self._cluster, voter, found)
+        if not dry_run:
+            nodes.remove_voter(self._cluster, voter, found)
+        return found
+
+    def update_voter(
+        self,
+        voter: int,
+        listeners: Sequence[Listener | tuple[str, str, int]],
+        *,
+        versions: tuple[int, int] = (0, 1),
+    ) -> None:
+        """Change the listeners of a voter, and its range of kraft.version; needs controllers.
+
+        A running controller keeps its own record current and takes this back: it is for one that
+        is to return at another address.
+        """
+        nodes.update_voter(
+            self._cluster, arguments.number("voter", voter), _listeners(listeners), versions
+        )
+
+    def reassign_voters(self, targets: Sequence[int] | None) -> None:
+        """Move the quorum to these voters, one by one; None cancels an unfinished move.
+
+        Returns once the targets are committed: `describe_quorum` shows them until they are reached.
+        The leader has to be a node of kraftlog.
+        """
+        nodes.reassign_voters(self._cluster, targets)
+
+    @staticmethod
+    def plan_repair(data: str, voters: Sequence[tuple[int, Listener]]) -> RepairPlan:
+        """What the repair of a stopped node's directory would do; changes nothing.
+
+        `kraftlog quorum repair` carries it out.
+        """
+        from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
+        from kraftlog.raft.repair import described, may_be_lost
+        from kraftlog.runner.repair import SurvivingDirectory
+        from kraftlog.server.files import OsFiles
+        from kraftlog.types import NULL_UUID
+
+        wanted = VoterSet(
+            tuple(
+                Voter(ReplicaKey(number, NULL_UUID), (Endpoint(at.name, at.host, at.port),))
+                for number, at in sorted(voters, key=lambda item: item[0])
+            )
+        )
+        survivor = SurvivingDirectory(OsFiles(), data.rstrip("/") or "/")
+        try:
+            remains = survivor.remains
+            return RepairPlan(
+                (*survivor.recovery, *described(remains, wanted)),
+                remains.voters.ids,
+                wanted.ids,
+                remains.point if may_be_lost(remains) else "",
+            )
+        finally:
+            survivor.close()
+
+
+def _uuid(given: Uuid | str) -> Uuid:
+    return uuid_from_text(given) if isinstance(given, str) else given
+
+
+def _listeners(given: Sequence[Listener | tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+    return [
+        (each.name, each.host, each.port) if isinstance(each, Listener) else each for each in given
+    ]
