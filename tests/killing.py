@@ -1,7 +1,8 @@
 """Runs tests against a changed module, and returns those that fail.
 
-A test detects the change by an assertion, by a missing expected exception, or by an error in its
-own code. A bare exception from within the product is marked: it may have any cause.
+A test detects the change by an assertion, by a missing expected exception, by a violation that a
+simulated world reports, or by an error in its own code. A bare exception from within the product is
+marked: it may have any cause.
 """
 
 from __future__ import annotations
@@ -46,12 +47,14 @@ class Notes:
         call: pytest.CallInfo[None],
         report: object,  # noqa: ARG002 - a hook's arguments are matched by name
     ) -> None:
-        error = call.excinfo
-        assert error is not None, "pytest calls this hook only with an exception"
-        frames = traceback.extract_tb(error.value.__traceback__)
-        ours = frames[-1].filename.startswith(HERE)
-        by_itself = ours or error.typename == "Failed"
-        self.killers.append(Killer(node.nodeid, "" if by_itself else error.typename))
+        assert call.excinfo is not None, "pytest calls this hook only with an exception"
+        error = call.excinfo.value
+        # A simulated world raises a violation from the assertion of a script.
+        error = error.__cause__ or error
+        name = type(error).__name__
+        ours = traceback.extract_tb(error.__traceback__)[-1].filename.startswith(HERE)
+        by_itself = ours or name in {"Failed", "Violation"}
+        self.killers.append(Killer(node.nodeid, "" if by_itself else name))
 
 
 def killers(
