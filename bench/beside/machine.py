@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -95,6 +96,11 @@ def free_mb() -> int:
             if line.startswith("MemFree"):
                 return int(line.split()[1]) // 1024
     return 0
+
+
+def free_bytes(folder: str) -> int:
+    """How much may be written to the disk of a folder."""
+    return shutil.disk_usage(folder).free
 
 
 def sync_p50_ms(folder: str, count: int = 200) -> float:

@@ -19,6 +19,7 @@ from bench.beside.command import moment
 from bench.beside.figures import Result
 from bench.beside.plan import Plan
 from bench.beside.programs import LIBRARIES, program
+from bench.beside.recycled import BEYOND_MB, ROOM_MB
 from bench.beside.rows import BARE, KAFKA
 from bench.cluster import failures, loads
 from bench.cluster.page import is_measured, part, table
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from bench.cluster.nodes import Cluster
 
+#: For each peer: its logs when it is warmed up, blocks that are preallocated, metadata, indexes.
+MORE_BYTES = 3 << 30
 FULL = Plan(rounds=3, warm_s=10, rest_s=20)
 QUICK = Plan(scale=0.02, rounds=1, warm_s=0, settle_s=0, rest_s=0.5, with_recycling=False)
 
@@ -43,6 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, stopped)
     try:
         require(tasks, peers)
+        require_space(tempfile.gettempdir(), peers, options.tasks, plan)
     except UnavailableError as complaint:
         print(f"cluster: {complaint}", file=sys.stderr)
         return 1
@@ -95,6 +99,21 @@ def require(tasks: Sequence[str], peers: Sequence[str]) -> None:
     if set(NEED_PROGRAMS) & set(tasks):
         for name in LIBRARIES:
             program(name)
+
+
+def require_space(folder: str, peers: Sequence[str], named: Sequence[str], plan: Plan) -> None:
+    """Check that the disk has room for all files, because none is deleted before the end."""
+    each = [(peer, task) for peer in peers for task in tasks_of(peer, named)]
+    needed = sum([loads.written_bytes(task, plan) for _, task in each])
+    if plan.with_recycling:
+        needed += MORE_BYTES * len(peers)
+        needed += (ROOM_MB + BEYOND_MB) * machine.MB if "produce" in {it for _, it in each} else 0
+    free = machine.free_bytes(folder)
+    if free < needed:
+        raise UnavailableError(
+            f"{folder} has {free / 1e9:.1f} GB free; this needs {needed / 1e9:.1f} GB "
+            "(TMPDIR names another folder)"
+        )
 
 
 def all_done(peer: str, plan: Plan, results: Sequence[Result], folder: str) -> bool:

@@ -177,7 +177,7 @@ def balanced(cluster: Cluster) -> None:
     """Wait until every replica is in sync and every partition is led by its first replica."""
     until_full(cluster)
     port = cluster.nodes[cluster.controller()].port
-    elect_preferred(port)
+    elect_preferred(port, cluster.topics, PARTITIONS)
     until_each(port, cluster.topics, lambda it: it.leader_id == it.replica_nodes[0], LOOK_EVERY_S)
 
 

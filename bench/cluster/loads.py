@@ -28,6 +28,16 @@ LOADS = (
 CONSUMED = Load("1KiB", KIB, 600_000, ALL)
 
 
+def written_bytes(task: str, plan: Plan) -> int:
+    """What a task writes to the disk for each peer, all replicas together."""
+    each = 0
+    if task == "produce":
+        each = sum([plan.count(it.count) * it.size for it in LOADS]) * (1 + plan.rounds)
+    elif task == "consume":
+        each = plan.count(CONSUMED.count) * CONSUMED.size * 2
+    return each * len(IDS)
+
+
 def warm(cluster: Cluster, plan: Plan) -> None:
     """Run a mixture of loads, so that a JVM compiles its code."""
     end = time.perf_counter() + plan.warm_s
@@ -44,7 +54,9 @@ def warm(cluster: Cluster, plan: Plan) -> None:
 
 def produce(cluster: Cluster, plan: Plan, result: Result) -> None:
     """Measure the rate, and the CPU seconds per GB of all nodes."""
-    held = recycled_memory(cluster.folder) if plan.with_recycling else nullcontext(lambda: None)
+    # All peers use the same file: each of its own would take as much of the disk again.
+    shared = os.path.dirname(cluster.folder)
+    held = recycled_memory(shared) if plan.with_recycling else nullcontext(lambda: None)
     with held as refill:
         for each in LOADS:
             topic = f"produce.{each.name}"

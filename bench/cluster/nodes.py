@@ -17,13 +17,17 @@ from bench.beside.machine import cpu_seconds
 from bench.beside.peers import CLUSTER_ID, HEAP, Peer, format_kafka, java, kraftlog, write
 from bench.beside.rows import KAFKA
 from kraftlog.client.deadline import Deadline
-from kraftlog.errors import UnreachableError
+from kraftlog.errors import ErrorCode, UnreachableError
 from kraftlog.wire.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest
+from kraftlog.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    TopicPartitions,
+)
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 if TYPE_CHECKING:
@@ -162,11 +166,21 @@ def creation_error(
     return answer.topics[0].error_code
 
 
-def elect_preferred(port: int) -> None:
-    """Let every partition be led by its first replica."""
+def elect_preferred(port: int, topics: Sequence[str], partitions: int) -> None:
+    """Let every partition of the topics be led by its first replica.
+
+    They are named, because both refuse more than 10,000 elections in one request, and the cluster
+    may have other topics.
+    """
+    named = [TopicPartitions(topic=name, partitions=range(partitions)) for name in topics]
+    request = ElectLeadersRequest(election_type=0, topic_partitions=named, timeout_ms=30_000)
     with closing(frame_client.connect(port)) as connection:
-        request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=30_000)
-        connection.call(request, frame_client.deadline())
+        answer = connection.call(request, frame_client.deadline())
+    assert isinstance(answer, ElectLeadersResponse)
+    results = [it for topic in answer.replica_election_results for it in topic.partition_result]
+    codes = {answer.error_code, *[it.error_code for it in results]}
+    refused = codes - {ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED}
+    assert not refused, f"preferred leaders can't be elected: errors {refused}"
 
 
 def metadata(connection: Connection, *topics: str) -> MetadataResponse:

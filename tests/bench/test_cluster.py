@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from bench.beside import machine
 from bench.beside.figures import Result
 from bench.beside.page import table
 from bench.beside.rows import BARE, KAFKA, KRAFTLOG, Row, at_most, share
-from bench.cluster import command, page
+from bench.cluster import command, loads, page
 from bench.cluster.nodes import Cluster
 from bench.cluster.rows import ROWS, TITLE, TITLES
 from bench.cluster.tasks import NEED_PROGRAMS, TASKS, Task
@@ -156,3 +157,26 @@ def test_after_a_failed_task_the_others_have_another_cluster(
     assert [each.notes for each in found[1:]] == [[], []]
     printed = capsys.readouterr().err
     assert all(f"kraftlog {node_id}: runs" in printed for node_id in (1, 2, 3))
+
+
+def test_nothing_is_measured_if_the_disk_lacks_space(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needed = loads.written_bytes("consume", command.QUICK)
+    peers: list[str] = []
+
+    def all_done(peer: str, *_: object) -> bool:
+        peers.append(peer)
+        return True
+
+    monkeypatch.setattr(command, "require", lambda *_: None)
+    monkeypatch.setattr(command, "all_done", all_done)
+    monkeypatch.setattr(machine, "idle_percent", lambda: 100.0)
+    arguments = ["--quick", "--peer", KRAFTLOG, "consume"]
+    monkeypatch.setattr(machine, "free_bytes", lambda _: needed - 1)
+    assert command.main(arguments) == 1
+    assert "GB free; this needs" in capsys.readouterr().err
+    assert not peers
+    monkeypatch.setattr(machine, "free_bytes", lambda _: needed)
+    assert command.main(arguments) == 0
+    assert peers == [KRAFTLOG]
