@@ -48,6 +48,7 @@ def test_d5_r12_admin_describes_adds_updates_and_removes_voters(tmp_path: Path) 
         quorum.end()
 
 
+@pytest.mark.usefixtures("jvm")  # skips without Java
 def test_d5_admin_changes_the_voters_of_apache_kafka(tmp_path: Path) -> None:
     """Three controllers of Kafka; the first is formatted as the only voter."""
     quorum = Quorum(tmp_path, dynamic=True)

@@ -28,6 +28,7 @@ COMMANDS = {
     "features": "describe and change feature levels",
     "api-versions": "print the API versions that brokers support",
     "quorum": "describe the metadata quorum, change its voters, repair it",
+    "metadata": "look into the metadata, as of any offset or time",
     "dump-log": "print the contents of log segments, indexes and snapshots",
     "demo": "show a cluster, its clients and an archive on Spark, with a broker killed",
     "pipeline": "run a pipeline on Apache Spark",

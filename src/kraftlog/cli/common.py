@@ -10,7 +10,7 @@ from kraftlog.version import VERSION
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from kraftlog.client.client import Client
 
@@ -46,7 +46,11 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 
 def add_connection(
-    parser: argparse.ArgumentParser, *, again: bool = False, controllers: bool = False
+    parser: argparse.ArgumentParser,
+    *,
+    again: bool = False,
+    controllers: bool = False,
+    config_flags: Sequence[str] = ("-c", "--command-config"),
 ) -> None:
     """Add the connection options; `again` for a subcommand, which accepts them as well."""
     import argparse
@@ -69,7 +73,7 @@ def add_connection(
             help="controllers to bootstrap from, instead of brokers",
         )
     group.add_argument(
-        *("-c", "--command-config"),
+        *config_flags,
         default=default(None),
         metavar="FILE",
         help="client properties file",

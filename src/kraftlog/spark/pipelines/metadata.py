@@ -7,31 +7,34 @@ it. With --to the tables are written in Delta's format, for Spark and everything
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kraftlog.client.arguments import time_ms
 from kraftlog.client.client import Client
 from kraftlog.client.metadata_folder import MetadataFolder
 from kraftlog.client.metadata_quorum import MetadataQuorum
+from kraftlog.client.metadata_text import (
+    LATEST,
+    cell,
+    change_data,
+    diff_text,
+    moment_of,
+    position,
+    position_text,
+)
 from kraftlog.client.properties import timeout_s
 from kraftlog.client.text_table import table
-from kraftlog.metadata.history import Moment
 from kraftlog.metadata.tables import OPTIONAL, TABLES_OF_IMAGE, differences, rows_of
 from kraftlog.spark.pipelines.common import DONE, Pipeline, parser, run_pipeline
 from kraftlog.spark.pipelines.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
-    from typing import Any
 
     import pyarrow as pa
 
-    from kraftlog.metadata.history import MetadataState
-    from kraftlog.metadata.tables import Difference, Row
-
-_LATEST = "latest"
+    from kraftlog.metadata.history import MetadataState, Moment
+    from kraftlog.metadata.tables import Row
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -47,13 +50,13 @@ def run(arguments: Sequence[str]) -> int:
         "--as-of",
         metavar="OFFSET|TIME",
         help="after the record at this offset, or at this time (UTC or with +HH:MM); default: "
-        f"{_LATEST}",
+        f"{LATEST}",
     )
     made.add_argument(
         "--diff",
         nargs=2,
         metavar=("A", "B"),
-        help=f"what has changed from A to B: offsets, times or {_LATEST}",
+        help=f"what has changed from A to B: offsets, times or {LATEST}",
     )
     made.add_argument(
         "--table",
@@ -81,17 +84,17 @@ def _run(pipeline: Pipeline) -> int:
     if options.diff and (options.as_of or options.to):
         raise UsageError("--diff is for neither --as-of nor --to")
     names = options.table or list(TABLES_OF_IMAGE)
-    moments = [moment(text) for text in options.diff or [options.as_of or _LATEST]]
+    moments = [moment(text) for text in options.diff or [options.as_of or LATEST]]
     with _log(pipeline) as log:
         states = [log.state_at(each) for each in moments]
     if options.diff:
         found = list(differences(states[0], states[1], names))
         data = {
-            "from": _position(states[0]),
-            "to": _position(states[1]),
-            "changes": [_change_data(each) for each in found],
+            "from": position(states[0]),
+            "to": position(states[1]),
+            "changes": [change_data(each) for each in found],
         }
-        pipeline.progress.result(data, _diff_text(states[0], states[1], found))
+        pipeline.progress.result(data, diff_text(states[0], states[1], found))
         return DONE
     [state] = states
     if options.to and not options.dry_run:
@@ -99,23 +102,16 @@ def _run(pipeline: Pipeline) -> int:
             _write(os.path.join(options.to, name), name, state)
     tables = {name: rows_of(state, name) for name in names}
     pipeline.progress.result(
-        {"as_of": _position(state), "tables": tables}, _text(state, tables, options.to)
+        {"as_of": position(state), "tables": tables}, _text(state, tables, options.to)
     )
     return DONE
 
 
 def moment(text: str) -> Moment:
-    """Parse an offset, a time in ISO 8601, or `latest`."""
-    if text == _LATEST:
-        return Moment()
-    if text.isdecimal():
-        return Moment(offset=int(text))
     try:
-        return Moment(time_ms=time_ms(text))
-    except ValueError:
-        raise UsageError(
-            f"{text!r}: expected an offset, {_LATEST} or a time such as 2026-01-31T12:00:00"
-        ) from None
+        return moment_of(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 class _Folder:
@@ -163,24 +159,8 @@ def _log(pipeline: Pipeline) -> AbstractContextManager[MetadataFolder | Metadata
 # Output ------------------------------------------------------------------------------------------
 
 
-def _position(state: MetadataState) -> dict[str, Any]:
-    return {"offset": state.offset, "epoch": state.epoch, "time": _time_text(state.time_ms)}
-
-
-def _time_text(time_ms: int) -> str | None:
-    if time_ms < 0:
-        return None
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
-
-
-def _position_text(state: MetadataState) -> str:
-    if state.offset < 0:
-        return "before the first record"
-    return f"offset {state.offset}, epoch {state.epoch}, {_time_text(state.time_ms)}"
-
-
 def _text(state: MetadataState, tables: dict[str, list[Row]], to: str | None) -> str:
-    parts = [f"as of {_position_text(state)}"]
+    parts = [f"as of {position_text(state)}"]
     if to:
         counts = ", ".join(f"{len(rows)} {name}" for name, rows in tables.items())
         parts.append(f"{to}: {counts}")
@@ -200,54 +180,8 @@ def _text(state: MetadataState, tables: dict[str, list[Row]], to: str | None) ->
         parts.append(f"\n{name}: {len(rows)}")
         if rows:
             heads = [column.upper().replace("_", " ") for column in columns]
-            parts.append(table(heads, [[_cell(row[column]) for column in columns] for row in rows]))
+            parts.append(table(heads, [[cell(row[column]) for column in columns] for row in rows]))
     return "\n".join(parts)
-
-
-def _cell(value: Any) -> Any:
-    return ",".join(map(str, value)) if isinstance(value, list) else value
-
-
-def _change_data(change: Difference) -> dict[str, Any]:
-    keys = TABLES_OF_IMAGE[change.table].columns
-    return {
-        "table": change.table,
-        "what": change.what,
-        "key": dict(zip(keys, change.key, strict=False)),
-        "fields": {name: [before, after] for name, before, after in change.fields},
-    }
-
-
-def _diff_text(before: MetadataState, after: MetadataState, found: Sequence[Difference]) -> str:
-    lines = [f"from {_position_text(before)}", f"to   {_position_text(after)}"]
-    last = ""
-    for change in found:
-        if change.table != last:
-            lines.append(f"\n{change.table}")
-            last = change.table
-        lines += _change_lines(change)
-    if not found:
-        lines.append("\nno difference")
-    return "\n".join(lines)
-
-
-def _change_lines(change: Difference) -> Iterator[str]:
-    name = " ".join(map(str, change.key))
-    if change.what == "changed":
-        texts = [f"{field} {_shown(old)} -> {_shown(new)}" for field, old, new in change.fields]
-    else:
-        values = [
-            (field, old if change.what == "removed" else new) for field, old, new in (change.fields)
-        ]
-        texts = [f"{field} {_shown(value)}" for field, value in values if value not in (None, [])]
-    sign = {"added": "+", "removed": "-", "changed": "~"}[change.what]
-    yield f"  {sign} {name}: {', '.join(texts)}" if texts else f"  {sign} {name}"
-
-
-def _shown(value: Any) -> str:
-    if value is None or value == []:
-        return "none"
-    return str(_cell(value))
 
 
 # Delta -------------------------------------------------------------------------------------------
@@ -259,7 +193,7 @@ def _write(path: str, name: str, state: MetadataState) -> None:
     from deltalake import CommitProperties, write_deltalake
 
     rows = pa.Table.from_pylist(rows_of(state, name), schema=_schema(name))
-    record = CommitProperties(custom_metadata={"kraftlog": _position(state)})
+    record = CommitProperties(custom_metadata={"kraftlog": position(state)})
     write_deltalake(path, rows, mode="overwrite", commit_properties=record)
 
 

@@ -1,0 +1,116 @@
+"""`kraftlog metadata`: looks into the metadata of a cluster, as of any offset or time."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from kraftlog.cli.common import UsageError, add_connection, new_parser, run_with_client
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from kraftlog.client.client import Client
+    from kraftlog.client.metadata_folder import MetadataFolder
+    from kraftlog.client.metadata_quorum import MetadataQuorum
+    from kraftlog.metadata.history import MetadataState
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(
+        "metadata",
+        "Look into the metadata of a live cluster or of a copied data directory, of Apache Kafka "
+        "as well.",
+        "shell -c 'cat /topics/demo'",
+        controllers=True,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    shell = commands.add_parser(
+        "shell",
+        help="browse the metadata as directories and files",
+        description="Browse the metadata as directories and files. Without -c commands are read "
+        "from standard input; 'help' lists them.",
+    )
+    shell.add_argument(
+        "data", nargs="?", metavar="DIR", help="a copied data directory, instead of a live cluster"
+    )
+    shell.add_argument(
+        "-c", dest="lines", action="append", metavar="COMMAND", help="run this; repeatable"
+    )
+    shell.add_argument(
+        "--as-of", default="latest", metavar="OFFSET|TIME", help="default: latest (UTC or +HH:MM)"
+    )
+    diff = commands.add_parser(
+        "diff",
+        help="what has changed between two offsets or times",
+        description="What has changed from A to B: offsets, times (UTC or with +HH:MM) or latest.",
+    )
+    diff.add_argument("before", metavar="A")
+    diff.add_argument("after", metavar="B")
+    diff.add_argument(
+        "--data", metavar="DIR", help="a copied data directory, instead of a live cluster"
+    )
+    # -c is the command, as in other shells.
+    add_connection(shell, again=True, controllers=True, config_flags=("--command-config",))
+    add_connection(diff, again=True, controllers=True)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    return run_with_client(f"metadata {options.command}", options, _COMMANDS[options.command])
+
+
+@contextmanager
+def _log(client: Client, data: str | None) -> Iterator[MetadataFolder | MetadataQuorum]:
+    if data is not None:
+        from kraftlog.client.metadata_folder import MetadataFolder
+
+        yield MetadataFolder(data)
+        return
+    from kraftlog.client.metadata_quorum import MetadataQuorum
+
+    log = MetadataQuorum(client.cluster)
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def _state_at(client: Client, data: str | None, when: str) -> MetadataState:
+    from kraftlog.client.metadata_text import moment_of
+
+    try:
+        moment = moment_of(when)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    with _log(client, data) as log:
+        return log.state_at(moment)
+
+
+def _shell(client: Client, options: argparse.Namespace) -> int:
+    from kraftlog.cli.metadata_shell import MetadataShell, interact
+
+    shell = MetadataShell(lambda when: _state_at(client, options.data, when), options.as_of)
+    if options.lines is None:
+        return interact(shell)
+    return max([shell.run(line) for line in options.lines])
+
+
+def _diff(client: Client, options: argparse.Namespace) -> None:
+    from kraftlog.cli.show import print_json
+    from kraftlog.client.metadata_text import change_data, diff_text, position
+    from kraftlog.metadata.tables import TABLES_OF_IMAGE, differences
+
+    before = _state_at(client, options.data, options.before)
+    after = _state_at(client, options.data, options.after)
+    found = list(differences(before, after, list(TABLES_OF_IMAGE)))
+    if options.json:
+        changes = [change_data(each) for each in found]
+        print_json({"from": position(before), "to": position(after), "changes": changes})
+    else:
+        print(diff_text(before, after, found))
+
+
+_COMMANDS = {"shell": _shell, "diff": _diff}

@@ -1,0 +1,69 @@
+"""An image as a tree of names, as directories and files: for `kraftlog metadata shell`."""
+
+from __future__ import annotations
+
+from kraftlog.metadata.tables import TABLES_OF_IMAGE, rows_of
+from kraftlog.types import uuid_text
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.metadata.history import MetadataState
+
+#: Which columns of a table name the directories of a row; the other columns are its files.
+_PATHS = {
+    "brokers": ("brokers", ("broker",)),
+    "configs": ("configs", ("type", "name")),
+    "voters": ("quorum/voters", ("voter",)),
+    "quotas": ("quotas", ("entity",)),
+    "scram": ("scram", ("user", "mechanism")),
+}
+
+
+def tree_of(state: MetadataState) -> dict[str, Any]:
+    """Directories are dicts, files are plain values."""
+    image = state.image
+    tree: dict[str, Any] = {"topics": {}, "topicIds": {}, "brokers": {}, "controllers": {}}
+    for row in rows_of(state, "topics"):
+        tree["topics"][escaped(row["topic"])] = {"id": row["id"]}
+        tree["topicIds"][row["id"]] = row["topic"]
+    for row in rows_of(state, "partitions"):
+        rest = {key: row[key] for key in row if key not in {"topic", "partition"}}
+        tree["topics"][escaped(row["topic"])][str(row["partition"])] = rest
+    for number, controller in sorted(image.controllers.items()):
+        tree["controllers"][str(number)] = {
+            "incarnation": uuid_text(controller.incarnation_id),
+            "endpoints": [f"{at.name}://{at.host}:{at.port}" for at in controller.end_points],
+        }
+    tree["configs"] = {}
+    tree["features"] = dict(sorted(image.features.items()))
+    tree["quorum"] = {
+        "offset": state.offset,
+        "epoch": state.epoch,
+        "timestamp": state.time_ms,
+        "voters": {},
+    }
+    tree["producerIds"] = {"next": image.next_producer_id}
+    for table, (path, keys) in _PATHS.items():
+        for row in rows_of(state, table):
+            place = tree
+            for name in (*path.split("/"), *[escaped(str(row[key])) for key in keys]):
+                place = place.setdefault(name, {})
+            if "key" in row:
+                place[escaped(row["key"])] = row["value"]
+            else:
+                place.update({key: value for key, value in row.items() if key not in keys})
+    acls = rows_of(state, "acls")
+    if acls:
+        columns = TABLES_OF_IMAGE["acls"].columns
+        tree["acls"] = {
+            str(number): {column: row[column] for column in columns}
+            for number, row in enumerate(acls)
+        }
+    return tree
+
+
+def escaped(name: str) -> str:
+    """A name as one part of a path."""
+    return name.replace("%", "%25").replace("/", "%2F") or "%00"
