@@ -23,6 +23,7 @@ from kraftlog.spark.clusters import cluster_of
 from kraftlog.spark.outgoing import Outgoing
 from kraftlog.spark.sink_columns import check_columns
 from kraftlog.spark.sink_options import sink_options
+from kraftlog.spark.worker_memory import freeze_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -95,6 +96,7 @@ def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
     for batch in batches:
         outgoing.add(batch)
     outgoing.flush()
+    freeze_modules()
     return Written(outgoing.count)
 
 

@@ -32,7 +32,7 @@ from kraftlog.spark.options import EARLIEST, LATEST, Limit, source_options
 from kraftlog.spark.range_rows import range_rows
 from kraftlog.spark.ranges import OffsetRange, split
 from kraftlog.spark.schema import spark_schema
-from kraftlog.spark.sink import BatchWriter, StreamWriter, planned_options
+from kraftlog.spark.worker_memory import freeze_modules
 from kraftlog.types import NULL_UUID
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from kraftlog.client.cluster import Cluster
     from kraftlog.spark.options import SourceOptions
     from kraftlog.spark.positions import Nested, Positions
+    from kraftlog.spark.sink import BatchWriter, StreamWriter
     from kraftlog.types import Uuid
 
 
@@ -66,11 +67,17 @@ class KraftlogDataSource(DataSource):
         with brief_errors(self._servers):
             return StreamReader(source_options(self.options, is_stream=True))
 
+    # Each stream starts a process that plans it; what only writes is not loaded there.
+
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        from kraftlog.spark.sink import BatchWriter, planned_options
+
         with brief_errors(self._servers):
             return BatchWriter(planned_options(self.options, schema, overwrite=overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        from kraftlog.spark.sink import StreamWriter, planned_options
+
         with brief_errors(self._servers):
             return StreamWriter(planned_options(self.options, schema, overwrite=overwrite))
 
@@ -111,6 +118,7 @@ class Planner:
                 with_headers=self._options.includes_headers,
                 fetch_bytes=self._options.fetch_bytes or FETCH_BYTES,
             )
+        freeze_modules()
 
     def _rest(self, wanted: OffsetRange, position: int) -> OffsetRange:
         """What can still be read of a range whose offsets were deleted meanwhile."""

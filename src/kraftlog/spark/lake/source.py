@@ -21,6 +21,7 @@ from kraftlog.spark.lake.ranges import RangeArchiver
 from kraftlog.spark.lake.table import ArchiveTable
 from kraftlog.spark.options import Options, source_options
 from kraftlog.spark.source import StreamReader, TaskRange
+from kraftlog.spark.worker_memory import freeze_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,6 +96,7 @@ class ArchiveReader(StreamReader):
             byte_strings([outcome.encode()], pa.string()),
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+        freeze_modules()
 
     def _still_valid(self, start: Nested, end: Positions) -> Positions:
         """The table knows which topic it is of: the tasks and the commit hold it against that."""
