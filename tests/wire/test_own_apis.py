@@ -7,6 +7,7 @@ import pytest
 from kraftlog.errors import UnsupportedVersionError
 from kraftlog.wire.codec import decode, encode
 from kraftlog.wire.messages.control_records import VotersRecord
+from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
 from kraftlog.wire.messages.describe_configs import DescribeConfigsRequest
 from kraftlog.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kraftlog.wire.messages.discover_brokers import (
@@ -14,6 +15,7 @@ from kraftlog.wire.messages.discover_brokers import (
     DiscoverBrokersResponse,
     DiscoveredBroker,
 )
+from kraftlog.wire.messages.list_config_resources import ListConfigResourcesRequest
 from kraftlog.wire.messages.metadata import MetadataRequest
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord, PartitionRecord
 from kraftlog.wire.messages.read_offset import (
@@ -149,7 +151,7 @@ def test_our_apis_have_their_exact_bytes(cls: type[Message], message: Message, g
         ),
         (
             MetadataRequest(topics=None, linearizable=True),
-            12,
+            13,
             "00 01 00 01 904e 01 01",
         ),
         (DescribeConfigsRequest(resources=(), linearizable=True), 4, "01 00 00 01 904e 01 01"),
@@ -166,13 +168,12 @@ def test_our_tagged_fields_have_their_exact_bytes(
 def test_p7_a_linearizable_read_needs_a_version_with_the_tag() -> None:
     """P7: an older version would silently return stale metadata."""
     with pytest.raises(UnsupportedVersionError, match="linearizable"):
-        encode(MetadataRequest(topics=None, linearizable=True), 8)
+        encode(MetadataRequest(topics=None, linearizable=True), 12)
 
 
 @pytest.mark.parametrize(
     ("ordinary", "linearizable", "version"),
     [
-        (MetadataRequest(topics=None), MetadataRequest(topics=None, linearizable=True), 9),
         (MetadataRequest(topics=None), MetadataRequest(topics=None, linearizable=True), 13),
         (
             DescribeTopicPartitionsRequest(topics=()),
@@ -184,6 +185,12 @@ def test_p7_a_linearizable_read_needs_a_version_with_the_tag() -> None:
             DescribeConfigsRequest(resources=(), linearizable=True),
             4,
         ),
+        (
+            DescribeClusterRequest(include_cluster_authorized_operations=False),
+            DescribeClusterRequest(include_cluster_authorized_operations=False, linearizable=True),
+            2,
+        ),
+        (ListConfigResourcesRequest(), ListConfigResourcesRequest(linearizable=True), 1),
     ],
 )
 def test_p7_without_the_tag_bytes_are_kafkas_and_reads_may_be_stale(

@@ -1,7 +1,8 @@
-"""Error responses to requests that change the cluster."""
+"""Error responses to requests that change the cluster, or want a linearizable read of it."""
 
 from __future__ import annotations
 
+from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 
@@ -75,6 +76,33 @@ def _elect_leaders(_: Any, version: int, code: int) -> dict[str, Any]:
     return {"error_code": code if version else 0, "replica_election_results": ()}
 
 
+def _describe_topic_partitions(request: Any, _: int, code: int) -> dict[str, Any]:
+    """A request for all topics fails by a topic without a name: there is no error code for all."""
+    one = _module(ApiKey.DESCRIBE_TOPIC_PARTITIONS).DescribeTopicPartitionsResponseTopic
+    names = [topic.name for topic in request.topics] or [None]
+    return {
+        "topics": [
+            one(error_code=code, name=name, topic_id=NULL_UUID, partitions=()) for name in names
+        ],
+        "next_cursor": None,
+    }
+
+
+def _describe_configs(request: Any, _: int, code: int) -> dict[str, Any]:
+    one = _module(ApiKey.DESCRIBE_CONFIGS).DescribeConfigsResult
+    return {
+        "results": [
+            one(
+                error_code=code,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=(),
+            )
+            for resource in request.resources
+        ]
+    }
+
+
 def _with(**others: Any) -> Callable[[Any, int, int], dict[str, Any]]:
     """The error code, and other required fields."""
 
@@ -99,4 +127,9 @@ _FIELDS: dict[int, Callable[[Any, int, int], dict[str, Any]]] = {
     ApiKey.ALTER_PARTITION: _with(topics=()),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: _with(directories=()),
     ApiKey.DESCRIBE_QUORUM: _with(topics=()),
+    ApiKey.METADATA: _with(brokers=(), topics=()),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
+    ApiKey.DESCRIBE_CONFIGS: _describe_configs,
+    ApiKey.DESCRIBE_CLUSTER: _with(cluster_id="", brokers=()),
+    ApiKey.LIST_CONFIG_RESOURCES: _with(config_resources=()),
 }

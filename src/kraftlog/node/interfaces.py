@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.node.fetch_sessions import FetchSessions
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.node.quorum.driver import QuorumDriver
+    from kraftlog.node.quorum.linearizable_reads import LinearizableReads
     from kraftlog.ports.logs import LogReader
     from kraftlog.replication.replica_manager import ReplicaManager
     from kraftlog.replication.topic_configs import TopicConfigs
@@ -68,6 +69,8 @@ if TYPE_CHECKING:
         def max_fetch_bytes(self) -> int: ...
         @property
         def quorum(self) -> QuorumDriver: ...
+        @property
+        def linearizable_reads(self) -> LinearizableReads: ...
         @property
         def active_controller(self) -> ActiveController | None: ...
         @property

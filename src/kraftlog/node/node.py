@@ -44,6 +44,7 @@ from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.quorum.addresses import named_voters
 from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
 from kraftlog.node.quorum.driver import QUORUM_CHANNEL
+from kraftlog.node.quorum.linearizable_reads import READ_CHANNEL, LinearizableReads
 from kraftlog.node.quorum.snapshotter import snapshot_policy_of
 from kraftlog.node.sliced import SlicedRequests, kept_body, read_and_serve
 from kraftlog.replication.topic_configs import TopicConfigs
@@ -115,6 +116,9 @@ class Node:
         self.quorum = parts.quorum_driver(self, metadata)
         self.active_controller = (
             parts.active_controller(self, metadata.bootstrap) if settings.is_controller else None
+        )
+        self.linearizable_reads = LinearizableReads(
+            self.quorum, self.emit, settings.controller_quorum_request_timeout_ms
         )
         self.attempts = Attempts(self)
         self.broker_probes = (
@@ -214,8 +218,9 @@ class Node:
             self.active_controller.controller.installed(image)
         self.metadata_loader.install(image)
 
-    def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
+    def led_by(self, leader_id: int, epoch: int) -> None:
         """The quorum has a new leader, or none (-1)."""
+        self.linearizable_reads.leader_changed(leader_id, epoch, self.now)
         if self.active_controller is not None:
             self.active_controller.end(self.now)
             if self.broker_probes is not None:
@@ -290,6 +295,8 @@ class Node:
         channel = report.channel
         if channel in {CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL}:
             self.controller_channel.handle(report, now)
+        elif channel == READ_CHANNEL:
+            self.linearizable_reads.handle(report, now)
         elif channel != PROBE_CHANNEL:
             self.quorum.handle(report, now)
         elif self.broker_probes is not None:
@@ -367,6 +374,7 @@ class Node:
         """Run whatever is due."""
         self.now = now
         self.quorum.poll(now)
+        self.linearizable_reads.poll(now)
         if self.is_ready or now.monotonic_ms >= self._starts_until_ms:
             # Unfencing changes all partitions of the broker: an earlier snapshot lacks that.
             self.snap_if_due(now, self._snaps)
@@ -408,6 +416,7 @@ class Node:
             self.delayed_operations,
             self.replica_manager,
             self.quorum,
+            self.linearizable_reads,
             self.active_controller,
             self.broker_probes,
             self.voter_updater,

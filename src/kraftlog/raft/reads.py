@@ -159,5 +159,9 @@ class Reads:
         self._effects.append(ReadDone(wait.slot, error, offset))
 
 
-#: Errors that a retry cannot change.
-FINAL = {ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+#: Errors that a retry cannot change; Apache Kafka's leaders do not know ReadOffset.
+FINAL = {
+    ErrorCode.INCONSISTENT_CLUSTER_ID,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.UNSUPPORTED_VERSION,
+}

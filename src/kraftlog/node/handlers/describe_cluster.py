@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import endpoint_of
+from kraftlog.node.handlers.consistency import linearizable_on_request
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import CONTROLLER
 from kraftlog.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
@@ -22,6 +23,7 @@ ALL_OPERATIONS = sum([1 << operation for operation in (5, 7, 8, 9, 10, 11, 12)])
 NOT_ASKED_FOR = -(2**31)
 
 
+@linearizable_on_request
 def handle(
     node: ServingNode,
     slot: PendingResponse,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.config import describe
 from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from kraftlog.errors import ErrorCode
+from kraftlog.node.handlers.consistency import linearizable_on_request
 from kraftlog.steps import drained
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import describe_configs as api
@@ -22,6 +23,7 @@ RESOURCE_COST = 10
 ENTRY_COST = 8
 
 
+@linearizable_on_request
 def handle(
     node: ServingNode,
     slot: PendingResponse,

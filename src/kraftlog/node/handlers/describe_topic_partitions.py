@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.image import NO_LEADER
 from kraftlog.metadata.values import is_internal
+from kraftlog.node.handlers.consistency import linearizable_on_request
 from kraftlog.node.handlers.metadata import (
     ALL_TOPIC_OPERATIONS,
     offline_replicas,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 MOST_PARTITIONS = 2000
 
 
+@linearizable_on_request
 def handle(
     node: ServingNode,
     slot: PendingResponse,

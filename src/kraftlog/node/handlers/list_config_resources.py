@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from kraftlog.errors import ErrorCode
+from kraftlog.node.handlers.consistency import linearizable_on_request
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import list_config_resources as api
 
@@ -19,6 +20,7 @@ BROKER_LOGGER = 8
 ALL = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
+@linearizable_on_request
 def handle(
     node: ServingNode,
     slot: PendingResponse,

@@ -10,6 +10,7 @@ from kraftlog.controller.decision import RECORDS_IN_BATCH
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.image import NO_LEADER
 from kraftlog.metadata.values import TopicImage, is_internal
+from kraftlog.node.handlers.consistency import linearizable_on_request
 from kraftlog.steps import drained
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
@@ -63,6 +64,7 @@ def offline_replicas(
     ]
 
 
+@linearizable_on_request
 def handle(
     node: ServingNode,
     slot: PendingResponse,

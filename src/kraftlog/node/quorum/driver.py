@@ -99,6 +99,8 @@ class QuorumDriver:
         self.twins = TwinProcesses()
         #: Proposals that are committed and not applied: (offset, callbacks).
         self._committed: deque[tuple[int, Sequence[OnDone]]] = deque()
+        #: Called with the applied offset whenever it has moved.
+        self.applied_listeners: list[Callable[[int, Now], None]] = []
         self._numbers = 0
         self._is_settling = False
         #: Nesting depth of the core's steps, with those that an exception has interrupted.
@@ -410,9 +412,9 @@ class QuorumDriver:
             self._emit(effects.SendSnapshot(slot, body))
         else:
             response = response_to_wire(body)
-            since, node = ENDPOINTS_SINCE.get(type(body), (slot.version + 1, None))
-            if slot.version >= since:
-                self._add_endpoints(body.leader_id, node, response)
+            endpoints = ENDPOINTS_SINCE.get(type(body))
+            if endpoints is not None and slot.version >= endpoints[0]:
+                self._add_endpoints(body.leader_id, endpoints[1], response)
             self._emit(effects.Reply(slot, response))
 
     def _add_endpoints(self, leader: int, node: Any, response: Any) -> None:
@@ -487,8 +489,11 @@ class QuorumDriver:
         self.applier.read(report)
 
     def _has_applied(self) -> None:
-        self._notify_applied(self.core.now)
-        self._settle(self.core.now)
+        now = self.core.now
+        self._notify_applied(now)
+        for listener in self.applied_listeners:
+            listener(self.applied, now)
+        self._settle(now)
 
     def _proposed(self, effect: raft.Proposed, now: Now) -> None:
         if effect.error:
@@ -534,6 +539,8 @@ class QuorumDriver:
         except Exception as error:
             raise unreplayable_snapshot(report.id, error) from error
         self.snapshotter.found(len(records), report.id)
+        for listener in self.applied_listeners:
+            listener(self.applied, now)
         voters = snapshot_voters(report.data) or self.core.log.voter_set
         self.core.handle(raft.SnapshotInstalled(report.id, voters), now)
 

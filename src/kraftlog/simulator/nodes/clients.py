@@ -46,10 +46,14 @@ TIMEOUT_MS = 30_000
 # Values in the log -------------------------------------------------------------------------------
 
 
+def subscription_of(value: int) -> str:
+    return f"c{value % SUBSCRIPTIONS}"
+
+
 def append_request(value: int) -> Message:
     config = alters.AlterableConfig(name=KEY, config_operation=0, value=str(SMALLEST + value))
     resource = alters.AlterConfigsResource(
-        resource_type=CLIENT_METRICS, resource_name=f"c{value % SUBSCRIPTIONS}", configs=[config]
+        resource_type=CLIENT_METRICS, resource_name=subscription_of(value), configs=[config]
     )
     return alters.IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
 
@@ -68,6 +72,17 @@ class NodeWorkload(Workload):
     """Appends are changes of the cluster's configuration, reads are ReadOffset requests."""
 
     world: WorldOfNodes
+
+    def __init__(self, world: WorldOfNodes) -> None:
+        super().__init__(world)
+        #: The offset of the newest acknowledged append for each subscription.
+        self.newest: dict[str, int] = {}
+
+    def proposed(self, value: int, error: int, end_offset: int) -> None:
+        if not error:
+            name = subscription_of(value)
+            self.newest[name] = max(self.newest.get(name, -1), end_offset - 1)
+        super().proposed(value, error, end_offset)
 
     def judge(self) -> list[str]:
         final: list[tuple[int, int | None]] = []

@@ -10,10 +10,11 @@ import struct
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.node.quorum.requests import VERSIONS, request_from_wire
 from kraftlog.node.quorum.responses import response_from_wire
+from kraftlog.raft.messages import SnapshotFetch
 from kraftlog.runner.peers import PeerChannel, PeerChannels
 from kraftlog.simulator.host import VirtualConnection
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import APIS, BROKER, CONTROLLER
+from kraftlog.wire.apis import BROKER, CONTROLLER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,7 +119,10 @@ class ServerEnd(VirtualConnection):
         self.replica.dirty[self] = None
 
     def watch(self, slot: WatchedResponse, response: Any) -> None:
-        body = response_from_wire(response, slot.request)
+        request = slot.request
+        if isinstance(request, SnapshotFetch):
+            request = request.replace(epoch=0)  # the response leaves out the epoch if it is 0
+        body = response_from_wire(response, request)
         self.connection.network.watch_answer(self.replica, self.connection, body, response)
 
     def receive(self, data: bytes, now: Now) -> None:
@@ -203,25 +207,3 @@ class ClientEnd(VirtualConnection):
             if isinstance(slot, PendingResponse):
                 slot.abandon()
         self.slots.clear()
-
-
-class DirectResponse:
-    """Takes the place of a slot: delivers the response with the other responses of a turn."""
-
-    takes_encoded = False
-
-    def __init__(
-        self, replica: NodeProcess, api_key: int, on_response: Callable[[Any], None]
-    ) -> None:
-        self._replica = replica
-        self.on_response = on_response
-        self._response: Any = None
-        self.api = APIS[api_key]
-        self.version = 0
-
-    def respond(self, response: Any) -> None:
-        self._response = response
-        self._replica.dirty[self] = None
-
-    def leave(self) -> None:
-        self.on_response(self._response)

@@ -7,7 +7,6 @@ from random import Random
 from kraftlog.config.endpoints import Voter as FirstVoter
 from kraftlog.errors import StorageError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
-from kraftlog.node.api_table import SERVED
 from kraftlog.node.config import BrokerAddress, NodeConfig
 from kraftlog.node.controller.active_controller import first_levels
 from kraftlog.node.node import Node
@@ -24,7 +23,6 @@ from kraftlog.simulator.nodes.connections import (
     BROKER_PORT,
     CONTROLLER_PORT,
     ClientEnd,
-    DirectResponse,
     VirtualPeers,
 )
 from kraftlog.simulator.nodes.io_thread import VirtualIOThreads, VirtualWorkerProcess
@@ -359,14 +357,7 @@ class NodeReplica(NodeProcess):
             else:
                 message.slot.answer = body
 
-        if api_key in SERVED:
-            self.send_as_client(api_key, VERSIONS[api_key], request, on_response)
-            return
-        # No client sends this to a node yet: call the quorum driver directly.
-        slot = DirectResponse(self, api_key, on_response)
-        self.turn(
-            "is asked", lambda now: self.node.quorum.handle_request(slot, message.body, slot, now)
-        )
+        self.send_as_client(api_key, VERSIONS[api_key], request, on_response)
 
     def propose(self, slot: Any, value: int) -> int:
         return self.proposals.propose(slot, value)

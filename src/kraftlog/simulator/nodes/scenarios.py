@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kraftlog.simulator.faults.survivable import may_forget
 from kraftlog.simulator.nodes import disks
+from kraftlog.simulator.nodes.readers import NodeReaders
+from kraftlog.simulator.scenarios.catalog import mixture
 from kraftlog.simulator.scenarios.goals import HEALING_MS, all_reached, heal_and_serve, log_end
 from kraftlog.simulator.scenarios.snapshot_scenarios import (
     expect_coverage,
@@ -12,9 +14,9 @@ from kraftlog.simulator.scenarios.snapshot_scenarios import (
     who_is_behind,
 )
 from kraftlog.simulator.scenarios.voter_scenarios import reassign_midway
-from kraftlog.simulator.setting import some_voters
+from kraftlog.simulator.setting import any_setting, some_voters
 from kraftlog.simulator.violation import Violation
-from kraftlog.simulator.world import Goal
+from kraftlog.simulator.world import Goal, passing
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -58,6 +60,22 @@ def garbled_snapshot(world: World) -> Iterator[Goal]:
     yield from heal_and_serve(world)
 
 
+def reads_anywhere(world: World) -> Iterator[Goal]:
+    """P6, P7: the mixture with clients that read at every node; in the end all of them respond."""
+    readers = NodeReaders(world)  # type: ignore[arg-type]  # its replicas are whole nodes
+    yield from mixture(world)
+    world.workload.stop()
+    yield passing(world.setting.raft.read_timeout_ms + world.setting.request_timeout_ms)
+    for replica in list(world.running):
+        answered = readers.answered
+        readers.read_at(replica)
+        yield Goal(
+            f"{replica} answers a read",
+            lambda answered=answered: readers.answered > answered,
+            HEALING_MS,
+        )
+
+
 def recorded_voters(rng: Rng) -> Setting:
     return in_small_chunks(3)(rng).replace(dynamic=True)
 
@@ -66,5 +84,6 @@ NODE_SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
     # With configured voters the others are brokers, which can't become voters.
     "reassign-midway": (some_voters(3, 3, dynamic=True), reassign_midway),
     "lost-checkpoint": (recorded_voters, lost_checkpoint),
+    "reads-anywhere": (any_setting, reads_anywhere),
     "garbled-snapshot": (in_small_chunks(3), garbled_snapshot),
 }

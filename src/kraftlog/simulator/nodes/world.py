@@ -91,6 +91,8 @@ class NodeWorld(World):
         self._endings: dict[tuple[int, int], int] = {}
         #: By chain: the offset and the value of each append in its last batch.
         self.values: dict[int, list[tuple[int, int]]] = {}
+        #: The offset of each append.
+        self.offset_of: dict[int, int] = {}
         super().__init__(seed, setting, trace)
 
     def sent(self, replica: Replica, to: Replica, body: Any) -> None:
@@ -157,6 +159,7 @@ class NodeWorld(World):
         values = list(values_in(batch))
         if values:
             self.values[chain] = values
+            self.offset_of.update({value: offset for offset, value in values})
 
     def chain_ending(self, end: OffsetAndEpoch) -> int:
         chain = self._endings.get((end.offset, end.epoch))

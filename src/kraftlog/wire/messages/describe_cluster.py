@@ -13,6 +13,8 @@ class DescribeClusterRequest(Message, versions=(0, 2), flexible=0):
     include_cluster_authorized_operations: bool = boolean()
     endpoint_type: int = int8(since=1, default=1)
     include_fenced_brokers: bool = boolean(since=2, default=False)
+    # Our own: requests a linearizable read.
+    linearizable: bool = boolean(tag=10000, default=False)
 
 
 class DescribeClusterBroker(Message):

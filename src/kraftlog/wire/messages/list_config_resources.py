@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.schema import Message, array, int8, int16, int32, string
+from kraftlog.wire.schema import Message, array, boolean, int8, int16, int32, string
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 class ListConfigResourcesRequest(Message, versions=(0, 1), flexible=0):
     resource_types: Sequence[int] = array("int8", since=1, default=())
+    # Our own: requests a linearizable read.
+    linearizable: bool = boolean(tag=10000, default=False)
 
 
 class ConfigResource(Message):

@@ -22,8 +22,8 @@ class MetadataRequest(Message, versions=(0, 13), flexible=9):
     allow_auto_topic_creation: bool = boolean(since=4, default=True)
     include_cluster_authorized_operations: bool = boolean(since=8, until=10, default=False)
     include_topic_authorized_operations: bool = boolean(since=8, default=False)
-    # Our own: requests a linearizable read.
-    linearizable: bool = boolean(since=9, tag=10000, default=False)
+    # Our own: requests a linearizable read. Older versions have no error code for a failed one.
+    linearizable: bool = boolean(since=13, tag=10000, default=False)
 
 
 class MetadataResponseBroker(Message):

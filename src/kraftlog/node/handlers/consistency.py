@@ -1,0 +1,81 @@
+"""Stale or linearizable: what a request for metadata asks for (P7).
+
+A stale read is served at once from the metadata that this node has applied. A linearizable one,
+requested by a tagged field of our own, waits until that includes every change that was committed
+when the request arrived; if it cannot know that in time, the response has an error code.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+
+from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.node.containment import fail
+from kraftlog.node.error_responses import refusal
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from kraftlog.node.api_table import Handler
+    from kraftlog.node.interfaces import ServingNode
+    from kraftlog.node.pending_response import PendingResponse
+    from kraftlog.types import Now
+
+
+def linearizable_on_request(handle: Handler) -> Handler:
+    """A handler that waits first if the request wants a linearizable read."""
+
+    @wraps(handle)
+    def handle_when_readable(
+        node: ServingNode, slot: PendingResponse, request: Any, now: Now
+    ) -> Iterator[int] | None:
+        if not request.linearizable:
+            return handle(node, slot, request, now)
+        slot.waiter = waiting = LinearizableRead(node, slot, request, handle)
+        node.linearizable_reads.read(waiting.on_readable, now)
+        return None
+
+    return handle_when_readable
+
+
+class LinearizableRead:
+    """A request that waits until this node's metadata may be read."""
+
+    __slots__ = ("_handle", "_node", "_request", "_slot", "done")
+
+    def __init__(
+        self, node: ServingNode, slot: PendingResponse, request: Any, handle: Handler
+    ) -> None:
+        self._node = node
+        self._slot = slot
+        self._request = request
+        self._handle = handle
+        self.done = False
+
+    def cancel(self) -> None:
+        """The connection is closed."""
+        self.done = True
+
+    def on_readable(self, code: int) -> None:
+        if self.done:
+            return
+        self.done = True
+        slot = self._slot
+        slot.waiter = None
+        try:
+            self._respond(slot, code)
+        except ProtocolError as error:
+            slot.connection.fail(error)
+        except Exception as error:
+            fail(self._node, slot, error)
+
+    def _respond(self, slot: PendingResponse, code: int) -> None:
+        assert slot.api is not None, "the API of a served request is known"
+        if code != ErrorCode.NONE:
+            slot.respond(refusal(slot.api.key, slot.version, self._request, code))
+            return
+        steps = self._handle(self._node, slot, self._request, self._node.now)
+        if steps is not None:
+            self._node.sliced.run(slot, steps)

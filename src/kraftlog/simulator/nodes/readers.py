@@ -1,0 +1,96 @@
+"""Clients with linearizable reads of configs at any node (P6, P7).
+
+A read must see every change that was acknowledged before it began: of each config the newest one of
+those, or a later one.
+"""
+
+from __future__ import annotations
+
+from kraftlog.config.keys import CLIENT_METRICS
+from kraftlog.config.layers import OF_CLIENT_METRICS
+from kraftlog.errors import ErrorCode
+from kraftlog.simulator.nodes.clients import KEY, SMALLEST, SUBSCRIPTIONS, NodeWorkload
+from kraftlog.simulator.nodes.node_process import NodeProcess
+from kraftlog.simulator.violation import Violation
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.simulator.nodes.world import NodeWorld
+    from kraftlog.simulator.process import Replica
+
+GAP_MS = (5, 60)
+DESCRIBE_VERSION = 4
+
+
+class NodeReaders:
+    """Takes part in a run until the workload's reads stop."""
+
+    def __init__(self, world: NodeWorld) -> None:
+        assert isinstance(world.workload, NodeWorkload)
+        self.world = world
+        self.workload = world.workload
+        #: The reads that have been answered without an error.
+        self.answered = 0
+        self._rng = world.rng("readers")
+        world.at(world.time, self._read)
+
+    def _read(self) -> None:
+        world = self.world
+        world.at(world.time + self._rng.between(*GAP_MS), self._read)
+        if self.workload.reads and world.running:
+            self.read_at(self._rng.pick(world.running))
+
+    def read_at(self, replica: Replica) -> None:
+        assert isinstance(replica, NodeProcess)
+        self._ask(replica, replica.incarnation, dict(self.workload.newest))
+
+    def _ask(self, replica: NodeProcess, incarnation: int, newest: dict[str, int]) -> None:
+        if replica.core is None or incarnation != replica.incarnation:
+            return
+        if replica.paused:
+            replica.waiting.append((self._ask, (replica, incarnation, newest)))
+            return
+        resources = [
+            DescribeConfigsResource(
+                resource_type=CLIENT_METRICS, resource_name=f"c{number}", configuration_keys=[KEY]
+            )
+            for number in range(SUBSCRIPTIONS)
+        ]
+        replica.send_as_client(
+            ApiKey.DESCRIBE_CONFIGS,
+            DESCRIBE_VERSION,
+            DescribeConfigsRequest(resources=resources, linearizable=True),
+            lambda response: self._answered(replica, response, newest),
+        )
+
+    def _answered(self, replica: NodeProcess, response: Any, newest: dict[str, int]) -> None:
+        codes = {result.error_code for result in response.results}
+        if codes == {ErrorCode.REQUEST_TIMED_OUT}:
+            self.world.saw("read given up")
+            return
+        if codes != {ErrorCode.NONE}:
+            raise Violation("client history", f"{replica} answers a read with errors {codes}")
+        for result in response.results:
+            seen = self._offset_seen(result)
+            needed = newest.get(result.resource_name, -1)
+            if seen < needed:
+                what = f"{replica} reads {result.resource_name} as of offset {seen}"
+                why = f"{needed} was acknowledged before the read began"
+                raise Violation("client history", f"{what}, but {why}")
+        self.answered += 1
+        self.world.progress += 1
+        self.world.saw("read at any replica")
+
+    def _offset_seen(self, result: Any) -> int:
+        """The offset of the record with the value that a result has; -1 without one."""
+        for config in result.configs:
+            if config.name == KEY and config.config_source == OF_CLIENT_METRICS:
+                return self.world.offset_of[int(config.value) - SMALLEST]
+        return -1
