@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kraftlog.spark.lake.decode import Decoded
+    from kraftlog.spark.lake.decode.base import Decoder
 
 JSON_SCHEMA = json.dumps(
     {
@@ -83,12 +84,16 @@ def raw(values: Sequence[bytes | None]) -> pa.RecordBatch:
 
 def decoded(decoding: Decoding, values: Sequence[bytes | None]) -> Decoded:
     """Decoded into a table with the columns of the schema."""
+    return new_decoder(decoding).decode(raw(values))
+
+
+def new_decoder(decoding: Decoding) -> Decoder:
     table = layout.RAW.remove(layout.RAW.get_field_index("value"))
     for column in value_columns(decoding):
         table = table.append(column)
     decoder = decoder_of(decoding.__dict__, table, is_new=False)
     assert decoder is not None
-    return decoder.decode(raw(values))
+    return decoder
 
 
 def avro(schema: Any, value: Any) -> bytes:
@@ -138,6 +143,17 @@ def test_fields_without_a_column_follow_the_rule(rule: str) -> None:
         assert found.rows.column("new").to_pylist() == [7, None]
     else:
         assert found.ignored == {"new": 1}
+
+
+def test_added_objects_and_arrays_are_columns_of_their_json() -> None:
+    decoder = new_decoder(Decoding("json", JSON_SCHEMA, on_drift="add"))
+    values = ['{"id": 1, "to": {"city": "Köln"},\n "n": [1, 2.5]}', '{"id": 2, "at": {"y": 1}}']
+    found = decoder.decode(raw([value.encode() for value in values]))
+    later = decoder.decode(raw([b'{"id": 3, "to": {"zip": "1"}, "n": null}', b'{"id": 4}']))
+    rows = [(row["id"], row["to"], row["n"]) for row in found.rows.to_pylist()]
+    assert rows == [(1, '{"city": "Köln"}', "[1, 2.5]"), (2, None, None)]
+    assert later.rows.column("to").to_pylist() == ['{"zip": "1"}', None]
+    assert (found.bad, later.bad, found.ignored) == ({}, {}, {"at.y": 1})
 
 
 def test_text_that_is_not_utf8_is_a_dead_letter() -> None:

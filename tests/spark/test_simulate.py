@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from deltalake import DeltaTable
 
 from kraftlog.cli import main
 from kraftlog.simulator.digest import simulate_with_digest
@@ -42,7 +43,7 @@ def test_runs_are_those_of_the_simulator(
     table = tmp_path / "runs"
     assert main([*COMMAND, "--to", str(table)]) == 0
     assert result["digest"] in capsys.readouterr().out
-    kept = spark.read.parquet(str(table)).orderBy("seed").collect()
+    kept = spark.read.parquet(*DeltaTable(table).file_uris()).orderBy("seed").collect()
     assert [(row.seed, row.digest) for row in kept] == [
         (row["seed"], row["digest"]) for row in rows
     ]

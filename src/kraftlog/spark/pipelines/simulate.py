@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from deltalake import convert_to_deltalake
 
 from kraftlog.simulator.cluster.faults import BY_NAME
 from kraftlog.simulator.coverage import missing
@@ -74,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--nodes", action="store_true", help="whole nodes instead of cores alone")
     made.add_argument("--faults", metavar="KINDS", help="only these faults, such as loss,pause")
     made.add_argument(
-        "--to", metavar="DIR", help="write the table of runs there, as Parquet; DIR must be new"
+        "--to", metavar="DIR", help="write the runs there as a Delta table; DIR must be new"
     )
     return made
 
@@ -100,6 +101,7 @@ def _simulate(pipeline: Pipeline) -> int:
         pipeline.run_job(runs.count, items=count, unit="seeds")
     else:
         pipeline.run_job(lambda: runs.write.parquet(options.to), items=count, unit="seeds")
+        convert_to_deltalake(options.to)
         runs = spark.read.parquet(options.to)
     return _report(pipeline, runs, wanted)
 

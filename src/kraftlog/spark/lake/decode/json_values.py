@@ -87,6 +87,7 @@ class JsonDecoder(Decoder):
         self._fields.update(
             {each.name: field for field, each in given.items() if each.name in self.columns}
         )
+        self._given = frozenset(given)
         self._required = frozenset(_parsed(decoding.schema).get("required", ()))
 
     def decode(self, raw: pa.RecordBatch) -> Decoded:
@@ -117,7 +118,8 @@ class JsonDecoder(Decoder):
             else:
                 parsed[row] = found
         ignored = self._learn(parsed, raw)
-        lines = {row: b"{}" if values[row] is None else _line(values[row]) for row in parsed}
+        texts = self._texts()
+        lines = {row: _line(values[row], parsed[row], texts) for row in parsed}
         bad.update(self._unfit(list(parsed), lines))
         good = [row for row in parsed if row not in bad]
         columns = self._read(b"\n".join(lines[row] for row in good), len(good), "ignore")
@@ -149,6 +151,14 @@ class JsonDecoder(Decoder):
             self.columns[name] = pa.field(name, kind)
             self._fields[name] = name
         return ignored
+
+    def _texts(self) -> frozenset[str]:
+        """Fields whose column was added for texts: objects and arrays are their JSON there."""
+        return frozenset(
+            field
+            for column, field in self._fields.items()
+            if field not in self._given and self.columns[column].type == pa.string()
+        )
 
     def _unfit(self, rows: Sequence[int], lines: Mapping[int, bytes]) -> Iterator[tuple[int, str]]:
         """The rows that Arrow can't read as the columns' types, found by halving."""
@@ -226,9 +236,19 @@ def _object(value: bytes) -> dict[str, Any] | str:
     return found if isinstance(found, dict) else "not a JSON object"
 
 
-def _line(value: bytes | None) -> bytes:
-    """The value in one line; line breaks of JSON are only between its words."""
-    return (value or b"").replace(b"\n", b" ").replace(b"\r", b" ")
+def _line(value: bytes | None, found: Mapping[str, Any], texts: frozenset[str]) -> bytes:
+    """The value in one line, with objects and arrays in the fields `texts` as their JSON."""
+    if value is None:
+        return b"{}"
+    nested = {name: found[name] for name in texts if isinstance(found.get(name), dict | list)}
+    if nested:
+        return json.dumps({**found, **{name: _text(it) for name, it in nested.items()}}).encode()
+    # Line breaks of JSON are only between its words.
+    return value.replace(b"\n", b" ").replace(b"\r", b" ")
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _extra(name: str, value: Any, kind: pa.DataType) -> Iterator[str]:
@@ -246,11 +266,16 @@ def _extra(name: str, value: Any, kind: pa.DataType) -> Iterator[str]:
 
 
 def _inferred(examples: Sequence[Any]) -> pa.DataType | None:
-    """The type of a new column; None if the values do not agree on a simple one."""
+    """The type of a new column; None if the values do not agree on one.
+
+    That of objects and arrays is text: what is in them may differ from record to record, and tasks
+    that add a column at the same time have to choose the same type.
+    """
     kinds = {type(value) for value in examples}
     if kinds == {int}:
         return pa.int64()
     if kinds <= {int, float}:
         return pa.float64()
-    simple = {frozenset({bool}): pa.bool_(), frozenset({str}): pa.string()}
-    return simple.get(frozenset(kinds))
+    if kinds == {str} or kinds <= {dict, list}:
+        return pa.string()
+    return pa.bool_() if kinds == {bool} else None
