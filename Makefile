@@ -43,7 +43,7 @@ demo: $(SPARK)
 test: $(SPARK)
 	$(BIN)/python -m tests.run $(ARGS)
 
-## long      the tests that start a Spark of their own: kills, a cluster, another Java, the demo
+## long      the tests that start a Spark or Kafka's brokers of their own: kills, clusters, the demo
 long: $(SPARK)
 	$(BIN)/python -m tests.run -m long $(ARGS)
 

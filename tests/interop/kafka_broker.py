@@ -31,8 +31,8 @@ _OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 @contextmanager
-def start_kafka(properties: str, folder: str) -> Iterator[None]:
-    """Start a broker on formatted directories and wait until it is ready; kill it at the end."""
+def start_kafka(properties: str, folder: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a node on formatted directories and wait until it is ready; kill it at the end."""
     logging = f"{folder}/log4j2.properties"
     with open(logging, "w", encoding="utf-8") as file:
         file.write(_LOGGING)
@@ -47,7 +47,7 @@ def start_kafka(properties: str, folder: str) -> Iterator[None]:
         )
     try:
         _wait_until_ready(broker, words)
-        yield
+        yield broker
     finally:
         broker.kill()
         broker.wait()

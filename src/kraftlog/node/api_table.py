@@ -69,6 +69,7 @@ SERVED = {
         _whole(ApiKey.ADD_RAFT_VOTER, "voters"),
         _whole(ApiKey.REMOVE_RAFT_VOTER, "voters"),
         _whole(ApiKey.UPDATE_RAFT_VOTER, "voters"),
+        _whole(ApiKey.ENVELOPE),
         _whole(ApiKey.CREATE_TOPICS, "forwarding"),
         _whole(ApiKey.DELETE_TOPICS, "forwarding"),
         _whole(ApiKey.CREATE_PARTITIONS, "forwarding"),

@@ -46,7 +46,7 @@ from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
 from kraftlog.node.quorum.driver import QUORUM_CHANNEL
 from kraftlog.node.quorum.linearizable_reads import READ_CHANNEL, LinearizableReads
 from kraftlog.node.quorum.snapshotter import snapshot_policy_of
-from kraftlog.node.sliced import SlicedRequests, kept_body, read_and_serve
+from kraftlog.node.sliced import LARGE_REQUEST, SlicedRequests, kept_body, read_and_serve
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.steps import result_of
 from kraftlog.types import NEVER_MS
@@ -70,8 +70,6 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.schema import Message
 
-#: A larger request is decoded in steps: it may have thousands of items.
-LARGE_REQUEST = 8 << 10
 JOINING = "sending a registration or heartbeat of the broker"
 #: A snapshot waits until the broker is unfenced, at most for this time after the start.
 STARTING_MS = 60_000

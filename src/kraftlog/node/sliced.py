@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Buffer
 
+#: A larger request is decoded in steps: it may have thousands of items.
+LARGE_REQUEST = 8 << 10
 #: A larger frame has its own buffer, which is not reused.
 GIANT_FRAME = 2 << 20
 

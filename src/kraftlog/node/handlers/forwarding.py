@@ -68,7 +68,7 @@ class Forwarded:
     def on_done(self, response: Any, now: Now) -> None:
         if self.done:
             return
-        if response is not None and not _has_no_controller(response):
+        if response is not None and not has_no_controller(response):
             self._respond(response)
         elif now.monotonic_ms < self.deadline_ms:
             self.is_waiting = True
@@ -143,7 +143,7 @@ class LeaderOnly(Forwarded):
         handler(self.slot.api.key)(self.node, self.slot, self.request, now)
 
 
-def _has_no_controller(response: Any) -> bool:
+def has_no_controller(response: Any) -> bool:
     """Whether the node that responded is not the active controller."""
     if getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
         return True

@@ -1,0 +1,126 @@
+"""Envelope: a request of a client that one of Kafka's brokers forwards to the controller.
+
+Our own brokers forward requests without it (decision 0008). The principal inside is not read: there
+is no authorization yet.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.node.api_table import SERVED, handler
+from kraftlog.node.handlers.forwarding import has_no_controller
+from kraftlog.node.pending_response import PendingResponse
+from kraftlog.node.sliced import LARGE_REQUEST, read_and_serve
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire import codec
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.frames import LENGTH_SIZE, read_request_head
+from kraftlog.wire.messages.envelope import EnvelopeResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from kraftlog.node.interfaces import ServingNode
+    from kraftlog.types import Now
+    from kraftlog.wire.frames import RequestHead
+    from kraftlog.wire.messages.envelope import EnvelopeRequest
+
+#: The APIs that Kafka's brokers forward; it refuses an Envelope with any other.
+FORWARDABLE = frozenset(
+    (
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    )
+)
+
+
+def handle(node: ServingNode, slot: PendingResponse, request: EnvelopeRequest, now: Now) -> None:
+    data = request.request_data
+    try:
+        head = read_request_head(data, 0, len(data))
+        code = _refusal_of(head, slot)
+        if code != ErrorCode.NONE:
+            slot.respond(EnvelopeResponse(error_code=code))
+            return
+        enveloped = EnvelopedResponse(slot, head)
+        if len(data) > LARGE_REQUEST:
+            node.sliced.run(enveloped, read_and_serve(node, enveloped, data, head.body))
+            return
+        cls = APIS[head.api_key].request()
+        inner = codec.decode_request(cls, head.version, data, head.body, len(data))
+    except ProtocolError:  # in Kafka, too, an embedded request that cannot be read
+        slot.respond(EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+        return
+    steps = handler(head.api_key)(node, enveloped, inner, now)
+    if steps is not None:
+        node.sliced.run(enveloped, steps)
+
+
+def _refusal_of(head: RequestHead, slot: PendingResponse) -> int:
+    """Why the embedded request is not served, as an error code."""
+    if head.api_key not in FORWARDABLE:
+        return ErrorCode.INVALID_REQUEST
+    api, served = APIS[head.api_key], SERVED.get(head.api_key)
+    is_served = served is not None and head.version in served.versions
+    if not is_served or not api.listeners & slot.connection.listener:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return ErrorCode.NONE
+
+
+class EnvelopedResponse(PendingResponse):
+    """The response to the embedded request; the Envelope's response contains it.
+
+    NOT_CONTROLLER becomes the error of the Envelope: it is for the broker, not for the client.
+    """
+
+    __slots__ = ("envelope",)
+
+    def __init__(self, envelope: PendingResponse, head: RequestHead) -> None:
+        super().__init__(envelope.connection)
+        self.envelope = envelope
+        self.api = APIS[head.api_key]
+        self.version = head.version
+        self.correlation_id = head.correlation_id
+        self.client_id = head.client_id
+        self.received_ms = envelope.received_ms
+        envelope.waiter = self
+
+    def respond(self, response: Any) -> None:
+        if has_no_controller(response):
+            self.envelope.respond(EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER))
+        else:
+            super().respond(response)
+
+    def respond_in_steps(self, response: Any, items: int) -> Iterator[int]:
+        if has_no_controller(response):
+            self.respond(response)
+        else:
+            yield from super().respond_in_steps(response, items)
+
+    def _send(self, pieces: list[Any]) -> None:
+        data = b"".join(pieces)[LENGTH_SIZE:]
+        self.envelope.respond(EnvelopeResponse(response_data=data, error_code=ErrorCode.NONE))
+
+    def cancel(self) -> None:
+        """The connection is closed."""
+        self.abandon()
