@@ -25,6 +25,7 @@ COMMANDS = {
     "delete-records": "delete the oldest records of partitions",
     "log-dirs": "describe the log directories of brokers",
     "cluster": "print the cluster id and endpoints, unregister a broker",
+    "decommission": "take a node out of the cluster for good",
     "features": "describe and change feature levels",
     "api-versions": "print the API versions that brokers support",
     "quorum": "describe the metadata quorum, change its voters, repair it",

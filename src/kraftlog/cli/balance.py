@@ -36,6 +36,19 @@ def balanced(
     }
 
 
+def moved_away(
+    assignment: Mapping[PartitionName, Sequence[int]], racks: Mapping[int, str | None], broker: int
+) -> dict[PartitionName, tuple[int, ...]]:
+    """The partitions of a broker with other brokers instead; nothing else moves."""
+    held = {name: replicas for name, replicas in assignment.items() if broker in replicas}
+    most = max(map(len, held.values()), default=0)
+    if most > len(racks):
+        raise ValueError(f"{most} replicas need {most} other brokers; there are {len(racks)}")
+    plan = _Plan(assignment, racks)
+    plan.leave(broker)
+    return {name: tuple(plan.replicas[name]) for name in held}
+
+
 class _Plan:
     """The assignment so far, and how many replicas each broker has, in all and of each topic."""
 
@@ -66,11 +79,15 @@ class _Plan:
     def leave_other_brokers(self) -> None:
         """Move replicas from brokers that are not to be used to those that have fewest."""
         for source in sorted(self.held.keys() - self.racks.keys()):
-            for name in list(self.held[source]):
-                others = [each for each in self.replicas[name] if each != source]
-                free = [each for each in self.brokers if each not in others]
-                target = min(free, key=lambda each: self._cost(name, others, each))
-                self.move(name, source, target)
+            self.leave(source)
+
+    def leave(self, source: int) -> None:
+        """Move all replicas from a broker."""
+        for name in list(self.held.get(source, ())):
+            others = [each for each in self.replicas[name] if each != source]
+            free = [each for each in self.brokers if each not in others]
+            target = min(free, key=lambda each: self._cost(name, others, each))
+            self.move(name, source, target)
 
     def _cost(
         self, name: PartitionName, others: Iterable[int], broker: int

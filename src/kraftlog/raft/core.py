@@ -101,6 +101,8 @@ class RaftCore:
         #: The newest version of the election state, and the newest that is durable.
         self.version = 0
         self.durable_version = 0
+        #: How often the leader, or an election, took too long since the start; for metrics only.
+        self.fetch_timeouts = self.election_timeouts = 0
         self._numbers = 0
         self._effects: list[Any] = []
         if log.last_epoch > election.epoch:
@@ -135,6 +137,10 @@ class RaftCore:
     def fire(self, name: str) -> None:
         """Fire one timer: `poll` does so when it is due, the explorer at any time."""
         del self.timers[name]
+        if name == "fetch timeout":
+            self.fetch_timeouts += 1
+        elif name == "election":
+            self.election_timeouts += 1
         self.role.on_timer(self, name)
 
     def deadline(self) -> int | None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from kraftlog.errors import ErrorCode
-from kraftlog.node.metrics import broker_metrics, controller_metrics
+from kraftlog.logstate.voters import ReplicaKey, Voter
+from kraftlog.node.metrics import broker_metrics, controller_metrics, quorum_metrics, registry
 from kraftlog.node.metrics.health import readiness, why_not_ready
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import VirtualHost
@@ -11,6 +15,7 @@ from kraftlog.wire.messages.metadata_records import PartitionChangeRecord, Remov
 from tests.node.frame_client import make_host
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch
+from tests.raft.core_network import CoreNetwork
 
 
 def told_by(host: VirtualHost, name: str) -> dict[str, float]:
@@ -83,3 +88,60 @@ def test_a_failed_directory_is_a_reason_for_not_ready() -> None:
     host.files.faults.append(Fault("pwritev"))
     Writer(host).write(batch(b"lost"))
     assert why_not_ready(host.node, host.now) == ["no log directory works: the disk has failed"]
+
+
+def of_quorum(host: VirtualHost, name: str, later_ms: int = 0) -> dict[str, float]:
+    """Label value ("" without labels) -> value of one of the families of the quorum."""
+    [family] = [it for it in quorum_metrics.FAMILIES if it.name == name]
+    now = host.now.replace(wall_ms=host.now.wall_ms + later_ms)
+    return {"".join(dict(labels).values()): it for labels, it in family.measure(host.node, now)}
+
+
+def test_q35_timeouts_of_fetches_and_elections_are_counted() -> None:
+    """KIP-1322 asks for them."""
+    core = CoreNetwork(1, 2, 3, voters=(1, 2, 3))
+    core.pass_time(5000)
+    led = core.leader().me.id
+    follower = core.core(next(i for i in (1, 2, 3) if i != led))
+    assert follower.fetch_timeouts == 0
+    before = follower.election_timeouts
+    core.isolate(follower.me.id)
+    core.pass_time(follower.config.fetch_timeout_ms + 3 * follower.config.election_timeout_ms)
+    assert follower.fetch_timeouts == 1
+    assert follower.election_timeouts > before
+    host = make_host()
+    host.node.quorum.core.fetch_timeouts, host.node.quorum.core.election_timeouts = 2, 3
+    assert of_quorum(host, "kraftlog_quorum_fetch_timeouts_total") == {"": 2}
+    assert of_quorum(host, "kraftlog_quorum_election_timeouts_total") == {"": 3}
+
+
+def test_q35_lag_and_last_contact_are_reported_by_voter() -> None:
+    host = make_host()
+    core = host.node.quorum.core
+    [me] = core.log.voter_set.voters
+    lagging = Voter(ReplicaKey(9, bytes([9]) * 16))
+    assert of_quorum(host, "kraftlog_quorum_voter_lag") == {str(me.key.id): 0}
+    core.log.voters.base = core.log.voter_set.with_voter(lagging)
+    core.log.voters.entries = ()
+    before = core.log.end - 1
+    core.role.progress.fetched(lagging.key, before, core.log.end, host.now, 1000)  # type: ignore[attr-defined]  # it leads
+    assert of_quorum(host, "kraftlog_quorum_voter_lag") == {str(me.key.id): 0, "9": 1}
+    contacts = of_quorum(host, "kraftlog_quorum_voter_last_contact_ms", later_ms=700)
+    assert contacts == {str(me.key.id): 0, "9": 700}
+
+
+def test_q35_metrics_of_the_quorum_have_both_names_of_strimzi() -> None:
+    host = make_host()
+    for name in ("current_leader", "high_watermark", "commit_latency_max", "append_records_rate"):
+        both = [f"kafka_server_{it}_{name}" for it in ("raftmetrics", "raft_metrics")]
+        assert repr(of_quorum(host, both[0])) == repr(of_quorum(host, both[1]))
+    assert of_quorum(host, "kafka_server_raft_metrics_current_state_info") == {"leader": 1}
+
+
+def test_alerts_of_the_documentation_name_metrics_that_exist() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
+    table = text.partition("## Alerts")[2].partition("## Cost")[0]
+    used = set(re.findall(r"\b(?:kafka|kraftlog)_\w+", table))
+    families = (*registry.OF_EVERY_NODE, *controller_metrics.FAMILIES, *broker_metrics.FAMILIES)
+    assert len(used) > 10
+    assert used <= {family.name for family in families}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.node.metrics.family import GAUGE, UNTYPED, Family, single
+from kraftlog.node.metrics.family import COUNTER, GAUGE, UNTYPED, Family, single
 from kraftlog.raft import quorum
 from kraftlog.raft.describe import describe
 from kraftlog.value import TYPE_CHECKING
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 PREFIX = "kafka_server_raftmetrics_"
 #: The prefix of metrics that Kafka does not have.
 OWN = "kraftlog_quorum_"
+#: The same metrics as the Strimzi Metrics Reporter names them.
+REPORTER = "kafka_server_raft_metrics_"
 UNKNOWN = -1
 #: Kafka's names of states, where they differ.
 KAFKA_STATES = {quorum.VOTED: "unattached-voted"}
@@ -79,7 +81,36 @@ def _latency(
     )
 
 
-FAMILIES = (
+def _voter_lags(node: Node, now: Now) -> Samples:
+    """By voter, on the leader: how many records its log lacks."""
+    core = node.quorum.core
+    found = describe(core, now)
+    voters = () if found is None else found.voters
+    return [
+        ((("voter", str(each.key.id)),), core.log.end - max(each.end_offset, 0)) for each in voters
+    ]
+
+
+def _voter_contacts(node: Node, now: Now) -> Samples:
+    """By voter, on the leader: milliseconds since its last fetch."""
+    found = describe(node.quorum.core, now)
+    voters = () if found is None else found.voters
+    return [
+        (
+            (("voter", str(each.key.id)),),
+            float("nan") if each.fetched_ms < 0 else max(now.wall_ms - each.fetched_ms, 0),
+        )
+        for each in voters
+    ]
+
+
+def _as_reporter_names(family: Family) -> Family:
+    suffix = "_info" if family.kind == UNTYPED else ""
+    name = REPORTER + family.name.removeprefix(PREFIX) + suffix
+    return Family(name, GAUGE, family.what, family.measure)
+
+
+_FAMILIES = (
     Family(PREFIX + "current_state", UNTYPED, "1 for the current state of this replica.", _state),
     single(
         PREFIX + "current_leader",
@@ -153,4 +184,35 @@ FAMILIES = (
         "Records per second fetched from the leader, over the last minute.",
         lambda node, now: node.quorum.times.fetched.per_second(now.monotonic_ms),
     ),
+    single(
+        OWN + "fetch_timeouts_total",
+        COUNTER,
+        "Times that a follower has not reached the leader within the fetch timeout, or found it "
+        "dead, since the start.",
+        lambda node, _: node.quorum.core.fetch_timeouts,
+    ),
+    single(
+        OWN + "election_timeouts_total",
+        COUNTER,
+        "Times that this voter knew no leader, or won no election, within the election timeout, "
+        "since the start.",
+        lambda node, _: node.quorum.core.election_timeouts,
+    ),
+    Family(
+        OWN + "voter_lag",
+        GAUGE,
+        "By voter: records of the leader's log that it lacks; on the leader only.",
+        _voter_lags,
+    ),
+    Family(
+        OWN + "voter_last_contact_ms",
+        GAUGE,
+        "By voter: milliseconds since its last fetch, NaN if it has not fetched in this epoch; on "
+        "the leader only.",
+        _voter_contacts,
+    ),
+)
+FAMILIES = (
+    *_FAMILIES,
+    *[_as_reporter_names(each) for each in _FAMILIES if each.name.startswith(PREFIX)],
 )

@@ -1,0 +1,175 @@
+"""`kraftlog decommission`: takes a node out of the cluster for good, in order (R14).
+
+Out of the voters, its partitions moved away, unregistered. Each step looks at the cluster first, so
+that a repeated command goes on where an interrupted one ended.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from kraftlog.cli.common import new_parser, run_with_client
+from kraftlog.cli.progress import POLL_S, ChangeProgress
+from kraftlog.cli.show import numbers, print_json
+from kraftlog.errors import ClientError, ErrorCode, RefusedError
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from kraftlog.client.client import Client
+    from kraftlog.client.model import PartitionName
+
+    Changes = Mapping[PartitionName, Sequence[int]]
+
+
+def run(arguments: Sequence[str]) -> int:
+    parser = new_parser(
+        "decommission",
+        "Take a node out of the cluster for good: out of the voters, its partitions moved to other "
+        "brokers, unregistered.\nRepeat it if it was interrupted: it goes on where it ended.",
+        "3 --dry-run",
+    )
+    parser.add_argument("node", type=int, metavar="ID", help="the id of the node")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done")
+    parser.add_argument(
+        "--disable-rack-aware", action="store_true", help="ignore the racks of brokers"
+    )
+    return run_with_client("decommission", parser.parse_args(arguments), _decommission)
+
+
+class _Situation(Value):
+    """What is left of a node in the cluster."""
+
+    voters: tuple[int, ...]
+    is_voter: bool
+    is_registered: bool
+    is_fenced: bool
+    #: New replicas of the partitions that it has, and is not leaving already.
+    changes: dict[PartitionName, tuple[int, ...]]
+    #: How many partitions have it in any way.
+    partitions: int
+
+
+def _look(client: Client, options: argparse.Namespace) -> _Situation:
+    from kraftlog.cli.balance import moved_away
+
+    node = options.node
+    voters = tuple([each.id for each in client.describe_quorum().voters])
+    brokers = client.describe_cluster(fenced=True).brokers
+    own = [each for each in brokers if each.id == node]
+    ongoing = client.reassignments()
+    current = {
+        (topic.name, each.index): each.replicas
+        for topic in client.topics()
+        for each in topic.partitions
+    }
+    wanted = {
+        name: ongoing[name].target if name in ongoing else replicas
+        for name, replicas in current.items()
+    }
+    racks = {
+        each.id: None if options.disable_rack_aware else each.rack
+        for each in brokers
+        if each.id != node and not each.is_fenced
+    }
+    return _Situation(
+        voters,
+        node in voters,
+        bool(own),
+        bool(own and own[0].is_fenced),
+        moved_away(wanted, racks, node),
+        sum(1 for name, replicas in current.items() if node in (*replicas, *wanted[name])),
+    )
+
+
+def _decommission(client: Client, options: argparse.Namespace) -> int:
+    node = options.node
+    before = _look(client, options)
+    if before.voters == (node,):
+        raise ClientError(f"node {node} is the only voter: add another one first")
+    if options.dry_run:
+        _print_plan(node, before, options)
+        return 0
+    if before.is_voter:
+        _remove_voter(client, node)
+    if before.is_registered:
+        _move_partitions(client, options)
+        _unregister(client, options)
+    if node in [each.id for each in client.describe_quorum().voters]:
+        raise ClientError(
+            f"node {node} is a voter again: disable controller.quorum.auto.join.enable on it"
+        )
+    if options.json:
+        print_json({"node": node, "wasVoter": before.is_voter, "moved": before.partitions})
+    elif before.is_voter or before.is_registered:
+        print(f"node {node} is decommissioned")
+    else:
+        print(f"node {node} is neither a voter nor a registered broker")
+    return 0
+
+
+def _print_plan(node: int, found: _Situation, options: argparse.Namespace) -> None:
+    if options.json:
+        changes = [
+            {"topic": name[0], "partition": name[1], "replicas": list(replicas)}
+            for name, replicas in sorted(found.changes.items())
+        ]
+        print_json(
+            {
+                "node": node,
+                "removeVoter": found.is_voter,
+                "move": changes,
+                "unregister": found.is_registered,
+            }
+        )
+        return
+    rest = numbers([each for each in found.voters if each != node])
+    print(f"voters:     {f'{rest} would be left' if found.is_voter else 'it is none'}")
+    print(f"partitions: {len(found.changes)} would move to other brokers")
+    for name, replicas in sorted(found.changes.items()):
+        print(f"  {name[0]}-{name[1]} to {numbers(replicas)}")
+    text = "it would be unregistered once it is stopped" if found.is_registered else "it is none"
+    print(f"broker:     {text}")
+
+
+def _remove_voter(client: Client, node: int) -> None:
+    _report(f"removing node {node} from the voters")
+    try:
+        client.remove_voter(node, client.voter_directory(node))
+    except RefusedError as error:
+        if error.code != ErrorCode.VOTER_NOT_FOUND:  # removed, but the response was lost
+            raise
+
+
+def _move_partitions(client: Client, options: argparse.Namespace) -> None:
+    """Move until no partition has the node; new topics may have been placed on it meanwhile."""
+    progress = ChangeProgress(sys.stderr)
+    try:
+        while (found := _look(client, options)).partitions:
+            if found.changes:
+                for error in client.reassign_partitions(found.changes).values():
+                    raise error
+            progress.show(f"{found.partitions} partitions to be moved from node {options.node}")
+            time.sleep(POLL_S)
+    finally:
+        progress.end()
+
+
+def _unregister(client: Client, options: argparse.Namespace) -> None:
+    """Unregister the broker once it is stopped: a running one would register again."""
+    is_reported = False
+    while not (found := _look(client, options)).is_fenced and found.is_registered:
+        if not is_reported:
+            _report(f"stop node {options.node} now; waiting until it is fenced")
+            is_reported = True
+        time.sleep(POLL_S)
+    if found.is_registered:
+        _report(f"unregistering broker {options.node}")
+        client.unregister_broker(options.node)
+
+
+def _report(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
