@@ -11,6 +11,7 @@ from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.metadata.image import NO_LEADER
 from kraftlog.node.broker.broker_lifecycle import UNKNOWN
 from kraftlog.node.delayed_operations import WAITING_UNTIDIED
+from kraftlog.raft.describe import describe
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
@@ -28,7 +29,7 @@ from kraftlog.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
-from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from kraftlog.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -471,7 +472,7 @@ def test_a_malformed_request_closes_the_connection(frame: bytes, what: str) -> N
         host.send(host.connect(), frame)
 
 
-def test_clients_do_not_read_the_metadata_log_nor_count_as_its_replicas() -> None:
+def test_q27_consumers_of_the_metadata_log_do_not_count_as_its_replicas() -> None:
     """Only on the controllers' listener is a Fetch of it one of the quorum's."""
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     request = FetchRequest(
@@ -480,8 +481,16 @@ def test_clients_do_not_read_the_metadata_log_nor_count_as_its_replicas() -> Non
         topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[part])],
     )
     host = make_host()
-    answer = FrameClient(host).ask(ApiKey.FETCH, 17, request)
+    replica = request.replace(replica_state=ReplicaState(replica_id=7))
+    answer = FrameClient(host).ask(ApiKey.FETCH, 17, replica)
     assert found_in(answer).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    found = found_in(FrameClient(host).ask(ApiKey.FETCH, 17, request))
+    assert found.high_watermark == host.node.quorum.core.log.high_watermark > 0
+    [*_, (_, last)] = walk(found.records)
+    assert last[0] + last[6] + 1 == found.high_watermark
+    description = describe(host.node.quorum.core, host.now)
+    assert description is not None
+    assert description.observers == ()
     answer = FrameClient(host, CONTROLLER).ask(ApiKey.FETCH, 17, request)
     assert found_in(answer).error_code == ErrorCode.NONE
 

@@ -20,7 +20,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.snapshot import partition_record
 from kraftlog.metadata.values import PartitionImage
 from kraftlog.steps import drained
-from kraftlog.types import NULL_UUID
+from kraftlog.types import METADATA_TOPIC, NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import create_topics as topics_api
 from kraftlog.wire.messages import delete_topics as deletion_api
@@ -175,6 +175,10 @@ def _refuse_name(state: ControllerState, name: str, created: dict[str, str]) -> 
     why = invalid_name(name)
     if why is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+    if name == METADATA_TOPIC:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+        )
     if name in state.topic_ids:
         return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     alike = [*state.colliding.get(collision_name(name), ())]

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
-from kraftlog.node.handlers import follower_news
+from kraftlog.node.handlers import follower_news, metadata_topic
 from kraftlog.node.handlers.fetched_partitions import partition_encoder
 from kraftlog.node.handlers.follower_read import read_news
 from kraftlog.node.handlers.preferred_read_replica import nearer_replica
-from kraftlog.node.handlers.quorum import fetch_metadata
 from kraftlog.node.leaders import name_current_leaders
 from kraftlog.replication.leader_epochs import end_of_epoch
-from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import CONTROLLER
 from kraftlog.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -61,8 +58,7 @@ READ_COMMITTED = 1
 def handle(
     node: ServingNode, slot: PendingResponse, request: FetchRequest, now: Now
 ) -> Iterator[int] | None:
-    if slot.connection.listener & CONTROLLER and _is_for_metadata_partition(request):
-        fetch_metadata(node, slot, request, now)
+    if request.topics and metadata_topic.serves(node, slot, request, now):
         return None
     session: FetchSession | None = None
     if request.session_epoch != LAST or request.session_id != NO_SESSION:
@@ -86,13 +82,6 @@ def _partition_count(request: FetchRequest, session: FetchSession | None) -> int
     if len(request.topics) == 1:
         return len(request.topics[0].partitions)
     return sum([len(topic.partitions) for topic in request.topics])
-
-
-def _is_for_metadata_partition(request: FetchRequest) -> bool:
-    """Whether it fetches only the metadata partition; others get the errors of topic partitions."""
-    if not request.topics or request.topics[0].topic_id != METADATA_TOPIC_ID:
-        return False
-    return all(part.partition == 0 for part in request.topics[0].partitions)
 
 
 class DelayedFetch:

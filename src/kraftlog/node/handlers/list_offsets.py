@@ -8,8 +8,9 @@ has a minimum version, else UNSUPPORTED_VERSION.
 from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError, ErrorCode, StorageError
+from kraftlog.node.handlers.metadata_topic import offset_of
 from kraftlog.steps import drained
-from kraftlog.types import NULL_UUID
+from kraftlog.types import METADATA_TOPIC, NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -65,6 +66,13 @@ def handle(
 def _one(
     node: ServingNode, version: int, topic: str, asked: ListOffsetsPartition
 ) -> Generator[int, None, ListOffsetsPartitionResponse]:
+    if topic == METADATA_TOPIC and not asked.partition_index:
+        supported = asked.timestamp >= 0 or version >= SINCE.get(asked.timestamp, NEVER)
+        return ListOffsetsPartitionResponse(
+            partition_index=0,
+            error_code=ErrorCode.NONE if supported else ErrorCode.UNSUPPORTED_VERSION,
+            offset=offset_of(node, asked.timestamp) if supported else -1,
+        )
     partition = node.replica_manager.partition(topic, NULL_UUID, asked.partition_index, by_id=False)
     code = (
         partition if isinstance(partition, int) else partition.refusal(asked.current_leader_epoch)

@@ -11,8 +11,9 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.image import NO_LEADER
 from kraftlog.metadata.values import TopicImage, is_internal
 from kraftlog.node.handlers.consistency import linearizable_on_request
+from kraftlog.node.handlers.metadata_topic import described, is_metadata_topic
 from kraftlog.steps import drained
-from kraftlog.types import NULL_UUID
+from kraftlog.types import METADATA_TOPIC, METADATA_TOPIC_ID, NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.codec import encode_piece, encode_piece_in_steps
 from kraftlog.wire.messages.metadata import (
@@ -96,6 +97,8 @@ def _to_create(
     wanted: dict[str, None] = {}
     for number, topic in enumerate(request.topics, 1):
         name = topic.name
+        if name == METADATA_TOPIC:
+            continue
         if name and topic.topic_id == NULL_UUID and name not in node.image.topic_ids:
             wanted[name] = None
             if len(wanted) > RECORDS_IN_BATCH:
@@ -125,6 +128,11 @@ def _answer(
     reported: set[Uuid] = set()
     work = 0
     for one in each:
+        if not isinstance(one, TopicImage) and is_metadata_topic(one.name, one.topic_id):
+            if METADATA_TOPIC_ID not in reported:
+                reported.add(METADATA_TOPIC_ID)
+                topics.append(described(node, listener, operations))
+            continue
         topic = one if isinstance(one, TopicImage) else _find(node.image, one, slot.version)
         if topic is None:
             assert not isinstance(one, TopicImage), "an existing topic is found"

@@ -1,0 +1,173 @@
+"""The metadata log as a topic that any consumer can read from any broker, for debugging (Q27).
+
+Asked for by name, Metadata shows it as internal, with the voters as replicas. Every broker has the
+log and serves what is committed. Kafka's brokers do not know the topic.
+"""
+
+from __future__ import annotations
+
+from kraftlog.effects import SendRecords
+from kraftlog.errors import ErrorCode
+from kraftlog.node.handlers.quorum import fetch_metadata
+from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.raft.messages import FetchResult
+from kraftlog.types import METADATA_TOPIC, METADATA_TOPIC_ID
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import CONTROLLER
+from kraftlog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kraftlog.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.node.interfaces import ServingNode
+    from kraftlog.node.pending_response import PendingResponse
+    from kraftlog.types import Now, Uuid
+    from kraftlog.wire.messages.fetch import FetchRequest
+
+#: ListOffsets: the first and the last offset.
+END, START, LOCAL_START = -1, -2, -4
+#: The longest wait of a fetch that has nothing to return: it is not woken by a commit.
+MAX_WAIT_MS = 500
+
+
+def is_metadata_topic(name: str | None, topic_id: Uuid) -> bool:
+    return name == METADATA_TOPIC or topic_id == METADATA_TOPIC_ID
+
+
+def described(node: ServingNode, listener: str, operations: int) -> MetadataResponseTopic:
+    """The topic in a Metadata response.
+
+    Its leader is the quorum's if clients can reach it as a broker, else this broker.
+    """
+    leader = node.image.brokers.get(node.quorum.leader_id)
+    is_reachable = leader is not None and not leader.fenced and leader.endpoint(listener)
+    voters = node.quorum.core.log.voter_set.ids
+    partition = MetadataResponsePartition(
+        error_code=ErrorCode.NONE,
+        partition_index=0,
+        leader_id=leader.id if leader is not None and is_reachable else node.config.node_id,
+        # Any broker serves it, so there is no epoch to be fenced by.
+        leader_epoch=-1,
+        replica_nodes=voters,
+        isr_nodes=voters,
+        offline_replicas=(),
+    )
+    return MetadataResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=METADATA_TOPIC,
+        topic_id=METADATA_TOPIC_ID,
+        is_internal=True,
+        partitions=[partition],
+        topic_authorized_operations=operations,
+    )
+
+
+def offset_of(node: ServingNode, timestamp: int) -> int:
+    """The offset for ListOffsets; -1 for times, by which it is not searched."""
+    log = node.quorum.core.log
+    if timestamp == END:
+        return log.high_watermark
+    return log.start if timestamp in {START, LOCAL_START} else -1
+
+
+def serves(node: ServingNode, slot: PendingResponse, request: FetchRequest, now: Now) -> bool:
+    """Serve a fetch of the metadata partition; False if it is of something else."""
+    if slot.connection.listener & CONTROLLER and _is_by_replica(request):
+        fetch_metadata(node, slot, request, now)
+        return True
+    if _is_by_consumer(slot, request):
+        MetadataFetch(node, slot, request).respond_or_wait(now)
+        return True
+    return False
+
+
+def _is_by_replica(request: FetchRequest) -> bool:
+    """Whether it fetches only the metadata partition; others get the errors of topic partitions."""
+    topic = request.topics[0]
+    return topic.topic_id == METADATA_TOPIC_ID and all(it.partition == 0 for it in topic.partitions)
+
+
+def _is_by_consumer(slot: PendingResponse, request: FetchRequest) -> bool:
+    """Whether a consumer of a broker fetches the metadata partition alone, and in no session."""
+    if slot.connection.listener & CONTROLLER or request.session_id or len(request.topics) != 1:
+        return False
+    topic = request.topics[0]
+    is_alone = len(topic.partitions) == 1 and topic.partitions[0].partition == 0
+    replica = max(request.replica_id, request.replica_state.replica_id)
+    return is_alone and replica < 0 and is_metadata_topic(topic.topic, topic.topic_id)
+
+
+class MetadataFetch:
+    """A consumer's fetch of the metadata partition; responds to the slot as the quorum's do."""
+
+    __slots__ = ("done", "node", "request", "slot")
+
+    def __init__(self, node: ServingNode, slot: PendingResponse, request: FetchRequest) -> None:
+        self.node = node
+        self.slot = slot
+        self.request = request
+        self.done = False
+
+    @property
+    def offset(self) -> int:
+        offset: int = self.request.topics[0].partitions[0].fetch_offset
+        return offset
+
+    def respond_or_wait(self, now: Now) -> None:
+        wait_ms = min(self.request.max_wait_ms, MAX_WAIT_MS)
+        if self.offset == self.node.quorum.core.log.high_watermark and wait_ms > 0:
+            self.slot.waiter = self
+            self.node.wait(self, now.monotonic_ms + wait_ms)
+        else:
+            self._read()
+
+    def expire(self, _: Now) -> None:
+        if not self.done:
+            self._read()
+
+    def cancel(self) -> None:
+        self.done = True
+
+    def _read(self) -> None:
+        """Have the runner read batches, which come as the response to a replica's fetch."""
+        self.done = True
+        log, quorum = self.node.quorum.core.log, self.node.quorum
+        if not log.start <= self.offset <= log.high_watermark:
+            self._respond(ErrorCode.OFFSET_OUT_OF_RANGE, -1, b"")
+            return
+        found = FetchResult(
+            ErrorCode.NONE,
+            quorum.leader_id,
+            quorum.epoch,
+            log.high_watermark,
+            offset=self.offset,
+            limit=log.high_watermark,
+        )
+        part = self.request.topics[0].partitions[0]
+        most = min(self.request.max_bytes, part.partition_max_bytes, self.node.max_fetch_bytes)
+        if found.limit > found.offset:
+            self.node.emit(SendRecords(self, found, METADATA_LOG, most))
+        else:
+            self._respond(ErrorCode.NONE, found.high_watermark, b"")
+
+    def respond(self, response: Any) -> None:
+        """Take the response that a replica would get."""
+        [partition] = response.responses[0].partitions
+        self._respond(partition.error_code, partition.high_watermark, partition.records)
+
+    def _respond(self, error: int, high_watermark: int, records: Any) -> None:
+        topic = self.request.topics[0]
+        partition = PartitionData(
+            partition_index=0,
+            error_code=error,
+            high_watermark=high_watermark,
+            last_stable_offset=high_watermark,
+            log_start_offset=self.node.quorum.core.log.start if not error else -1,
+            aborted_transactions=None,
+            records=records,
+        )
+        found = FetchableTopicResponse(
+            topic=topic.topic, topic_id=topic.topic_id, partitions=[partition]
+        )
+        self.slot.respond(FetchResponse(error_code=ErrorCode.NONE, responses=[found]))
