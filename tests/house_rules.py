@@ -140,7 +140,7 @@ def long_files(files: dict[str, str], allowed: dict[str, tuple[int, str]]) -> It
 
 def long_functions(files: dict[str, str], allowed: dict[str, tuple[int, str]]) -> Iterator[str]:
     lengths = {}
-    for path, tree in _parsed(files, "src/"):
+    for path, tree in _trees(files, "src/"):
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert node.end_lineno
@@ -163,7 +163,7 @@ def _over(
 
 def long_summaries(files: dict[str, str]) -> Iterator[str]:
     """Docstrings whose first line is too long for an index."""
-    for path, tree in _parsed(files, ""):
+    for path, tree in _trees(files, ""):
         for node in ast.walk(tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 summary = (ast.get_docstring(node) or "").partition("\n")[0]
@@ -172,7 +172,7 @@ def long_summaries(files: dict[str, str]) -> Iterator[str]:
 
 
 def long_test_names(files: dict[str, str]) -> Iterator[str]:
-    for path, tree in _parsed(files, "tests/"):
+    for path, tree in _trees(files, "tests/"):
         for node in ast.walk(tree):
             if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
                 continue
@@ -184,7 +184,7 @@ def partition_writes(files: dict[str, str]) -> Iterator[str]:
     """Assignments to fields of a `Partition` outside `replication`."""
     place = "src/kraftlog/replication/"
     fields = _slots(ast.parse(files[f"{place}partition.py"]), "Partition")
-    for path, tree in _parsed(files, "src/"):
+    for path, tree in _trees(files, "src/"):
         for node in ast.walk(tree):
             if (
                 isinstance(node, ast.Attribute)
@@ -204,7 +204,7 @@ def _slots(tree: ast.Module, name: str) -> set[str]:
 
 def private_words(files: dict[str, str]) -> Iterator[str]:
     """Former names in modules, classes, functions and parameters."""
-    for path, tree in _parsed(files, "src/"):
+    for path, tree in _trees(files, "src/"):
         names = {os.path.basename(path).removesuffix(".py")}
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef | ast.FunctionDef):
@@ -241,7 +241,7 @@ def _imports(files: dict[str, str]) -> dict[str, set[str]]:
     """The modules of src that each module of it imports; a package is `package.__init__`."""
     modules = {
         path.removeprefix("src/").removesuffix(".py").replace("/", "."): tree
-        for path, tree in _parsed(files, "src/")
+        for path, tree in _trees(files, "src/")
     }
     imports = {}
     for module, tree in modules.items():
@@ -298,11 +298,11 @@ def bare_waivers(files: dict[str, str]) -> Iterator[str]:
 def unused_names(files: dict[str, str], allowed: dict[str, str]) -> Iterator[str]:
     """Functions and classes of src without any use, even in tests."""
     mentioned = set(_IDENTIFIER.findall(files.get("pyproject.toml", "")))
-    for _, tree in _parsed(files, ""):
+    for _, tree in _trees(files, ""):
         mentioned.update(_mentions(tree))
     unused = {
         f"{path}:{node.name}"
-        for path, tree in _parsed(files, "src/")
+        for path, tree in _trees(files, "src/")
         for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         and node.name not in mentioned
@@ -339,7 +339,7 @@ def _docstrings(tree: ast.Module) -> set[int]:
 
 
 def modules_without_docstring(files: dict[str, str]) -> Iterator[str]:
-    for path, tree in _parsed(files, "tests/"):
+    for path, tree in _trees(files, "tests/"):
         is_test = os.path.basename(path).startswith("test_")
         if is_test and not ast.get_docstring(tree):
             yield f"{path} does not say what it tests"
@@ -373,14 +373,14 @@ def _headings(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def _parsed(files: dict[str, str], folder: str) -> Iterator[tuple[str, ast.Module]]:
+def _trees(files: dict[str, str], folder: str) -> Iterator[tuple[str, ast.Module]]:
     for path, text in files.items():
         if path.startswith(folder) and path.endswith(".py"):
-            yield path, _tree(text)
+            yield path, parsed(text)
 
 
 @cache
-def _tree(text: str) -> ast.Module:
+def parsed(text: str) -> ast.Module:
     return ast.parse(text)
 
 

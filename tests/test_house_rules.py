@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import gc
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests import house_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: In one worker, as every file is read and parsed once there.
 pytestmark = pytest.mark.xdist_group("house rules")
 
 
 @pytest.fixture(scope="module")
-def files() -> dict[str, str]:
-    return house_rules.repository()
+def files() -> Iterator[dict[str, str]]:
+    """All parsed files are kept: without gc.disable, searching them takes longer than parsing."""
+    gc.disable()
+    yield house_rules.repository()
+    house_rules.parsed.cache_clear()
+    gc.enable()
 
 
 def in_src(text: str) -> dict[str, str]:

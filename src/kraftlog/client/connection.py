@@ -30,7 +30,8 @@ class Connection:
     def __init__(self, host: str, port: int, client_id: str, deadline: Deadline) -> None:
         self.address = f"{host}:{port}"
         self.client_id = client_id
-        self._waiting: deque[tuple[Api, int, int]] = deque()
+        #: API, version and correlation id of each pending request.
+        self._pending: deque[tuple[Api, int, int]] = deque()
         self._correlation_id = 0
         try:
             self._socket = socket.create_connection((host, port), deadline.left_s() or 0.001)
@@ -71,7 +72,7 @@ class Connection:
         self._correlation_id += 1
         frame = request_frame(api, version, self._correlation_id, self.client_id, request)
         if expects_response:
-            self._waiting.append((api, version, self._correlation_id))
+            self._pending.append((api, version, self._correlation_id))
         try:
             self._socket.settimeout(deadline.left_s() or 0.001)
             self._socket.sendall(b"".join(frame))
@@ -80,7 +81,7 @@ class Connection:
 
     def receive(self, deadline: Deadline) -> Message:
         """Receive the response to the oldest pending request."""
-        api, version, correlation_id = self._waiting.popleft()
+        api, version, correlation_id = self._pending.popleft()
         body = self._receive_frame(correlation_id, deadline)
         start = 4 + api.response_header_version(version)  # response headers have no tags
         return self._decoded(api, version, body, start)
@@ -103,7 +104,7 @@ class Connection:
         )
         while True:
             self.send(request, deadline, version)
-            _, _, correlation_id = self._waiting.popleft()
+            _, _, correlation_id = self._pending.popleft()
             body = self._receive_frame(correlation_id, deadline)
             code = int.from_bytes(body[4:6], "big", signed=True)
             read_as = 0 if code == ErrorCode.UNSUPPORTED_VERSION else version

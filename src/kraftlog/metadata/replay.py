@@ -140,7 +140,7 @@ def _remove_topic(image: Image, record: records.RemoveTopicRecord) -> Iterator[C
 
 def _partition(image: Image, record: records.PartitionRecord) -> Sequence[Change]:
     topic = image.topic(record.topic_id)
-    partition = _made_of(record, None) or _new_partition(topic, record)
+    partition = _replayed_before(record, None) or _new_partition(topic, record)
     key = partition.key
     if partition.index >= topic.partition_count:
         image.unpublished = TopicImage(topic.id, topic.name, partition.index + 1)
@@ -172,15 +172,16 @@ def _new_partition(topic: TopicImage, record: records.PartitionRecord) -> Partit
     return partition
 
 
-def _made_of(
+def _replayed_before(
     record: records.PartitionRecord | records.PartitionChangeRecord, before: PartitionImage | None
 ) -> PartitionImage | None:
-    """What the controller's state has made of this record, or a broker's image, of the same value.
+    """The partition that an earlier replay of this record onto the same `before` has made.
 
-    They then share the partition: a controller that is a broker, too, has both.
+    A node with both roles replays a record twice: on the controller's state and on the broker's
+    image. The two share the partition.
     """
-    made: tuple[PartitionImage | None, PartitionImage] | None = getattr(record, "replayed", None)
-    return made[1] if made is not None and made[0] is before else None
+    earlier: tuple[PartitionImage | None, PartitionImage] | None = getattr(record, "replayed", None)
+    return earlier[1] if earlier is not None and earlier[0] is before else None
 
 
 def _directories(recorded: Sequence[Uuid], replicas: int) -> tuple[Uuid, ...]:
@@ -192,7 +193,7 @@ def _partition_change(image: Image, record: records.PartitionChangeRecord) -> Se
     before = image.partitions[record.topic_id, record.partition_id]
     if record.removed:
         return _remove_partition(image, before)
-    after = _made_of(record, before)
+    after = _replayed_before(record, before)
     if after is None:
         after = changed(before, record)
         record.replayed = before, after

@@ -39,7 +39,7 @@ def contain(
     node: ServingNode, slot: PendingResponse, error: Exception, request: Any = None
 ) -> InternalError:
     """Undo a half-done request; raises `error` if that is not possible."""
-    _check_whole(node, error)
+    _raise_within_a_step(node, error)
     slot.abandon()
     assert slot.api is not None, "the API of a served request is known"
     if slot.api.key == ApiKey.PRODUCE and request is not None:
@@ -55,7 +55,7 @@ def contain_repeated(
     node: ServingNode, partition: Partition | None, error: Exception
 ) -> InternalError:
     """`contain` for a request that a template served; `partition`: where it may have appended."""
-    _check_whole(node, error)
+    _raise_within_a_step(node, error)
     if partition is not None:
         node.replica_manager.take_back((partition,))
     return InternalError("serving a request by its template", error)
@@ -109,7 +109,8 @@ def _steps_under_way(node: ServingNode) -> tuple[int, int]:
     return node.quorum.steps, 0 if node.active_controller is None else node.active_controller.steps
 
 
-def _check_whole(node: ServingNode, error: Exception) -> None:
+def _raise_within_a_step(node: ServingNode, error: Exception) -> None:
+    """Raise `error` again if it interrupted a step of the quorum, as that cannot be undone."""
     if any(_steps_under_way(node)):
         raise error
 

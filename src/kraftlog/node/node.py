@@ -315,7 +315,7 @@ class Node:
         Before that a Metadata response would not name it, and some clients retry only much later.
         """
         lifecycle = self.broker_lifecycle
-        return lifecycle is None or lifecycle.is_let_in
+        return lifecycle is None or lifecycle.is_unfenced
 
     def shut_down(self, now: Now) -> None:
         """Begin a controlled shutdown: leadership moves to other nodes if there are any.

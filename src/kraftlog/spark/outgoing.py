@@ -185,7 +185,7 @@ class Outgoing:
 
 
 def _max_message_bytes(cluster: Cluster, topic: str) -> int | None:
-    """The topic's limit of a batch; None if the broker does not tell."""
+    """The topic's limit of a batch; None if the broker does not report it."""
     from kraftlog.client import configs
 
     try:

@@ -69,7 +69,7 @@ def test_other_replicas_are_not_concerned() -> None:
     assert not twins.refuses(ReplicaKey(3, b"e" * 16), PendingResponse(second))
 
 
-def test_only_so_many_replicas_are_remembered() -> None:
+def test_the_number_of_remembered_replicas_is_limited() -> None:
     twins = TwinProcesses()
     for number in range(2 * MAX_REPLICAS):
         twins.refuses(ReplicaKey(number, b"d" * 16), PendingResponse(object()))

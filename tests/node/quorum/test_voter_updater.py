@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kraftlog.node.quorum.driver import QuorumDriver
 
 ME = ReplicaKey(1)
-#: When a follower that heard nothing has lost its patience.
+#: When the fetch timeout of a follower that heard nothing is over.
 LATER = Now(60_000, 0)
 MOVED = (Listener("C", "127.0.0.1", 19091),)
 WHERE = (Endpoint("C", "127.0.0.1", 19091),)
@@ -63,7 +63,7 @@ def test_r1_a_voters_record_follows_the_listeners(
     assert current_record(voter, ME, listeners).endpoints == tuple(expected)
 
 
-def undisturbed(_: str, step: Callable[..., Any], *arguments: Any) -> bool:
+def uncontained(_: str, step: Callable[..., Any], *arguments: Any) -> bool:
     """An error is not contained, but fails the test."""
     step(*arguments)
     return True
@@ -73,76 +73,80 @@ class UpdaterWithChannel(VoterUpdater):
     """A `VoterUpdater` and the channel of its requests."""
 
     def __init__(
-        self, driver: QuorumDriver, wanted: list[Any], join_at: tuple[Endpoint, ...]
+        self, driver: QuorumDriver, emitted: list[Any], join_at: tuple[Endpoint, ...]
     ) -> None:
-        self.channel = ControllerChannel(driver, None, wanted.append, undisturbed)
+        self.channel = ControllerChannel(driver, None, emitted.append, uncontained)
         super().__init__(
-            driver, self.channel.send, MOVED, lambda line: wanted.append(LogLine(line)), join_at
+            driver, self.channel.send, MOVED, lambda line: emitted.append(LogLine(line)), join_at
         )
 
 
-def record_of(
-    driver: QuorumDriver, wanted: list[Any], join_at: tuple[Endpoint, ...] = ()
+def updater_of(
+    driver: QuorumDriver, emitted: list[Any], join_at: tuple[Endpoint, ...] = ()
 ) -> UpdaterWithChannel:
-    return UpdaterWithChannel(driver, wanted, join_at)
+    return UpdaterWithChannel(driver, emitted, join_at)
 
 
-def taken(wanted: list[Any], kind: type) -> list[Any]:
-    found = [it for it in wanted if isinstance(it, kind)]
-    wanted.clear()
+def taken(emitted: list[Any], kind: type) -> list[Any]:
+    found = [it for it in emitted if isinstance(it, kind)]
+    emitted.clear()
     return found
 
 
 def test_r1_a_leader_that_has_moved_writes_its_own_record() -> None:
     """Once a record of its epoch is committed; before that it retries."""
-    machine, wanted = driven(1)
+    machine, emitted = driven(1)
     driver = machine.driver
     assert driver is not None
-    record = record_of(driver, wanted)
+    updater = updater_of(driver, emitted)
     driver.handle(effects.ElectionWritten(1), NOW)
     driver.append_batched(NOW)
-    record.poll(NOW)
+    updater.poll(NOW)
     assert driver.core.log.voter_set.voters[0].endpoints != WHERE
-    due = record.deadline()
+    due = updater.deadline()
     assert due is not None
     driver.handle(effects.LogFlushed(METADATA_LOG, driver.end), NOW)
-    record.poll(NOW)
-    wanted.clear()
-    record.poll(Now(due, 0))
-    [append] = taken(wanted, effects.AppendBatch)
+    updater.poll(NOW)
+    emitted.clear()
+    updater.poll(Now(due, 0))
+    [append] = taken(emitted, effects.AppendBatch)
     [batch] = summaries(append.data)
     assert batch.voters is not None
     assert batch.voters.voters == (Voter(ME, WHERE),)
-    assert record.deadline() is None
-    record.poll(Now(due + LONGEST_RETRY_MS, 0))
-    assert not taken(wanted, effects.AppendBatch)
+    assert updater.deadline() is None
+    updater.poll(Now(due + LONGEST_RETRY_MS, 0))
+    assert not taken(emitted, effects.AppendBatch)
 
 
 def follower() -> tuple[QuorumDriver, UpdaterWithChannel, list[Any]]:
     """A follower of node 2, from which it has received nothing yet."""
-    machine, wanted = driven(1, 2, 3, election=ElectionState(5, 2))
+    machine, emitted = driven(1, 2, 3, election=ElectionState(5, 2))
     driver = machine.driver
     assert driver is not None
-    return driver, record_of(driver, wanted), wanted
+    return driver, updater_of(driver, emitted), emitted
 
 
-def hear_leader(driver: QuorumDriver, wanted: list[Any]) -> None:
-    [ask] = taken(wanted, effects.SendRequest)
-    driver.handle(effects.ResponseReceived("quorum", 2, ask.number, fetched(0)), NOW)
+def hear_leader(driver: QuorumDriver, emitted: list[Any]) -> None:
+    [sent] = taken(emitted, effects.SendRequest)
+    driver.handle(effects.ResponseReceived("quorum", 2, sent.number, fetched(0)), NOW)
 
 
 def test_r1_a_moved_follower_sends_its_endpoints_to_the_leader() -> None:
     """Only after a response of the leader, when it knows the leader's log."""
-    driver, record, wanted = follower()
-    record.poll(NOW)
-    assert [it.api_key for it in wanted if isinstance(it, effects.SendRequest)] == [ApiKey.FETCH]
-    hear_leader(driver, wanted)
-    wanted.clear()
-    record.soon()
-    record.poll(NOW)
-    [ask] = taken(wanted, effects.SendRequest)
-    assert (ask.channel, ask.peer, ask.api_key) == (CONTROLLER_CHANNEL, 2, ApiKey.UPDATE_RAFT_VOTER)
-    request = ask.request
+    driver, updater, emitted = follower()
+    updater.poll(NOW)
+    assert [it.api_key for it in emitted if isinstance(it, effects.SendRequest)] == [ApiKey.FETCH]
+    hear_leader(driver, emitted)
+    emitted.clear()
+    updater.soon()
+    updater.poll(NOW)
+    [sent] = taken(emitted, effects.SendRequest)
+    assert (sent.channel, sent.peer, sent.api_key) == (
+        CONTROLLER_CHANNEL,
+        2,
+        ApiKey.UPDATE_RAFT_VOTER,
+    )
+    request = sent.request
     assert (request.cluster_id, request.current_leader_epoch) == ("cluster", 5)
     assert (request.voter_id, request.voter_directory_id) == (1, ME.directory_id)
     assert [(it.name, it.host, it.port) for it in request.listeners] == [("C", "127.0.0.1", 19091)]
@@ -153,25 +157,25 @@ def test_r1_a_moved_follower_sends_its_endpoints_to_the_leader() -> None:
 @pytest.mark.parametrize("code", [None, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE])
 def test_r1_a_follower_repeats_update_voter_until_its_log_has_it(code: int | None) -> None:
     """After any response: an appended record may still be truncated."""
-    driver, record, wanted = follower()
-    controller_channel = record.channel
-    hear_leader(driver, wanted)
-    [fetch] = taken(wanted, effects.SendRequest)
+    driver, updater, emitted = follower()
+    channel = updater.channel
+    hear_leader(driver, emitted)
+    [fetch] = taken(emitted, effects.SendRequest)
     now = NOW
     for _ in range(3):
-        record.poll(now)
-        [ask] = taken(wanted, effects.SendRequest)
-        record.poll(now)
-        assert not taken(wanted, effects.SendRequest), "one at a time"
-        assert record.deadline() is None
+        updater.poll(now)
+        [sent] = taken(emitted, effects.SendRequest)
+        updater.poll(now)
+        assert not taken(emitted, effects.SendRequest), "one at a time"
+        assert updater.deadline() is None
         if code is None:
-            controller_channel.handle(effects.RequestFailed(CONTROLLER_CHANNEL, 2, ask.number), now)
+            channel.handle(effects.RequestFailed(CONTROLLER_CHANNEL, 2, sent.number), now)
         else:
             response = UpdateRaftVoterResponse(error_code=code)
-            controller_channel.handle(
-                effects.ResponseReceived(CONTROLLER_CHANNEL, 2, ask.number, response), now
+            channel.handle(
+                effects.ResponseReceived(CONTROLLER_CHANNEL, 2, sent.number, response), now
             )
-        due = record.deadline()
+        due = updater.deadline()
         assert due is not None
         most_ms = ACCEPTED_RETRY_MS if code == ErrorCode.NONE else LONGEST_RETRY_MS
         assert now.monotonic_ms < due <= now.monotonic_ms + most_ms
@@ -179,10 +183,10 @@ def test_r1_a_follower_repeats_update_voter_until_its_log_has_it(code: int | Non
     voters = driver.core.log.voter_set.with_voter(Voter(ME, WHERE))
     data = control_batch(raft.Batch(0, 0, 5, 0, voters), 0)
     driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, fetched(0, data)), now)
-    wanted.clear()
-    record.poll(now)
-    assert not taken(wanted, effects.SendRequest)
-    assert record.deadline() is None
+    emitted.clear()
+    updater.poll(now)
+    assert not taken(emitted, effects.SendRequest)
+    assert updater.deadline() is None
 
 
 def test_r11_a_static_voter_gets_its_directory_recorded() -> None:
@@ -194,69 +198,69 @@ def test_r11_a_static_voter_gets_its_directory_recorded() -> None:
 
 def test_r11_a_wiped_voter_logs_that_it_does_not_vote() -> None:
     """The log has another directory under its id, so it sends no update."""
-    driver, record, wanted = follower()
+    driver, updater, emitted = follower()
     driver.core.me = ReplicaKey(1, b"n" * 16)
-    hear_leader(driver, wanted)
-    [fetch] = taken(wanted, effects.SendRequest)
+    hear_leader(driver, emitted)
+    [fetch] = taken(emitted, effects.SendRequest)
     old = Voter(ReplicaKey(1, b"o" * 16), WHERE)
     voters = driver.core.log.voter_set.with_voter(old)
     data = control_batch(raft.Batch(0, 0, 5, 0, voters), 0)
     driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, fetched(0, data)), NOW)
-    wanted.clear()
-    record.poll(NOW)
-    assert record.deadline() is None
-    record.poll(NOW)
-    [line] = [it.line for it in wanted if isinstance(it, LogLine)]
+    emitted.clear()
+    updater.poll(NOW)
+    assert updater.deadline() is None
+    updater.poll(NOW)
+    [line] = [it.line for it in emitted if isinstance(it, LogLine)]
     assert f"remove-controller -i 1 -d {uuid_text(b'o' * 16)}" in line
     assert not driver.core.is_voter
 
 
 def joining(*voter_ids: int, level: int = 1) -> tuple[QuorumDriver, UpdaterWithChannel, list[Any]]:
     """Controller 1 with auto-join, which knows these voters from leader 2."""
-    machine, wanted = driven(2, 3, election=ElectionState(5, 2))
+    machine, emitted = driven(2, 3, election=ElectionState(5, 2))
     driver = machine.driver
     assert driver is not None
     driver.core.me = ReplicaKey(1, b"n" * 16)
-    updater = record_of(driver, wanted, WHERE)
-    hear_voters(driver, wanted, *voter_ids, level=level)
-    return driver, updater, wanted
+    updater = updater_of(driver, emitted, WHERE)
+    hear_voters(driver, emitted, *voter_ids, level=level)
+    return driver, updater, emitted
 
 
-def hear_voters(driver: QuorumDriver, wanted: list[Any], *voter_ids: int, level: int = 1) -> None:
+def hear_voters(driver: QuorumDriver, emitted: list[Any], *voter_ids: int, level: int = 1) -> None:
     """Give the leader's log these voters, with other directories than that of controller 1."""
     fetch = [
-        it for it in wanted if isinstance(it, effects.SendRequest) and it.api_key == ApiKey.FETCH
+        it for it in emitted if isinstance(it, effects.SendRequest) and it.api_key == ApiKey.FETCH
     ][-1]
     directory = b"o" * 16 if level else NULL_UUID
     voters = [Voter(ReplicaKey(i, directory), WHERE) for i in voter_ids]
     end = driver.core.log.end
     data = control_batch(raft.Batch(end, end, 5, 0, VoterSet(tuple(voters))), 0)
-    wanted.clear()
+    emitted.clear()
     driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, fetched(end, data)), NOW)
     driver.handle(effects.LogFlushed(METADATA_LOG, driver.core.log.end), NOW)
 
 
-def changes_asked(wanted: list[Any]) -> list[effects.SendRequest]:
+def changes_asked(emitted: list[Any]) -> list[effects.SendRequest]:
     return [
-        it for it in wanted if isinstance(it, effects.SendRequest) and it.api_key != ApiKey.FETCH
+        it for it in emitted if isinstance(it, effects.SendRequest) and it.api_key != ApiKey.FETCH
     ]
 
 
 def test_r12_auto_join_sends_add_voter() -> None:
     """KIP-853's auto-join, with Kafka's requests: repeated until the log has it as a voter."""
-    driver, updater, wanted = joining(2, 3)
+    driver, updater, emitted = joining(2, 3)
     now = NOW
     for _ in range(2):
         updater.poll(now)
-        [ask] = changes_asked(wanted)
-        assert (ask.api_key, ask.peer) == (ApiKey.ADD_RAFT_VOTER, 2)
-        request = ask.request
+        [sent] = changes_asked(emitted)
+        assert (sent.api_key, sent.peer) == (ApiKey.ADD_RAFT_VOTER, 2)
+        request = sent.request
         assert (request.voter_id, request.voter_directory_id) == (1, b"n" * 16)
         assert [(it.name, it.port) for it in request.listeners] == [("C", 19091)]
-        wanted[:] = [it for it in wanted if it is not ask]
+        emitted[:] = [it for it in emitted if it is not sent]
         late = AddRaftVoterResponse(error_code=ErrorCode.REQUEST_TIMED_OUT)
         updater.channel.handle(
-            effects.ResponseReceived(CONTROLLER_CHANNEL, 2, ask.number, late), now
+            effects.ResponseReceived(CONTROLLER_CHANNEL, 2, sent.number, late), now
         )
         due = updater.deadline()
         assert due is not None
@@ -266,97 +270,97 @@ def test_r12_auto_join_sends_add_voter() -> None:
 
 def test_r12_the_voter_with_the_lost_directory_is_removed_first() -> None:
     """Once the log lacks it, AddRaftVoter follows, after any response."""
-    driver, updater, wanted = joining(1, 2, 3)
+    driver, updater, emitted = joining(1, 2, 3)
     updater.poll(NOW)
-    [remove] = changes_asked(wanted)
+    [remove] = changes_asked(emitted)
     assert remove.api_key == ApiKey.REMOVE_RAFT_VOTER
     assert (remove.request.voter_id, remove.request.voter_directory_id) == (1, b"o" * 16)
-    hear_voters(driver, wanted, 2, 3)
+    hear_voters(driver, emitted, 2, 3)
     done = RemoveRaftVoterResponse(error_code=0)
     updater.channel.handle(
         effects.ResponseReceived(CONTROLLER_CHANNEL, 2, remove.number, done), NOW
     )
     updater.poll(NOW)
-    assert [it.api_key for it in changes_asked(wanted)] == [ApiKey.ADD_RAFT_VOTER]
+    assert [it.api_key for it in changes_asked(emitted)] == [ApiKey.ADD_RAFT_VOTER]
 
 
 def test_r12_no_auto_join_at_kraft_version_0_or_without_the_setting() -> None:
-    _, updater, wanted = joining(2, 3, level=0)
+    _, updater, emitted = joining(2, 3, level=0)
     updater.poll(NOW)
-    assert changes_asked(wanted) == []
-    driver, _, wanted = joining(2, 3)
-    unasked = record_of(driver, wanted)
-    unasked.poll(NOW)
-    assert (changes_asked(wanted), unasked.deadline()) == ([], None)
+    assert changes_asked(emitted) == []
+    driver, _, emitted = joining(2, 3)
+    disabled = updater_of(driver, emitted)
+    disabled.poll(NOW)
+    assert (changes_asked(emitted), disabled.deadline()) == ([], None)
 
 
 def test_r7_a_removed_voter_sends_no_update() -> None:
-    machine, wanted = driven(2, 3, election=ElectionState(5, 2))
+    machine, emitted = driven(2, 3, election=ElectionState(5, 2))
     assert machine.driver is not None
-    record = record_of(machine.driver, wanted)
-    record.poll(NOW)
-    assert record.deadline() is None
+    updater = updater_of(machine.driver, emitted)
+    updater.poll(NOW)
+    assert updater.deadline() is None
 
 
 def test_r9_an_address_from_another_voter_is_used_while_reachable() -> None:
     """The leader's record may be outdated; the other voters' records even more so."""
-    driver, wanted = led_to_leader()
-    [ask] = taken(wanted, effects.SendRequest)
-    assert driver.address_of(2) == (ask.host, ask.port) == ("10.0.0.9", 9)
-    driver.handle(effects.RequestFailed("quorum", 2, ask.number), LATER)
+    driver, emitted = with_address_from_node_3()
+    [sent] = taken(emitted, effects.SendRequest)
+    assert driver.address_of(2) == (sent.host, sent.port) == ("10.0.0.9", 9)
+    driver.handle(effects.RequestFailed("quorum", 2, sent.number), LATER)
     assert driver.address_of(2) == ("127.0.0.1", 9092)
 
 
 def test_r9_a_leaders_own_address_does_not_replace_a_reachable_one() -> None:
     """The leader may know only its outdated record."""
-    driver, wanted = led_to_leader()
-    [ask] = taken(wanted, effects.SendRequest)
-    says_where_the_leader_is(driver, ask, "127.0.0.1", 9092)
+    driver, emitted = with_address_from_node_3()
+    [sent] = taken(emitted, effects.SendRequest)
+    name_leader_address(driver, sent, "127.0.0.1", 9092)
     assert driver.address_of(2) == ("10.0.0.9", 9)
 
 
-def led_to_leader() -> tuple[QuorumDriver, list[Any]]:
-    """It has not reached leader 2; node 3 names its address in a vote response."""
-    driver, _, wanted = follower()
-    [fetch] = taken(wanted, effects.SendRequest)
+def with_address_from_node_3() -> tuple[QuorumDriver, list[Any]]:
+    """A follower that does not reach leader 2 until node 3 names its address in a vote response."""
+    driver, _, emitted = follower()
+    [fetch] = taken(emitted, effects.SendRequest)
     driver.handle(effects.RequestFailed("quorum", 2, fetch.number), NOW)
     driver.poll(LATER)
-    asks = {it.peer: it for it in taken(wanted, effects.SendRequest)}
-    driver.handle(effects.RequestFailed("quorum", 2, asks[2].number), LATER)
-    says_where_the_leader_is(driver, asks[3], "10.0.0.9", 9)
-    driver.poll(Now(LATER.monotonic_ms + 500, 0))  # and tries again
-    return driver, wanted
+    sent_to = {it.peer: it for it in taken(emitted, effects.SendRequest)}
+    driver.handle(effects.RequestFailed("quorum", 2, sent_to[2].number), LATER)
+    name_leader_address(driver, sent_to[3], "10.0.0.9", 9)
+    driver.poll(Now(LATER.monotonic_ms + 500, 0))  # it retries
+    return driver, emitted
 
 
-def says_where_the_leader_is(
-    driver: QuorumDriver, ask: effects.SendRequest, host: str, port: int
+def name_leader_address(
+    driver: QuorumDriver, sent: effects.SendRequest, host: str, port: int
 ) -> None:
     answer: Any = response_to_wire(raft.VoteResult(0, 2, 5, granted=False))
     answer.node_endpoints = [NodeEndpoint(node_id=2, host=host, port=port)]
-    driver.handle(effects.ResponseReceived("quorum", ask.peer, ask.number, answer), LATER)
+    driver.handle(effects.ResponseReceived("quorum", sent.peer, sent.number, answer), LATER)
 
 
 def test_r9_a_moved_leader_reports_its_own_endpoint() -> None:
     """Even before its record is updated."""
-    machine, wanted = driven(1, advertised_endpoints=WHERE)
+    machine, emitted = driven(1, advertised_endpoints=WHERE)
     driver = machine.driver
     assert driver is not None
     for version in (1, 2):  # its vote for itself, and that it leads
         driver.handle(effects.ElectionWritten(version), NOW)
     vote = raft.Vote("cluster", ReplicaKey(1), driver.epoch, ReplicaKey(3), 0, 0, pre_vote=True)
     driver.handle_request(Asker(1), vote, None, NOW)
-    [reply] = taken(wanted, effects.Reply)
+    [reply] = taken(emitted, effects.Reply)
     outcome = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
     assert outcome == [(1, "127.0.0.1", 19091)]
 
 
 def test_r9_static_voters_take_precedence_over_the_log() -> None:
     """An operator changes them to move a voter; the log still has the old address."""
-    machine, wanted = driven(
+    machine, emitted = driven(
         1, 2, 3, election=ElectionState(5, 2), static_addresses={2: ("10.0.0.2", 2)}
     )
-    [ask] = taken(wanted, effects.SendRequest)
-    assert (ask.host, ask.port) == ("10.0.0.2", 2)
+    [sent] = taken(emitted, effects.SendRequest)
+    assert (sent.host, sent.port) == ("10.0.0.2", 2)
     assert machine.driver is not None
     assert machine.driver.address_of(3) == ("127.0.0.1", 9093)
 
@@ -376,13 +380,13 @@ def test_r9_describe_quorum_returns_static_addresses() -> None:
 
 def test_r9_a_vote_response_names_the_leaders_address() -> None:
     """A moved voter that does not reach the leader requests votes, and so learns the address."""
-    driver, _, wanted = follower()
-    hear_leader(driver, wanted)
+    driver, _, emitted = follower()
+    hear_leader(driver, emitted)
     vote = raft.Vote("cluster", ME, 5, ReplicaKey(3), 0, 0, pre_vote=True)
     for version in (0, 1):
         slot = Asker(version)
         driver.handle_request(slot, vote, None, NOW)
-        [reply] = taken(wanted, effects.Reply)
+        [reply] = taken(emitted, effects.Reply)
         outcome = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
         assert outcome == ([(2, "127.0.0.1", 9092)] if version else [])
         refused: Any = response_to_wire(raft.VoteResult(0, 2, 5, granted=False))

@@ -111,7 +111,7 @@ class BrokerLifecycle(MetadataPublisher):
         return me if me is not None and me.incarnation_id == self.incarnation else None
 
     @property
-    def is_let_in(self) -> bool:
+    def is_unfenced(self) -> bool:
         """Whether heartbeats and the log both report the broker as unfenced."""
         me = self.registration
         if me is None or me.fenced or me.epoch != self.epoch:
@@ -172,7 +172,7 @@ class BrokerLifecycle(MetadataPublisher):
         self._report_beyond = NEVER
         cluster_id = self._cluster_id()
         if cluster_id is None:
-            self._back_off(now)  # it comes with the metadata log
+            self._back_off(now)  # the metadata log will have it
             return
         self._in_flight = True
         if self.epoch == UNKNOWN:

@@ -89,10 +89,11 @@ class FetchTemplate:
         request: FetchRequest,
         partition: Partition,
         session: FetchSession | None,
-        form: tuple[bytes, bytes, bytes],
+        parts: tuple[bytes, bytes, bytes],
     ) -> None:
+        """`parts`: the constant bytes of a request, see `_split_frame`."""
         version = slot.version
-        front, middle, self._suffix = form
+        front, middle, self._suffix = parts
         self.head = _API.key << 16 | version
         self._epoch_at = 8 + len(front)
         self._offset_at = self._epoch_at + _INT32.size + len(middle)
@@ -172,9 +173,9 @@ class FetchTemplate:
         counts.bytes_out += len(found)
         if self._session is not None:
             self._continue_session(self._session, offset, now)
-        answer = ReadyResponse(self._response_pieces(correlation_id, found), now)
-        self._connection.slots.append(answer)
-        self._connection.ready(answer)
+        response = ReadyResponse(self._response_pieces(correlation_id, found), now)
+        self._connection.slots.append(response)
+        self._connection.ready(response)
         return True
 
     # The session ---------------------------------------------------------------------------------
@@ -302,8 +303,8 @@ def template_of(
         or memoryview(buffer)[pos:end] != _request_frame(slot, request)
     ):
         return None
-    form = _split_frame(slot, request)
-    return None if form is None else FetchTemplate(node, slot, request, *subject, form)
+    parts = _split_frame(slot, request)
+    return None if parts is None else FetchTemplate(node, slot, request, *subject, parts)
 
 
 def _request_frame(slot: PendingResponse, request: FetchRequest) -> bytes:
@@ -312,7 +313,10 @@ def _request_frame(slot: PendingResponse, request: FetchRequest) -> bytes:
 
 
 def _split_frame(slot: PendingResponse, request: FetchRequest) -> tuple[bytes, bytes, bytes] | None:
-    """The bytes before, between and after the session epoch and the offset."""
+    """The bytes before, between and after the session epoch and the offset.
+
+    None if these numbers change other bytes, too.
+    """
     frames = []
     for number in (0, -1):
         topic = request.topics[0]
