@@ -24,7 +24,7 @@ A_PAIR = 'expected a topic and a partition: ("a-topic", 0)'
 SEVERAL = 'expected several, such as [("a-topic", 0)]'
 
 #: Untyped, so that mypy accepts wrong arguments.
-anyhow: Any = Client
+untyped: Any = Client
 
 MISTAKES: list[tuple[Callable[[Any], object], str]] = [
     (lambda c: c.create_topic("t", "3"), "partitions '3': expected a whole number"),
@@ -82,13 +82,13 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
         lambda c: c.request("Metadata", None, "t"),
         "message 't': expected a MetadataRequest of kraftlog.wire.messages",
     ),
-    (lambda _: anyhow(None), "servers None: expected a text such as 'localhost:9092'"),
-    (lambda _: anyhow(["a:1"]), "servers ['a:1']: expected a text such as 'localhost:9092'"),
-    (lambda _: anyhow("http://localhost:9092"), "'http://localhost:9092': expected host:port"),
-    (lambda _: anyhow("localhost:99999"), "'localhost:99999': expected host:port"),
-    (lambda _: anyhow(client_id=5), "client_id 5: expected a text"),
-    (lambda _: anyhow(timeout_s="5"), "timeout_s '5': expected a number of seconds"),
-    (lambda _: anyhow(timeout_s=-1), "timeout_s -1: expected at least 0"),
+    (lambda _: untyped(None), "servers None: expected a text such as 'localhost:9092'"),
+    (lambda _: untyped(["a:1"]), "servers ['a:1']: expected a text such as 'localhost:9092'"),
+    (lambda _: untyped("http://localhost:9092"), "'http://localhost:9092': expected host:port"),
+    (lambda _: untyped("localhost:99999"), "'localhost:99999': expected host:port"),
+    (lambda _: untyped(client_id=5), "client_id 5: expected a text"),
+    (lambda _: untyped(timeout_s="5"), "timeout_s '5': expected a number of seconds"),
+    (lambda _: untyped(timeout_s=-1), "timeout_s -1: expected at least 0"),
 ]  # fmt: skip
 
 

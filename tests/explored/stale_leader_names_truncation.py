@@ -19,7 +19,7 @@ MUTANT = Mutant(
             if part.last""",
     replacement="""\
         if code == ErrorCode.UNKNOWN_LEADER_EPOCH:
-            self.untaken.clear()
+            self.pending_positions.clear()
             code = ErrorCode.NONE
         if not code:
             if part.last""",

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from kraftlog.simulator.files import MemoryFiles
 
 
-def unread(monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """A value that is longer than any that is read."""
+def too_long_value(monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """A record with a string beyond the limit of what is read."""
     with monkeypatch.context() as patch:
         patch.setattr(primitives, "LONGEST_STRING", 1 << 20)
         record = ConfigRecord(resource_type=2, resource_name="demo", name="x", value="x" * 40_000)
@@ -63,8 +63,8 @@ def with_bad_record(value: bytes) -> tuple[MemoryFiles, int]:
     return host.files, first + 1
 
 
-def check_says(files: MemoryFiles, offset: int) -> None:
-    """Every start ends at once, with the same words."""
+def check_every_start(files: MemoryFiles, offset: int) -> None:
+    """Every start ends at once, with the same message."""
     for _ in range(2):
         with pytest.raises(UnreplayableError) as stopped:
             VirtualHost(files)
@@ -76,19 +76,19 @@ def check_says(files: MemoryFiles, offset: int) -> None:
 @pytest.mark.parametrize("value", [UNKNOWN, ABSENT, b"\x01"], ids=["unknown", "absent", "cut"])
 def test_an_unreplayable_record_ends_every_start_with_its_offset(value: bytes) -> None:
     """C241."""
-    check_says(*with_bad_record(value))
+    check_every_start(*with_bad_record(value))
 
 
 def test_a_string_beyond_its_limit_ends_every_start_with_its_offset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    check_says(*with_bad_record(unread(monkeypatch)))
+    check_every_start(*with_bad_record(too_long_value(monkeypatch)))
 
 
 def test_an_exception_in_a_publisher_names_the_record_offset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is not the record that is wrong, and to go on would be as wrong."""
+    """The record is not at fault, but the node cannot go on either."""
     host = make_host(demo=1)
 
     def broken(*_: object) -> None:
@@ -133,7 +133,7 @@ metadata.log.max.record.bytes.between.snapshots=1
 """
 
 
-# The way out -------------------------------------------------------------------------------------
+# Repair ------------------------------------------------------------------------------------------
 
 
 def survivor_of(files: MemoryFiles) -> SurvivingDirectory:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ConfigError, ErrorCode
-from kraftlog.node.handlers.follower_news import TOLD_WITHIN_MS
+from kraftlog.node.handlers.follower_news import NOTIFIED_WITHIN_MS
 from kraftlog.replication.read_replica import selects_by_rack
 from tests.replication.broker import MAX_WAIT_MS, Fetched
 from tests.replication.cluster import Cluster
@@ -122,7 +122,7 @@ def test_v7_followers_soon_learn_the_high_watermark() -> None:
     cluster[1].produce("d")
     cluster.settle()
     assert [cluster[it].high_watermark for it in (1, 2, 3)] == [4, 3, 3]
-    cluster.pass_ms(TOLD_WITHIN_MS)
+    cluster.pass_ms(NOTIFIED_WITHIN_MS)
     assert [cluster[it].high_watermark for it in (1, 2, 3)] == [4, 4, 4]
 
 
@@ -135,7 +135,7 @@ def test_v7_records_bring_the_high_watermark_without_a_response_of_its_own() -> 
         for record in "defg":
             cluster[1].produce(record)
             cluster.settle()
-            cluster.pass_ms(TOLD_WITHIN_MS - 1)
+            cluster.pass_ms(NOTIFIED_WITHIN_MS - 1)
         fetches.append(cluster.flight(2).request.session_epoch - before)
         assert cluster[2].high_watermark == 6
     assert fetches == [4, 4]
@@ -147,7 +147,7 @@ def test_consumer_waits_at_the_follower_for_the_next_records() -> None:
     assert waiting.response is None
     cluster[1].produce("d")
     cluster.settle()
-    cluster.pass_ms(TOLD_WITHIN_MS)
+    cluster.pass_ms(NOTIFIED_WITHIN_MS)
     assert outcome(waiting) == (-1, "1:d")
 
 

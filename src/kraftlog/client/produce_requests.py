@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Values of `acks`: no response, the leader, all in-sync replicas.
 ACKS = {"0": 0, "1": 1, "-1": -1, "all": -1}
-#: Sequence numbers go from 0 to one less, and then from 0 again.
+#: Sequence numbers wrap around: 0 follows the one before this.
 SEQUENCES = 1 << 31
 
 
@@ -31,12 +31,14 @@ class BatchInFlight(Value):
     count: int
 
 
-def produce_request(share: Iterable[BatchInFlight], acks: int, timeout_s: float) -> ProduceRequest:
+def produce_request(
+    batches: Iterable[BatchInFlight], acks: int, timeout_s: float
+) -> ProduceRequest:
     """A request with these batches, at most one of each partition."""
     topics: dict[str, list[PartitionProduceData]] = {}
-    for sending in share:
-        topic, partition = sending.name
-        data = PartitionProduceData(index=partition, records=sending.batch)
+    for each in batches:
+        topic, partition = each.name
+        data = PartitionProduceData(index=partition, records=each.batch)
         topics.setdefault(topic, []).append(data)
     return ProduceRequest(
         acks=acks,

@@ -1,4 +1,4 @@
-"""Offsets of many partitions: found out from the cluster, written as Spark's JSON, shared out."""
+"""Offsets of many partitions: from the cluster, as Spark's JSON, and limited to a batch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Nested = dict[str, dict[str, int]]
 
 
-#: Between a topic and its id in a name that stands for no topic, as no topic's name has it.
+#: Separates a topic from its id in a checkpoint; no topic name contains it.
 _ID_MARK = "@"
 
 
@@ -79,9 +79,12 @@ def resolved(
     limit: Limit,
     isolation_level: int,
     *,
-    is_late_latest: bool = True,
+    latest_if_none: bool = True,
 ) -> Positions:
-    """The offset of each partition that a limit stands for."""
+    """The offset of each partition that a limit stands for.
+
+    `latest_if_none`: without a record as late as the timestamp, the end of the log; else an error.
+    """
     wanted = _wanted(names, limit)
     asked = {name: value for name, value in wanted.items() if value is not None}
     found = {
@@ -89,7 +92,7 @@ def resolved(
         for name, result in offsets.find(cluster, asked, isolation_level).items()
     }
     late = [name for name, offset in found.items() if offset < 0]
-    if late and not is_late_latest:
+    if late and not latest_if_none:
         topic, index = late[0]
         raise ConfigError(
             f"{topic}-{index} has no record at or after the timestamp {wanted[topic, index]}; "
@@ -135,7 +138,7 @@ def _check_same(given: set[PartitionName], names: set[PartitionName]) -> None:
 
 
 def prorated(start: Positions, end: Positions, most: int) -> Positions:
-    """An end with about `most` offsets, shared out by the size of each partition's backlog.
+    """An end with about `most` offsets, in proportion to each partition's backlog.
 
     The arithmetic is the connector's, so that the offsets are equal.
     """

@@ -168,7 +168,7 @@ class Planner:
             list(names),
             limit,
             self._options.isolation_level,
-            is_late_latest=self._options.is_late_start_latest
+            latest_if_none=self._options.is_late_start_latest
             or limit is not self._options.starting,
         )
 

@@ -62,10 +62,11 @@ class FollowerFetchTemplate:
         slot: PendingResponse,
         request: FetchRequest,
         session: FetchSession,
-        form: tuple[bytes, bytes],
+        parts: tuple[bytes, bytes],
     ) -> None:
+        """`parts`: the constant bytes before the session epoch, and after the partitions."""
         self.head = _API.key << 16 | slot.version
-        self.prefix, self._suffix = form
+        self.prefix, self._suffix = parts
         self._epoch_at = 8 + len(self.prefix)
         self.node = node
         #: It appends nothing that would have to be taken back.
@@ -209,8 +210,8 @@ def template_of(
     first = _request_frame(slot, request.replace(session_epoch=0, topics=()))
     other = _request_frame(slot, request.replace(session_epoch=-1, topics=()))
     epoch_at = next(i for i, (a, b) in enumerate(zip(first, other, strict=True)) if a != b)
-    form = first[8:epoch_at], first[epoch_at + _INT32.size + 1 :]
-    return FollowerFetchTemplate(node, slot, request, session, form)
+    parts = first[8:epoch_at], first[epoch_at + _INT32.size + 1 :]
+    return FollowerFetchTemplate(node, slot, request, session, parts)
 
 
 def _request_frame(slot: PendingResponse, request: FetchRequest) -> bytes:

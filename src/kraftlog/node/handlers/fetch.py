@@ -100,6 +100,7 @@ class DelayedFetch:
         "is_by_follower",
         "node",
         "partitions",
+        "pending_positions",
         "reads_followers",
         "request",
         "response",
@@ -110,7 +111,6 @@ class DelayedFetch:
         "soon",
         "throttle",
         "throttled_bytes",
-        "untaken",
     )
 
     #: Set while it waits.
@@ -127,10 +127,12 @@ class DelayedFetch:
         self.follower = max(request.replica_id, state.replica_id), state.replica_epoch
         self.is_by_follower = self.follower[0] >= 0
         self.reads_followers = slot.version >= RACKS_SINCE and not self.is_by_follower
-        #: The positions of a follower that are not taken yet, by identity: each counts once.
-        self.untaken: set[int] = set()
+        #: The positions of a follower that are not counted yet, by identity: each counts once.
+        self.pending_positions: set[int] = set()
         if self.is_by_follower:
-            self.untaken.update([id(part) for it in request.topics for part in it.partitions])
+            self.pending_positions.update(
+                [id(part) for it in request.topics for part in it.partitions]
+            )
         #: The session that it continues; a new session is created with the response.
         self.session = session
         self.epoch = LAST if session is None else session.epoch
@@ -173,7 +175,7 @@ class DelayedFetch:
             return self.request.max_wait_ms
         limit = self.request.max_wait_ms
         if self.soon:
-            limit = min(limit, follower_news.TOLD_WITHIN_MS)
+            limit = min(limit, follower_news.NOTIFIED_WITHIN_MS)
         return node.replica_manager.in_sync_replicas.max_wait_ms(self.follower[0], limit)
 
     def respond_or_wait(self, node: ServingNode, now: Now) -> None:
@@ -339,8 +341,8 @@ class DelayedFetch:
     ) -> PartitionData | None:
         """Check the offset and epoch of a fetch, and take them as a follower's position.
 
-        A follower has everything below the offset that it names. Where only its session has a
-        partition that proves nothing: it is as it was.
+        A follower has everything below the offset that its request names. An offset that only the
+        session has is that of an earlier request, and proves nothing new.
         """
         is_leader = partition.online and part.current_leader_epoch == partition.leader_epoch
         code = ErrorCode.NONE if is_leader else self._refusal(partition, part)
@@ -351,8 +353,8 @@ class DelayedFetch:
                     return other
             if not partition.start <= part.fetch_offset <= partition.end:
                 return self._out_of_range(node, partition, part)
-            if id(part) in self.untaken and part.fetch_offset <= partition.written_end:
-                self.untaken.remove(id(part))
+            if id(part) in self.pending_positions and part.fetch_offset <= partition.written_end:
+                self.pending_positions.remove(id(part))
                 code = node.replica_manager.in_sync_replicas.fetched(
                     partition, *self.follower, part.fetch_offset, part.log_start_offset
                 )
@@ -500,7 +502,7 @@ class DelayedFetch:
             if self.session is None:
                 self._note_written()
             if self.soon:
-                self._wait_at_most(follower_news.TOLD_WITHIN_MS)
+                self._wait_at_most(follower_news.NOTIFIED_WITHIN_MS)
 
     def _wait_at_most(self, wait_ms: int) -> None:
         until_ms = self.node.now.monotonic_ms + wait_ms
@@ -538,7 +540,7 @@ class DelayedFetch:
 
         self.cancel()
         large = LargeFetch(self.slot, self.request, self.session)
-        large.epoch, large.untaken = self.epoch, self.untaken
+        large.epoch, large.pending_positions = self.epoch, self.pending_positions
         self.node.sliced.run(self.slot, large.serve_until(self.node, deadline_ms), self.request)
 
     def respond(self, node: ServingNode, now: Now) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 #: How long a follower with consumers may lack a new high watermark. Under load the next records
 #: bring it earlier; a response of its own for each would double the fetches of followers.
-TOLD_WITHIN_MS = 5
+NOTIFIED_WITHIN_MS = 5
 
 
 def is_awaited(manager: ReplicaManager, partition: Partition, part: FetchPartition) -> bool:

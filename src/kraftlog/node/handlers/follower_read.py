@@ -29,7 +29,12 @@ def read_news(fetch: DelayedFetch, node: ServingNode) -> bool:
     has a prefix; no throttle, and no DeleteRecords that waits for the follower.
     """
     session, encode, manager = fetch.session, fetch.encode_partition, node.replica_manager
-    if session is None or encode is None or fetch.untaken or manager.quotas.leader.is_limited:
+    if (
+        session is None
+        or encode is None
+        or fetch.pending_positions
+        or manager.quotas.leader.is_limited
+    ):
         return False
     most = min(fetch.request.max_bytes, node.max_fetch_bytes)
     size, is_soon = 0, False
