@@ -16,7 +16,8 @@ import time
 
 import pytest
 
-WORKERS = 2
+#: One more than the cores of CI's machine, as many tests wait for processes that they start.
+WORKERS = 3
 
 #: Wall seconds that a group of tests may take in a full run, on two cores: ten minutes together. CI
 #: also does thousands of random runs, and exhausts a larger bound of the explorer.
@@ -80,7 +81,7 @@ def main(arguments: list[str]) -> int:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     shares = Shares()
     start = time.perf_counter()
-    options = ["-n", str(min(WORKERS, os.cpu_count() or 1)), "--dist", "loadgroup"]
+    options = ["-n", str(min(WORKERS, (os.cpu_count() or 1) + 1)), "--dist", "loadgroup"]
     if "-m" not in arguments:
         options += ["-m", "not long"]
     code = int(pytest.main([*options, *arguments], plugins=[shares]))

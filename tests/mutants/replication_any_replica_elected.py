@@ -10,4 +10,5 @@ MUTANT = Mutant(
     replacement="        return broker in self.replicas",
     scenario="cluster",
     seed=2,
+    test="tests/controller/test_elections.py::test_v2_a_preferred_replica_outside_the_isr_is_not_elected",
 )

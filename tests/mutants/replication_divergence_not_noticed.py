@@ -10,4 +10,5 @@ MUTANT = Mutant(
     replacement="if part.last_fetched_epoch >= 99999 and part.fetch_offset >= partition.start:",
     scenario="cluster",
     seed=10,
+    test="tests/replication/test_fetching.py::test_v6_truncated_batches_are_no_duplicates",
 )

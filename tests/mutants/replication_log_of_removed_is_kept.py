@@ -10,4 +10,5 @@ MUTANT = Mutant(
     replacement="        if log.epochs.oldest < 0:\n",
     scenario="cluster",
     seed=12,
+    test="tests/runner/test_removed_partitions.py::test_v11_a_broker_that_was_away_discards_an_older_log",
 )

@@ -10,4 +10,5 @@ MUTANT = Mutant(
     replacement="return True",
     scenario="cluster",
     seed=2,
+    test="tests/controller/test_elections.py::test_elr_a_replica_outside_the_elr_does_not_lead",
 )
