@@ -53,7 +53,7 @@ def write_directory(
     stored = quorum_state.QuorumStateData(state.leader_id, state.epoch, state.voted)
     quorum_state.store(files, log.folder, stored)
     if committed:
-        directory.high_watermarks[METADATA_LOG] = committed
+        directory.note_high_watermark(METADATA_LOG, committed)
     directory.close()
 
 

@@ -310,7 +310,7 @@ def test_v15_checkpoints_hold_points_starts_and_high_watermarks() -> None:
     log.flush()
     log.move_start(3)
     fill(log, 1)
-    logs.high_watermarks["t", 0] = 17
+    logs.note_high_watermark(("t", 0), 17)
     job = result_of(logs.checkpoint_job_in_steps())
     job.run(files)
     assert logs.checkpointed(job)
@@ -319,7 +319,7 @@ def test_v15_checkpoints_hold_points_starts_and_high_watermarks() -> None:
     assert files.bytes_of("/d/replication-offset-checkpoint") == b"0\n1\nt 0 17\n"
     files.kill()
     logs = directory(files)
-    assert logs.high_watermarks == {("t", 0): 17}
+    assert logs.high_watermark(("t", 0)) == 17
     log, _ = run(logs.open_log(("t", 0), SMALL))
     assert (log.recovery_point, log.start_offset, log.end_offset) == (19, 3, 20)
 

@@ -14,7 +14,7 @@ from kraftlog.storage.checkpoints import (
     RECOVERY_POINTS,
     decode_offsets,
 )
-from kraftlog.storage.offset_checkpoints import FILES, OffsetCheckpoints
+from kraftlog.storage.offset_checkpoints import FILES, OffsetCheckpoints, note_offset
 
 OLD, OTHER = ("t", 0), ("t", 1)
 ONLY_THE_OTHER = {file: {OTHER: 5} for file in FILES}
@@ -52,6 +52,23 @@ def test_v15_a_new_log_starts_without_old_checkpoint_lines() -> None:
     checkpoints.forget(OLD)
     checkpoints.clear(OLD)
     assert found(files) == ONLY_THE_OTHER
+
+
+def test_v15_an_offset_of_zero_has_no_line_not_even_an_old_one() -> None:
+    """A directory with very many unused logs has short files, at its start and at rest."""
+    files, checkpoints = with_lines()
+    for offsets in (checkpoints.recovery_points, checkpoints.log_starts):
+        note_offset(offsets, OLD, 0)
+        note_offset(offsets, ("never used", 0), 0)
+        note_offset(offsets, OTHER, 6)
+    checkpoints.lower_high_watermark(OLD, 0)
+    job = result_of(checkpoints.job_in_steps())
+    job.run(files)
+    assert checkpoints.install(job)
+    files.sync_directory("d")
+    expected = {file: {OTHER: 6} for file in (RECOVERY_POINTS, LOG_STARTS)}
+    expected |= {HIGH_WATERMARKS: {OTHER: 5}, CLEANED_OFFSETS: {OLD: 7, OTHER: 5}}
+    assert found(files) == expected
 
 
 def test_v15_lines_of_a_log_deleted_before_a_restart_are_cleared() -> None:

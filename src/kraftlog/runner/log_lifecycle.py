@@ -307,7 +307,7 @@ class LogLifecycle:
         log.topic_id = topic_id
         log.config = self._configs.pop(name)
         producers = None if log.tracker.is_empty else log.producers.copy()
-        high_watermark = self._directory.high_watermarks.get(name, 0)
+        high_watermark = self._directory.high_watermark(name)
         start, end = log.start_offset, log.end_offset
         directory = self._directory.id
         opened = LogOpened(name, topic_id, start, end, producers, high_watermark, directory)

@@ -180,7 +180,12 @@ class LogMaintenance:
         if now.monotonic_ms >= self._retention_due_ms:
             interval_ms = settings.log_retention_check_interval_ms
             self._retention_due_ms = now.monotonic_ms + interval_ms
-            self._to_check = [name for name in self._directory.logs if name != METADATA_LOG]
+            # A log without segments has nothing to delete.
+            self._to_check = [
+                name
+                for name, log in self._directory.logs.items()
+                if log.segments and name != METADATA_LOG
+            ]
 
     def _continue_retention(self, node: Node, now: Now) -> None:
         if not self._to_check:
@@ -311,7 +316,7 @@ class LogMaintenance:
         for number, (name, partition) in enumerate(list(node.replica_manager.by_log.items()), 1):
             is_here = name in self._directory.logs and partition.is_open
             if is_here and node.replica_manager.by_log.get(name) is partition:
-                self._directory.high_watermarks[name] = partition.high_watermark
+                self._directory.note_high_watermark(name, partition.high_watermark)
             if not number % LINES_PER_STEP:
                 yield
 

@@ -272,7 +272,7 @@ class LogMoves:
         target.directory.adopt_future(name, copy)
         partition = node.replica_manager.by_log.get(name)
         if partition is not None and partition.is_open:
-            target.directory.high_watermarks[name] = partition.high_watermark
+            target.directory.note_high_watermark(name, partition.high_watermark)
         del self.moves[name]
         self._done(move)
         target.maintenance.store_start(name)

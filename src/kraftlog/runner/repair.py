@@ -65,7 +65,7 @@ class SurvivingDirectory:
                 f"{self._log.folder}: the log ends at {self._log.end_offset}, before its snapshot "
                 f"at {snapshot.end.offset}: it cannot be recovered without another replica"
             )
-        known = max(self._directory.high_watermarks.get(METADATA_LOG, 0), stored.applied_offset)
+        known = max(self._directory.high_watermark(METADATA_LOG), stored.applied_offset)
         log = recovered_log(self._log, snapshot, known)
         return survivor_of(
             ReplicaKey(self._properties.node_id, self._properties.directory_id),

@@ -37,7 +37,7 @@ from kraftlog.storage.manifest import (
     open_row,
     topic_of,
 )
-from kraftlog.storage.offset_checkpoints import OffsetCheckpoints
+from kraftlog.storage.offset_checkpoints import OffsetCheckpoints, note_offset
 from kraftlog.storage.recovery import RecoveryReport, open_log
 from kraftlog.storage.reserve import Reserve
 from kraftlog.types import NULL_UUID
@@ -187,10 +187,13 @@ class LogDirectory:
         except OSError:
             self._suspect = True
 
-    @property
-    def high_watermarks(self) -> dict[Name, int]:
-        """The high watermarks to store; the broker updates them here."""
-        return self._checkpoints.high_watermarks
+    def high_watermark(self, name: Name) -> int:
+        """The high watermark that is stored, or will be."""
+        return self._checkpoints.high_watermarks.get(name, 0)
+
+    def note_high_watermark(self, name: Name, offset: int) -> None:
+        """The next checkpoint stores this high watermark."""
+        note_offset(self._checkpoints.high_watermarks, name, offset)
 
     @property
     def is_offline(self) -> bool:
@@ -487,12 +490,10 @@ class LogDirectory:
                 yield
             if self.logs.get(name) is not log:
                 continue  # deleted between two steps
-            checkpoints.recovery_points[name] = log.recovery_point
+            note_offset(checkpoints.recovery_points, name, log.recovery_point)
             first = log.segments[0].base_offset if log.segments else 0
-            if log.start_offset > first:
-                checkpoints.log_starts[name] = log.start_offset
-            else:
-                checkpoints.log_starts.pop(name, None)
+            moved_to = log.start_offset if log.start_offset > first else 0
+            note_offset(checkpoints.log_starts, name, moved_to)
             if log.config.compacted or name in checkpoints.cleaned:
                 checkpoints.cleaned[name] = log.clean_offset
 

@@ -5,6 +5,9 @@ next topic of that name: a start offset that hides its records, or a wrong recov
 lines are deleted durably before a new log takes the name (`clear`), and no earlier job can restore
 them.
 
+An offset of 0 has no line, as in a log that has never had a record: a file is as long as the logs
+in use are many. Kafka, too, takes 0 where there is no line.
+
 Stored recovery points are never above what is durable. They may lag, so before a log is truncated
 below its stored point, that is lowered durably.
 """
@@ -30,6 +33,14 @@ if TYPE_CHECKING:
     from kraftlog.storage.checkpoints import Name
 
 FILES = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_OFFSETS)
+
+
+def note_offset(offsets: dict[Name, int], name: Name, offset: int) -> None:
+    """Have the file of these offsets name this one from the next write on."""
+    if offset:
+        offsets[name] = offset
+    elif name in offsets:
+        del offsets[name]
 
 
 class CheckpointJob:
@@ -163,7 +174,7 @@ class OffsetCheckpoints:
         points = self.recovery_points
         for name, offset in offsets.items():
             if points.get(name, 0) > offset:
-                points[name] = offset
+                note_offset(points, name, offset)
                 self._generation += 1
 
     def _lower_cleaned(self, offsets: dict[Name, int]) -> None:
@@ -181,7 +192,7 @@ class OffsetCheckpoints:
         """
         if self.high_watermarks.get(name, 0) > offset:
             self._generation += 1
-            self.high_watermarks[name] = offset
+            note_offset(self.high_watermarks, name, offset)
             self._write(HIGH_WATERMARKS, self.high_watermarks)
 
     def _write(self, file: str, offsets: dict[Name, int]) -> None:
