@@ -570,18 +570,6 @@ def test_v6_no_leader_nothing_is_fetched() -> None:
     assert cluster[1].proposed == [(1, 2)]
 
 
-def test_v13_connection_to_a_dead_process_is_not_used_for_the_next() -> None:
-    """Its machine lost power: the fetch under way gets no response, and no connection ends."""
-    cluster = two()
-    cluster.flights.clear()
-    cluster.elect(-1, (1,))
-    cluster.register(1)
-    cluster[2].turn()
-    cluster.elect(1, (1,))
-    cluster[2].turn()
-    assert cluster.flight(2).effect.fresh
-
-
 def test_v4_logs_of_other_topics_ids_are_not_followed() -> None:
     """S9: a broker that was down while a topic was deleted and created again starts empty."""
     cluster = two("1:abc", "1:abc")

@@ -307,6 +307,8 @@ class Node:
             self.quorum.handle(report, now)
         if self.broker_probes is not None and (is_of_quorum or report.channel == PROBE_CHANNEL):
             self.broker_probes.refused(report, now)
+        if self.replica_manager.is_own_channel(report.channel):
+            self.replica_manager.fetchers.leader_is_down(report.peer, now)
 
     @property
     def is_ready(self) -> bool:

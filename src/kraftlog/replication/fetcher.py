@@ -287,6 +287,11 @@ class Fetcher:
         self._backoff_ms = self._next_backoff_ms(self._backoff_ms)
         self._due_ms = now.monotonic_ms + self._backoff_ms
 
+    def leader_is_down(self, now: Now) -> None:
+        """No process listens there: wait for a change of leaders or registrations, or for long."""
+        self._backoff_ms = self._config.backoff_ms
+        self._due_ms = now.monotonic_ms + self._backoff_ms
+
     def leader_moved(self, *, is_new: bool) -> None:
         """The leader's broker has another address or process: connect without waiting."""
         self._due_ms = self._backoff_ms = 0

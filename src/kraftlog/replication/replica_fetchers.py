@@ -171,6 +171,15 @@ class ReplicaFetchers:
                     fetcher.failed(now)
                 fetcher.leader_moved(is_new=is_new)
 
+    def leader_is_down(self, broker_id: int, now: Now) -> None:
+        """A broker's process has ended: its partitions wait for new leaders, or for its return.
+
+        A request to it names all of them, and only takes time from the election of its successors.
+        """
+        for (leader_id, _), fetcher in self._fetchers.items():
+            if leader_id == broker_id:
+                fetcher.leader_is_down(now)
+
     # Responses -----------------------------------------------------------------------------------
 
     def handle(self, report: RequestReport, now: Now) -> None:

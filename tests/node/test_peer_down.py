@@ -1,0 +1,25 @@
+"""A peer that refuses connections: who in the node takes that as evidence."""
+
+from __future__ import annotations
+
+from kraftlog.effects import PeerDown
+from kraftlog.replication.partition import Partition
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.types import Now
+
+LEADER = 7
+
+
+def test_v13_fetches_from_a_leader_that_is_down_wait_for_long() -> None:
+    host = VirtualHost()
+    fetchers = host.node.replica_manager.fetchers
+    fetchers.follow(Partition("demo", b"t" * 16, 0, ("demo", 0)), LEADER)
+    for channel, peer in (("quorum", LEADER), ("replication-0", LEADER + 1)):
+        host.node.handle(PeerDown(channel, peer, 0), host.now)
+        assert fetchers.has_work(host.now)
+    host.node.handle(PeerDown("replication-0", LEADER, 0), host.now)
+    assert not fetchers.has_work(host.now)
+    backoff_ms = host.node.config.settings["replica.fetch.backoff.ms"]
+    later_ms = host.now.monotonic_ms + backoff_ms
+    assert not fetchers.has_work(Now(later_ms - 1, 0))
+    assert fetchers.has_work(Now(later_ms, 0))
