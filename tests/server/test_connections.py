@@ -188,6 +188,23 @@ def test_a_large_buffer_is_reused_while_its_batch_is_flushed() -> None:
         assert values_in(reader.ask(ApiKey.FETCH, 12, fetch(offset))) == [value]
 
 
+@pytest.mark.parametrize("size", [100_000, 600_000, 1_000_000, FIRST_LARGE, FIRST_LARGE - 1000])
+@pytest.mark.parametrize("left", [65_536, 100_000, 270_000])
+def test_the_grown_buffer_of_a_large_frame_is_lent_again(size: int, left: int) -> None:
+    """Buffers of sizes that are never lent would fill the pool, and all others be new each time."""
+    arena, used = Arena(), []
+    for _ in range(2):
+        buffer = arena.lend(size, min(left, size))
+        while len(buffer) < size:
+            grown = arena.take(arena.next_capacity(len(buffer), size))
+            arena.give_back(buffer)
+            buffer = grown
+        arena.give_back(buffer)
+        arena.clear()
+        used.append(buffer)
+    assert used[0] is used[1]
+
+
 def test_a_closed_connection_is_garbage_collected() -> None:
     """Also with request templates: there are no reference cycles."""
     host = make_host(demo=1)

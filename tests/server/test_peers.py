@@ -7,6 +7,7 @@ import resource
 import select
 import socket
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,13 @@ from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import response_frame
 from kraftlog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from kraftlog.wire.messages.vote import PartitionData, TopicData, VoteRequest, VoteResponse
+from kraftlog.wire.messages.vote import (
+    PartitionData,
+    TopicData,
+    TopicResult,
+    VoteRequest,
+    VoteResponse,
+)
 from tests.patience import LIMIT_S
 from tests.ports import free_ports
 
@@ -155,6 +162,45 @@ def test_an_invalid_response_closes_the_channel(wire: Wire, garbage: bytes) -> N
     with wire.accept_asked() as other:
         other.sendall(garbage)
         assert wire.until_told() == RequestFailed("quorum", 2, 1)
+
+
+def large_vote_answer(correlation: int) -> bytes:
+    """A response that takes several receives."""
+    topics = [TopicResult(topic_name="t" * 1000, partitions=()) for _ in range(1000)]
+    response = VoteResponse(error_code=0, topics=topics)
+    return b"".join(response_frame(APIS[ApiKey.VOTE], 2, correlation, response))
+
+
+def test_the_rest_of_a_large_response_is_reported_once(wire: Wire) -> None:
+    """Each part of it would cost a turn; a small response after it is reported as before."""
+    wire.ask()
+    with wire.accept_asked() as other:
+        answer = memoryview(large_vote_answer(1))
+        other.sendall(answer[:100_000])
+        for _ in range(10):  # it is received in pieces while its buffer grows
+            if not wire.epoll.poll(0):
+                break
+            wire.events()
+        else:
+            pytest.fail("a part of the rest is reported")
+        other.sendall(answer[100_000:150_000])
+        assert wire.epoll.poll(0) == []
+        with ThreadPoolExecutor(1) as pool:  # the sockets may not have room for all of it
+            sent = pool.submit(other.sendall, answer[150_000:])
+            assert wire.until_told().number == 1
+            sent.result(LIMIT_S)
+        wire.ask()
+        assert other.recv(1 << 16)
+        other.sendall(vote_answer(2))
+        assert wire.until_told().number == 2
+
+
+def test_the_end_of_a_connection_in_a_large_response_is_noticed(wire: Wire) -> None:
+    wire.ask()
+    with wire.accept_asked() as other:
+        other.sendall(large_vote_answer(1)[:100_000])
+        wire.events()
+    assert wire.until_told() == RequestFailed("quorum", 2, 1)
 
 
 def test_an_error_in_the_handler_is_not_the_peers_fault(wire: Wire) -> None:

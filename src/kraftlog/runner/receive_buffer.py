@@ -76,6 +76,14 @@ class ReceiveBuffer:
             self._start = self._end = 0
         return frame
 
+    @property
+    def missing(self) -> int:
+        """How many bytes the frame that has begun lacks; 0 if there is none, or no head yet."""
+        available = self._end - self._start
+        if available < HEAD_SIZE:
+            return 0
+        return LENGTH_SIZE + self._frame_size() - available
+
     def lend(self) -> None:
         """Leave the memory of the last frame alone until the frame after it is complete."""
         data, self._spare = self._spare, self._data

@@ -88,6 +88,21 @@ class Arena:
         capacity = min(1 << (size - 1).bit_length(), FIRST_LARGE)
         if capacity > 4 * left:
             capacity = 2 << left.bit_length()
+        return self.take(capacity)
+
+    @staticmethod
+    def next_capacity(capacity: int, size: int) -> int:
+        """The capacity of a buffer that is full, for a frame of `size`.
+
+        It is one of those that `lend` uses, as long as the buffer is pooled: a buffer of any other
+        size would never be lent again, and take the place of those that are.
+        """
+        if capacity < FIRST_LARGE:
+            return min(2 * capacity, FIRST_LARGE)
+        return capacity + min(GROWTH, size - capacity)
+
+    def take(self, capacity: int) -> bytearray:
+        """A pooled buffer of this capacity, or a new one."""
         free = self._free.get(capacity)
         if not free:
             return bytearray(capacity)
@@ -345,7 +360,8 @@ class Connection:
         buffer, size, start = self.large, self.large_size, arena.used
         assert buffer is not None
         if self.large_filled == len(buffer):
-            self.needs = min(GROWTH, len(buffer), size - len(buffer))
+            capacity = arena.next_capacity(len(buffer), size)
+            self.needs = capacity - len(buffer)
             if self.overdue():
                 self.mark_dirty()
                 return -1
@@ -353,7 +369,7 @@ class Connection:
                 buffer += bytes(self.needs)  # realloc remaps the pages without copying
             else:
                 # A pooled buffer cannot grow in place: it may contain batches of an earlier turn.
-                self.large = larger = bytearray(len(buffer) + self.needs)
+                self.large = larger = arena.take(capacity)
                 larger[: len(buffer)] = buffer
                 arena.give_back(buffer)
                 buffer = larger

@@ -22,6 +22,10 @@ __all__ = ["MAX_PROBES", "Peers"]
 
 #: Ports come from settings and from other nodes, so they are checked.
 LAST_PORT = 65535
+#: A socket is not reported before this much of the rest of a frame has arrived, or all of it.
+MOST_AWAITED = 1 << 20
+#: A shorter rest is not worth a system call.
+LEAST_AWAITED = 32 << 10
 _BUSY = {0, errno.EAGAIN, errno.EINPROGRESS}
 
 
@@ -38,6 +42,8 @@ class SocketChannel(PeerChannel):
         #: Other addresses to try if the current one fails.
         self.places: list[Place] = []
         self.is_searching = False
+        #: The number of bytes for which epoll reports the socket.
+        self.awaited = 1
 
     @property
     def is_open(self) -> bool:
@@ -122,6 +128,7 @@ class Peers(PeerChannels):
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         channel.sock, channel.fd, channel.is_connected = sock, sock.fileno(), False
+        channel.awaited = 1
         channel.met = place
         error = sock.connect_ex(address)
         self._by_fd[channel.fd] = channel
@@ -177,6 +184,20 @@ class Peers(PeerChannels):
         except (OSError, FrameLengthError):
             count = 0
         self.received(channel, count, now)
+        if channel.sock is not None:
+            self._await_rest(channel)
+
+    def _await_rest(self, channel: SocketChannel) -> None:
+        """Receive the rest of a large response at once: each part of it would cost a turn.
+
+        The socket never waits for more than the frame lacks; its end is reported in any case.
+        """
+        missing = channel.received.missing
+        awaited = 1 if missing < LEAST_AWAITED else min(missing, MOST_AWAITED)
+        if awaited != channel.awaited:
+            assert channel.sock is not None
+            channel.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, awaited)
+            channel.awaited = awaited
 
     def _close(self, channel: SocketChannel) -> None:
         if channel.sock is not None:
