@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.errors import ErrorCode
+from kraftlog.replication.delayed_produce import DelayedProduce
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord, RemoveTopicRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -106,6 +107,23 @@ def test_a_duplicate_batch_waits_like_the_first_one(host: VirtualHost) -> None:
     )
     change(host, isr=(1,))
     assert (codes(first), codes(second)) == ([0], [0])
+
+
+def test_v7_batches_below_the_high_watermark_are_taken_in_order(host: VirtualHost) -> None:
+    """Also a duplicate, which waits for less than the batches of other producers before it."""
+    partition = host.node.replica_manager.by_log["demo", 0]
+    slot: Any = None
+    for name, offset in (("a", 1), ("b", 3), ("c", 5), ("duplicate of a", 1), ("d", 6)):
+        DelayedProduce(partition, offset, slot, name)
+    taken = []
+    for high_watermark in (0, 1, 4, 5):
+        partition.high_watermark = high_watermark
+        found = partition.take_replicated()
+        assert all(one.done for one in found)
+        taken.append([one.result for one in found])
+    assert taken == [[], ["a", "duplicate of a"], ["b"], ["c"]]
+    assert [(one.result, one.done) for one in partition.awaiting_isr] == [("d", False)]
+    assert [one.result for one in partition.take_unreplicated()] == ["d"]
 
 
 def test_a_response_has_the_outcome_of_each_partition(host: VirtualHost) -> None:

@@ -11,6 +11,8 @@ has its own copy, which is never ahead of the file.
 
 from __future__ import annotations
 
+from bisect import insort
+
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.producers import ProducerState
 from kraftlog.records.header import stamp_whole
@@ -20,7 +22,6 @@ from kraftlog.replication.isr import ProposedIsr
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, Protocol
 
     from kraftlog.logstate.producers import ProducerEntry, RetainedBatch
@@ -441,29 +442,37 @@ class Partition:
 
     def wait_for_isr(self, waiting: DelayedProduce) -> None:
         """Add a batch that is written here and waits for the other in-sync replicas."""
-        self.awaiting_isr.append(waiting)
+        awaiting = self.awaiting_isr
+        if awaiting and waiting.offset < awaiting[-1].offset:  # a duplicate of an earlier batch
+            insort(awaiting, waiting, key=lambda it: it.offset)
+        else:
+            awaiting.append(waiting)
 
     def stop_waiting(self, waiting: DelayedProduce) -> None:
         """Remove a batch whose timeout has expired."""
         self.awaiting_isr.remove(waiting)
 
     def take_replicated(self) -> list[DelayedProduce]:
-        """Take the batches below the high watermark: every in-sync replica has them."""
-        return self._take_awaiting(lambda waiting: waiting.offset <= self.high_watermark)
+        """Take the batches below the high watermark: every in-sync replica has them.
+
+        The others are not looked at: the high watermark moves often, and thousands may wait.
+        """
+        count = 0
+        for one in self.awaiting_isr:
+            if one.offset > self.high_watermark:
+                break
+            count += 1
+        return self._take_awaiting(count)
 
     def take_unreplicated(self) -> list[DelayedProduce]:
         """Take all batches that wait for the other in-sync replicas."""
-        return self._take_awaiting(lambda _: True)
+        return self._take_awaiting(len(self.awaiting_isr))
 
-    def _take_awaiting(self, is_taken: Callable[[DelayedProduce], bool]) -> list[DelayedProduce]:
-        waiting, self.awaiting_isr = self.awaiting_isr, []
-        taken = []
-        for one in waiting:
-            if is_taken(one):
-                one.done = True
-                taken.append(one)
-            else:
-                self.awaiting_isr.append(one)
+    def _take_awaiting(self, count: int) -> list[DelayedProduce]:
+        taken = self.awaiting_isr[:count]
+        del self.awaiting_isr[:count]
+        for one in taken:
+            one.done = True
         return taken
 
     def watch(self, fetch: Any, *, by_follower: bool = False) -> None:
