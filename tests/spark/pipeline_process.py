@@ -49,7 +49,7 @@ class PipelineProcess:
             found: dict[str, Any] = json.loads(line)
             if found["event"] == kind:
                 return found
-        raise AssertionError(f"no {kind}: {self._errors.read_text()}")
+        raise AssertionError(f"no {kind}: {self.errors()}")
 
     def kill(self) -> None:
         """SIGKILL to the pipeline alone; what it has started ends by itself."""
@@ -60,6 +60,10 @@ class PipelineProcess:
     def stop(self, number: int = signal.SIGTERM) -> int:
         self._process.send_signal(number)
         return self._gone()
+
+    def errors(self) -> str:
+        """What it has written to standard error."""
+        return self._errors.read_text()
 
     def wait(self) -> int:
         """The exit code, once all that it has started is gone, too."""

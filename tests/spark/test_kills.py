@@ -142,6 +142,7 @@ def test_a_continuous_archive_outlives_the_kill_of_a_broker(
                 produce(client, "orders", COUNT, first=2 * COUNT)
                 await_archived(lake, 6 * COUNT)
                 assert process.stop() == 130
+                assert "Traceback" not in process.errors()
         assert places(lake, "orders") == all_places(3 * COUNT)
         assert verify([str(lake), "-b", cluster.servers]) == 0
     finally:

@@ -12,7 +12,7 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.cli import pipeline as command
-from kraftlog.errors import ConfigError
+from kraftlog.errors import ConfigError, ErrorCode, RefusedError, UnreachableError
 from kraftlog.spark.pipelines.errors import paragraph
 from kraftlog.spark.pipelines.progress import Progress, duration_text
 from kraftlog.spark.pipelines.quiet import reason_in
@@ -213,3 +213,12 @@ def test_an_unknown_pipeline_is_a_usage_error(capsys: pytest.CaptureFixture[str]
 def test_every_pipeline_has_its_module() -> None:
     folder = os.path.dirname(sys.modules[Progress.__module__].__file__ or "")
     assert {f"{name}.py" for name in command.PIPELINES} <= {*os.listdir(folder)}
+
+
+def test_an_unknown_topic_and_no_broker_come_with_what_to_do() -> None:
+    unknown = RefusedError(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", broker="a:1", subject="topic t"
+    )
+    assert paragraph(unknown).startswith("topic t does not exist; kraftlog topics --list")
+    gone = paragraph(UnreachableError("no broker responds: a:1: Connection refused"))
+    assert gone.startswith("no broker responds: a:1: Connection refused; check --bootstrap-server")

@@ -8,6 +8,7 @@ def run(arguments):
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
 import sys
 from concurrent.futures import Future, wait
@@ -181,7 +182,15 @@ class Pipeline:
 
     def close(self) -> None:
         if self._owns_session:
-            in_thread(self.spark.stop)
+            in_thread(lambda: _stop(self.spark))
+
+
+def _stop(spark: SparkSession) -> None:
+    # It would print a stack trace if a task still runs, as after an interrupt.
+    server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
+    spark.stop()
 
 
 def in_thread(stop: Callable[[], object]) -> None:
@@ -225,6 +234,7 @@ def run_pipeline(
     finally:
         pipeline.progress.end()
         pipeline.close()
+        logging.disable(logging.NOTSET)
         _catch_signals(before)
 
 
@@ -236,6 +246,7 @@ def _catch_signals(handlers: Mapping[int, Any] | None = None) -> None:
 
 
 def _interrupt(*_: object) -> None:
+    logging.disable()  # py4j would print the stack of the call that is interrupted
     raise KeyboardInterrupt
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import re
 
-from kraftlog.errors import KraftlogError, in_short, in_words
+from kraftlog.errors import (
+    ErrorCode,
+    KraftlogError,
+    RefusedError,
+    UnreachableError,
+    in_short,
+    in_words,
+)
 
 #: An exception of ours in the text of one of Spark's, up to the next line of a stack trace.
 _OURS = re.compile(
@@ -24,6 +31,10 @@ class UsageError(Exception):
 
 def paragraph(error: BaseException) -> str:
     """What went wrong, in one paragraph."""
+    if isinstance(error, UnreachableError):
+        return f"{error}; check --bootstrap-server, and that the brokers run"
+    if isinstance(error, RefusedError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return f"{error.subject} does not exist; kraftlog topics --list prints those that do"
     if isinstance(error, KraftlogError | OSError):
         return in_words(error)
     text = str(error)
