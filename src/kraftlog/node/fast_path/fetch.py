@@ -300,14 +300,15 @@ def template_of(
     """The template of a request; None if the client encodes it differently than we do."""
     if (
         end - pos > LONGEST_PREFIX  # the template keeps the whole request
-        or memoryview(buffer)[pos:end] != _request_frame(slot, request)
+        or memoryview(buffer)[pos:end] != encoded_request(slot, request)
     ):
         return None
     parts = _split_frame(slot, request)
     return None if parts is None else FetchTemplate(node, slot, request, *subject, parts)
 
 
-def _request_frame(slot: PendingResponse, request: FetchRequest) -> bytes:
+def encoded_request(slot: PendingResponse, request: FetchRequest) -> bytes:
+    """The request as this node's codec encodes it, without its length."""
     pieces = request_frame(_API, slot.version, slot.correlation_id, slot.client_id, request)
     return b"".join(pieces)[LENGTH_SIZE:]
 
@@ -322,7 +323,7 @@ def _split_frame(slot: PendingResponse, request: FetchRequest) -> tuple[bytes, b
         topic = request.topics[0]
         part = topic.partitions[0].replace(fetch_offset=number)
         changed = request.replace(session_epoch=number, topics=[topic.replace(partitions=[part])])
-        frames.append(_request_frame(slot, changed))
+        frames.append(encoded_request(slot, changed))
     differ = [i for i, (a, b) in enumerate(zip(*frames, strict=True)) if a != b]
     if len(differ) != _INT32.size + _INT64.size:
         return None

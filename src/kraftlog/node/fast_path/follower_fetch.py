@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from struct import Struct
 
+from kraftlog.node.fast_path.fetch import encoded_request
 from kraftlog.node.fetch_sessions import FIRST, LAST, UNKNOWN
 from kraftlog.node.handlers.fetch import FEW_PARTITIONS, DelayedFetch
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
-from kraftlog.wire.frames import LENGTH_SIZE, request_frame
 
 if TYPE_CHECKING:
     from kraftlog.node.fetch_sessions import FetchSession, SessionPartition
@@ -205,15 +205,10 @@ def template_of(
     end: int,
 ) -> FollowerFetchTemplate | None:
     """The template of a request; None if the follower encodes it differently than we do."""
-    if memoryview(buffer)[pos:end] != _request_frame(slot, request):
+    if memoryview(buffer)[pos:end] != encoded_request(slot, request):
         return None
-    first = _request_frame(slot, request.replace(session_epoch=0, topics=()))
-    other = _request_frame(slot, request.replace(session_epoch=-1, topics=()))
+    first = encoded_request(slot, request.replace(session_epoch=0, topics=()))
+    other = encoded_request(slot, request.replace(session_epoch=-1, topics=()))
     epoch_at = next(i for i, (a, b) in enumerate(zip(first, other, strict=True)) if a != b)
     parts = first[8:epoch_at], first[epoch_at + _INT32.size + 1 :]
     return FollowerFetchTemplate(node, slot, request, session, parts)
-
-
-def _request_frame(slot: PendingResponse, request: FetchRequest) -> bytes:
-    pieces = request_frame(_API, slot.version, slot.correlation_id, slot.client_id, request)
-    return b"".join(pieces)[LENGTH_SIZE:]
