@@ -146,6 +146,20 @@ def pairs(given: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def add_consistency(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--consistency",
+        choices=("stale", "linearizable"),
+        default="stale",
+        help="with --list and --describe: what the broker knows (default), or everything that was "
+        "acknowledged before",
+    )
+
+
+def is_linearizable(options: argparse.Namespace) -> bool:
+    return bool(options.consistency == "linearizable")
+
+
 def matching(names: Iterable[str], pattern: str | None) -> list[str]:
     """Names that fully match a regular expression; all names without one."""
     if pattern is None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from kraftlog.cli.common import UsageError, new_parser, run_with_client
+from kraftlog.cli.common import (
+    UsageError,
+    add_consistency,
+    is_linearizable,
+    new_parser,
+    run_with_client,
+)
 from kraftlog.cli.show import print_json, print_table
 from kraftlog.value import TYPE_CHECKING
 
@@ -52,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         "--add-config-file", metavar="FILE", help="properties file of configs to set"
     )
     parser.add_argument("--delete-config", metavar="K,K", help="configs to delete")
+    add_consistency(parser)
     return parser
 
 
@@ -85,10 +92,11 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
     from kraftlog.client.configs import RESOURCE_TYPES, is_set_here
 
     kind, name = _entity(options)
-    names = _all_names(client, kind) if name is None else [name]
+    linearizable = is_linearizable(options)
+    names = _all_names(client, kind, linearizable=linearizable) if name is None else [name]
     found: dict[str, list[Setting]] = {}
     for each in names:
-        settings = client.describe_configs(kind, each)
+        settings = client.describe_configs(kind, each, linearizable=linearizable)
         if not options.all:
             settings = [it for it in settings if is_set_here(RESOURCE_TYPES[kind], it)]
         found[each] = sorted(settings, key=lambda setting: setting.name)
@@ -123,13 +131,14 @@ def _as_json(setting: Setting) -> dict[str, object]:
     }
 
 
-def _all_names(client: Client, kind: str) -> list[str]:
+def _all_names(client: Client, kind: str, *, linearizable: bool) -> list[str]:
     if kind == "topics":
-        return [topic.name for topic in client.topics()]
+        return [topic.name for topic in client.topics(linearizable=linearizable)]
     if kind in {"brokers", "broker-loggers"}:
-        brokers = [str(broker.id) for broker in client.describe_cluster().brokers]
+        described = client.describe_cluster(linearizable=linearizable)
+        brokers = [str(broker.id) for broker in described.brokers]
         return brokers + [""] * (kind == "brokers")
-    return client.config_resources(kind)
+    return client.config_resources(kind, linearizable=linearizable)
 
 
 def _alter(client: Client, options: argparse.Namespace) -> None:

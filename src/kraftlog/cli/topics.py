@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from kraftlog.cli.common import UsageError, matching, new_parser, pairs, required, run_with_client
+from kraftlog.cli.common import (
+    UsageError,
+    add_consistency,
+    is_linearizable,
+    matching,
+    new_parser,
+    pairs,
+    required,
+    run_with_client,
+)
 from kraftlog.cli.show import numbers, print_json, print_table
 from kraftlog.errors import ClientError, ErrorCode, RefusedError
 from kraftlog.types import uuid_from_text, uuid_text
@@ -56,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, what in _FILTERS.items():
         parser.add_argument(f"--{name}", action="store_true", help=f"only {what}")
     parser.add_argument("--partition-size-limit-per-response", type=int, default=2000, metavar="N")
+    add_consistency(parser)
     return parser
 
 
@@ -84,7 +94,7 @@ def _list(client: Client, options: argparse.Namespace) -> None:
 
 def _chosen(client: Client, options: argparse.Namespace) -> list[Topic]:
     """Topics selected by --topic and --topic-id; fails if a named one does not exist."""
-    found = client.topics()
+    found = client.topics(linearizable=is_linearizable(options))
     if options.topic_id is not None:
         wanted = uuid_from_text(options.topic_id)
         found = [topic for topic in found if topic.id == wanted]
@@ -101,10 +111,14 @@ def _chosen(client: Client, options: argparse.Namespace) -> list[Topic]:
 
 def _describe(client: Client, options: argparse.Namespace) -> None:
     names = [topic.name for topic in _chosen(client, options)]
-    described = client.describe_topics(names, options.partition_size_limit_per_response)
+    linearizable = is_linearizable(options)
+    described = client.describe_topics(
+        names, options.partition_size_limit_per_response, linearizable=linearizable
+    )
     shown: list[tuple[Topic, list[Partition], dict[str, str | None]]] = []
     for topic in described:
-        settings = {each.name: each for each in client.describe_configs("topics", topic.name)}
+        configs = client.describe_configs("topics", topic.name, linearizable=linearizable)
+        settings = {each.name: each for each in configs}
         partitions = [p for p in topic.partitions if _is_selected(p, settings, options)]
         own = {name: each.value for name, each in sorted(settings.items()) if _is_set(each)}
         if options.topics_with_overrides:

@@ -87,20 +87,25 @@ class Client:
 
     # Topics
 
-    def topics(self) -> list[Topic]:
-        """All topics of the cluster."""
-        return self.cluster.all_topics()
+    def topics(self, *, linearizable: bool = False) -> list[Topic]:
+        """All topics of the cluster.
 
-    def describe_topic(self, name: str) -> Topic:
-        from kraftlog.client import topics
+        A linearizable read includes every change that was acknowledged before it, at any node of
+        kraftlog; others return what the node knows. The same holds for the other descriptions.
+        """
+        return self.cluster.all_topics(linearizable=linearizable)
 
-        return topics.describe(self.cluster, [arguments.text("topic", name)])[0]
+    def describe_topic(self, name: str, *, linearizable: bool = False) -> Topic:
+        return self.describe_topics([name], linearizable=linearizable)[0]
 
-    def describe_topics(self, names: Sequence[str], page_size: int = 2000) -> list[Topic]:
+    def describe_topics(
+        self, names: Sequence[str], page_size: int = 2000, *, linearizable: bool = False
+    ) -> list[Topic]:
         """Several topics, in the given order; `page_size` counts partitions."""
         from kraftlog.client import topics
 
-        return topics.describe(self.cluster, arguments.texts("names", names), page_size)
+        wanted = arguments.texts("names", names)
+        return topics.describe(self.cluster, wanted, page_size, linearizable=linearizable)
 
     def create_topic(
         self,
@@ -328,11 +333,14 @@ class Client:
 
     # Settings
 
-    def describe_configs(self, kind: str, name: str = "") -> list[Setting]:
+    def describe_configs(
+        self, kind: str, name: str = "", *, linearizable: bool = False
+    ) -> list[Setting]:
         """The configs of a resource; `kind` is one of topics, brokers, groups, …"""
         from kraftlog.client import configs
 
-        return configs.describe(self.cluster, configs.kind_of(kind), [name])[name]
+        kind_of = configs.kind_of(kind)
+        return configs.describe(self.cluster, kind_of, [name], linearizable=linearizable)[name]
 
     def alter_configs(
         self,
@@ -349,19 +357,21 @@ class Client:
         arguments.mapping("changes", changes, '{"retention.ms": 60_000}')
         configs.alter(self.cluster, kind_of, name, changes, validate_only=validate_only)
 
-    def config_resources(self, kind: str) -> list[str]:
+    def config_resources(self, kind: str, *, linearizable: bool = False) -> list[str]:
         """Groups or client metrics with configs."""
         from kraftlog.client import configs
 
-        return configs.named(self.cluster, configs.kind_of(kind))
+        return configs.named(self.cluster, configs.kind_of(kind), linearizable=linearizable)
 
     # The cluster
 
-    def describe_cluster(self, *, fenced: bool = False) -> ClusterDescription:
+    def describe_cluster(
+        self, *, fenced: bool = False, linearizable: bool = False
+    ) -> ClusterDescription:
         """The cluster id and the brokers; `fenced` includes fenced ones."""
         from kraftlog.client import nodes
 
-        return nodes.describe(self.cluster, fenced=fenced)
+        return nodes.describe(self.cluster, fenced=fenced, linearizable=linearizable)
 
     def unregister_broker(self, broker: int) -> None:
         from kraftlog.client import nodes

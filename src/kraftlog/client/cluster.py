@@ -106,6 +106,8 @@ class Cluster:
         self._coordinators: dict[str, int] = {}
         self._connections: dict[int, Connection] = {}
         self._was_reached = False
+        #: The address of a broker that has timed out, which is tried last.
+        self._left = ""
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -136,7 +138,12 @@ class Cluster:
             response = connection.call(request, limit, version)
             assert isinstance(response, response_type)
             if check is not None:
-                check(response, self.error_context(api_of(request).name, chosen))
+                try:
+                    check(response, self.error_context(api_of(request).name, chosen))
+                except RefusedError as error:
+                    if error.code == ErrorCode.REQUEST_TIMED_OUT and broker == ANY:
+                        self._leave(connection)
+                    raise
             return response
 
         return self.retry(attempt, limit)
@@ -191,7 +198,9 @@ class Cluster:
         # A bootstrap server has no node id yet, so it gets one that no broker has.
         first = [(ANY, host, port) for host, port in self.servers]
         failures = []
-        for number, host, port in known + first:
+        for number, host, port in sorted(
+            known + first, key=lambda it: f"{it[1]}:{it[2]}" == self._left
+        ):
             try:
                 made = Connection(host, port, self.client_id, deadline)
             except UnreachableError as error:
@@ -201,6 +210,11 @@ class Cluster:
             self._was_reached = True
             return made
         raise UnreachableError("no broker responds: " + "; ".join(dict.fromkeys(failures)))
+
+    def _leave(self, connection: Connection) -> None:
+        """Use another broker next: this one may be cut off from the others."""
+        connection.close()
+        self._left = connection.address
 
     def described(self, broker: int) -> str:
         known = self.brokers.get(broker)
@@ -218,16 +232,27 @@ class Cluster:
         return self.controller_id if self.controller_id in self.brokers else ANY
 
     def refresh(
-        self, names: Iterable[str] | None, deadline: Deadline, *, may_create: bool = False
+        self,
+        names: Iterable[str] | None,
+        deadline: Deadline,
+        *,
+        may_create: bool = False,
+        linearizable: bool = False,
     ) -> Sequence[MetadataResponseTopic]:
         """Refresh brokers and these topics (None: all); return the topics."""
         if self.is_controllers:
             self._learn_controllers(deadline)
             return ()
         wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=may_create)
-        response = self.connection(ANY, deadline).call(request, deadline)
+        request = MetadataRequest(
+            topics=wanted, allow_auto_topic_creation=may_create, linearizable=linearizable
+        )
+        connection = self.connection(ANY, deadline)
+        response = connection.call(request, deadline)
         assert isinstance(response, MetadataResponse)
+        if response.error_code:
+            self._leave(connection)
+            raise ErrorContext("Metadata", connection.address).error(response.error_code)
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
         self.brokers = {
@@ -287,10 +312,12 @@ class Cluster:
 
         return self.retry(attempt, limit)
 
-    def all_topics(self, deadline: Deadline | None = None) -> list[Topic]:
+    def all_topics(
+        self, deadline: Deadline | None = None, *, linearizable: bool = False
+    ) -> list[Topic]:
         """Every topic, by name."""
         limit = deadline or self.deadline()
-        self.retry(lambda: self.refresh(None, limit), limit)
+        self.retry(lambda: self.refresh(None, limit, linearizable=linearizable), limit)
         return [self._topics[name] for name in sorted(self._topics)]
 
     def leader(self, topic: str, partition: int, deadline: Deadline) -> int:

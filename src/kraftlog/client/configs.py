@@ -93,7 +93,9 @@ def _broker(cluster: Cluster, kind: int, name: str) -> int:
     return int(name)
 
 
-def describe(cluster: Cluster, kind: int, names: Sequence[str]) -> dict[str, list[Setting]]:
+def describe(
+    cluster: Cluster, kind: int, names: Sequence[str], *, linearizable: bool = False
+) -> dict[str, list[Setting]]:
     """All configs of these resources, by name; "" is the default of all brokers."""
     found: dict[str, list[Setting]] = {}
     for name in names:
@@ -109,7 +111,9 @@ def describe(cluster: Cluster, kind: int, names: Sequence[str]) -> dict[str, lis
                 context.check(each.error_code, about, each.error_message)
 
         response = cluster.call(
-            describe_configs.DescribeConfigsRequest(resources=[resource], include_synonyms=True),
+            describe_configs.DescribeConfigsRequest(
+                resources=[resource], include_synonyms=True, linearizable=linearizable
+            ),
             describe_configs.DescribeConfigsResponse,
             broker=_broker(cluster, kind, name),
             check=check,
@@ -172,7 +176,7 @@ def alter(
     )
 
 
-def named(cluster: Cluster, kind: int) -> list[str]:
+def named(cluster: Cluster, kind: int, *, linearizable: bool = False) -> list[str]:
     """Resources of a type with configs."""
 
     def check(
@@ -181,7 +185,9 @@ def named(cluster: Cluster, kind: int) -> list[str]:
         context.check(response.error_code)
 
     response = cluster.call(
-        list_config_resources.ListConfigResourcesRequest(resource_types=[kind]),
+        list_config_resources.ListConfigResourcesRequest(
+            resource_types=[kind], linearizable=linearizable
+        ),
         list_config_resources.ListConfigResourcesResponse,
         check=check,
     )

@@ -6,7 +6,7 @@ import socket
 import struct
 from collections import deque
 
-from kraftlog.client.versions import api_of, chosen_version
+from kraftlog.client.versions import api_of, check_consistency, chosen_version
 from kraftlog.errors import ErrorCode, ProtocolError, RefusedError, UnreachableError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.version import VERSION
@@ -33,6 +33,7 @@ class Connection:
         #: API, version and correlation id of each pending request.
         self._pending: deque[tuple[Api, int, int]] = deque()
         self._correlation_id = 0
+        self.served: dict[int, tuple[int, int]] = {}
         try:
             self._socket = socket.create_connection((host, port), deadline.left_s() or 0.001)
         except OSError as error:
@@ -69,6 +70,7 @@ class Connection:
         api = api_of(request)
         if version is None:
             version = chosen_version(api, self.served, self.address)
+        check_consistency(request, self.served, self.address)
         self._correlation_id += 1
         frame = request_frame(api, version, self._correlation_id, self.client_id, request)
         if expects_response:

@@ -84,7 +84,9 @@ class Quorum(Value):
     uncommitted_offset: int = -1
 
 
-def describe(cluster: Cluster, *, fenced: bool = False) -> ClusterDescription:
+def describe(
+    cluster: Cluster, *, fenced: bool = False, linearizable: bool = False
+) -> ClusterDescription:
     """The cluster id, the controller and the brokers; `fenced` includes fenced ones."""
 
     def check(response: describe_cluster.DescribeClusterResponse, context: ErrorContext) -> None:
@@ -94,6 +96,7 @@ def describe(cluster: Cluster, *, fenced: bool = False) -> ClusterDescription:
         include_cluster_authorized_operations=False,
         endpoint_type=CONTROLLERS if cluster.is_controllers else BROKERS,
         include_fenced_brokers=fenced,
+        linearizable=linearizable,
     )
     result = cluster.call(request, describe_cluster.DescribeClusterResponse, check=check)
     brokers = [

@@ -31,20 +31,25 @@ def _ms(seconds: float) -> int:
     return int(seconds * 1000)
 
 
-def describe(cluster: Cluster, names: Sequence[str], page_size: int = 2000) -> list[Topic]:
+def describe(
+    cluster: Cluster, names: Sequence[str], page_size: int = 2000, *, linearizable: bool = False
+) -> list[Topic]:
     """Describe topics, which must exist; old brokers do not report ELRs."""
     deadline = cluster.deadline()
     if not names:
         return []
     served = cluster.retry(lambda: cluster.connection(-1, deadline), deadline).served
-    if ApiKey.DESCRIBE_TOPIC_PARTITIONS not in served:
+    if ApiKey.DESCRIBE_TOPIC_PARTITIONS not in served and not linearizable:
         return [cluster.topic(name, deadline) for name in names]
     wanted = [describe_topic_partitions.TopicRequest(name=name) for name in sorted(names)]
     found: dict[str, Topic] = {}
     cursor = None
     while True:
         request = describe_topic_partitions.DescribeTopicPartitionsRequest(
-            topics=wanted, response_partition_limit=page_size, cursor=cursor
+            topics=wanted,
+            response_partition_limit=page_size,
+            cursor=cursor,
+            linearizable=linearizable,
         )
         page = cluster.call(
             request,

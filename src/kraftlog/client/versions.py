@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kraftlog.errors import UnsupportedApiError
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.apis import APIS, FIRST_OWN, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,3 +57,9 @@ def chosen_version(api: Api, served: Mapping[int, tuple[int, int]], broker: str)
             f"{api.first} to {NEWEST_SUPPORTED.get(api.key, api.last)}"
         )
     return newest
+
+
+def check_consistency(request: Message, served: Mapping[int, tuple[int, int]], broker: str) -> None:
+    """Refuse a linearizable read at a broker of Kafka, which would ignore the field that asks."""
+    if getattr(request, "linearizable", False) and max(served, default=0) < FIRST_OWN:
+        raise UnsupportedApiError(f"{broker} is no node of kraftlog: its reads may be stale")

@@ -1,0 +1,248 @@
+"""P6-P8 on real processes: reads at every node, while leaders and followers are paused and killed.
+
+The histories of the clients are judged by the checker: linearizable reads have to be so, wherever
+they are made. One writer changes each config, and changes it no more after a request of unknown
+outcome, which a node may still carry out, even twice.
+"""
+
+from __future__ import annotations
+
+import time
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog import Client
+from kraftlog.cli import main
+from kraftlog.client.connection import Connection
+from kraftlog.client.deadline import Deadline
+from kraftlog.config.keys import CLIENT_METRICS
+from kraftlog.config.layers import OF_CLIENT_METRICS
+from kraftlog.errors import ClientError
+from kraftlog.simulator.checkers.linearizability import (
+    LINEARIZABLE,
+    NOT_LINEARIZABLE,
+    Operation,
+    check,
+)
+from kraftlog.simulator.checkers.models import KeyValue
+from kraftlog.wire.messages import incremental_alter_configs as alters
+from kraftlog.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from tests.patience import LIMIT_S
+from tests.server.local_cluster import LocalCluster
+from tests.server.replication_load import NODES, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from kraftlog.wire.schema import Message
+
+KEY, SMALLEST = "interval.ms", 100
+#: After this time a client gives up an operation, and asks another node.
+GIVEN_UP_S = 3.0
+#: The reads of each node, and the writes, that each fault has to see.
+READS, WRITES = 20, 10
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    started = LocalCluster(tmp_path)
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+class History:
+    """What the clients have done, until they are stopped."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.addresses = {node: cluster.rows[node][2] for node in NODES}
+        self.linearizable: list[Operation] = []
+        self.stale: list[tuple[str, str]] = []
+        self.writes = 0
+        self.reads = dict.fromkeys(NODES, 0)
+        #: The configs that are written, the last one currently.
+        self.keys = ["c0"]
+        self._lock = Lock()
+        self._stopped = Event()
+        jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = [(self._write_on, ())]
+        jobs += [(self._read_on, (node, True)) for node in NODES]
+        jobs += [(self._read_on, (node, False)) for node in NODES]
+        self._threads = [Thread(target=job, args=words) for job, words in jobs]
+
+    def __enter__(self) -> History:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+
+    def record(self, operation: Operation) -> None:
+        with self._lock:
+            self.linearizable.append(operation)
+
+    def _write_on(self) -> None:
+        nodes, number = list(NODES), 0
+        with Connections() as connections:
+            while not self._stopped.is_set():
+                number += 1
+                key, value = self.keys[-1], str(SMALLEST + number)
+                call, invoked = ("put", key, value), time.monotonic_ns()
+                try:
+                    connections.call(self.addresses[nodes[0]], alteration(key, value))
+                except ClientError:
+                    self.record(Operation("writer", call, invoked))
+                    nodes.append(nodes.pop(0))
+                    self.keys.append(f"c{number}")
+                else:
+                    self.record(Operation("writer", call, invoked, time.monotonic_ns()))
+                    self.writes += 1
+
+    def _read_on(self, node: int, linearizable: bool) -> None:
+        with Connections() as connections:
+            while not self._stopped.is_set():
+                key, invoked = self.keys[-1], time.monotonic_ns()
+                try:
+                    request = description(key, linearizable=linearizable)
+                    value = value_in(connections.call(self.addresses[node], request))
+                except ClientError:
+                    self._stopped.wait(0.02)
+                    continue
+                if not linearizable:
+                    self.stale.append((key, value))
+                    self._stopped.wait(0.02)
+                    continue
+                returned = time.monotonic_ns()
+                self.record(Operation(f"reader {node}", ("get", key), invoked, returned, value))
+                self.reads[node] += 1
+
+    def goes_on(self, *nodes: int) -> None:
+        """Wait until there are more writes, and more linearizable reads at these nodes."""
+        writes, reads = self.writes + WRITES, {node: self.reads[node] + READS for node in nodes}
+        until(lambda: self.writes >= writes, "writes go on")
+        until(
+            lambda: all(self.reads[node] >= count for node, count in reads.items()),
+            f"nodes {nodes} are read",
+        )
+
+
+class Connections:
+    """Connections of one thread, by address; a request is never repeated."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Connection] = {}
+
+    def __enter__(self) -> Connections:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for connection in self._open.values():
+            connection.close()
+
+    def call(self, address: str, request: Message) -> Any:
+        deadline = Deadline(GIVEN_UP_S)
+        connection = self._open.pop(address, None)
+        if connection is None:
+            host, _, port = address.rpartition(":")
+            connection = Connection(host, int(port), "test", deadline)
+        try:
+            response: Any = connection.call(request, deadline)
+        except ClientError:
+            connection.close()
+            raise
+        self._open[address] = connection
+        results = getattr(response, "results", None) or response.responses
+        if any(result.error_code for result in results):
+            raise ClientError(f"error {results[0].error_code}")
+        return response
+
+
+def alteration(key: str, value: str) -> Message:
+    change = alters.AlterableConfig(name=KEY, config_operation=0, value=value)
+    resource = alters.AlterConfigsResource(
+        resource_type=CLIENT_METRICS, resource_name=key, configs=[change]
+    )
+    return alters.IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+
+
+def description(key: str, *, linearizable: bool) -> Message:
+    resource = DescribeConfigsResource(
+        resource_type=CLIENT_METRICS, resource_name=key, configuration_keys=[KEY]
+    )
+    return DescribeConfigsRequest(resources=[resource], linearizable=linearizable)
+
+
+def value_in(response: Any) -> str:
+    for config in response.results[0].configs:
+        if config.config_source == OF_CLIENT_METRICS:
+            return str(config.value)
+    return ""
+
+
+def leader_of(cluster: LocalCluster, *asked: int) -> int:
+    servers = ",".join([cluster.rows[node][2] for node in asked])
+    with Client(servers, timeout_s=LIMIT_S) as client:
+        return client.describe_quorum().leader_id
+
+
+def test_p8_reads_are_linearizable_while_nodes_are_paused_and_killed(
+    cluster: LocalCluster,
+) -> None:
+    with History(cluster) as history:
+        history.goes_on(*NODES)
+        leader = leader_of(cluster, *NODES)
+        others = [node for node in NODES if node != leader]
+        cluster.pause(leader)
+        history.goes_on(*others)
+        cluster.go_on(leader)
+        history.goes_on(*NODES)
+        leader = leader_of(cluster, *NODES)
+        first, second = [node for node in NODES if node != leader]
+        cluster.pause(first)
+        history.goes_on(leader, second)
+        cluster.go_on(first)
+        cluster.kill(leader)
+        history.goes_on(first, second)
+        cluster.restart(leader)
+        history.goes_on(*NODES)
+    verdict = check(history.linearizable, KeyValue())
+    assert verdict.outcome == LINEARIZABLE, verdict.stuck
+    written = {operation.call[1:] for operation in history.linearizable if operation.result is None}  # type: ignore[index]  # a put
+    assert {pair for pair in history.stale if pair[1]} <= written
+    assert stale_read_is_noticed(history)
+
+
+def stale_read_is_noticed(history: History) -> bool:
+    """Whether the same history would fail with one more read that misses an acknowledged write."""
+    puts = [it for it in history.linearizable if it.call[0] == "put" and it.returned is not None]  # type: ignore[index]  # calls are tuples
+    key = puts[0].call[1]  # type: ignore[index]
+    late = time.monotonic_ns()
+    missed = Operation("stale reader", ("get", key), late, late + 1, "")
+    return check([*history.linearizable, missed], KeyValue()).outcome == NOT_LINEARIZABLE
+
+
+def test_p7_commands_read_linearizably_at_a_follower(
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leader = leader_of(cluster, *NODES)
+    follower = cluster.rows[min(node for node in NODES if node != leader)][2]
+    with Client(cluster.rows[leader][2], timeout_s=LIMIT_S) as client:
+        for number in range(5):
+            client.create_topic(f"t{number}", configs={"retention.ms": 1000 + number})
+            words = ["--consistency", "linearizable", "--bootstrap-server", follower]
+            assert main(["topics", "--list", *words]) == 0
+            assert f"t{number}" in capsys.readouterr().out.split()
+            assert main(["topics", "--describe", "--topic", f"t{number}", *words]) == 0
+            assert f"retention.ms={1000 + number}" in capsys.readouterr().out
+            client.alter_configs("topics", f"t{number}", {"retention.ms": 7000 + number})
+            assert main(["configs", "--describe", "--topic", f"t{number}", *words]) == 0
+            assert str(7000 + number) in capsys.readouterr().out
