@@ -32,7 +32,7 @@ NODES = (1, 2, 3)
 ONE_BY_ONE = 2000
 IN_PARALLEL = 40_000
 #: Processes that read in parallel, each on one connection with requests in flight.
-PROCESSES, IN_FLIGHT = 2, 64
+PROCESSES, IN_FLIGHT = 2, 128
 ROUNDS = 3
 METADATA_VERSION = 13
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -16,6 +16,10 @@ RUNS = 3
 PINNED = [
     ("mixture", 19),  # an observer tried only the bootstrap address that had always answered (Q32)
     ("mixture", 20241),  # the leader answered at a bootstrap address, and was then not found (Q24)
+    (
+        "reads-anywhere",
+        32,
+    ),  # the watcher of messages took the epoch of a request for that of its answer
 ]
 
 
