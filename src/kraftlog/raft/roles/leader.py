@@ -325,16 +325,17 @@ class Leader(Role):
         if not self.reads or core.log.high_watermark <= self.epoch_start:
             return
         voters = core.log.voter_set
-        kept = []
+        done = 0
         for read in self.reads:
             proofs = sum(
                 [self.proves(core, voters, voter_id, read.arrived) for voter_id in voters.ids]
             )
             if proofs >= voters.majority:
                 self.complete_read(core, read.slot, ErrorCode.NONE, core.log.high_watermark)
+                done += 1
             else:
-                kept.append(read)
-        self.reads = tuple(kept)
+                break  # later reads have no more proofs
+        self.reads = self.reads[done:]
 
     def proves(self, core: Core, voters: VoterSet, replica_id: int, arrived: int) -> bool:
         if replica_id == core.me.id:
