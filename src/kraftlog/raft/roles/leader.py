@@ -282,13 +282,14 @@ class Leader(Role):
         else:
             core.timers.pop("parked", None)
 
-    def complete_parked(self, core: Core, *, all_fetches: bool = False) -> None:
-        """Answer the parked fetches that have data or have reached their deadline (Q20)."""
+    def complete_parked(self, core: Core, *, of_voters: bool = False) -> None:
+        """Answer parked fetches that have data or are due (Q20), or all that are `of_voters`."""
         parked, self.parked = self.parked, ()
         kept = []
         for waiting in parked:
             due = waiting.deadline <= core.now.monotonic_ms
-            if all_fetches or due or self.has_data(core, waiting.fetch):
+            is_wanted = of_voters and core.log.voter_set.holds(waiting.fetch.replica)
+            if is_wanted or due or self.has_data(core, waiting.fetch):
                 self.answer(core, waiting.request, waiting.fetch)
             else:
                 kept.append(waiting)
@@ -304,7 +305,7 @@ class Leader(Role):
             return
         self.events += 1
         self.reads = (*self.reads, PendingProof(slot, self.events))
-        self.complete_parked(core, all_fetches=True)
+        self.complete_parked(core, of_voters=True)
         self.complete_reads(core)
 
     def confirm(self, key: ReplicaKey, request: Request) -> None:
