@@ -9,5 +9,5 @@ MUTANT = Mutant(
     source="        if request.number > progress.answered_number >= 0:",
     replacement="        if request.number >= progress.answered_number >= 0:",
     scenario="late-copies",
-    seed=51,
+    seed=13,
 )
