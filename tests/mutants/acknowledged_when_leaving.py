@@ -9,5 +9,5 @@ MUTANT = Mutant(
     source="            core.effect(Proposed(slot, ErrorCode.REQUEST_TIMED_OUT))",
     replacement="            core.effect(Proposed(slot, ErrorCode.NONE, core.log.end))",
     scenario="mixture",
-    seed=1,
+    seed=6,
 )

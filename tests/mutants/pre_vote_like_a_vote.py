@@ -14,5 +14,5 @@ MUTANT = Mutant(
             return False
     if core.election.leader_id >= 0:""",
     scenario="mixture",
-    seed=1,
+    seed=3,
 )

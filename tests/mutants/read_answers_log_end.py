@@ -9,5 +9,5 @@ MUTANT = Mutant(
     source="self.complete_read(core, read.slot, ErrorCode.NONE, core.log.high_watermark)",
     replacement="self.complete_read(core, read.slot, ErrorCode.NONE, core.log.end)",
     scenario="late-copies",
-    seed=20,
+    seed=3,
 )

@@ -15,5 +15,5 @@ MUTANT = Mutant(
                 core.role.won(core)
             else:""",
     scenario="mixture",
-    seed=1,
+    seed=34,
 )
