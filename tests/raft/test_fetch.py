@@ -104,7 +104,16 @@ def test_q19_a_fetch_outside_its_last_epoch_gets_that_epochs_end(
     else:
         (answer,) = got
         expected = OffsetAndEpoch(*diverging)
-        assert answer == FetchResult(0, 1, 5, 0, diverging=expected)
+        assert answer == FetchResult(0, 1, 5, -1, diverging=expected)
+
+
+def test_q22_a_leader_names_no_high_watermark_before_its_epoch_has_one() -> None:
+    """Others may know a higher one than a new leader: Kafka's replicas end when it goes back."""
+    context = leader(epochs=EPOCHS, high_watermark=4)
+    answer = context.asked(context.fetch(2, offset=10, last_epoch=3))
+    assert answer.high_watermark == -1
+    answer = context.asked(context.fetch(2, offset=11, last_epoch=5, max_wait_ms=0))
+    assert (answer.high_watermark, context.core.log.high_watermark) == (11, 11)
 
 
 @pytest.mark.parametrize(("offset", "last_epoch"), [(5, 1), (1, 1), (3, 2)])

@@ -242,13 +242,10 @@ class Leader(Role):
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE
 
-    @staticmethod
-    def has_data(core: Core, fetch: Fetch) -> bool:
+    def has_data(self, core: Core, fetch: Fetch) -> bool:
         """Whether there are records, or a high watermark that the fetcher does not know."""
-        log = core.log
-        return fetch.offset < log.end or fetch.high_watermark < min(
-            log.high_watermark, fetch.offset
-        )
+        known = self.known_high_watermark(core)
+        return fetch.offset < core.log.end or fetch.high_watermark < min(known, fetch.offset)
 
     def answer(
         self,
@@ -266,10 +263,18 @@ class Leader(Role):
         if not error and not what:
             what = {"offset": fetch.offset, "limit": core.log.end}
         election = core.election
-        body = FetchResult(
-            error, election.leader_id, election.epoch, core.log.high_watermark, **what
+        known = self.known_high_watermark(core)
+        core.reply(
+            request.slot, FetchResult(error, election.leader_id, election.epoch, known, **what)
         )
-        core.reply(request.slot, body)
+
+    def known_high_watermark(self, core: Core) -> int:
+        """The high watermark; -1 until a record of this epoch is committed (Q22).
+
+        Until then others may know a higher one, and Kafka's replicas end when it goes back.
+        """
+        committed = core.log.high_watermark
+        return committed if committed > self.epoch_start else -1
 
     def park(self, core: Core, request: Request, fetch: Fetch) -> None:
         deadline = core.now.monotonic_ms + fetch.max_wait_ms
