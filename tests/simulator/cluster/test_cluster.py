@@ -62,6 +62,16 @@ def test_v10_partitions_move_and_topics_are_recreated_under_load(seen: str) -> N
     raise AssertionError(f"never: {seen}")
 
 
+def test_committed_offsets_outlive_their_coordinator() -> None:
+    """The first run in which a coordinator moves ends well, as all before it."""
+    for seed in range(1, 20):
+        outcome = simulate("cluster", seed, kinds=("kill", "isolate"))
+        assert not outcome.failed, str(outcome)
+        if {"coordinator moved", "offset fetch served"} <= {*outcome.coverage}:
+            return
+    raise AssertionError("never")
+
+
 SEEN_OF_V11 = ("partitions removed", "partition added", "consumer of a removed partition")
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from kraftlog.controller.sessions import BEHIND_LIMIT_MS
 from kraftlog.errors import ErrorCode
+from kraftlog.node.coordinators.group_coordinators import TOPIC as OFFSETS
 from kraftlog.simulator.cluster.administrator import TopicAdministrator
 from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
 from kraftlog.simulator.cluster.run import all_in_sync, begin, heal
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kraftlog.metadata.values import PartitionImage, PartitionKey
+    from kraftlog.replication.partition import Partition
     from kraftlog.simulator.cluster.node import ClusterNode
 
     Script = Callable[["Story"], Iterator[Goal]]
@@ -37,7 +39,12 @@ class Story(ClusterWorld):
     """
 
     def __init__(
-        self, seed: int, *, separate: bool = False, trace: Callable[[str], None] | None = None
+        self,
+        seed: int,
+        *,
+        separate: bool = False,
+        members: int = 0,
+        trace: Callable[[str], None] | None = None,
     ) -> None:
         setting = ClusterSetting(
             voters=3,
@@ -47,6 +54,8 @@ class Story(ClusterWorld):
             replication=3,
             min_insync=2,
             batch_gap_ms=(20, 60),
+            members=members,
+            offsets_partitions=1,
         )
         super().__init__(seed, setting, trace)
 
@@ -199,6 +208,45 @@ def test_v13_followers_fetch_from_others_while_a_leader_is_cut_off(seed: int) ->
         assert all(story.truth(key).mark > mark for key, mark in marks.items())
 
     Story(seed, separate=True).played(script)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_v7_a_coordinator_answers_once_all_of_its_log_is_committed(seed: int) -> None:
+    """V7: the next leader could lack what a coordinator has answered before that."""
+
+    def script(story: Story) -> Iterator[Goal]:
+        def fetched() -> int:
+            return story.coverage.get("offset fetch served", 0)
+
+        def replica_of(node: ClusterNode) -> Partition:
+            return node.node.replica_manager.partitions[key]
+
+        def lags(node: ClusterNode) -> bool:
+            return replica_of(node).high_watermark < replica_of(node).written_end
+
+        def leader() -> int:
+            return story.image.partitions[key].leader
+
+        yield Goal("offsets are fetched", fetched, LONG_MS)
+        topic = story.image.topic_named(OFFSETS)
+        assert topic is not None
+        key = topic.id, 0
+        old = leader()
+        one, other = [story.replicas[it] for it in story.image.brokers if it != old]
+        yield Goal(
+            "neither follower knows what is committed", lambda: lags(one) and lags(other), LONG_MS
+        )
+        story.cut_from_each_other(one, other)
+        story.kill(story.replicas[old])
+        yield Goal("another leads", lambda: leader() not in (old, -1), LONG_MS)
+        loads = f"error {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}"
+        before = fetched()
+        yield Goal("it is asked", lambda: any(it.endswith(loads) for it in story.coverage), LONG_MS)
+        yield passing(1000)
+        assert lags(story.replicas[leader()])
+        assert fetched() == before
+
+    Story(seed, separate=True, members=1).played(script)
 
 
 @pytest.mark.parametrize("seed", range(3))

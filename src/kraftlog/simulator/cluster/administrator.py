@@ -7,6 +7,7 @@ brokers it moves partitions to other replicas.
 from __future__ import annotations
 
 from kraftlog.errors import RETRIABLE, ErrorCode
+from kraftlog.node.coordinators.group_coordinators import TOPIC as OFFSETS
 from kraftlog.simulator.cluster.clients import RETRY_MS, Client
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
@@ -68,7 +69,7 @@ class TopicAdministrator(Client):
         world = self.world
         if world.healed or not self.is_idle:
             return
-        topic = self.rng.pick(list(world.image.topics.values()))
+        topic = self.rng.pick([it for it in world.image.topics.values() if it.name != OFFSETS])
         self.unwanted = topic.name, topic.id, topic.partition_count
         world.keys = [key for key in world.keys if key[0] != topic.id]
         world.saw("topic recreated")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import PartitionKey
+    from kraftlog.simulator.checkers.group_history import GroupHistory
     from kraftlog.simulator.checkers.partition_history import PartitionHistory
     from kraftlog.simulator.cluster.setting import ClusterSetting
     from kraftlog.wire.schema import Message
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         #: The partitions that clients use.
         keys: list[PartitionKey]
         history: PartitionHistory
+        groups: GroupHistory
 
         def at(self, when: int, act: Callable[..., None], *arguments: Any) -> None: ...
         def saw(self, what: str) -> None: ...

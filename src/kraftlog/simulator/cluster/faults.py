@@ -72,7 +72,7 @@ def _wipe(world: ClusterWorld, victim: ClusterNode, incarnation: int, when: int)
 
 def cut_client(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
     """A client does not reach some brokers, or gets no responses from them, or both."""
-    client = rng.pick([*world.producers, *world.consumers, world.topics]).id
+    client = rng.pick([*world.producers, *world.consumers, *world.members, world.topics]).id
     brokers = rng.some(world.setting.brokers, 1 + rng.below(len(world.setting.brokers)))
     directions = rng.pick([(True, False), (False, True), (True, True)])
     cuts = [(client, broker) for broker in brokers if directions[0]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.simulator.cluster import faults
 from kraftlog.simulator.cluster.replica_logs import ReplicaLog
-from kraftlog.simulator.cluster.setting import any_cluster
+from kraftlog.simulator.cluster.setting import any_cluster, some_members
 from kraftlog.simulator.cluster.world import ClusterWorld
 from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.rng import Rng
@@ -16,11 +16,14 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from kraftlog.simulator.cluster.group_member import GroupMember
     from kraftlog.simulator.cluster.producer import Producer
     from kraftlog.simulator.faults.fault_plan import Fault
 
 FAULTS_MS = 8_000
 HEALING_MS = 20_000
+#: How many requests in a row a stable group serves each of its members.
+SERVED = 8
 #: The log of a replica in which nothing was ever written.
 NOTHING = ReplicaLog()
 
@@ -37,6 +40,8 @@ def begin(world: ClusterWorld) -> Iterator[Goal]:
         client.look_around()
     for producer in world.producers:
         producer.begin()
+    for member in world.members:
+        member.look_around()
     world.partitions.begin()
 
 
@@ -57,9 +62,17 @@ def heal(world: ClusterWorld) -> Iterator[Goal]:
     yield Goal("the topics exist", lambda: is_administered(world), HEALING_MS)
     yield Goal("every partition has a leader", lambda: all_led(world), HEALING_MS)
     yield Goal("every ISR is complete", lambda: all_in_sync(world), HEALING_MS)
+    for member in world.members:
+        member.served = 0
+    yield Goal("the group is stable", lambda: is_stable(world), HEALING_MS)
     for producer in world.producers:
         producer.is_running = False
+    for member in world.members:
+        member.is_running = False
     yield Goal("no produce request is left", lambda: all(map(is_idle, world.producers)), HEALING_MS)
+    yield Goal(
+        "no request of a member is left", lambda: not any(map(asks, world.members)), HEALING_MS
+    )
     yield Goal("all logs are the same", lambda: all_equal(world), HEALING_MS)
     yield Goal("all is read", lambda: all_read(world), HEALING_MS)
     judge(world)
@@ -71,6 +84,17 @@ def is_administered(world: ClusterWorld) -> bool:
 
 def is_idle(producer: Producer) -> bool:
     return producer.is_idle
+
+
+def asks(member: GroupMember) -> bool:
+    return member.is_asking
+
+
+def is_stable(world: ClusterWorld) -> bool:
+    """Every member has its part of one generation, and was served in it again and again."""
+    return len({member.generation for member in world.members}) < 2 and all(
+        member.served >= SERVED for member in world.members
+    )
 
 
 def all_unfenced(world: ClusterWorld) -> bool:
@@ -133,5 +157,7 @@ def prepare(
     seed: int, kinds: Collection[str] | None, trace: Callable[[str], None] | None
 ) -> tuple[ClusterWorld, Iterator[Goal], tuple[Fault, ...]]:
     """The random cluster of a seed, its script, and its plan of faults."""
-    world = ClusterWorld(seed, any_cluster(Rng(seed, "setting of cluster")), trace)
+    setting = any_cluster(Rng(seed, "setting of cluster"))
+    setting = setting.replace(members=some_members(Rng(seed, "group members")))
+    world = ClusterWorld(seed, setting, trace)
     return world, mixture(world), faults.draw(seed, FAULTS_MS, kinds)

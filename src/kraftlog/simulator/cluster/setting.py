@@ -30,6 +30,9 @@ class ClusterSetting(Setting):
     consumers: int = 1
     #: Pause between two batches of a producer: minimum and maximum.
     batch_gap_ms: tuple[int, int] = (50, 400)
+    #: The members of a consumer group; without any there is no offsets topic.
+    members: int = 0
+    offsets_partitions: int = 3
     #: The number of racks of brokers and consumers (KIP-392); 0: they have none.
     racks: int = 0
     #: How often the controller elects preferred leaders.
@@ -43,6 +46,11 @@ class ClusterSetting(Setting):
     def rack_of(self, number: int) -> str:
         """The rack of a broker or a consumer; empty if there are no racks."""
         return f"rack-{number % self.racks}" if self.racks else ""
+
+
+def some_members(rng: Rng) -> int:
+    """In one of three seeds a consumer group has one to three members."""
+    return 0 if rng.below(3) else 1 + rng.below(3)
 
 
 def any_cluster(rng: Rng) -> ClusterSetting:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from kraftlog.metadata.image import Image
 from kraftlog.replication.read_replica import RACK_AWARE
+from kraftlog.simulator.checkers.group_history import GroupHistory
 from kraftlog.simulator.checkers.partition_history import PartitionHistory
 from kraftlog.simulator.cluster.administrator import TopicAdministrator
 from kraftlog.simulator.cluster.consumer import Consumer
+from kraftlog.simulator.cluster.group_member import SESSION_MS, GroupMember
 from kraftlog.simulator.cluster.invariants import (
     CLUSTER_HOOKS,
     ReplicaChange,
@@ -61,6 +63,7 @@ class ClusterWorld(NodeWorld):
         #: The partitions that clients use.
         self.keys: list[PartitionKey] = []
         self.history = PartitionHistory()
+        self.groups = GroupHistory()
         self.operations = 0
         self._values = 0
         #: Brokers that lost data, until they are back in every ISR.
@@ -71,6 +74,7 @@ class ClusterWorld(NodeWorld):
         self.power_rng = self.rng("power")
         self.producers = [Producer(self, number) for number in range(setting.producers)]
         self.consumers = [Consumer(self, 50 + number) for number in range(setting.consumers)]
+        self.members = [GroupMember(self, 70 + number) for number in range(setting.members)]
         self.topics = TopicAdministrator(self, 90)
         self.partitions = PartitionAdministrator(self, 91)
         self.deleter = RecordDeleter(self, 92)
@@ -134,8 +138,22 @@ class ClusterWorld(NodeWorld):
                 "replica.fetch.backoff.ms=200",
                 f"leader.imbalance.check.interval.seconds={setting.balance_s}",
                 *racks,
+                *self._group_settings(),
             ]
         )
+
+    def _group_settings(self) -> list[str]:
+        """Also of the offsets topic, which a broker creates for the first member."""
+        setting = self.setting
+        if not setting.members:
+            return []
+        return [
+            f"offsets.topic.num.partitions={setting.offsets_partitions}",
+            f"offsets.topic.replication.factor={setting.replication}",
+            f"min.insync.replicas={setting.min_insync}",
+            f"group.min.session.timeout.ms={SESSION_MS}",
+            *(["log.flush.interval.messages=1"] if setting.flushes else []),
+        ]
 
     # What nodes show -----------------------------------------------------------------------------
 

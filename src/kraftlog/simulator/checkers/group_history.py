@@ -1,0 +1,77 @@
+"""Checks what the members of a consumer group saw: committed offsets, generations, assignments.
+
+Every commit of a partition has another offset, so that an offset that is fetched names its commit.
+A commit of which the outcome is unknown may take effect at any time later.
+"""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: What OffsetFetch answers where no offset is committed.
+NO_OFFSET = -1
+
+
+class OffsetCommit:
+    """`known_at`: since when it is known to have taken effect; None: it may have, or may yet."""
+
+    __slots__ = ("known_at", "sent_at")
+
+    def __init__(self, sent_at: int) -> None:
+        self.sent_at = sent_at
+        self.known_at: int | None = None
+
+
+class GroupHistory:
+    """The history of one group. Each method returns what is wrong, or an empty text."""
+
+    def __init__(self) -> None:
+        #: By partition and offset.
+        self._commits: dict[int, dict[int, OffsetCommit]] = {}
+        #: The highest generation of which a member got its assignment.
+        self.generation = 0
+        #: By generation and partition: the member that has it.
+        self._owners: dict[tuple[int, int], str] = {}
+
+    def committing(self, partition: int, offset: int, now_ms: int) -> None:
+        self._commits.setdefault(partition, {})[offset] = OffsetCommit(now_ms)
+
+    def committed(self, partition: int, offset: int, now_ms: int) -> None:
+        """A commit is acknowledged."""
+        commit = self._commits[partition][offset]
+        if commit.known_at is None:
+            commit.known_at = now_ms
+
+    def fetched(self, partition: int, offset: int, sent_ms: int, now_ms: int) -> str:
+        """An offset is fetched: no commit may have replaced it before the request was sent."""
+        commits = self._commits.get(partition, {})
+        found = commits.get(offset)
+        if found is None and offset != NO_OFFSET:
+            return f"offset {offset} of partition {partition} was never committed"
+        for later, commit in commits.items():
+            is_older = commit.known_at is not None and commit.known_at < sent_ms
+            if is_older and (
+                found is None or (found.known_at is not None and found.known_at < commit.sent_at)
+            ):
+                return f"partition {partition} has offset {offset} after {later} was committed"
+        if found is not None:
+            self.committed(partition, offset, now_ms)
+        return ""
+
+    def joined(self, generation: int, least: int) -> str:
+        """A member joined; `least` was the generation when it asked to."""
+        if generation < least:
+            return f"generation {generation} after {least}"
+        return ""
+
+    def assigned(self, member: str, generation: int, partitions: Sequence[int]) -> str:
+        """A member got its assignment: the generation is in the log."""
+        self.generation = max(self.generation, generation)
+        for partition in partitions:
+            owner = self._owners.setdefault((generation, partition), member)
+            if owner != member:
+                return f"{owner} and {member} have partition {partition} in {generation}"
+        return ""

@@ -1,0 +1,279 @@
+"""A member of a consumer group: it joins, gets partitions, and commits and fetches offsets.
+
+The partitions are those of the offsets topic itself, as no administrator removes them. A request
+that fails is repeated at the coordinator that any broker names then; `GroupHistory` checks what is
+answered.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import RETRIABLE, ErrorCode
+from kraftlog.groups.shard import partition_of
+from kraftlog.node.coordinators.group_coordinators import TOPIC
+from kraftlog.simulator.cluster.clients import RETRY_MS, Client
+from kraftlog.simulator.violation import Violation
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import offset_commit as commits
+from kraftlog.wire.messages import offset_fetch as fetches
+from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
+from kraftlog.wire.messages.heartbeat import HeartbeatRequest
+from kraftlog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kraftlog.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from kraftlog.simulator.cluster.clients import ClientWorld
+    from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
+
+    #: Called with a response.
+    Taken = Callable[[Any, Now], None]
+
+GROUP = "group"
+PROTOCOL_TYPE, PROTOCOL = "consumer", "split"
+REQUEST_MS = 1000
+SESSION_MS, REBALANCE_MS = 1500, 1500
+#: The pause between two requests of a member.
+GAP_MS = (20, 150)
+#: The coordinator moves, or does not know the group any more.
+SEARCHES = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+#: The group begins a generation, or has begun one.
+REJOINS = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
+#: The coordinator does not know the member: its session is over.
+FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+NOBODY = -1
+#: Before everything.
+NEVER = 0
+
+
+class GroupMember(Client):
+    """One request is in flight at a time; `generation` is -1 without an assignment."""
+
+    def __init__(self, world: ClientWorld, number: int) -> None:
+        super().__init__(world, number)
+        self.member_id = ""
+        self.generation = -1
+        self.partitions: tuple[int, ...] = ()
+        #: How many requests in a row, since it joined, were served.
+        self.served = 0
+        self._coordinator = self._last_coordinator = NOBODY
+        self.is_asking = False
+        self.is_running = True
+        self._due_ms = 0
+        #: The assignments of the others, where it leads the group.
+        self._assignments: Sequence[SyncGroupRequestAssignment] = ()
+        self._joined = -1
+
+    def deadline(self) -> int | None:
+        return self._due_ms if self.is_running and not self.is_asking else None
+
+    def work(self, now: Now) -> None:
+        if self.is_asking or not self.is_running or self._due_ms > now.monotonic_ms:
+            return
+        if self._coordinator == NOBODY or not self._topic_id:
+            self._find()
+        elif self._joined < 0:
+            self._join()
+        elif self.generation < 0:
+            self._sync()
+        else:
+            act = self.rng.pick([self._heartbeat, self._commit, self._commit, self._fetch])
+            act(now)
+
+    @property
+    def _topic_id(self) -> bytes:
+        """The id of the offsets topic; empty until it is known."""
+        return next((topic_id for topic_id, name in self.names.items() if name == TOPIC), b"")
+
+    @property
+    def _is_current(self) -> bool:
+        """Whether the coordinator leads the group's partition: one that does not know yet that it
+        no longer does may know older offsets and generations, as in Kafka."""
+        image = self.world.image
+        topic = image.topic_named(TOPIC)
+        if topic is None:
+            return False
+        key = topic.id, partition_of(GROUP, topic.partition_count)
+        return image.partitions[key].leader == self._coordinator
+
+    # Requests and errors -------------------------------------------------------------------------
+
+    def _request(
+        self, api_key: int, request: Message, take: Taken, wait_ms: int = REQUEST_MS
+    ) -> None:
+        """Ask the coordinator."""
+        self._send(self._coordinator, api_key, request, take, wait_ms)
+
+    def _send(self, broker: int, api_key: int, request: Message, take: Taken, wait_ms: int) -> None:
+        def answered(response: Any, now: Now) -> None:
+            self.is_asking = False
+            self._due_ms = now.monotonic_ms + self.rng.between(*GAP_MS)
+            if response is None:
+                self._coordinator, self.served = NOBODY, 0
+            else:
+                take(response, now)
+
+        self.is_asking = True
+        self.ask(broker, api_key, request, wait_ms, answered)
+
+    def _is_served(self, what: str, code: int, now: Now) -> bool:
+        """Whether a request was served; else the next one is prepared."""
+        self.world.answered(what, code)
+        if not code:
+            self.served += 1
+            self.world.progress += 1
+            return True
+        self.served = 0
+        self._due_ms = now.monotonic_ms + RETRY_MS
+        if code in SEARCHES:
+            self._coordinator = NOBODY
+        elif code in REJOINS:
+            self._joined = self.generation = -1
+        elif code in FORGOTTEN:
+            self._joined = self.generation = -1
+            self.member_id = ""
+        elif code not in RETRIABLE:
+            self._fail(f"{what} got error {code}")
+        return False
+
+    def _fail(self, why: str) -> None:
+        if why:
+            raise Violation("group", f"{self}: {why}")
+
+    # Finding, joining ----------------------------------------------------------------------------
+
+    def _find(self) -> None:
+        request = FindCoordinatorRequest(coordinator_keys=[GROUP])
+        self._send(self.some_broker(), ApiKey.FIND_COORDINATOR, request, self._found, REQUEST_MS)
+
+    def _found(self, response: Any, now: Now) -> None:
+        [found] = response.coordinators
+        if self._is_served("coordinator", found.error_code, now):
+            if found.node_id != self._last_coordinator >= 0:
+                self.world.saw("coordinator moved")
+            self._coordinator = self._last_coordinator = found.node_id
+            if not self._topic_id:
+                self.refresh_soon(now)
+
+    def _join(self) -> None:
+        least = self.world.groups.generation if self._is_current else 0
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            member_id=self.member_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[JoinGroupRequestProtocol(name=PROTOCOL, metadata=b"")],
+        )
+
+        def joined(response: Any, now: Now) -> None:
+            if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                self.member_id = response.member_id
+            elif self._is_served("join", response.error_code, now):
+                self._fail(self.world.groups.joined(response.generation_id, least))
+                self._joined = response.generation_id
+                self.member_id = response.member_id
+                self._assignments = _split([it.member_id for it in response.members], self.world)
+                self._due_ms = now.monotonic_ms
+
+        self._request(ApiKey.JOIN_GROUP, request, joined, REQUEST_MS + REBALANCE_MS)
+
+    def _sync(self) -> None:
+        request = SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=self._joined,
+            member_id=self.member_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=PROTOCOL,
+            assignments=self._assignments,
+        )
+        self._request(ApiKey.SYNC_GROUP, request, self._synced, REQUEST_MS + REBALANCE_MS)
+
+    def _synced(self, response: Any, now: Now) -> None:
+        if self._is_served("sync", response.error_code, now):
+            self.generation, self.partitions = self._joined, tuple(response.assignment)
+            groups = self.world.groups
+            self._fail(groups.assigned(self.member_id, self.generation, self.partitions))
+
+    # A member at work ----------------------------------------------------------------------------
+
+    def _heartbeat(self, _: Now) -> None:
+        request = HeartbeatRequest(
+            group_id=GROUP, generation_id=self.generation, member_id=self.member_id
+        )
+
+        def taken(response: Any, now: Now) -> None:
+            self._is_served("heartbeat", response.error_code, now)
+
+        self._request(ApiKey.HEARTBEAT, request, taken)
+
+    def _commit(self, now: Now) -> None:
+        offsets = {index: self.world.next_value() for index in self.partitions}
+        for index, offset in offsets.items():
+            self.world.groups.committing(index, offset, now.monotonic_ms)
+        request = commits.OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=self.generation,
+            member_id=self.member_id,
+            topics=[
+                commits.OffsetCommitRequestTopic(
+                    topic_id=self._topic_id,
+                    partitions=[
+                        commits.OffsetCommitRequestPartition(
+                            partition_index=index, committed_offset=offset, committed_metadata=None
+                        )
+                        for index, offset in offsets.items()
+                    ],
+                )
+            ],
+        )
+
+        def committed(response: Any, now: Now) -> None:
+            for topic in response.topics:
+                for it in topic.partitions:
+                    if not self._is_served("commit", it.error_code, now):
+                        return
+                    index = it.partition_index
+                    self.world.groups.committed(index, offsets[index], now.monotonic_ms)
+
+        self._request(ApiKey.OFFSET_COMMIT, request, committed)
+
+    def _fetch(self, now: Now) -> None:
+        sent_ms = now.monotonic_ms if self._is_current else NEVER
+        every = range(self.world.setting.offsets_partitions)
+        topic = fetches.OffsetFetchRequestTopics(topic_id=self._topic_id, partition_indexes=every)
+        group = fetches.OffsetFetchRequestGroup(group_id=GROUP, topics=[topic])
+        request = fetches.OffsetFetchRequest(groups=[group], require_stable=self.rng.below(2) == 1)
+
+        def fetched(response: Any, now: Now) -> None:
+            [group] = response.groups
+            if not self._is_served("offset fetch", group.error_code, now):
+                return
+            for topic in group.topics:
+                for it in topic.partitions:
+                    if self._is_served("offset fetch", it.error_code, now):
+                        self._fail(
+                            self.world.groups.fetched(
+                                it.partition_index, it.committed_offset, sent_ms, now.monotonic_ms
+                            )
+                        )
+
+        self._request(ApiKey.OFFSET_FETCH, request, fetched)
+
+
+def _split(members: Sequence[str], world: ClientWorld) -> list[SyncGroupRequestAssignment]:
+    """The partitions, each assigned to one of the members."""
+    every = range(world.setting.offsets_partitions)
+    return [
+        SyncGroupRequestAssignment(
+            member_id=member, assignment=bytes([it for it in every if it % len(members) == place])
+        )
+        for place, member in enumerate(members)
+    ]

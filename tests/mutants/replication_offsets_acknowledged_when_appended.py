@@ -1,0 +1,13 @@
+"""A coordinator acknowledges offsets before the in-sync replicas have them."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.node.coordinators.group_coordinators",
+    source="        own = CoordinatorWrite(base, done)\n        self._wait_for(partition, own)\n",
+    replacement="        CoordinatorWrite(base, done).respond(None)\n",
+    scenario="cluster",
+    seed=16,
+)
