@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from kraftlog import Client
 from kraftlog.cli import main
 from kraftlog.client.deadline import Deadline
-from kraftlog.errors import ClientError, ErrorCode
+from kraftlog.errors import ClientError, ErrorCode, RefusedError
 from tests.client.waiting import until
 from tests.interop.tool_session import CLASSES
 from tests.patience import LIMIT_S
@@ -202,3 +203,43 @@ def test_v10_replicas_move_between_directories(
     with jbod.client() as client, client.consume("demo", "beginning", until_end=True) as records:
         found = [record.value for record in records if record.partition == 0]
     assert found == [b"record %d" % number for number in range(10)]
+
+
+def test_cordoned_directories_take_no_new_replicas(jbod: Jbod) -> None:
+    """KIP-1066: the setting is dynamic, and a broker with no other directory gets no replicas."""
+
+    names = (f"new-{number}" for number in count())
+
+    def cordon(text: str) -> None:
+        with jbod.client() as client:
+            client.alter_configs("brokers", "1", {"cordoned.log.dirs": text})
+
+    def cordoned() -> set[str]:
+        with jbod.client() as client:
+            (found,) = client.log_dirs().values()
+        return {it.log_dir[-1] for it in found if it.is_cordoned}
+
+    def refusal() -> int:
+        """The error code of a new topic."""
+        with jbod.client() as client:
+            try:
+                client.create_topic(next(names), partitions=6)
+            except RefusedError as error:
+                return error.code
+        return 0
+
+    cordon(f"{jbod.top / 'b'},{jbod.top / 'c'}")
+    until(cordoned, {"b", "c"})
+    assert refusal() == 0
+    assert indexes(jbod.contents()[0]["a"], "new-0") == set(range(6))
+    target = ({"b", "c"} - {directory_of_first(jbod)}).pop()
+    with jbod.client() as client:
+        ((_, refused),) = client.move_replicas({("demo", 0, 1): str(jbod.top / target)}).items()
+    assert refused.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    cordon("*")
+    until(refusal, ErrorCode.INVALID_REPLICATION_FACTOR)
+    jbod.restart()
+    until(cordoned, {"a", "b", "c"})
+    until(refusal, ErrorCode.INVALID_REPLICATION_FACTOR)
+    cordon("")
+    until(refusal, 0)

@@ -30,6 +30,7 @@ _BROKER = {
     "connections.max.idle.ms": (
         "A connection that neither sends nor receives anything for this long is closed; -1: none."
     ),
+    "cordoned.log.dirs": "Data directories that take no new replicas; *: all.",
     "controller.listener.names": "Names of the controllers' listeners.",
     "controller.quorum.auto.join.enable": (
         "Let this controller become a voter by itself once it has caught up."

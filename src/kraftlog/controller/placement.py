@@ -136,11 +136,12 @@ def place_in_steps(
     if replicas <= 0:
         why = f"Invalid replication factor {replicas}: the replication factor must be positive."
     elif not racks.unfenced:
-        why = "All brokers are currently fenced."
+        why = "All brokers are currently fenced, or have all their log directories cordoned."
     elif replicas > racks.total:
         why = (
             f"The target replication factor of {replicas} cannot be reached because only "
-            f"{racks.total} broker(s) are registered."
+            f"{racks.total} broker(s) are registered or some brokers have all their log "
+            "directories cordoned."
         )
     else:
         placed = []

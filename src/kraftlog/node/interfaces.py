@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.metadata.image import Image
     from kraftlog.node.broker.controller_channel import ControllerChannel
+    from kraftlog.node.broker.cordoned_directories import CordonedDirectories
     from kraftlog.node.broker.producer_ids import ProducerIds
     from kraftlog.node.config import BrokerAddress, NodeConfig
     from kraftlog.node.controller.active_controller import ActiveController
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
         def config(self) -> NodeConfig: ...
         @property
         def config_layers(self) -> Callable[[], ConfigLayers]: ...
+        @property
+        def cordoned_directories(self) -> CordonedDirectories: ...
         @property
         def topic_configs(self) -> TopicConfigs: ...
         @property

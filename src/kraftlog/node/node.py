@@ -33,6 +33,7 @@ from kraftlog.node.broker.controller_channel import (
     PROBE_CHANNEL,
     ControllerChannel,
 )
+from kraftlog.node.broker.cordoned_directories import CordonedDirectories
 from kraftlog.node.broker.dynamic_config import DynamicConfig
 from kraftlog.node.broker.producer_ids import ProducerIds
 from kraftlog.node.containment import Attempts, contain, fail
@@ -98,6 +99,9 @@ class Node:
         self.config_layers = DynamicConfig(
             self.metadata_loader, config.node_id, config.settings.texts
         ).layers
+        self.cordoned_directories = CordonedDirectories(
+            self.config_layers, lambda: self.logs.directories
+        )
         self.topic_configs = TopicConfigs(self.metadata_loader, self.config_layers)
         self.encoded_topics = EncodedTopics()
         self.replica_manager = parts.replica_manager(self)

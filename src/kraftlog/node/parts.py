@@ -192,6 +192,7 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         cluster_id=lambda: node.cluster_id,
         incarnation=config.new_id(),
         directories=[it for it in node.logs.directories if it.id != NULL_UUID],
+        cordoned=node.cordoned_directories.ids,
         addresses=config.addresses,
         rack=settings.broker_rack,
         heartbeat_ms=settings.broker_heartbeat_interval_ms,

@@ -20,7 +20,7 @@ from kraftlog.runner.log_moves import LogMoves
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import Any
 
     from kraftlog.node.node import Node
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
     from kraftlog.runner.log_moves import LogMove
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
-    from kraftlog.types import LogName, Now
+    from kraftlog.types import LogName, Now, Uuid
 
 
 class DataDirectories:
     """Hands the effects for logs to the directory that has the log.
 
     A new log goes to the directory that the metadata assigns, or else to the online one with the
-    fewest logs. If a directory could not be opened at the start (`lost`), a replica that the
-    metadata assigns to none of the others is in there: it is offline, and not created again.
+    fewest logs, and to none that is cordoned while there are others. If a directory could not be
+    opened at the start (`lost`), a replica that the metadata assigns to none of the others is in
+    there: it is offline, and not created again.
     """
 
     def __init__(
@@ -57,6 +58,8 @@ class DataDirectories:
             services.notify,
             self._moved,
         )
+        #: The ids of the cordoned directories.
+        self.cordoned: Callable[[], Collection[Uuid]] = tuple
         #: Called with a log and the one in another directory that has taken its place.
         self.replaced: Callable[[Log, Log], None] = _ignore
         is_moving = self.moves.moves.__contains__
@@ -115,7 +118,9 @@ class DataDirectories:
         if self._lost and not reserved(effect.directory):
             return None
         online = [it for it in self._for_partitions if not it.directory.is_offline]
-        return min(online or self._for_partitions, key=self._counts.__getitem__)
+        cordoned = self.cordoned()
+        open_ones = [it for it in online if it.directory.id not in cordoned]
+        return min(open_ones or online or self._for_partitions, key=self._counts.__getitem__)
 
     def _to_its_directory(self, effect: Any, now: Now) -> None:
         found = self._by_log.get(effect.log)

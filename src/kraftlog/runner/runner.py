@@ -134,6 +134,7 @@ class Runner:
 
     def carry(self, node: Node) -> None:
         self.node = node
+        self._directories.cordoned = node.cordoned_directories.ids
 
     def finish_turn(self, now: Now) -> None:
         """Carry out everything that the requests and messages of this turn require."""

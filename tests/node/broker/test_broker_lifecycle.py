@@ -89,6 +89,7 @@ def lifecycle(
         cluster_id=lambda: "cluster",
         incarnation=b"i" * 16,
         directories=directories or [Disk()],
+        cordoned=lambda: (),
         addresses=(),
         rack=None,
         heartbeat_ms=2000,

@@ -49,6 +49,7 @@ class BrokerLifecycle(MetadataPublisher):
         cluster_id: Callable[[], str | None],
         incarnation: Uuid,
         directories: Sequence[Directory],
+        cordoned: Callable[[], tuple[Uuid, ...]],
         addresses: Sequence[BrokerAddress],
         rack: str | None,
         heartbeat_ms: int,
@@ -70,6 +71,7 @@ class BrokerLifecycle(MetadataPublisher):
         #: The incarnation id of this process.
         self.incarnation = incarnation
         self._directories = directories
+        self._cordoned = cordoned
         self._addresses = addresses
         self._rack = rack
         self._heartbeat_ms = heartbeat_ms
@@ -81,8 +83,9 @@ class BrokerLifecycle(MetadataPublisher):
         self._on_registered = on_registered
         self._has_opened_logs = has_opened_logs
         self._is_alone = is_alone
-        #: The offline directories in the last heartbeat.
+        #: The offline and the cordoned directories in the last heartbeat.
         self._reported_offline: tuple[Uuid, ...] = ()
+        self._reported_cordoned: tuple[Uuid, ...] = ()
         self._previous_epoch = previous_epoch
         #: The last known epoch: an unregistered incarnation appends nothing.
         self.last_epoch = previous_epoch
@@ -137,7 +140,9 @@ class BrokerLifecycle(MetadataPublisher):
             return 0
         if self._applied() > self._report_beyond:
             return 0
-        if not self.is_fenced and self._offline != self._reported_offline:
+        if not self.is_fenced and (
+            self._offline != self._reported_offline or self._cordoned() != self._reported_cordoned
+        ):
             return 0
         return self._due_ms
 
@@ -234,6 +239,7 @@ class BrokerLifecycle(MetadataPublisher):
         self._is_ready = self._is_ready or self._has_opened_logs()
         self._stays_fenced = not self._is_ready
         self._reported_offline = self._offline
+        self._reported_cordoned = self._cordoned()
         return heartbeats.BrokerHeartbeatRequest(
             broker_id=self._broker_id,
             broker_epoch=self.epoch,
@@ -241,7 +247,18 @@ class BrokerLifecycle(MetadataPublisher):
             want_fence=self._stays_fenced,
             want_shut_down=self.wants_to_leave,
             offline_log_dirs=self._reported_offline,
+            cordoned_log_dirs=self._changed_cordoned,
         )
+
+    @property
+    def _changed_cordoned(self) -> tuple[Uuid, ...] | None:
+        """The cordoned directories, if the cluster knows others; None leaves those.
+
+        As in Kafka, no registration names them: only a broker that has replayed the metadata knows
+        what is configured dynamically.
+        """
+        me, cordoned = self.registration, self._reported_cordoned
+        return cordoned if me is not None and cordoned != (me.cordoned or ()) else None
 
     @property
     def _offline(self) -> tuple[Uuid, ...]:

@@ -62,6 +62,8 @@ def _begin(node: ServingNode, directory: Directory | None, log: LogName) -> int:
         return ErrorCode.LOG_DIR_NOT_FOUND
     if directory.is_offline:
         return ErrorCode.KAFKA_STORAGE_ERROR
+    if directory.id in node.cordoned_directories.ids():
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     partition = node.replica_manager.by_log.get(log)
     if partition is None:
         # A replica that is being assigned: Kafka's tool asks again until it is there.

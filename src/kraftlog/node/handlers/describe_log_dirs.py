@@ -33,11 +33,17 @@ def handle(
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
     wanted, results, count = _asked_for(node, request), [], 0
+    cordoned = node.cordoned_directories.ids()
     for directory in node.logs.directories:
         if directory.is_offline:
             code = ErrorCode.KAFKA_STORAGE_ERROR
             results.append(
-                DescribeLogDirsResult(error_code=code, log_dir=directory.path, topics=())
+                DescribeLogDirsResult(
+                    error_code=code,
+                    log_dir=directory.path,
+                    topics=(),
+                    is_cordoned=directory.id in cordoned,
+                )
             )
             continue
         inside = [it for it in wanted if node.logs.directory_of(it.log) is directory]
@@ -54,6 +60,7 @@ def handle(
                 topics=topics,
                 total_bytes=total,
                 usable_bytes=usable,
+                is_cordoned=directory.id in cordoned,
             )
         )
     yield from slot.respond_in_steps(DescribeLogDirsResponse(results=results), count)
