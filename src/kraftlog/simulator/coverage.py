@@ -94,6 +94,7 @@ OF_CLUSTERS = (
     "topic recreated",
     "zombie leader resigned",
     "broker wiped",
+    "controller wiped",
     *[f"fault: {kind}" for kind in (*CLUSTER_KINDS, *APART)],
 )
 

@@ -38,6 +38,16 @@ def test_a_broker_that_returns_empty_gets_everything_again() -> None:
     assert outcome.coverage["broker wiped"] == 2
 
 
+def test_q12_a_controller_that_returns_empty_is_no_voter_any_more() -> None:
+    """The first run in which it happens ends well, as all before it."""
+    for seed in range(1, 20):
+        outcome = simulate("cluster", seed, kinds=("wiped-controller", "kill"))
+        assert not outcome.failed, str(outcome)
+        if "controller wiped" in outcome.coverage:
+            return
+    raise AssertionError("never")
+
+
 def test_clients_that_are_cut_off_write_once_and_read_all() -> None:
     """S5: what they repeat, as responses were lost, is written once."""
     outcome = simulate("cluster", 1, kinds=("cut-client",))

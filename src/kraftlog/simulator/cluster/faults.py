@@ -45,7 +45,7 @@ CLUSTER_KINDS = (
 )
 
 
-WIPED, CUT_CLIENT = "wiped-broker", "cut-client"
+WIPED, CUT_CLIENT, WIPED_CONTROLLER = "wiped-broker", "cut-client", "wiped-controller"
 #: When it is seen again whether a broker's disk may be lost.
 AGAIN_MS = 50
 
@@ -54,10 +54,22 @@ def wipe_broker(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
     """A broker loses its machine, and returns with an empty disk; not one that is a voter."""
     brokers = [broker for broker in world.setting.brokers if broker >= world.setting.voters]
     if brokers:
-        victim = world.replicas[rng.pick(brokers)]
-        world.lose_power(victim)
-        if victim.core is None:
-            _wipe(world, victim, victim.incarnation, world.time + for_ms)
+        _lose_machine(world, world.replicas[rng.pick(brokers)], for_ms)
+
+
+def wipe_controller(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
+    """A voter loses its machine, and returns with an empty disk: the voters are known by their
+    directory ids, and its own is another one, so that it has no vote that it could have forgotten.
+    """
+    victim = world.replicas[rng.below(world.setting.voters)]
+    if world.setting.dynamic:
+        _lose_machine(world, victim, for_ms)
+
+
+def _lose_machine(world: ClusterWorld, victim: ClusterNode, for_ms: int) -> None:
+    world.lose_power(victim)
+    if victim.core is None:
+        _wipe(world, victim, victim.incarnation, world.time + for_ms)
 
 
 def _wipe(world: ClusterWorld, victim: ClusterNode, incarnation: int, when: int) -> None:
@@ -66,7 +78,7 @@ def _wipe(world: ClusterWorld, victim: ClusterNode, incarnation: int, when: int)
     if world.time < when or not world.may_be_wiped(victim):
         world.at(world.time + AGAIN_MS, _wipe, world, victim, incarnation, when)
         return
-    world.saw("broker wiped")
+    world.saw("controller wiped" if victim.id < world.setting.voters else "broker wiped")
     world.wipe(victim)
 
 
@@ -80,15 +92,25 @@ def cut_client(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
 
 
 #: The kinds that are drawn apart: the rest of a plan does not depend on them. Each has its concern.
-APART = {WIPED: "wiped brokers", CUT_CLIENT: "cut clients"}
+APART = {
+    WIPED: "wiped brokers",
+    CUT_CLIENT: "cut clients",
+    WIPED_CONTROLLER: "wiped controllers",
+}
 #: All kinds of a cluster, by name.
-BY_NAME = {**KINDS, WIPED: wipe_broker, CUT_CLIENT: cut_client}
+BY_NAME = {
+    **KINDS,
+    WIPED: wipe_broker,
+    CUT_CLIENT: cut_client,
+    WIPED_CONTROLLER: wipe_controller,
+}
 
 
 def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:
     """The plan of a seed; `kinds` limits it to some kinds of faults.
 
-    Half of the seeds also have wiped disks, half have clients that are cut off.
+    Half of the seeds also have wiped brokers, half have clients that are cut off, and half have
+    wiped controllers.
     """
     plan = [*fault_plan.drawn(Rng(seed, "faults"), CLUSTER_KINDS, duration_ms, kinds)]
     for kind, concern in APART.items():

@@ -19,6 +19,7 @@ from kraftlog.simulator.cluster.partition_administrator import PartitionAdminist
 from kraftlog.simulator.cluster.producer import Producer
 from kraftlog.simulator.cluster.record_deleter import RecordDeleter
 from kraftlog.simulator.cluster.truth import PartitionTruth
+from kraftlog.simulator.faults.survivable import may_forget
 from kraftlog.simulator.nodes.connections import BROKER_PORT, CONTROLLER_PORT
 from kraftlog.simulator.nodes.node_invariants import FilesMatchModel
 from kraftlog.simulator.nodes.replica import LISTENER, host_of
@@ -379,7 +380,12 @@ class ClusterWorld(NodeWorld):
 
     def may_be_wiped(self, node: ClusterNode) -> bool:
         """Whether a stopped broker may lose its disk: it is fenced, so that nothing is committed
-        without the others any more, and each of its partitions has another sound replica."""
+        without the others any more, and each of its partitions has another sound replica.
+        A voter may if a majority of the voters' directories is left."""
+        if node.id < self.setting.voters and not may_forget(self, node, 0):
+            return False
+        if not node.is_broker:
+            return True
         known = self.image.brokers.get(node.id)
         others = {it for it in self.setting.brokers if self.replicas[it].is_sound} - self.lossy
         return (
@@ -395,9 +401,10 @@ class ClusterWorld(NodeWorld):
         )
 
     def wipe(self, node: ClusterNode) -> None:
-        """A broker comes back with an empty disk."""
+        """A node comes back with an empty disk."""
         node.lose_disk(0)
-        self.lossy.add(node.id)
+        if node.is_broker:
+            self.lossy.add(node.id)
         self.start(node)
 
     # For scripts ---------------------------------------------------------------------------------
