@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,9 +31,16 @@ class CordonedDirectories:
         if layers is not self._known:
             self._known = layers
             texts = layers.value(NAME) or ()
-            # A directory has an absolute path, whatever log.dirs has.
-            paths = {os.path.abspath(text) for text in texts if text != ALL}
-            self._ids = tuple(
-                [it.id for it in self._directories() if ALL in texts or it.path in paths]
-            )
+            directories = self._directories()
+            paths = {_path_of(text, directories) for text in texts}
+            self._ids = tuple([it.id for it in directories if ALL in texts or it.path in paths])
         return self._ids
+
+
+def _path_of(text: str, directories: Sequence[Directory]) -> str:
+    """The path of a directory, which is absolute even if `log.dirs` has a relative one."""
+    text = text.rstrip("/").removeprefix("./")
+    if text.startswith("/"):
+        return text
+    # All relative ones begin in the same directory, so the right one is the shortest.
+    return min([it.path for it in directories if it.path.endswith(f"/{text}")], key=len, default="")
