@@ -58,11 +58,13 @@ def wipe_broker(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
 
 
 def wipe_controller(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
-    """A voter loses its machine, and returns with an empty disk: the voters are known by their
-    directory ids, and its own is another one, so that it has no vote that it could have forgotten.
+    """A controller that is no broker loses its machine, and returns with an empty disk.
+
+    The voters are known by their directory ids, and its own is another one now: it is an observer,
+    without a vote that it could have forgotten.
     """
     victim = world.replicas[rng.below(world.setting.voters)]
-    if world.setting.dynamic:
+    if world.setting.dynamic and world.setting.separate:
         _lose_machine(world, victim, for_ms)
 
 
