@@ -13,6 +13,5 @@ MUTANT = Mutant(
         _truncate(core, answer.diverging)
         advance(core, answer.high_watermark)
 """,
-    scenario="parted-logs",
-    seed=3,
+    test="tests/raft/test_follower.py::test_q21_a_diverging_response_moves_no_high_watermark",
 )
