@@ -67,6 +67,7 @@ def test_r14_a_node_leaves_the_voters_then_its_partitions_then_the_cluster(
 
 
 def test_r14_what_cannot_be_is_refused_before_anything_changes(shell_of_one: Shell) -> None:
+    shell_of_one.run("topics --create --if-not-exists --topic stays")
     assert "is the only voter: add another one first" in shell_of_one.fails("decommission 1")
     plan = json.loads(shell_of_one.run("decommission 9 --dry-run --json"))
     assert plan == {"node": 9, "removeVoter": False, "move": [], "unregister": False}

@@ -58,6 +58,8 @@ def _look(client: Client, options: argparse.Namespace) -> _Situation:
 
     node = options.node
     voters = tuple([each.id for each in client.describe_quorum().voters])
+    if voters == (node,):
+        raise ClientError(f"node {node} is the only voter: add another one first")
     brokers = client.describe_cluster(fenced=True).brokers
     own = [each for each in brokers if each.id == node]
     ongoing = client.reassignments()
@@ -88,8 +90,6 @@ def _look(client: Client, options: argparse.Namespace) -> _Situation:
 def _decommission(client: Client, options: argparse.Namespace) -> int:
     node = options.node
     before = _look(client, options)
-    if before.voters == (node,):
-        raise ClientError(f"node {node} is the only voter: add another one first")
     if options.dry_run:
         _print_plan(node, before, options)
         return 0
