@@ -117,6 +117,16 @@ def test_q24_an_observer_finds_a_leader_that_only_seemed_gone() -> None:
     assert context.state == ("observer", 5, 2, -1)
 
 
+def test_q24_a_leader_that_seemed_gone_and_is_no_known_voter_is_asked() -> None:
+    """An observer that is behind: of today's voters its log names one, and not the leader."""
+    context = SingleCore(ElectionState(5, -1), voters=voters_of(3))
+    context.wait_for("discover")
+    context.answer(3, context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=2))
+    assert context.state == ("observer", 5, 2, -1)
+    context.gone(2)
+    assert {ask(context) for _ in range(40)} == {2, 3}
+
+
 def ask(context: SingleCore) -> int:
     """The next peer that it asks; that one does not respond."""
     [peer] = sends(context.wait_for("discover"))

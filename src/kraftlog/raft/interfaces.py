@@ -8,7 +8,7 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
     from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
         @property
         def others(self) -> list[int]: ...
         @property
+        def peers(self) -> Mapping[int, Peer]: ...
+        @property
         def leader_and_epoch(self) -> dict[str, Any]: ...
 
         def peer(self, replica_id: int) -> Peer: ...
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
         failures: int
         gone: bool
         is_foreign: bool
+        gone_from: int
 
     class CurrentRole(Protocol):
         """The role of the core, for rules that hold in every role."""

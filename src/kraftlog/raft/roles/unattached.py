@@ -56,8 +56,14 @@ def election_delay(core: Core) -> int:
 
 
 def discover(core: Core) -> None:
-    """Fetch from a random controller: its response names the leader, if it knows one."""
+    """Fetch from a random controller: its response names the leader, if it knows one.
+
+    A leader of this epoch that seemed gone is asked, too: this log need not know it as a voter.
+    """
     candidates = elections.known_controllers(core)
+    epoch = core.election.epoch
+    lost = [i for i, peer in core.peers.items() if peer.gone and peer.gone_from == epoch]
+    candidates += [i for i in lost if i not in candidates]
     now = core.now.monotonic_ms
     gone = [i for i in candidates if core.peer(i).gone]
     if 0 < len(gone) < len(candidates):
