@@ -141,6 +141,7 @@ def is_done(result: Result, cluster: Cluster, plan: Plan) -> bool:
     try:
         if TASKS[result.case].needs_partitions and not cluster.topics:
             failures.created(cluster, plan, Result("unmeasured"))
+            time.sleep(plan.settle_s)  # as `partitions` does: what was created is flushed
         TASKS[result.case].measure(cluster, plan, result)
     except Exception as error:
         traceback.print_exc()
