@@ -138,7 +138,7 @@ def test_d4_a_lagging_replica_is_described_with_the_reason() -> None:
     assert reasons(net)[others[1]] == ("down", 0)
 
 
-def test_r13_an_uncommitted_voter_change_is_told_from_a_committed_one() -> None:
+def test_r13_uncommitted_voter_changes_are_marked() -> None:
     net = CoreNetwork(1, 2, 3, voters=(1, 2, 3))
     net.pass_time(5000)
     found = described(net)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -64,23 +63,6 @@ def test_r14_a_node_leaves_the_voters_then_its_partitions_then_the_cluster(
                 assert sorted(each.value or b"" for each in records) == [b"1", b"2", b"3", b"4"]
     finally:
         cluster.end()
-
-
-def test_r14_what_cannot_be_is_refused_before_anything_changes(shell_of_one: Shell) -> None:
-    shell_of_one.run("topics --create --if-not-exists --topic stays")
-    assert "is the only voter: add another one first" in shell_of_one.fails("decommission 1")
-    plan = json.loads(shell_of_one.run("decommission 9 --dry-run --json"))
-    assert plan == {"node": 9, "removeVoter": False, "move": [], "unregister": False}
-
-
-@pytest.fixture
-def shell_of_one(
-    address: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> Shell:
-    return Shell(address, capsys, monkeypatch, tmp_path)
 
 
 def test_r14_only_the_partitions_of_the_node_move() -> None:

@@ -17,12 +17,10 @@ from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from kraftlog.client.client import Client
-    from kraftlog.client.model import PartitionName
-
-    Changes = Mapping[PartitionName, Sequence[int]]
+    from kraftlog.client.model import Broker, PartitionName
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -40,28 +38,29 @@ def run(arguments: Sequence[str]) -> int:
     return run_with_client("decommission", parser.parse_args(arguments), _decommission)
 
 
-class _Situation(Value):
-    """What is left of a node in the cluster."""
+class _Moves(Value):
+    """What is to be moved from a node."""
 
-    voters: tuple[int, ...]
-    is_voter: bool
-    is_registered: bool
-    is_fenced: bool
     #: New replicas of the partitions that it has, and is not leaving already.
     changes: dict[PartitionName, tuple[int, ...]]
     #: How many partitions have it in any way.
     partitions: int
 
 
-def _look(client: Client, options: argparse.Namespace) -> _Situation:
+def _voters(client: Client) -> list[int]:
+    return [each.id for each in client.describe_quorum().voters]
+
+
+def _broker(client: Client, node: int) -> Broker | None:
+    """The registered broker with this id."""
+    brokers = client.describe_cluster(fenced=True).brokers
+    return next((each for each in brokers if each.id == node), None)
+
+
+def _moves(client: Client, options: argparse.Namespace) -> _Moves:
     from kraftlog.cli.balance import moved_away
 
     node = options.node
-    voters = tuple([each.id for each in client.describe_quorum().voters])
-    if voters == (node,):
-        raise ClientError(f"node {node} is the only voter: add another one first")
-    brokers = client.describe_cluster(fenced=True).brokers
-    own = [each for each in brokers if each.id == node]
     ongoing = client.reassignments()
     current = {
         (topic.name, each.index): each.replicas
@@ -74,14 +73,10 @@ def _look(client: Client, options: argparse.Namespace) -> _Situation:
     }
     racks = {
         each.id: None if options.disable_rack_aware else each.rack
-        for each in brokers
-        if each.id != node and not each.is_fenced
+        for each in client.describe_cluster().brokers
+        if each.id != node
     }
-    return _Situation(
-        voters,
-        node in voters,
-        bool(own),
-        bool(own and own[0].is_fenced),
+    return _Moves(
         moved_away(wanted, racks, node),
         sum(1 for name, replicas in current.items() if node in (*replicas, *wanted[name])),
     )
@@ -89,49 +84,56 @@ def _look(client: Client, options: argparse.Namespace) -> _Situation:
 
 def _decommission(client: Client, options: argparse.Namespace) -> int:
     node = options.node
-    before = _look(client, options)
+    voters = _voters(client)
+    if voters == [node]:
+        raise ClientError(f"node {node} is the only voter: add another one first")
+    is_voter, is_registered = node in voters, _broker(client, node) is not None
+    moves = _moves(client, options)
     if options.dry_run:
-        _print_plan(node, before, options)
+        _print_plan(voters, moves, options, is_registered=is_registered)
         return 0
-    if before.is_voter:
+    if is_voter:
         _remove_voter(client, node)
-    if before.is_registered:
+    if is_registered:
         _move_partitions(client, options)
-        _unregister(client, options)
-    if node in [each.id for each in client.describe_quorum().voters]:
+        _unregister(client, node)
+    if node in _voters(client):
         raise ClientError(
             f"node {node} is a voter again: disable controller.quorum.auto.join.enable on it"
         )
     if options.json:
-        print_json({"node": node, "wasVoter": before.is_voter, "moved": before.partitions})
-    elif before.is_voter or before.is_registered:
+        print_json({"node": node, "wasVoter": is_voter, "moved": moves.partitions})
+    elif is_voter or is_registered:
         print(f"node {node} is decommissioned")
     else:
         print(f"node {node} is neither a voter nor a registered broker")
     return 0
 
 
-def _print_plan(node: int, found: _Situation, options: argparse.Namespace) -> None:
+def _print_plan(
+    voters: list[int], moves: _Moves, options: argparse.Namespace, *, is_registered: bool
+) -> None:
+    node = options.node
     if options.json:
         changes = [
             {"topic": name[0], "partition": name[1], "replicas": list(replicas)}
-            for name, replicas in sorted(found.changes.items())
+            for name, replicas in sorted(moves.changes.items())
         ]
         print_json(
             {
                 "node": node,
-                "removeVoter": found.is_voter,
+                "removeVoter": node in voters,
                 "move": changes,
-                "unregister": found.is_registered,
+                "unregister": is_registered,
             }
         )
         return
-    rest = numbers([each for each in found.voters if each != node])
-    print(f"voters:     {f'{rest} would be left' if found.is_voter else 'it is none'}")
-    print(f"partitions: {len(found.changes)} would move to other brokers")
-    for name, replicas in sorted(found.changes.items()):
+    rest = numbers([each for each in voters if each != node])
+    print(f"voters:     {f'{rest} would be left' if node in voters else 'it is none'}")
+    print(f"partitions: {len(moves.changes)} would move to other brokers")
+    for name, replicas in sorted(moves.changes.items()):
         print(f"  {name[0]}-{name[1]} to {numbers(replicas)}")
-    text = "it would be unregistered once it is stopped" if found.is_registered else "it is none"
+    text = "it would be unregistered once it is stopped" if is_registered else "it is none"
     print(f"broker:     {text}")
 
 
@@ -148,27 +150,27 @@ def _move_partitions(client: Client, options: argparse.Namespace) -> None:
     """Move until no partition has the node; new topics may have been placed on it meanwhile."""
     progress = ChangeProgress(sys.stderr)
     try:
-        while (found := _look(client, options)).partitions:
-            if found.changes:
-                for error in client.reassign_partitions(found.changes).values():
+        while (moves := _moves(client, options)).partitions:
+            if moves.changes:
+                for error in client.reassign_partitions(moves.changes).values():
                     raise error
-            progress.show(f"{found.partitions} partitions to be moved from node {options.node}")
+            progress.show(f"{moves.partitions} partitions to be moved from node {options.node}")
             time.sleep(POLL_S)
     finally:
         progress.end()
 
 
-def _unregister(client: Client, options: argparse.Namespace) -> None:
+def _unregister(client: Client, node: int) -> None:
     """Unregister the broker once it is stopped: a running one would register again."""
     is_reported = False
-    while not (found := _look(client, options)).is_fenced and found.is_registered:
+    while (broker := _broker(client, node)) is not None and not broker.is_fenced:
         if not is_reported:
-            _report(f"stop node {options.node} now; waiting until it is fenced")
+            _report(f"stop node {node} now; waiting until it is fenced")
             is_reported = True
         time.sleep(POLL_S)
-    if found.is_registered:
-        _report(f"unregistering broker {options.node}")
-        client.unregister_broker(options.node)
+    if broker is not None:
+        _report(f"unregistering broker {node}")
+        client.unregister_broker(node)
 
 
 def _report(text: str) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, nullcontext
 
 from kraftlog.cli.common import UsageError, add_connection, new_parser, run_with_client
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from kraftlog.client.client import Client
     from kraftlog.client.metadata_folder import MetadataFolder
@@ -62,37 +63,33 @@ def run(arguments: Sequence[str]) -> int:
     return run_with_client(f"metadata {options.command}", options, _COMMANDS[options.command])
 
 
-@contextmanager
-def _log(client: Client, data: str | None) -> Iterator[MetadataFolder | MetadataQuorum]:
+def _log(
+    client: Client, data: str | None
+) -> AbstractContextManager[MetadataFolder | MetadataQuorum]:
     if data is not None:
         from kraftlog.client.metadata_folder import MetadataFolder
 
-        yield MetadataFolder(data)
-        return
+        return nullcontext(MetadataFolder(data))
     from kraftlog.client.metadata_quorum import MetadataQuorum
 
-    log = MetadataQuorum(client.cluster)
-    try:
-        yield log
-    finally:
-        log.close()
+    return closing(MetadataQuorum(client.cluster))
 
 
-def _state_at(client: Client, data: str | None, when: str) -> MetadataState:
+def _states(client: Client, data: str | None, *when: str) -> list[MetadataState]:
     from kraftlog.client.metadata_text import moment_of
 
     try:
-        moment = moment_of(when)
+        moments = [moment_of(each) for each in when]
     except ValueError as error:
         raise UsageError(str(error)) from None
     with _log(client, data) as log:
-        return log.state_at(moment)
+        return [log.state_at(moment) for moment in moments]
 
 
 def _shell(client: Client, options: argparse.Namespace) -> int:
     from kraftlog.cli.metadata_shell import MetadataShell, interact
 
-    shell = MetadataShell(lambda when: _state_at(client, options.data, when), options.as_of)
+    shell = MetadataShell(lambda when: _states(client, options.data, when)[0], options.as_of)
     if options.lines is None:
         return interact(shell)
     return max([shell.run(line) for line in options.lines])
@@ -103,8 +100,7 @@ def _diff(client: Client, options: argparse.Namespace) -> None:
     from kraftlog.client.metadata_text import change_data, diff_text, position
     from kraftlog.metadata.tables import TABLES_OF_IMAGE, differences
 
-    before = _state_at(client, options.data, options.before)
-    after = _state_at(client, options.data, options.after)
+    before, after = _states(client, options.data, options.before, options.after)
     found = list(differences(before, after, list(TABLES_OF_IMAGE)))
     if options.json:
         changes = [change_data(each) for each in found]

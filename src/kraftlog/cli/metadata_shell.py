@@ -72,7 +72,9 @@ class MetadataShell:
         found = [place for word in words or ["."] for place in self._found(word)]
         for number, (path, value) in enumerate(found):
             if len(found) > 1 and isinstance(value, dict):
-                print(f"{chr(10) if number else ''}{_text(path)}:")
+                if number:
+                    print()
+                print(f"{_text(path)}:")
             if isinstance(value, dict):
                 for name, each in value.items():
                     print(f"{name}/" if isinstance(each, dict) else name)

@@ -12,15 +12,13 @@ Every call blocks until it succeeds, is refused, or `timeout_s` is over. Use it 
 from __future__ import annotations
 
 from kraftlog.client import arguments, nodes
-from kraftlog.client.cluster import Cluster
+from kraftlog.client.connected import ConnectedToCluster
 from kraftlog.client.nodes import ClusterDescription, Quorum, Replica
 from kraftlog.types import uuid_from_text
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
-    from typing import Self
 
     from kraftlog.types import Uuid
 
@@ -44,7 +42,7 @@ class RepairPlan(Value):
     loss: str
 
 
-class Admin:
+class Admin(ConnectedToCluster):
     """An administrator of the quorum of the cluster with these bootstrap `servers`.
 
     `controllers=True`: the servers are controllers, else brokers.
@@ -58,34 +56,15 @@ class Admin:
         timeout_s: float = 30.0,
         client_id: str = "kraftlog-admin",
     ) -> None:
-        self._cluster = Cluster(
-            arguments.text("servers", servers, "localhost:9092"),
-            client_id=arguments.text("client_id", client_id),
-            timeout_s=arguments.seconds("timeout_s", timeout_s),
-            is_controllers=controllers,
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._cluster.close()
+        super().__init__(servers, client_id, timeout_s, controllers=controllers)
 
     def describe_cluster(self, *, fenced: bool = False) -> ClusterDescription:
         """The cluster id and its brokers, or controllers; `fenced` includes fenced brokers."""
-        return nodes.describe(self._cluster, fenced=fenced)
+        return nodes.describe(self.cluster, fenced=fenced)
 
     def describe_quorum(self) -> Quorum:
         """The leader, the voters and the observers, with the lag of each."""
-        return nodes.quorum(self._cluster)
+        return nodes.quorum(self.cluster)
 
     def add_voter(
         self,
@@ -95,7 +74,7 @@ class Admin:
     ) -> None:
         """Add a controller, which fetches already, to the voters; returns once it is committed."""
         nodes.add_voter(
-            self._cluster,
+            self.cluster,
             arguments.number("voter", voter),
             _uuid(directory),
             _listeners(listeners),
@@ -108,9 +87,9 @@ class Admin:
         arguments.number("voter", voter)
         found = None if directory is None else _uuid(directory)
         if found is None or dry_run:
-            found = nodes.voter_directory(self._cluster, voter, found)
+            found = nodes.voter_directory(self.cluster, voter, found)
         if not dry_run:
-            nodes.remove_voter(self._cluster, voter, found)
+            nodes.remove_voter(self.cluster, voter, found)
         return found
 
     def update_voter(
@@ -126,7 +105,7 @@ class Admin:
         is to return at another address.
         """
         nodes.update_voter(
-            self._cluster, arguments.number("voter", voter), _listeners(listeners), versions
+            self.cluster, arguments.number("voter", voter), _listeners(listeners), versions
         )
 
     def reassign_voters(self, targets: Sequence[int] | None) -> None:
@@ -135,7 +114,7 @@ class Admin:
         Returns once the targets are committed: `describe_quorum` shows them until they are reached.
         The leader has to be a node of kraftlog.
         """
-        nodes.reassign_voters(self._cluster, targets)
+        nodes.reassign_voters(self.cluster, targets)
 
     @staticmethod
     def plan_repair(data: str, voters: Sequence[tuple[int, Listener]]) -> RepairPlan:

@@ -14,13 +14,12 @@ Every call blocks until it succeeds, is refused, or `timeout_s` is over. Use a c
 from __future__ import annotations
 
 from kraftlog.client import arguments
-from kraftlog.client.cluster import ANY, Cluster
+from kraftlog.client.cluster import ANY
+from kraftlog.client.connected import ConnectedToCluster
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
-    from typing import Self
 
     from kraftlog.client.configs import Plain, Setting
     from kraftlog.client.consumer import Consumer
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 
-class Client:
+class Client(ConnectedToCluster):
     """A client of the cluster with these bootstrap `servers` ("host:port,host:port").
 
     `controllers=True`: the servers are controllers, which serve the cluster and its quorum but no
@@ -51,26 +50,7 @@ class Client:
         client_id: str = "kraftlog",
         controllers: bool = False,
     ) -> None:
-        self.cluster = Cluster(
-            arguments.text("servers", servers, "localhost:9092"),
-            client_id=arguments.text("client_id", client_id),
-            timeout_s=arguments.seconds("timeout_s", timeout_s),
-            is_controllers=controllers,
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self.cluster.close()
+        super().__init__(servers, client_id, timeout_s, controllers=controllers)
 
     def request(
         self, api: str | int, version: int | None, message: Message, *, broker: int = ANY
@@ -96,7 +76,8 @@ class Client:
         return self.cluster.all_topics(linearizable=linearizable)
 
     def describe_topic(self, name: str, *, linearizable: bool = False) -> Topic:
-        return self.describe_topics([name], linearizable=linearizable)[0]
+        wanted = [arguments.text("topic", name)]
+        return self.describe_topics(wanted, linearizable=linearizable)[0]
 
     def describe_topics(
         self, names: Sequence[str], page_size: int = 2000, *, linearizable: bool = False

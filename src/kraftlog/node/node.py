@@ -119,9 +119,7 @@ class Node:
         self.active_controller = (
             parts.active_controller(self, metadata.bootstrap) if settings.is_controller else None
         )
-        self.linearizable_reads = LinearizableReads(
-            self.quorum, self.emit, settings.controller_quorum_request_timeout_ms
-        )
+        self.linearizable_reads = LinearizableReads(self.quorum, self.emit)
         self.attempts = Attempts(self)
         self.broker_probes = (
             parts.broker_probes(self, self.active_controller)

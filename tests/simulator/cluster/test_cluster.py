@@ -63,47 +63,36 @@ def test_preferred_leaders_are_elected_after_faults() -> None:
 
 @pytest.mark.parametrize("seen", ["topic recreated", "partition moved"])
 def test_v10_partitions_move_and_topics_are_recreated_under_load(seen: str) -> None:
-    """V4, V10, C250: the first run in which it happens ends well, as all before it."""
-    for seed in range(1, 20):
-        outcome = simulate("cluster", seed, kinds=("kill", "isolate"))
-        assert not outcome.failed, str(outcome)
-        if seen in outcome.coverage:
-            return
-    raise AssertionError(f"never: {seen}")
+    """V4, V10, C250."""
+    expect_well_until_seen(seen)
 
 
 def test_committed_offsets_outlive_their_coordinator() -> None:
-    """The first run in which a coordinator moves ends well, as all before it."""
-    for seed in range(1, 20):
-        outcome = simulate("cluster", seed, kinds=("kill", "isolate"))
-        assert not outcome.failed, str(outcome)
-        if {"coordinator moved", "offset fetch served"} <= {*outcome.coverage}:
-            return
-    raise AssertionError("never")
+    expect_well_until_seen("coordinator moved", "offset fetch served")
 
 
 SEEN_OF_V11 = ("partitions removed", "partition added", "consumer of a removed partition")
 
 
 def test_readers_of_deleted_records_go_on_at_the_start() -> None:
-    """What clients did not ask to delete stays: the first run in which it happens ends well."""
-    for seed in range(1, 20):
-        outcome = simulate("cluster", seed, kinds=("kill", "isolate"))
-        assert not outcome.failed, str(outcome)
-        if {"deletion served", "consumer of deleted records"} <= {*outcome.coverage}:
-            return
-    raise AssertionError("never")
+    """What clients did not ask to delete stays."""
+    expect_well_until_seen("deletion served", "consumer of deleted records")
 
 
 @pytest.mark.parametrize("seen", SEEN_OF_V11)
 def test_v11_partitions_are_removed_and_added_again_under_load(seen: str) -> None:
     """V11: no client gets records of another partition than it thinks."""
+    expect_well_until_seen(seen)
+
+
+def expect_well_until_seen(*situations: str) -> None:
+    """The first run in which all of these happen ends well, as all before it."""
     for seed in range(1, 20):
         outcome = simulate("cluster", seed, kinds=("kill", "isolate"))
         assert not outcome.failed, str(outcome)
-        if seen in outcome.coverage:
+        if {*situations} <= {*outcome.coverage}:
             return
-    raise AssertionError(f"never: {seen}")
+    raise AssertionError(f"never: {situations}")
 
 
 def test_the_log_of_a_removed_partition_is_not_compared() -> None:

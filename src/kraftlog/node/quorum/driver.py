@@ -374,16 +374,19 @@ class QuorumDriver:
         if not self.core.is_durable(effect.after):
             self._held.append(effect)
             return
+        if self.send_on(QUORUM_CHANNEL, effect):
+            self._pending[effect.peer, effect.number] = effect.body
+
+    def send_on(self, channel: str, effect: raft.Send) -> bool:
+        """Send a raft message on this channel; False if the peer has no known address."""
         where = self.address_of(effect.peer)
         if where is None:
-            # Without an address a peer is unreachable.
-            self._emit(effects.UnreachablePeer(QUORUM_CHANNEL, effect.peer, effect.number))
-            return
+            self._emit(effects.UnreachablePeer(channel, effect.peer, effect.number))
+            return False
         api_key, request = request_to_wire(effect.body, self._advertised_endpoints)
-        self._pending[effect.peer, effect.number] = effect.body
         self._emit(
             effects.SendRequest(
-                channel=QUORUM_CHANNEL,
+                channel=channel,
                 peer=effect.peer,
                 host=where[0],
                 port=where[1],
@@ -395,6 +398,7 @@ class QuorumDriver:
                 fresh=effect.fresh,
             )
         )
+        return True
 
     def address_of(self, peer: int) -> tuple[str, int] | None:
         """The address of a node of the quorum, if known."""
@@ -491,9 +495,12 @@ class QuorumDriver:
     def _has_applied(self) -> None:
         now = self.core.now
         self._notify_applied(now)
+        self._call_applied_listeners(now)
+        self._settle(now)
+
+    def _call_applied_listeners(self, now: Now) -> None:
         for listener in self.applied_listeners:
             listener(self.applied, now)
-        self._settle(now)
 
     def _proposed(self, effect: raft.Proposed, now: Now) -> None:
         if effect.error:
@@ -539,8 +546,7 @@ class QuorumDriver:
         except Exception as error:
             raise unreplayable_snapshot(report.id, error) from error
         self.snapshotter.found(len(records), report.id)
-        for listener in self.applied_listeners:
-            listener(self.applied, now)
+        self._call_applied_listeners(now)
         voters = snapshot_voters(report.data) or self.core.log.voter_set
         self.core.handle(raft.SnapshotInstalled(report.id, voters), now)
 

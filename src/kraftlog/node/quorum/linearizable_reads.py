@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from kraftlog import effects
 from kraftlog.errors import ErrorCode, ProtocolError
-from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
 from kraftlog.node.quorum.responses import response_from_wire
 from kraftlog.raft import messages as raft
 from kraftlog.raft.reads import Applied, ReadDone, Reads
@@ -47,12 +46,9 @@ class LinearizableReads:
     is affected.
     """
 
-    def __init__(
-        self, quorum: QuorumDriver, emit: Callable[[Any], None], request_timeout_ms: int
-    ) -> None:
+    def __init__(self, quorum: QuorumDriver, emit: Callable[[Any], None]) -> None:
         self._quorum = quorum
         self._emit = emit
-        self._request_timeout_ms = request_timeout_ms
         self._reads = Reads(quorum.core, quorum.applied)
         quorum.applied_listeners.append(self._applied)
 
@@ -102,30 +98,10 @@ class LinearizableReads:
             elif effect.peer == self._quorum.core.me.id:
                 self._ask_own_core(effect, now)
             else:
-                self._ask_leader(effect)
+                self._quorum.send_on(READ_CHANNEL, effect)
 
     def _ask_own_core(self, send: raft.Send, now: Now) -> None:
         def on_response(response: Any) -> None:
             self._on_response(send.peer, send.number, response, self._quorum.core.now)
 
         self._quorum.handle_request(Continuation(on_response), send.body, None, now)
-
-    def _ask_leader(self, send: raft.Send) -> None:
-        where = self._quorum.address_of(send.peer)
-        if where is None:
-            self._emit(effects.UnreachablePeer(READ_CHANNEL, send.peer, send.number))
-            return
-        api_key, request = request_to_wire(send.body)
-        self._emit(
-            effects.SendRequest(
-                channel=READ_CHANNEL,
-                peer=send.peer,
-                host=where[0],
-                port=where[1],
-                number=send.number,
-                api_key=api_key,
-                version=VERSIONS[api_key],
-                request=request,
-                timeout_ms=self._request_timeout_ms,
-            )
-        )

@@ -7,6 +7,7 @@ it. With --to the tables are written in Delta's format, for Spark and everything
 from __future__ import annotations
 
 import os
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from kraftlog.client.client import Client
@@ -28,8 +29,7 @@ from kraftlog.spark.pipelines.common import DONE, Pipeline, parser, run_pipeline
 from kraftlog.spark.pipelines.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
@@ -114,46 +114,21 @@ def moment(text: str) -> Moment:
         raise UsageError(str(error)) from None
 
 
-class _Folder:
-    """A folder needs no closing."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> MetadataFolder:
-        return MetadataFolder(self._path)
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-class _Live:
-    """The metadata log of the cluster of the options."""
-
-    def __init__(self, pipeline: Pipeline) -> None:
-        options, properties = pipeline.options, pipeline.properties
-        self._client = Client(
-            options.bootstrap_controller or options.bootstrap_server,
-            timeout_s=timeout_s(properties),
-            client_id=properties.get("client.id", "kraftlog"),
-            controllers=bool(options.bootstrap_controller),
-        )
-        self._log: MetadataQuorum | None = None
-
-    def __enter__(self) -> MetadataQuorum:
-        self._log = MetadataQuorum(self._client.cluster)
-        return self._log
-
-    def __exit__(self, *_: object) -> None:
-        if self._log is not None:
-            self._log.close()
-        self._client.close()
-
-
-def _log(pipeline: Pipeline) -> AbstractContextManager[MetadataFolder | MetadataQuorum]:
-    if pipeline.options.data:
-        return _Folder(pipeline.options.data)
-    return _Live(pipeline)
+@contextmanager
+def _log(pipeline: Pipeline) -> Iterator[MetadataFolder | MetadataQuorum]:
+    """The folder of --data, or the metadata log of the cluster of the options."""
+    options, properties = pipeline.options, pipeline.properties
+    if options.data:
+        yield MetadataFolder(options.data)
+        return
+    client = Client(
+        options.bootstrap_controller or options.bootstrap_server,
+        timeout_s=timeout_s(properties),
+        client_id=properties.get("client.id", "kraftlog"),
+        controllers=bool(options.bootstrap_controller),
+    )
+    with client, closing(MetadataQuorum(client.cluster)) as log:
+        yield log
 
 
 # Output ------------------------------------------------------------------------------------------
