@@ -1,4 +1,4 @@
-"""Which version this is: below everything, as also the lowest layers say it."""
+"""The version of kraftlog, in a module of its own that every layer may import."""
 
 from __future__ import annotations
 

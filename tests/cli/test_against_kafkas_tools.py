@@ -149,8 +149,8 @@ def test_settings(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
         assert len(settings) >= all_of_them
         assert {each["key"]: str(each["value"] or "") for each in settings} == theirs
         for each in settings:
-            told_of = "".join([f"{s['source']}:{s['key']}=" for s in each["synonyms"][:1]])
-            assert told_of in outcome
+            source = "".join([f"{s['source']}:{s['key']}=" for s in each["synonyms"][:1]])
+            assert source in outcome
 
 
 def test_records(tools: Kafka, kafka_shell: Shell, named: Named) -> None:

@@ -100,7 +100,7 @@ def test_a_periodic_election_continues_until_it_is_complete() -> None:
 
 
 def test_a_refused_periodic_election_backs_off() -> None:
-    """Whoever leads and is about to be replaced would else decide the same without end."""
+    """A controller that is about to be replaced would otherwise repeat the decision endlessly."""
     cluster = one_leader_at_a_time()
     cluster.now_ms += 300_000
     for _ in range(2):
@@ -135,7 +135,7 @@ def test_v2_a_requested_unclean_leader_is_recovering() -> None:
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2))
     lose(cluster, 1, 2)
-    cluster.heartbeat(1)  # what it returns to was led and committed to by 2 alone
+    cluster.heartbeat(1)  # not in the ISR: 2 was the last one in it
     assert cluster.committed.partitions[topic, 0].leader == -1
     codes, records = elect(cluster, UNCLEAN, 0)
     assert codes == [ErrorCode.NONE]

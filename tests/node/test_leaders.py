@@ -16,7 +16,7 @@ from kraftlog.wire.messages.metadata_records import (
     RegisterBrokerRecord,
 )
 from tests.node.frame_client import FrameClient, make_host
-from tests.node.test_requests import batch, fetch, found_in, produce, told_of, values_in
+from tests.node.test_requests import batch, fetch, found_in, produce, produce_result, values_in
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
@@ -78,8 +78,8 @@ def test_produce_errors_name_the_leader(version: int, hint: Hints) -> None:
     host = led_elsewhere()
     topic_id = host.node.image.topic_ids["demo"] if version >= 13 else NULL_UUID
     answer = FrameClient(host).ask(ApiKey.PRODUCE, version, produce(batch(b"a"), topic_id=topic_id))
-    assert told_of(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert hints(answer, told_of(answer)) == hint
+    assert produce_result(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert hints(answer, produce_result(answer)) == hint
 
 
 @pytest.mark.parametrize(("version", "hint"), [(12, SILENCE), (15, SILENCE), (16, HINT)])
@@ -104,7 +104,7 @@ def test_without_leader_no_endpoint_is_returned() -> None:
     host = led_elsewhere(leader=-1)
     topic_id = host.node.image.topic_ids["demo"]
     answer = FrameClient(host).ask(ApiKey.PRODUCE, 13, produce(batch(b"a"), topic_id=topic_id))
-    assert hints(answer, told_of(answer)) == ((-1, EPOCH), [])
+    assert hints(answer, produce_result(answer)) == ((-1, EPOCH), [])
 
 
 # Where logs part ---------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from kraftlog.wire.messages.metadata_records import (
     RegisterBrokerRecord,
 )
 from tests.node.frame_client import FrameClient, create_topics, make_host
-from tests.node.test_requests import batch, fetch, produce, told_of
+from tests.node.test_requests import batch, fetch, produce, produce_result
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
@@ -152,8 +152,8 @@ def test_leader_hints_have_the_endpoint_of_the_listener(
     topic_id = host.node.image.topic_ids["there"]
     request = produce(batch(b"a"), topic_id=topic_id)
     answer = ask(host, listener, ApiKey.PRODUCE, 13, request)
-    assert told_of(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert told_of(answer).current_leader.leader_id == BOTH
+    assert produce_result(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert produce_result(answer).current_leader.leader_id == BOTH
     assert where(answer.node_endpoints) == hint
     request_of_reader = fetch(0, current_leader_epoch=0)  # of the leader before
     request_of_reader.topics[0].topic_id = topic_id

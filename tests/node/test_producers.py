@@ -13,7 +13,7 @@ from kraftlog.simulator.files import Fault
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from tests.node.frame_client import FrameClient, make_host, set_config
-from tests.node.test_requests import batch, fetch, produce, told_of, values_in
+from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
@@ -42,7 +42,7 @@ class Writer(FrameClient):
     """One who writes batches and hears (error, base offset)."""
 
     def write(self, raw: bytes, acks: int = -1) -> tuple[int, int]:
-        outcome = told_of(self.ask(ApiKey.PRODUCE, 9, produce(raw, acks)))
+        outcome = produce_result(self.ask(ApiKey.PRODUCE, 9, produce(raw, acks)))
         return outcome.error_code, outcome.base_offset
 
     def values(self) -> list[bytes | None]:
@@ -91,7 +91,7 @@ def test_a_duplicate_within_a_turn_is_written_once() -> None:
     assert first.take() == []
     host.turn()
     answers = [answer for writer in (first, second) for _, answer in writer.take()]
-    assert [told_of(answer).base_offset for answer in answers] == [0, 0, 0]
+    assert [produce_result(answer).base_offset for answer in answers] == [0, 0, 0]
     assert len(first.values()) == 2
 
 
@@ -105,7 +105,7 @@ def test_a_failed_write_restores_the_producer_state() -> None:
         writer.send(ApiKey.PRODUCE, 9, produce(numbered(sequence)))
     writer.send(ApiKey.PRODUCE, 9, produce(numbered(0, producer=8)))
     host.turn()
-    codes = [told_of(answer).error_code for _, answer in writer.take()]
+    codes = [produce_result(answer).error_code for _, answer in writer.take()]
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
     host.files.capacity_bytes = None
     assert writer.write(numbered(2)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
@@ -120,7 +120,7 @@ def test_appends_after_a_failed_write_are_not_written() -> None:
     writer.send(ApiKey.PRODUCE, 9, produce(numbered(0)))
     host.node.replica_manager.undo(host.node.replica_manager.turn[0])
     [(_, answer)] = writer.take()
-    assert told_of(answer).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert produce_result(answer).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     host.turn()
     assert writer.values() == []
     assert writer.write(numbered(0)) == (0, 0)
@@ -133,7 +133,7 @@ def test_a_duplicate_batch_fails_with_the_first_one() -> None:
     for _ in range(2):
         writer.send(ApiKey.PRODUCE, 9, produce(numbered(0)))
     host.turn()
-    codes = [told_of(answer).error_code for _, answer in writer.take()]
+    codes = [produce_result(answer).error_code for _, answer in writer.take()]
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
 
 

@@ -15,7 +15,7 @@ from kraftlog.wire.apis import ApiKey
 from tests.node.frame_client import FrameClient, make_host
 from tests.node.test_log_ends import delete
 from tests.node.test_producers import numbered
-from tests.node.test_requests import produce, told_of
+from tests.node.test_requests import produce, produce_result
 
 #: Producer, how far from the next sequence it begins, records.
 SENT = st.tuples(st.integers(1, 3), st.sampled_from([0, 0, 0, -1, -3, 2]), st.integers(1, 3))
@@ -53,7 +53,7 @@ class Model:
             client.send(ApiKey.PRODUCE, 9, produce(raw, -1))
         host.turn()
         host.files.capacity_bytes = None
-        answers = [told_of(answer) for _, answer in client.take()]
+        answers = [produce_result(answer) for _, answer in client.take()]
         assert len(answers) == len(batches), "everybody is answered within the turn"
         for (producer, first, count), outcome in zip(batches, answers, strict=True):
             if outcome.error_code == ErrorCode.NONE:

@@ -83,7 +83,7 @@ def fetch(offset: int, max_wait_ms: int = 0, min_bytes: int = 1, **words: Any) -
     )
 
 
-def told_of(response: Any) -> Any:
+def produce_result(response: Any) -> Any:
     return response.responses[0].partition_responses[0]
 
 
@@ -98,8 +98,8 @@ def values_in(response: Any) -> list[bytes | None]:
 
 def test_produced_records_are_fetched_at_their_offsets() -> None:
     client = FrameClient(make_host())
-    first = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b"))))
-    second = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"c"), acks=-1)))
+    first = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b"))))
+    second = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"c"), acks=-1)))
     assert (first.error_code, first.base_offset) == (ErrorCode.NONE, 0)
     assert (second.error_code, second.base_offset) == (ErrorCode.NONE, 2)
     response = client.ask(ApiKey.FETCH, 12, fetch(0))
@@ -112,9 +112,9 @@ def test_topics_are_named_by_id_from_version_13_on() -> None:
     client = FrameClient(make_host())
     topic_id = client.ask(ApiKey.METADATA, 12, MetadataRequest(topics=None)).topics[0].topic_id
     request = produce(batch(b"a"), topic="", topic_id=topic_id)
-    assert told_of(client.ask(ApiKey.PRODUCE, 13, request)).error_code == ErrorCode.NONE
+    assert produce_result(client.ask(ApiKey.PRODUCE, 13, request)).error_code == ErrorCode.NONE
     stranger = produce(batch(b"a"), topic="", topic_id=b"x" * 16)
-    answer = told_of(client.ask(ApiKey.PRODUCE, 13, stranger))
+    answer = produce_result(client.ask(ApiKey.PRODUCE, 13, stranger))
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
@@ -150,7 +150,7 @@ def test_acks_0_that_is_refused_closes_the_connection(version: int) -> None:
 )
 def test_a_bad_produce_is_refused_and_leaves_nothing(request_: Any, code: int) -> None:
     client = FrameClient(make_host())
-    answer = told_of(client.ask(ApiKey.PRODUCE, 9, request_))
+    answer = produce_result(client.ask(ApiKey.PRODUCE, 9, request_))
     assert (answer.error_code, answer.base_offset) == (code, -1)
     assert found_in(client.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
 
@@ -175,7 +175,7 @@ def test_requests_after_a_waiting_fetch_are_answered_after_it() -> None:
     reader, writer = FrameClient(host), FrameClient(host)
     assert reader.ask(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500)) is None
     assert reader.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None)) is None
-    assert told_of(writer.ask(ApiKey.PRODUCE, 9, produce(batch(b"late")))).base_offset == 0
+    assert produce_result(writer.ask(ApiKey.PRODUCE, 9, produce(batch(b"late")))).base_offset == 0
     answers = reader.take()
     assert [number for number, _ in answers] == [1, 2]
     assert values_in(answers[0][1]) == [b"late"]
@@ -227,9 +227,9 @@ def test_a_failed_write_is_not_acknowledged() -> None:
     client.ask(ApiKey.PRODUCE, 9, produce(batch(b"kept")))
     reader.send(ApiKey.FETCH, 12, fetch(1, max_wait_ms=1000))
     host.files.faults.append(Fault("pwritev"))
-    answer = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
+    answer = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
     assert (answer.error_code, answer.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
-    refused = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"later"))))
+    refused = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"later"))))
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert found_in(reader.take()[0][1]).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert any("Input/output error" in line for line in host.log_lines)
@@ -240,7 +240,7 @@ def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
     client = FrameClient(host)
 
     def write(value: bytes) -> tuple[int, int]:
-        outcome = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(value))))
+        outcome = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(value))))
         return outcome.error_code, outcome.base_offset
 
     assert write(b"before") == (ErrorCode.NONE, 0)
@@ -269,7 +269,7 @@ def test_an_unreadable_disk_is_an_error_and_logged_once() -> None:
     request = ListOffsetsRequest(replica_id=-1, topics=topics)
     answer = client.ask(ApiKey.LIST_OFFSETS, 4, request).topics[0].partitions[0]
     assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    refused = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"d"))))
+    refused = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"d"))))
     assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert (
         len([line for line in host.log_lines if "offline until the node is restarted" in line]) == 1
@@ -301,7 +301,7 @@ def test_a_restarted_node_continues_at_its_log_end() -> None:
     first.runner.close()
     client = FrameClient(make_host(first.files))
     assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a", b"b"]
-    assert told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"c")))).base_offset == 2
+    assert produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"c")))).base_offset == 2
 
 
 def test_zstd_is_refused_in_versions_before_it() -> None:
@@ -310,7 +310,8 @@ def test_zstd_is_refused_in_versions_before_it() -> None:
     raw = builder.build()
     client = FrameClient(make_host())
     codes = [
-        told_of(client.ask(ApiKey.PRODUCE, version, produce(raw))).error_code for version in (6, 7)
+        produce_result(client.ask(ApiKey.PRODUCE, version, produce(raw))).error_code
+        for version in (6, 7)
     ]
     assert codes == [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.NONE]
 
@@ -324,11 +325,11 @@ def test_a_recreated_topic_has_nothing_of_the_old_one() -> None:
     host.settle()
     ((_, deleted),) = client.take()
     assert [topic.error_code for topic in deleted.responses] == [ErrorCode.NONE]
-    gone = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
+    gone = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
     assert gone.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     create_topics(host, {"demo": 1})
     assert found_in(client.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
-    assert told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"new")))).base_offset == 0
+    assert produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"new")))).base_offset == 0
 
 
 def test_topics_and_their_records_are_there_after_a_restart() -> None:
@@ -403,7 +404,7 @@ def test_bytes_after_a_request_are_ignored() -> None:
 
 def test_corrupt_records_are_an_error_of_a_search_by_time() -> None:
     client = FrameClient(make_host())
-    answer = told_of(client.ask(ApiKey.PRODUCE, 9, produce(unreadable_batch())))
+    answer = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(unreadable_batch())))
     assert answer.error_code == ErrorCode.NONE
     for timestamp in (1001, -3):
         part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)

@@ -17,7 +17,7 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata_records import PartitionRecord
 from tests.node.frame_client import FrameClient, configured_host, make_host, set_config
 from tests.node.test_producers import Writer
-from tests.node.test_requests import batch, fetch, found_in, produce, told_of
+from tests.node.test_requests import batch, fetch, found_in, produce, produce_result
 
 
 def test_max_message_bytes_of_the_topic_limits_batches() -> None:
@@ -69,7 +69,7 @@ def test_log_append_time_sets_timestamps(codec: int) -> None:
     for timestamp in (1, 2):
         builder.append(timestamp, None, b"x")
     client = FrameClient(host)
-    outcome = told_of(client.ask(ApiKey.PRODUCE, 9, produce(builder.build())))
+    outcome = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(builder.build())))
     assert (outcome.error_code, outcome.log_append_time_ms) == (0, 5000)
     raw = bytes(found_in(client.ask(ApiKey.FETCH, 12, fetch(0))).records)
     check_crc(raw, read_checked_header(raw))
@@ -124,7 +124,7 @@ def test_the_records_without_keys_are_named() -> None:
     for key in (b"a", None, b"b", None):
         builder.append(1000, key, b"x")
     raw = builder.build()
-    outcome = told_of(client.ask(ApiKey.PRODUCE, 9, produce(raw)))
+    outcome = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(raw)))
     why = "a record of a compacted topic must have a key"
     assert (outcome.error_code, outcome.base_offset) == (ErrorCode.INVALID_RECORD, -1)
     assert outcome.error_message == f"2 of 4 records are refused: {why}"
@@ -132,7 +132,7 @@ def test_the_records_without_keys_are_named() -> None:
         (1, why),
         (3, why),
     ]
-    outcome = told_of(client.ask(ApiKey.PRODUCE, 7, produce(raw)))
+    outcome = produce_result(client.ask(ApiKey.PRODUCE, 7, produce(raw)))
     assert (outcome.error_code, list(outcome.record_errors)) == (ErrorCode.INVALID_RECORD, [])
 
 

@@ -237,7 +237,7 @@ def follower(leader: int = 2, **how: Any) -> SingleCore:
     return SingleCore(ElectionState(5, leader), **how)
 
 
-def loyal(leader: int = 2, **how: Any) -> SingleCore:
+def follower_after_fetch(leader: int = 2, **how: Any) -> SingleCore:
     """A follower that has just heard from its leader."""
     context = follower(leader, **how)
     context.answer(leader, context.fetched())

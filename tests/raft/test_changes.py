@@ -278,8 +278,8 @@ def test_q29_a_node_keeps_the_cluster_id_once_it_is_committed() -> None:
     (known,) = {core.cluster_id for core in cores(net)}
     assert known in {"one", "two", "three"}
     for host in net.hosts.values():
-        told_of = [e.cluster_id for e in host.others if isinstance(e, ClusterIdKnown)]
-        assert told_of == [known]
+        cluster_ids = [e.cluster_id for e in host.others if isinstance(e, ClusterIdKnown)]
+        assert cluster_ids == [known]
 
 
 def test_single_changes_return_kafkas_error_codes() -> None:

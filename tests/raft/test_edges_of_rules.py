@@ -30,9 +30,9 @@ from tests.raft.single_core import (
     committed_leader,
     end_of,
     follower,
+    follower_after_fetch,
     key,
     leader,
-    loyal,
     of,
     prospective,
     read,
@@ -88,14 +88,14 @@ def test_q8_a_leader_that_restarts_names_no_leader() -> None:
 
 def test_p2_a_follower_whose_leader_is_gone_grants_a_pre_vote() -> None:
     """It is not the first to campaign; a response of the leader ends that."""
-    context = loyal(me=key(3))
+    context = follower_after_fetch(me=key(3))
     context.gone(2)
     assert context.role == "follower"
     assert context.asked(context.vote(1, pre_vote=True)).granted
 
 
 def test_q9a_a_leader_that_seemed_gone_is_back_with_its_response() -> None:
-    context = loyal(me=key(3))
+    context = follower_after_fetch(me=key(3))
     context.gone(2)
     context.answer(2, context.fetched())
     assert not context.asked(context.vote(1, pre_vote=True)).granted
@@ -135,7 +135,7 @@ def test_q10_winning_resets_failed_attempts() -> None:
 
 def test_q13_a_beaten_candidate_does_not_win_by_late_votes() -> None:
     """Of five, two refuse and 2 is gone; then 5 grants, and 2 is back and grants, too."""
-    context = loyal(voters=FIVE)
+    context = follower_after_fetch(voters=FIVE)
     context.gone(2)
     for peer in (3, 4):
         context.answer(peer, context.voted())
@@ -194,7 +194,7 @@ def test_q24_an_unattached_voter_retries_silent_peers() -> None:
 
 def test_q19_a_response_to_an_abandoned_fetch_truncates_nothing() -> None:
     """A newer request is in flight; the response was true when it was sent."""
-    context = loyal()
+    context = follower_after_fetch()
     late = context.core.peer(2).in_flight
     context.unanswered(2)
     assert sends(context.wait_for("fetch"))[2].offset == 10

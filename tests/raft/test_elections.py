@@ -33,8 +33,8 @@ from tests.raft.single_core import (
     candidate,
     end_of,
     follower,
+    follower_after_fetch,
     key,
-    loyal,
     of,
     prospective,
     sends,
@@ -50,7 +50,7 @@ BACKOFF = CONFIG.election_backoff_max_ms
 # Timing ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [follower, loyal])
+@pytest.mark.parametrize("make", [follower, follower_after_fetch])
 def test_q9a_a_follower_of_a_silent_leader_requests_pre_votes(make: Any) -> None:
     """C65."""
     context = make()
@@ -65,7 +65,7 @@ def test_q9a_a_follower_of_a_silent_leader_requests_pre_votes(make: Any) -> None
 
 def test_q9a_only_a_successful_fetch_resets_the_timeout() -> None:
     """C65."""
-    context = loyal()
+    context = follower_after_fetch()
     context.wait(100)
     context.answer(2, context.fetched())
     assert context.in_ms("fetch timeout") == FETCH
@@ -79,7 +79,7 @@ def test_q9a_only_a_successful_fetch_resets_the_timeout() -> None:
 
 
 def test_q9a_proof_that_the_leader_is_dead_counts_as_its_timeout() -> None:
-    context = loyal()
+    context = follower_after_fetch()
     context.gone(3)
     assert context.role == "follower"
     context.gone(2)
@@ -88,7 +88,7 @@ def test_q9a_proof_that_the_leader_is_dead_counts_as_its_timeout() -> None:
 
 def test_q9a_voters_that_see_the_leader_dead_take_turns() -> None:
     """Q9a, Q10: the survivor with the lowest id campaigns at once, the next one a little later."""
-    context = loyal(me=key(3))
+    context = follower_after_fetch(me=key(3))
     context.gone(2)
     assert context.state == ("follower", 5, 2, -1)
     context.wait(STAGGER_MS - 1)
@@ -98,7 +98,7 @@ def test_q9a_voters_that_see_the_leader_dead_take_turns() -> None:
 
 
 def test_q9b_the_first_successor_campaigns_at_once_without_a_pre_vote() -> None:
-    context = loyal()
+    context = follower_after_fetch()
     votes = sends(context.ask(end_of(2, 5, 1, 3)))
     assert context.state == ("candidate", 6, -1, 1)
     assert {peer: vote.pre_vote for peer, vote in votes.items()} == {2: False, 3: False}
@@ -342,7 +342,7 @@ def test_q13_a_refused_candidate_retries_in_the_next_epoch() -> None:
 @pytest.mark.parametrize("how", ["vote", "stand"])
 def test_q26_commits_are_reported_across_role_changes(how: str) -> None:
     """C42: the role change does not lose the commit."""
-    context = loyal()
+    context = follower_after_fetch()
     answer = context.fetched(batch(10, 5), high_watermark=11)
     context.core.handle(Response(2, context.core.peer(2).in_flight, answer), context.now)
     if how == "vote":

@@ -28,9 +28,9 @@ from tests.raft.single_core import (
     batch,
     candidate,
     follower,
+    follower_after_fetch,
     key,
     leader,
-    loyal,
     observer,
     of,
     prospective,
@@ -83,7 +83,7 @@ def test_q16_begin_quorum_epoch_is_adopted_without_a_known_leader(make: Any) -> 
     assert context.role in {"follower", "observer"}
 
 
-@pytest.mark.parametrize("make", [leader, follower, loyal, resigned])
+@pytest.mark.parametrize("make", [leader, follower, follower_after_fetch, resigned])
 def test_q16_another_leader_in_the_same_epoch_is_an_illegal_state(make: Any) -> None:
     """C52, C72."""
     context = make()
@@ -104,7 +104,7 @@ def test_q16_an_older_epoch_is_fenced(make: Any) -> None:
 
 def test_q16_a_repeated_begin_quorum_epoch_changes_nothing() -> None:
     """C69."""
-    context = loyal()
+    context = follower_after_fetch()
     context.wait(100)
     effects = context.ask(context.begin(2, 5))
     assert [effect.body for effect in effects] == [BeginResult(0, 2, 5)]
@@ -218,7 +218,7 @@ def test_q2_responses_to_requests_of_another_role_are_ignored(role: str) -> None
     """C68, C117."""
     from kraftlog.raft.messages import Response
 
-    context = loyal()
+    context = follower_after_fetch()
     late = context.core.peer(2).in_flight
     answer = context.fetched(batch(10, 5), high_watermark=9)
     if role == "prospective":
@@ -317,7 +317,7 @@ def test_q7_truncating_no_record_still_removes_epochs_starting_there() -> None:
 )
 def test_q9a_an_error_of_the_leader_does_not_reset_the_timeout(answer: dict[str, int]) -> None:
     """C65: the fetch is repeated until the timeout."""
-    context = loyal()
+    context = follower_after_fetch()
     context.wait(100)
     context.answer(2, context.fetched(**answer))
     assert context.in_ms("fetch timeout") == FETCH - 100

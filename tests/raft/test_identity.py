@@ -29,9 +29,9 @@ from tests.raft.single_core import (
     candidate,
     end_of,
     follower,
+    follower_after_fetch,
     key,
     leader,
-    loyal,
     of,
     prospective,
     replies,
@@ -91,8 +91,8 @@ def test_q30_null_skips_the_check_and_nothing_else_does(
     assert (MISMATCH in errors) is differs
 
 
-#: Roles whose quorum has confirmed the id since the start; `loyal` has fetched from its leader.
-CONFIRMED = {"leader": leader, "resigned": resigned, "loyal": loyal}
+#: Roles whose quorum has confirmed the id since the start.
+CONFIRMED = {"leader": leader, "resigned": resigned, "follower_after_fetch": follower_after_fetch}
 UNCONFIRMED = {name: make for name, make in EVERY_ROLE.items() if name not in CONFIRMED}
 
 
@@ -126,7 +126,7 @@ def test_q31_a_refused_fetch_confirms_nothing() -> None:
 
 def test_q31_a_confirmed_follower_survives_a_mismatch_of_its_leader() -> None:
     """The leader's address may belong to another cluster by now."""
-    context = loyal()
+    context = follower_after_fetch()
     effects = context.answer(2, context.fetched(error=MISMATCH))
     assert of(WrongCluster, effects) == [WrongCluster(2)]
     assert of(Stop, effects) == []

@@ -10,7 +10,15 @@ from kraftlog.errors import ErrorCode
 from kraftlog.raft.messages import ElectionState, PeerGone
 from kraftlog.raft.roles.follower import STAGGER_MS
 from tests.raft.core_network import CoreNetwork
-from tests.raft.single_core import ELECTION, SingleCore, key, loyal, observer, sends, voters_of
+from tests.raft.single_core import (
+    ELECTION,
+    SingleCore,
+    follower_after_fetch,
+    key,
+    observer,
+    sends,
+    voters_of,
+)
 
 if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
@@ -21,7 +29,7 @@ FIRST_BACKOFF = 100
 
 def standing() -> SingleCore:
     """A candidate of epoch 6, since its leader 2 is gone."""
-    context = loyal()
+    context = follower_after_fetch()
     context.gone(2)
     context.answer(3, context.voted())
     assert context.state == ("candidate", 6, -1, 1)
@@ -48,7 +56,7 @@ def test_q10_dead_voters_count_also_before_the_last_refusal() -> None:
 
 def test_q10_a_voter_that_was_gone_may_still_vote() -> None:
     """Of five, 2 led and is dead; 3 was dead, too, and has a request in flight."""
-    context = loyal(voters=voters_of(1, 2, 3, 4, 5))
+    context = follower_after_fetch(voters=voters_of(1, 2, 3, 4, 5))
     context.gone(3)
     context.gone(2)
     for peer in (4, 5):
@@ -71,7 +79,7 @@ def test_q10_silence_alone_is_no_refusal() -> None:
 
 
 def test_p1_a_voter_that_still_follows_is_soon_asked_again() -> None:
-    context = loyal()
+    context = follower_after_fetch()
     context.gone(2)
     context.answer(3, context.voted(False, leader_id=2))
     assert context.role == "prospective"
@@ -83,7 +91,7 @@ def test_p1_a_voter_that_still_follows_is_soon_asked_again() -> None:
 
 @pytest.mark.parametrize(("me", "turn"), [(1, 2), (3, 3)])
 def test_q9a_a_lagging_voter_campaigns_last(me: int, turn: int) -> None:
-    context = loyal(me=key(me))
+    context = follower_after_fetch(me=key(me))
     context.step(PeerGone(2, lags=True))
     context.wait(turn * STAGGER_MS - 1)
     assert context.role == "follower"

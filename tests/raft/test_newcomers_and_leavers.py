@@ -29,9 +29,9 @@ def test_q6_records_fetched_as_an_observer_do_not_count_as_a_voters() -> None:
     assert context.core.add_voter("add", Voter(key(4)), context.now) == ErrorCode.NONE
     context.step()
     context.ask(context.fetch(2, offset=12))
-    assert context.core.log.high_watermark == 11, "two of four, and one that may yet lose it"
+    assert context.core.log.high_watermark == 11, "two of four have it; 4 may still lose it"
     context.ask(context.fetch(4, offset=13), channel=4)
-    assert context.core.log.high_watermark == 12, "it has the record that made it a voter, on disk"
+    assert context.core.log.high_watermark == 12, "4 has it on disk, as it fetched again as a voter"
 
 
 def test_r7_a_removed_voter_is_an_observer_once_that_is_committed() -> None:
@@ -52,7 +52,7 @@ def test_q9a_a_voter_being_removed_campaigns_last() -> None:
 
 
 def removed_and_alone() -> SingleCore:
-    """Its log has its own removal, which may not be committed."""
+    """A prospective voter whose log ends with its own removal, which may be uncommitted."""
     context = follower()
     context.answer(2, context.fetched(batch(10, 5, voters=voters_of(2, 3)), high_watermark=10))
     context.wait(FETCH)
@@ -79,7 +79,7 @@ def test_r5_a_voter_with_uncommitted_removal_does_not_count_itself() -> None:
 
 
 def test_r5_a_removed_voter_campaigns_also_after_a_restart() -> None:
-    """Q8: a removal that may not be committed leaves the role of a voter."""
+    """Q8: while its removal may be uncommitted, it starts as a voter."""
     context = SingleCore(ElectionState(5), voters=voters_of(1, 2, 3))
     context.core.log.voters.append(9, voters_of(2, 3))
     context.core.settle_voters()

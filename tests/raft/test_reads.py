@@ -13,8 +13,8 @@ from tests.raft.single_core import (
     FETCH,
     SingleCore,
     committed_leader,
+    follower_after_fetch,
     leader,
-    loyal,
     of,
     read,
     replies,
@@ -215,7 +215,7 @@ def test_q20_a_voters_fetch_is_parked_again_after_its_proof() -> None:
 
 def test_p5_a_retry_before_the_response_takes_a_new_connection() -> None:
     """Two old fetches on one connection would look like a fetch after a response. C117."""
-    context = loyal()
+    context = follower_after_fetch()
     assert isinstance(context.core.peer(2).request, Fetch)
     asked = of(Send, context.wait(FETCH))
     assert [(send.peer, send.fresh) for send in asked] == [(2, True), (3, False)]
@@ -226,6 +226,6 @@ def test_p5_a_retry_before_the_response_takes_a_new_connection() -> None:
 
 
 def test_p5_after_a_response_the_connection_is_kept() -> None:
-    context = loyal()
+    context = follower_after_fetch()
     (following,) = of(Send, context.answer(2, context.fetched()))
     assert not following.fresh

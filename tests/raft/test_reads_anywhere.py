@@ -22,7 +22,7 @@ from tests.raft.single_core import (
     SingleCore,
     committed_leader,
     follower,
-    loyal,
+    follower_after_fetch,
     observer,
     of,
     replies,
@@ -76,7 +76,7 @@ def following_observer() -> SingleCore:
     return context
 
 
-@pytest.mark.parametrize("make", [loyal, following_observer])
+@pytest.mark.parametrize("make", [follower_after_fetch, following_observer])
 def test_p6_a_read_is_answered_once_the_applied_offset_reaches_the_leaders(make: Any) -> None:
     reader = Reader(make(), applied=4)
     assert asked(reader.read("a")) == [2]
@@ -87,14 +87,14 @@ def test_p6_a_read_is_answered_once_the_applied_offset_reaches_the_leaders(make:
 
 
 def test_p6_a_read_of_applied_records_completes_at_once() -> None:
-    reader = Reader(loyal(), applied=7)
+    reader = Reader(follower_after_fetch(), applied=7)
     reader.read("a")
     assert reader.answer(7) == [ReadDone("a", 0, 7)]
 
 
 def test_p6_waiting_reads_share_the_next_request_only() -> None:
     """The leader may have processed the current one before they arrived."""
-    reader = Reader(loyal(), applied=8)
+    reader = Reader(follower_after_fetch(), applied=8)
     assert asked(reader.read("a")) == [2]
     assert reader.read("b") == reader.read("c") == []
     effects = reader.answer(5)
@@ -104,7 +104,7 @@ def test_p6_waiting_reads_share_the_next_request_only() -> None:
 
 def test_p6_a_read_does_not_wait_for_an_earlier_one() -> None:
     """Leaders change: a later request may return the same offset, never a lower one."""
-    reader = Reader(loyal(), applied=0)
+    reader = Reader(follower_after_fetch(), applied=0)
     reader.read("a")
     reader.answer(5)
     reader.read("b")
@@ -115,7 +115,7 @@ def test_p6_a_read_does_not_wait_for_an_earlier_one() -> None:
 
 @pytest.mark.parametrize("stage", ["no leader", "asking", "behind another", "applying"])
 def test_p6_a_read_that_is_held_too_long_fails_with_a_timeout(stage: str) -> None:
-    reader = Reader(unattached() if stage == "no leader" else loyal())
+    reader = Reader(unattached() if stage == "no leader" else follower_after_fetch())
     if stage == "behind another":
         reader.read("first")
         reader.wait(1)
@@ -138,7 +138,7 @@ def test_p6_without_a_leader_it_waits_for_one() -> None:
 @pytest.mark.parametrize("how", ["refused", "unanswered"])
 def test_p6_a_failed_read_offset_is_retried_with_backoff(how: str) -> None:
     """Within the deadline of the read."""
-    reader = Reader(loyal())
+    reader = Reader(follower_after_fetch())
     reader.read("a")
     pauses: list[int] = []
     for _ in range(4):
@@ -156,7 +156,7 @@ def test_p6_a_failed_read_offset_is_retried_with_backoff(how: str) -> None:
 
 def test_p6_reads_are_retried_at_a_new_leader() -> None:
     """The old leader's response comes too late."""
-    context = loyal()
+    context = follower_after_fetch()
     reader = Reader(context, applied=9)
     reader.read("a")
     late = reader.reads.in_flight
@@ -168,7 +168,7 @@ def test_p6_reads_are_retried_at_a_new_leader() -> None:
 
 
 def test_p6_inconsistent_cluster_id_is_not_retried() -> None:
-    reader = Reader(loyal())
+    reader = Reader(follower_after_fetch())
     reader.read("a")
     effects = reader.answer(-1, ErrorCode.INCONSISTENT_CLUSTER_ID)
     assert effects == [ReadDone("a", ErrorCode.INCONSISTENT_CLUSTER_ID, -1)]

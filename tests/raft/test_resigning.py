@@ -18,9 +18,9 @@ from tests.raft.single_core import (
     committed_leader,
     end_of,
     follower,
+    follower_after_fetch,
     key,
     leader,
-    loyal,
     observer,
     of,
     replies,
@@ -103,7 +103,7 @@ def test_q17_it_does_not_vote_for_itself_or_others_in_that_epoch_again() -> None
 
 
 def test_q17_a_follower_that_shuts_down_sends_nothing() -> None:
-    context = loyal()
+    context = follower_after_fetch()
     assert of(Send, context.shut_down()) == []
     assert context.role == "follower"
 
@@ -111,7 +111,7 @@ def test_q17_a_follower_that_shuts_down_sends_nothing() -> None:
 # The other voters ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [follower, loyal, unattached, voted])
+@pytest.mark.parametrize("make", [follower, follower_after_fetch, unattached, voted])
 def test_q17_the_first_successor_becomes_a_candidate_at_once(make: Any) -> None:
     """C67."""
     context = make()
@@ -129,7 +129,7 @@ def test_q17_later_successors_wait_longer_and_skip_the_pre_vote(
     names = (*range(10, 10 + position), 1)
     waits = set()
     for seed in range(20):
-        context = loyal(config=RaftConfig(seed=seed))
+        context = follower_after_fetch(config=RaftConfig(seed=seed))
         context.ask(end_of(2, 5, *names))
         assert context.state == ("follower", 5, 2, -1)
         waits.add(context.in_ms("succession"))
@@ -142,7 +142,7 @@ def test_q17_later_successors_wait_longer_and_skip_the_pre_vote(
 
 
 def test_q17_a_voter_that_is_not_named_keeps_its_ordinary_timeout() -> None:
-    context = loyal()
+    context = follower_after_fetch()
     context.wait(300)
     before = dict(context.core.timers)
     context.ask(end_of(2, 5, 3))
@@ -152,7 +152,7 @@ def test_q17_a_voter_that_is_not_named_keeps_its_ordinary_timeout() -> None:
 def test_q17_another_directory_under_the_same_id_is_not_named() -> None:
     from kraftlog.logstate.voters import ReplicaKey
 
-    context = loyal()
+    context = follower_after_fetch()
     context.ask(End("cluster", 2, 5, (ReplicaKey(1, bytes(15) + b"\x77"),)))
     assert context.role == "follower"
 
@@ -175,7 +175,7 @@ def test_q17_an_observer_never_campaigns_even_as_successor() -> None:
 )
 def test_q17_an_invalid_end_quorum_epoch_changes_nothing(end: End, error: int) -> None:
     """Q28 too."""
-    context = loyal()
+    context = follower_after_fetch()
     answer = context.asked(end)
     assert answer == EndResult(error, 2, 5)
     assert context.state == ("follower", 5, 2, -1)

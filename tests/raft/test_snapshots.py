@@ -36,9 +36,9 @@ from tests.raft.single_core import (
     batch,
     committed_leader,
     follower,
+    follower_after_fetch,
     key,
     leader,
-    loyal,
     observer,
     of,
     resigned,
@@ -181,7 +181,7 @@ BEHIND = OffsetAndEpoch(30, 4)
 
 def downloading(**how: Any) -> SingleCore:
     """A follower whose log ends before the leader's log start; it has requested the first chunk."""
-    context = loyal(**how)
+    context = follower_after_fetch(**how)
     (asked,) = sends(context.answer(2, context.fetched(snapshot=BEHIND))).values()
     assert asked == SnapshotFetch(context.core.cluster_id, key(1), 5, BEHIND, 0, 8 << 20)
     return context
@@ -369,7 +369,7 @@ def test_q29_a_snapshot_contains_the_cluster_id() -> None:
 
 def test_q38_a_snapshot_without_new_records_is_not_fetched() -> None:
     """A normal fetch follows: without one the voter would depose a live leader."""
-    context = loyal(high_watermark=8)
+    context = follower_after_fetch(high_watermark=8)
     effects = context.answer(2, context.fetched(snapshot=OffsetAndEpoch(8, 1)))
     assert sends(effects) == {}
     assert isinstance(sends(context.wait_for("fetch"))[2], Fetch)

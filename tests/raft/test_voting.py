@@ -23,9 +23,9 @@ from tests.raft.single_core import (
     SingleCore,
     candidate,
     follower,
+    follower_after_fetch,
     key,
     leader,
-    loyal,
     observer,
     of,
     prospective,
@@ -108,7 +108,7 @@ def test_q12_a_vote_may_omit_an_unknown_directory_id(receiver: ReplicaKey) -> No
     assert context.asked(context.vote(receiver=receiver)).granted
 
 
-@pytest.mark.parametrize("make", [follower, loyal, leader, resigned])
+@pytest.mark.parametrize("make", [follower, follower_after_fetch, leader, resigned])
 def test_q12_no_vote_is_granted_in_an_epoch_with_a_known_leader(make: Any) -> None:
     """C16, C51, C61."""
     context = make()
@@ -200,7 +200,7 @@ def test_p2_without_a_leader_pre_votes_are_granted_repeatedly(make: Any) -> None
     assert context.state == before
 
 
-@pytest.mark.parametrize("make", [leader, loyal])
+@pytest.mark.parametrize("make", [leader, follower_after_fetch])
 def test_p2_a_leader_and_its_followers_refuse_pre_votes(make: Any) -> None:
     """C31, C32."""
     context = make()
@@ -211,7 +211,7 @@ def test_p2_a_leader_and_its_followers_refuse_pre_votes(make: Any) -> None:
 
 def test_p2_a_follower_refuses_within_the_fetch_timeout_of_its_leader() -> None:
     """C31."""
-    context = loyal()
+    context = follower_after_fetch()
     context.wait(FETCH - 1)
     assert not context.asked(context.vote(3, pre_vote=True)).granted
     context.wait(1)
@@ -220,14 +220,14 @@ def test_p2_a_follower_refuses_within_the_fetch_timeout_of_its_leader() -> None:
 
 @pytest.mark.parametrize(("silent", "granted"), [(FETCH - 1, False), (FETCH, True)])
 def test_p2_a_silent_leader_counts_before_the_timer_has_fired(silent: int, granted: bool) -> None:
-    context = loyal()
+    context = follower_after_fetch()
     context.pass_unpolled(silent)
     assert context.role == "follower"
     assert context.asked(context.vote(3, pre_vote=True)).granted is granted
 
 
 def test_p2_a_dead_leader_counts_like_a_silent_one() -> None:
-    context = loyal()
+    context = follower_after_fetch()
     context.gone(2)
     assert context.asked(context.vote(3, pre_vote=True)).granted
 
@@ -251,7 +251,7 @@ def test_p2_a_newer_epoch_of_a_voters_pre_vote_is_real_and_adopted_first(make: A
 
 def test_p2_a_pre_vote_of_an_older_epoch_is_fenced() -> None:
     """C33."""
-    context = loyal()
+    context = follower_after_fetch()
     answer = context.asked(context.vote(3, epoch=4, pre_vote=True))
     assert answer == VoteResult(ErrorCode.FENCED_LEADER_EPOCH, 2, 5, False)
 
@@ -259,14 +259,14 @@ def test_p2_a_pre_vote_of_an_older_epoch_is_fenced() -> None:
 # Non-voters ---------------------------------------------------------------------------------
 
 
-def loyal_observer() -> SingleCore:
+def observer_after_fetch() -> SingleCore:
     context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
     context.answer(2, context.fetched())
     return context
 
 
 @both_kinds
-@pytest.mark.parametrize("make", [leader, loyal, loyal_observer])
+@pytest.mark.parametrize("make", [leader, follower_after_fetch, observer_after_fetch])
 def test_r8_a_non_voter_disrupts_no_leader_or_follower(make: Any, pre_vote: bool) -> None:
     """P3: a removed voter can't disrupt. C113."""
     context = make()

@@ -16,7 +16,7 @@ from kraftlog.wire.messages.metadata_records import PartitionChangeRecord, Remov
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.node.frame_client import FrameClient, make_host, set_config
 from tests.node.test_producers import numbered
-from tests.node.test_requests import batch, fetch, produce, told_of, values_in
+from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
@@ -41,21 +41,23 @@ def host() -> VirtualHost:
 
 
 def codes(client: FrameClient) -> list[int]:
-    return [told_of(answer).error_code for _, answer in client.take()]
+    return [produce_result(answer).error_code for _, answer in client.take()]
 
 
 def test_v7_acks_all_waits_for_replicas_until_its_timeout(host: VirtualHost) -> None:
     """C184: the batch is written, may be committed yet, and is not seen; acks of 1 do not wait."""
     client = FrameClient(host)
-    assert told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"a"), acks=1))).base_offset == 0
+    assert (
+        produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"a"), acks=1))).base_offset == 0
+    )
     assert client.ask(ApiKey.PRODUCE, 9, produce(batch(b"b"), acks=-1)) is None
     host.pass_time(TIMEOUT_MS - 1)
     assert client.take() == []
     assert host.node.deadline() == TIMEOUT_MS
     host.pass_time(1)
     [(_, answer)] = client.take()
-    assert told_of(answer).error_code == ErrorCode.REQUEST_TIMED_OUT
-    assert told_of(answer).base_offset == 1
+    assert produce_result(answer).error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert produce_result(answer).base_offset == 1
     assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == []
     change(host, isr=(1,))
     assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a", b"b"]
@@ -103,7 +105,8 @@ def test_a_duplicate_batch_waits_like_the_first_one(host: VirtualHost) -> None:
         assert client.ask(ApiKey.PRODUCE, 9, produce(numbered(0), acks=-1)) is None
     leader_only = FrameClient(host)
     assert (
-        told_of(leader_only.ask(ApiKey.PRODUCE, 9, produce(numbered(0), acks=1))).base_offset == 0
+        produce_result(leader_only.ask(ApiKey.PRODUCE, 9, produce(numbered(0), acks=1))).base_offset
+        == 0
     )
     change(host, isr=(1,))
     assert (codes(first), codes(second)) == ([0], [0])

@@ -8,7 +8,7 @@ from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
-from tests.node.test_requests import batch, fetch, produce, told_of, values_in
+from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
 
 
 def make_again(host: VirtualHost) -> None:
@@ -20,7 +20,7 @@ def make_again(host: VirtualHost) -> None:
 
 
 def write(host: VirtualHost, value: bytes) -> None:
-    answer = told_of(FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(value))))
+    answer = produce_result(FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(value))))
     assert answer.error_code == ErrorCode.NONE
 
 

@@ -62,7 +62,7 @@ def test_an_outdated_write_report_is_ignored() -> None:
 def test_v7_records_that_an_in_sync_replica_lacks_are_not_committed() -> None:
     """V7: the high watermark stands, and who wants all of them is kept waiting."""
     partition = leading()
-    partition.set_moves_at_once(False)
+    partition.set_commits_at_once(False)
     waiting: Any = (11, "leader", None, -1), (12, "all", None, 100)
     leader_only, everybody = waiting
     partition.acks.extend((leader_only, everybody))

@@ -26,7 +26,7 @@ from tests.node.frame_client import (
     set_config,
 )
 from tests.node.test_producers import Writer
-from tests.node.test_requests import produce, told_of
+from tests.node.test_requests import produce, produce_result
 from tests.storage.compacting import latest, records_of
 
 if TYPE_CHECKING:
@@ -110,7 +110,9 @@ def test_many_dirty_logs_are_compacted_one_after_the_other() -> None:
     for index in range(5):
         for number in range(20):
             request = produce(keyed(number), topic="many", index=index)
-            assert told_of(talker.ask(ApiKey.PRODUCE, 9, request)).error_code == ErrorCode.NONE
+            assert (
+                produce_result(talker.ask(ApiKey.PRODUCE, 9, request)).error_code == ErrorCode.NONE
+            )
     host.pass_time(log_maintenance.INTERVAL_MS)
     host.pass_time(BACKOFF_MS)
     host.settle()

@@ -14,7 +14,7 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_folders
-from tests.node.test_requests import batch, fetch, found_in, produce, told_of
+from tests.node.test_requests import batch, fetch, found_in, produce, produce_result
 
 PATHS = ("data", "b", "c")
 DELETION = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
@@ -28,7 +28,7 @@ def append(host: VirtualHost, index: int, topic: str = "demo") -> int:
     answer = FrameClient(host).ask(
         ApiKey.PRODUCE, 9, produce(batch(b"x"), topic=topic, index=index)
     )
-    code: int = told_of(answer).error_code
+    code: int = produce_result(answer).error_code
     return code
 
 

@@ -14,7 +14,7 @@ from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
 from tests.node.frame_client import FrameClient, configured_host, create_topics, set_config
-from tests.node.test_requests import batch, fetch, found_in, produce, told_of, values_in
+from tests.node.test_requests import batch, fetch, found_in, produce, produce_result, values_in
 
 LOG = ("demo", 0)
 
@@ -26,7 +26,7 @@ def send(talker: FrameClient, *values: bytes, acks: int = 1) -> None:
 
 
 def codes(talker: FrameClient) -> list[int]:
-    return [told_of(answer).error_code for _, answer in talker.take()]
+    return [produce_result(answer).error_code for _, answer in talker.take()]
 
 
 @pytest.mark.parametrize("acks", [1, -1])

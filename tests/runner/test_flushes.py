@@ -12,7 +12,7 @@ from kraftlog.simulator.files import Fault
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.node.frame_client import FrameClient, make_host
-from tests.node.test_requests import batch, produce, told_of
+from tests.node.test_requests import batch, produce, produce_result
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
@@ -87,7 +87,7 @@ def test_a_failed_flush_takes_the_log_offline() -> None:
     host.files.faults.append(Fault("sync"))
     host.turn()
     assert not slot
-    outcome = told_of(FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"y"))))
+    outcome = produce_result(FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"y"))))
     assert outcome.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     late = held(host, 1)
     host.turn()

@@ -19,7 +19,7 @@ from tests.node.frame_client import FrameClient, ask_settled, create_topics
 from tests.node.test_log_ends import delete as delete_records
 from tests.node.test_log_ends import end_of
 from tests.node.test_producers import Writer
-from tests.node.test_requests import batch, fetch, produce, told_of, values_in
+from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
 from tests.runner.test_recreated_topics import delete_topic
 
 RESERVE_BYTES = 100_000
@@ -179,7 +179,7 @@ def test_epochs_on_a_full_disk_do_not_take_it_offline() -> None:
     host.pass_time(FULL_BACKOFF_MS)
     host.turn()
     [(_, answer)] = writer.take()
-    assert told_of(answer).error_code == ErrorCode.NONE
+    assert produce_result(answer).error_code == ErrorCode.NONE
 
 
 def test_without_a_reserve_a_full_disk_still_ends_the_node() -> None:

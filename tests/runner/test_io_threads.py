@@ -18,7 +18,7 @@ from kraftlog.storage import quorum_state
 from kraftlog.storage.checkpoints import RECOVERY_POINTS
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from tests.node.frame_client import FrameClient, configured_host, create_topics, creation
-from tests.node.test_requests import batch, produce, told_of
+from tests.node.test_requests import batch, produce, produce_result
 from tests.runner.test_full_disk import node_on
 from tests.runner.test_log_maintenance import offsets
 from tests.runner.test_recreated_topics import delete_topic
@@ -61,7 +61,7 @@ def test_topics_are_created_and_deleted_during_a_hanging_flush() -> None:
     host.io_threads.data.hangs = False
     host.turn()
     [(_, answer)] = client.take()
-    assert told_of(answer).error_code == ErrorCode.NONE
+    assert produce_result(answer).error_code == ErrorCode.NONE
 
 
 def test_data_flushes_without_descriptors_do_not_pause_the_quorum() -> None:

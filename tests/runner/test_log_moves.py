@@ -27,7 +27,7 @@ from kraftlog.wire.messages.delete_records import (
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from tests.node.frame_client import FrameClient, create_topics, make_folders, set_config
-from tests.node.test_requests import batch, fetch, produce, told_of, values_in
+from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
 
 BROKER = 4
 PATHS = ("data", "b", "c")
@@ -42,7 +42,7 @@ def start(files: MemoryFiles | None = None, **how: Any) -> VirtualHost:
 
 def append(host: VirtualHost, *values: bytes) -> int:
     answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(*values)))
-    code: int = told_of(answer).error_code
+    code: int = produce_result(answer).error_code
     return code
 
 

@@ -23,14 +23,14 @@ from tests.node.frame_client import (
     make_host,
     remove_partitions,
 )
-from tests.node.test_requests import batch, found_in, produce, told_of, values_in
+from tests.node.test_requests import batch, found_in, produce, produce_result, values_in
 
 REMOVED = "data/demo-1"
 
 
 def write(host: VirtualHost, value: bytes, index: int = 1) -> int:
     answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(value), index=index))
-    return int(told_of(answer).error_code)
+    return int(produce_result(answer).error_code)
 
 
 def read(host: VirtualHost, epoch: int = -1) -> Any:

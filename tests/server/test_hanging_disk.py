@@ -18,7 +18,7 @@ from kraftlog.storage import quorum_state
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.vote import PartitionData, TopicData, VoteRequest
 from tests.node.frame_client import FrameClient, creation
-from tests.node.test_requests import batch, produce, told_of
+from tests.node.test_requests import batch, produce, produce_result
 from tests.patience import LIMIT_S
 
 
@@ -112,7 +112,7 @@ def test_q6_metadata_commits_go_on_while_a_data_flush_hangs(host: ThreadedHost) 
     assert created.topics[0].error_code == ErrorCode.NONE
     assert producer.take() == []
     files.may_sync.set()
-    assert told_of(response(host, producer)).error_code == ErrorCode.NONE
+    assert produce_result(response(host, producer)).error_code == ErrorCode.NONE
 
 
 def test_q13_a_vote_is_given_while_a_data_flush_hangs() -> None:

@@ -98,10 +98,12 @@ def closes(m: ModelledLog) -> None:
 
 
 SCRIPTS = [appends, rolls, truncates, drops, starts_again, closes]
+#: How the process ends: it is killed; power is lost with all that was not flushed; power is lost,
+#: and a random part of that has reached the disk.
 ENDS: list[tuple[str, Callable[[int], Random | None], bool]] = [
     ("kill", lambda _: None, False),
     ("power", lambda _: None, True),
-    *[(f"luck{i}", lambda n, i=i: Random(n * 31 + i), True) for i in range(2)],
+    *[(f"partly-written-{i}", lambda n, i=i: Random(n * 31 + i), True) for i in range(2)],
 ]
 
 

@@ -115,7 +115,7 @@ def _run_cluster(options: argparse.Namespace) -> int:
 
 
 def _stop_at_eof() -> None:
-    """Stop as after SIGTERM when standard input ends: the process that holds its other end did."""
+    """Stop as after SIGTERM when standard input ends, as the process at its other end has."""
     import signal
     from threading import Thread
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.controller.features import one_minimum
+from kraftlog.controller.features import cluster_min_isr
 from kraftlog.metadata.features import ELR_FEATURE
 from kraftlog.metadata.snapshot import METADATA_VERSION
 from kraftlog.value import TYPE_CHECKING
@@ -44,6 +44,6 @@ def activation_records(
     records += bootstrap
     levels = {r.name: r.feature_level for r in bootstrap if isinstance(r, FeatureLevelRecord)}
     if levels.get(ELR_FEATURE):
-        records += one_minimum(state, static)
+        records += cluster_min_isr(state, static)
     records.append(EndTransactionRecord())
     return records

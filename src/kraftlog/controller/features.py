@@ -44,7 +44,7 @@ def decide_update_features(
                 FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
             )
             if update.feature == ELR_FEATURE and update.max_version_level > 0:
-                records += one_minimum(state, context.static)
+                records += cluster_min_isr(state, context.static)
             elif update.feature == ELR_FEATURE:
                 # Commits no longer need the minimum, so the present ELR becomes invalid.
                 records.append(ClearElrRecord(topic_name=""))
@@ -56,7 +56,7 @@ def decide_update_features(
     return Decision([] if request.validate_only else records, response)
 
 
-def one_minimum(state: ControllerState, static: Mapping[str, str]) -> list[Message]:
+def cluster_min_isr(state: ControllerState, static: Mapping[str, str]) -> list[Message]:
     """Enabling ELR sets min.insync.replicas for the cluster."""
     cluster = (BROKER, ALL_BROKERS)
     changes: list[tuple[str, str | None]] = [
@@ -88,11 +88,11 @@ def _refuse(state: ControllerState, update: FeatureUpdateKey, context: Context) 
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
-    for who, supported in _everyone(state, name):
+    for node, supported in _supported_ranges(state, name):
         if unsupported_level(level, supported):
             if supported == (0, 0):
-                return f"{who} does not support this feature."
-            return f"{who} only supports versions {supported[0]}-{supported[1]}"
+                return f"{node} does not support this feature."
+            return f"{node} only supports versions {supported[0]}-{supported[1]}"
     is_kraft = name == KRAFT_VERSION
     now = context.voters().kraft_version if is_kraft else state.features.get(name, 0)
     if level < now and kind == UPGRADE:
@@ -112,8 +112,10 @@ def _refuse(state: ControllerState, update: FeatureUpdateKey, context: Context) 
     return None
 
 
-def _everyone(state: ControllerState, feature: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Nodes in the cluster and the levels that they support."""
+def _supported_ranges(
+    state: ControllerState, feature: str
+) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The nodes, by name in errors, and the levels that each supports."""
     known = OFFERED if feature == KRAFT_VERSION else SET_BY_RECORDS
     yield "Local controller", known.get(feature, (0, 0))
     for broker in state.brokers.values():

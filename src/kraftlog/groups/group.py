@@ -216,7 +216,7 @@ class Group:
                 return True
         return False
 
-    def stranger(self, member_id: str, instance_id: str | None) -> int:
+    def membership_error(self, member_id: str, instance_id: str | None) -> int:
         """The error code for an unknown or fenced member; NONE for a member."""
         if instance_id is not None:
             known = self.static.get(instance_id)

@@ -51,7 +51,7 @@ def join(
         group = shard.new_group(request.group_id, now)
     code = _refused(shard, group, request)
     if code == ErrorCode.GROUP_MAX_SIZE_REACHED:
-        shard.dismiss(group, member_id)
+        shard.remove_member(group, member_id)
         shard.answer(slot, refusal(UNKNOWN, code))
         rebalance.maybe_complete(shard, group, now)
     elif code:
@@ -78,7 +78,7 @@ def notify_generation(shard: Shard, group: Group, now: Now) -> None:
     """Respond to all members with the generation, and to the leader with the members."""
     for member in group.members.values():
         shard.answer(group.take_joining(member), _welcome(group, member))
-        shard.watch(group, member, member.session_timeout_ms, now)
+        shard.restart_session(group, member, member.session_timeout_ms, now)
         member.is_new = False
         group.pending_syncs[member.member_id] = None
 
@@ -201,7 +201,7 @@ def _add(
     group.add(member, request.protocol_type, slot)
     group.member_added = True
     # It sends no heartbeats before the response, so its disappearance would go unnoticed.
-    shard.watch(group, member, shard.config.new_member_join_timeout_ms, now)
+    shard.restart_session(group, member, shard.config.new_member_join_timeout_ms, now)
     rebalance.prepare_or_complete(shard, group, now)
 
 
@@ -224,7 +224,7 @@ def _join_again(
         else:
             _add(shard, slot, context, group, request, member_id, now)
         return
-    code = group.stranger(member_id, request.group_instance_id)
+    code = group.membership_error(member_id, request.group_instance_id)
     if code or group.state == GroupState.EMPTY:
         shard.answer(slot, refusal(member_id, code or ErrorCode.UNKNOWN_MEMBER_ID))
         return
@@ -277,7 +277,7 @@ def _join_static(
     member = group.members[old_id]
     _take_place(shard, group, member, new_id)
     _update(shard, slot, group, member, request)
-    shard.watch(group, member, member.session_timeout_ms, now)
+    shard.restart_session(group, member, member.session_timeout_ms, now)
     if group.state == GroupState.STABLE and group.select_protocol() == group.protocol:
         _come_back(shard, slot, context, group, member, old_leader, now)
     else:
@@ -316,7 +316,7 @@ def _come_back(
             refused = refusal(UNKNOWN, coordinator_error(code))
             shard.answer(slot, refused.replace(generation_id=group.generation))
             return
-        shard.watch(group, member, member.session_timeout_ms, later)
+        shard.restart_session(group, member, member.session_timeout_ms, later)
         welcome = _welcome(group, member)
         if context.version >= SKIP_ASSIGNMENT_SINCE:
             welcome.skip_assignment = group.leader == new_id
@@ -349,4 +349,4 @@ def _go_back(shard: Shard, group: Group, member: Member, now: Now) -> None:
             was.rebalance_timeout,
             was.session_timeout,
         )
-        shard.watch(group, member, member.session_timeout_ms, now)
+        shard.restart_session(group, member, member.session_timeout_ms, now)

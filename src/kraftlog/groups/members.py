@@ -62,13 +62,13 @@ def take_syncing(member: Member) -> Any:
     return slot
 
 
-def give_nothing(shard: Shard, group: Group, code: int, now: Now) -> None:
+def fail_pending_syncs(shard: Shard, group: Group, code: int, now: Now) -> None:
     """Respond to pending SyncGroup requests with an error code."""
     for member in group.members.values():
         member.assignment = b""
         if member.syncing is not None:
             shard.answer(take_syncing(member), no_assignment(code))
-            shard.watch(group, member, member.session_timeout_ms, now)
+            shard.restart_session(group, member, member.session_timeout_ms, now)
 
 
 def _sync_refused(group: Group | None, request: SyncGroupRequest) -> int:
@@ -76,7 +76,7 @@ def _sync_refused(group: Group | None, request: SyncGroupRequest) -> int:
         return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
     if group.state == GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    code = group.stranger(request.member_id, request.group_instance_id)
+    code = group.membership_error(request.member_id, request.group_instance_id)
     if code:
         return code
     if request.generation_id != group.generation:
@@ -102,7 +102,7 @@ def _assign(shard: Shard, group: Group, assignments: Mapping[str, bytes], now: N
         if group.state != GroupState.COMPLETING or group.generation != generation:
             return  # a member joined or left while it was written
         if code:
-            give_nothing(shard, group, coordinator_error(code), later)
+            fail_pending_syncs(shard, group, coordinator_error(code), later)
             rebalance.prepare_or_complete(shard, group, later)
             return
         group.enter(GroupState.STABLE, later)
@@ -110,7 +110,7 @@ def _assign(shard: Shard, group: Group, assignments: Mapping[str, bytes], now: N
             member.assignment = assignments.get(member.member_id, b"")
             if member.syncing is not None:
                 shard.answer(take_syncing(member), _assignment(group, member))
-                shard.watch(group, member, member.session_timeout_ms, later)
+                shard.restart_session(group, member, member.session_timeout_ms, later)
 
     shard.writes.submit([group_record(group, assignments)], now, result)
 
@@ -134,12 +134,12 @@ def heartbeat(shard: Shard, slot: object, request: HeartbeatRequest, now: Now) -
     elif group.state == GroupState.DEAD:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     else:
-        code = group.stranger(request.member_id, request.group_instance_id)
+        code = group.membership_error(request.member_id, request.group_instance_id)
         if not code and request.generation_id != group.generation:
             code = ErrorCode.ILLEGAL_GENERATION
         if not code:
             member = group.members[request.member_id]
-            shard.watch(group, member, member.session_timeout_ms, now)
+            shard.restart_session(group, member, member.session_timeout_ms, now)
             if group.state == GroupState.PREPARING:
                 code = ErrorCode.REBALANCE_IN_PROGRESS
     shard.answer(slot, HeartbeatResponse(error_code=code))
@@ -190,8 +190,8 @@ def _leave_one(shard: Shard, group: Group | None, leaving: MemberIdentity) -> in
         if member_id is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
     elif member_id not in group.pending_joins:
-        code = group.stranger(member_id, leaving.group_instance_id)
+        code = group.membership_error(member_id, leaving.group_instance_id)
         if code:
             return code
-    shard.dismiss(group, member_id)
+    shard.remove_member(group, member_id)
     return ErrorCode.NONE

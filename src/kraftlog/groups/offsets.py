@@ -68,7 +68,7 @@ def commit(
         return
     if group is not None and group.state in {GroupState.STABLE, GroupState.PREPARING}:
         member = group.members[request.member_id]
-        shard.watch(group, member, member.session_timeout_ms, now)
+        shard.restart_session(group, member, member.session_timeout_ms, now)
     fits = _fits(shard.config.offset_metadata_max_bytes)
     records = _commit_records(request, fits, now)
     if not records:
@@ -137,7 +137,7 @@ def commit_refused(
     if generation < 0 and group.state == GroupState.EMPTY:
         return ErrorCode.NONE
     if generation >= 0 or member_id or instance_id is not None:
-        code = group.stranger(member_id, instance_id)
+        code = group.membership_error(member_id, instance_id)
         if not code and generation != group.generation:
             return ErrorCode.ILLEGAL_GENERATION
         return code

@@ -38,7 +38,7 @@ def members_left(shard: Shard, group: Group, now: Now) -> None:
 def prepare(shard: Shard, group: Group, now: Now) -> None:
     """Start a rebalance; pending SyncGroup requests get REBALANCE_IN_PROGRESS."""
     if group.state == GroupState.COMPLETING:
-        members.give_nothing(shard, group, ErrorCode.REBALANCE_IN_PROGRESS, now)
+        members.fail_pending_syncs(shard, group, ErrorCode.REBALANCE_IN_PROGRESS, now)
     group.pending_syncs.clear()
     shard.timers.cancel(group.sync_timer)
     is_first = group.state == GroupState.EMPTY
@@ -83,7 +83,7 @@ def complete(shard: Shard, group: Group, now: Now) -> None:
     group.initial_remaining_ms = None
     for member in list(group.members.values()):
         if member.joining is None and member.instance_id is None:
-            shard.dismiss(group, member.member_id)
+            shard.remove_member(group, member.member_id)
     if group.members and not group.elect_leader():
         # Only static members, and none has joined: wait until they join or their sessions end.
         shard.timers.set(group.join_timer, now.monotonic_ms + group.rebalance_timeout_ms)
@@ -93,34 +93,34 @@ def complete(shard: Shard, group: Group, now: Now) -> None:
         join.notify_generation(shard, group, now)
         shard.timers.set(group.sync_timer, now.monotonic_ms + group.rebalance_timeout_ms)
     else:
-        # If this fails, a later coordinator finds the previous generation, whose members
-        # are gone and will be found to be.
+        # If this fails, a later coordinator loads the previous generation, and removes its
+        # members when their sessions time out.
         shard.writes.submit([group_record(group, {})], now)
 
 
 def sync_time_over(shard: Shard, group: Group, now: Now) -> None:
     """Remove members that have joined but not synced."""
     for member_id in list(group.pending_syncs):
-        shard.dismiss(group, member_id)
+        shard.remove_member(group, member_id)
     prepare(shard, group, now)
 
 
 def session_over(shard: Shard, group: Group, member: Member, now: Now) -> None:
     """Remove a member whose session has timed out."""
     if not member.has_pending_request:
-        remove(shard, group, member.member_id, now)
+        remove_and_rebalance(shard, group, member.member_id, now)
 
 
 def pending_over(shard: Shard, group: Group, member_id: str, now: Now) -> None:
     """Remove an id whose member has not joined in time."""
-    shard.dismiss(group, member_id)
+    shard.remove_member(group, member_id)
     if group.state == GroupState.PREPARING and group.all_joined:
         complete(shard, group, now)
 
 
-def remove(shard: Shard, group: Group, member_id: str, now: Now) -> None:
+def remove_and_rebalance(shard: Shard, group: Group, member_id: str, now: Now) -> None:
     """Remove a member and rebalance."""
-    shard.dismiss(group, member_id)
+    shard.remove_member(group, member_id)
     if group.state in {GroupState.STABLE, GroupState.COMPLETING}:
         prepare(shard, group, now)
     elif group.state == GroupState.PREPARING and group.all_joined:

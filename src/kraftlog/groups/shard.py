@@ -214,13 +214,13 @@ class GroupShard:
     def new_group(self, group_id: str, now: Now) -> Group:
         return self._settle(Group(group_id, now))
 
-    def watch(self, group: Group, member: Member, within_ms: int, now: Now) -> None:
+    def restart_session(self, group: Group, member: Member, within_ms: int, now: Now) -> None:
         """Restart the session timeout of a member."""
         if member.session is None:
             member.session = Timer(lambda late: rebalance.session_over(self, group, member, late))
         self.timers.set(member.session, now.monotonic_ms + within_ms)
 
-    def dismiss(self, group: Group, member_id: str) -> Member | None:
+    def remove_member(self, group: Group, member_id: str) -> Member | None:
         """Remove a member and its timer; its pending requests get an error."""
         pending = group.pending_joins.get(member_id)
         if pending is not None:
@@ -259,7 +259,7 @@ class GroupShard:
     def drop(self, group: Group) -> None:
         """Drop a group with its members."""
         for member_id in [*group.members, *group.pending_joins]:
-            self.dismiss(group, member_id)
+            self.remove_member(group, member_id)
         self.timers.cancel(group.join_timer)
         self.timers.cancel(group.sync_timer)
         group.state = GroupState.DEAD
@@ -287,7 +287,7 @@ class GroupShard:
             return
         group = self._settle(Group(group_id, now) if value is None else group_of(group_id, value))
         for member in group.members.values():
-            self.watch(group, member, member.session_timeout_ms, now)
+            self.restart_session(group, member, member.session_timeout_ms, now)
         if len(group.members) > self.config.max_size:
             # The limit was lowered: a rebalance removes members after their last commits.
             rebalance.prepare(self, group, now)

@@ -1,6 +1,6 @@
 """The cluster as it was: the image at any offset of the metadata log, or at any time.
 
-A fold starts at a snapshot or at offset 0, and replays the records of the log up to and including
+Reading starts at a snapshot or at offset 0, and replays the records of the log up to and including
 an offset, or up to a time. Any source of a metadata log will do: a live cluster, a copied folder.
 """
 

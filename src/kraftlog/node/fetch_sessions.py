@@ -84,7 +84,7 @@ class SessionPartition:
             return None
         session, partition = self.session, self.partition
         session.changed[self] = None
-        if partition is None or not partition.moves_at_once:
+        if partition is None or not partition.commits_at_once:
             session.new_bytes = MANY_BYTES  # what is committed now was written before
         else:
             session.new_bytes += partition.written_bytes - self.written_bytes

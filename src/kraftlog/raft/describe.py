@@ -31,7 +31,7 @@ class ReplicaDescription(Value):
     fetched_ms: int
     caught_up_ms: int
     is_target: bool = False
-    #: Why it lags, and the error code of its last fetch; "" for a replica in step.
+    #: Why it lags, and the error code of its last fetch; "" if it does not lag.
     lag_reason: str = ""
     last_error: int = 0
 
@@ -45,7 +45,7 @@ class QuorumDescription(Value):
     targets: tuple[int, ...] | None
     #: The targets for which the next step waits (R4).
     waits_for: tuple[int, ...] = ()
-    #: The newest change of the voters, while it is uncommitted: its offset, and who votes without.
+    #: While the newest change of the voters is uncommitted: its offset, and the voters before it.
     uncommitted_offset: int = UNKNOWN
     committed_voters: tuple[int, ...] | None = None
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 #: The most partitions that one poll looks at: the others follow in the next turns.
 MAX_CHECKED = 200
-#: After an election, how long a fetch of a follower waits that has not named all of its new
-#: partitions, and for how long after the election this holds.
+#: For NEW_LEADER_MS after this broker has become leader of partitions, the fetch of a follower that
+#: has not fetched all of them yet waits at most SHORT_WAIT_MS.
 SHORT_WAIT_MS, NEW_LEADER_MS = 10, 5_000
 
 
@@ -64,8 +64,8 @@ class InSyncReplicas:
         #: When the partitions of both are checked next, and what is left of the present check.
         self._check_due_ms = 0
         self._unchecked: deque[Partition] = deque()
-        #: By follower: how many partitions it has not named since this broker was elected.
-        self._unnamed: dict[int, int] = {}
+        #: By follower: how many partitions it has not fetched since this broker was elected.
+        self._unfetched: dict[int, int] = {}
         self._elected_ms = -NEW_LEADER_MS
 
     # Leadership ----------------------------------------------------------------------------------
@@ -85,10 +85,10 @@ class InSyncReplicas:
             followers = Followers(partition.written_end)
             partition.led_with(followers)
         if followers is not None:
-            self._count_unnamed(partition, -1)
+            self._count_unfetched(partition, -1)
             brokers = [broker for broker in partition.replicas if broker != self._broker_id]
             followers.assign(brokers, partition.isr, partition.written_bytes, now_ms)
-            self._count_unnamed(partition, 1)
+            self._count_unfetched(partition, 1)
             if not followers.all_at(partition.written_end):
                 self._lagging[partition] = None
             if len(partition.isr) < len(partition.replicas):
@@ -101,33 +101,33 @@ class InSyncReplicas:
 
     def resign(self, partition: Partition) -> None:
         """This broker does not lead the partition any more."""
-        self._count_unnamed(partition, -1)
+        self._count_unfetched(partition, -1)
         self._lagging.pop(partition, None)
         self._shrunk.pop(partition, None)
         partition.led_with(None)
 
-    def _count_unnamed(self, partition: Partition, by: int) -> None:
+    def _count_unfetched(self, partition: Partition, by: int) -> None:
         if partition.followers is not None:
             for follower in partition.followers.by_broker.values():
                 if follower.end == UNKNOWN:
-                    count = self._unnamed.get(follower.broker_id, 0) + by
-                    self._unnamed[follower.broker_id] = count
+                    count = self._unfetched.get(follower.broker_id, 0) + by
+                    self._unfetched[follower.broker_id] = count
 
     def max_wait_ms(self, broker_id: int, max_wait_ms: int) -> int:
         """How long a fetch of a follower may wait.
 
-        It has one request in flight for all its partitions: if that waited here, those that it
-        does not fetch yet would wait for it, and acks=all with them.
+        It has one request in flight for all its partitions. While that waits here, it cannot add
+        the partitions that it does not fetch yet, and acks=all waits for these.
         """
         is_new = self._clock().monotonic_ms - self._elected_ms < NEW_LEADER_MS
-        if is_new and self._unnamed.get(broker_id, 0) > 0:
+        if is_new and self._unfetched.get(broker_id, 0) > 0:
             return min(max_wait_ms, SHORT_WAIT_MS)
         return max_wait_ms
 
     # Followers -----------------------------------------------------------------------------------
 
     def accepts(self, partition: Partition, broker_id: int, broker_epoch: int) -> bool:
-        """Whether `fetched` takes a position: it comes from the present process of a replica."""
+        """Whether `fetched` accepts a position: that of a replica, and of its current process."""
         followers = partition.followers
         follower = None if followers is None else followers.by_broker.get(broker_id)
         return follower is not None and not self._is_stale(follower, broker_epoch)
@@ -143,7 +143,7 @@ class InSyncReplicas:
         if self._is_stale(follower, broker_epoch):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if follower.end == UNKNOWN:
-            self._unnamed[broker_id] -= 1
+            self._unfetched[broker_id] -= 1
         now_ms = self._clock().monotonic_ms
         follower.fetched(
             broker_epoch, end, start, partition.written_end, partition.written_bytes, now_ms
@@ -229,12 +229,12 @@ class InSyncReplicas:
             return
         followers = partition.followers
         if partition.lacks_replicas:
-            partition.set_moves_at_once(False)
+            partition.set_commits_at_once(False)
             if partition.awaiting_isr:
                 self._moved(partition)  # they fail now
             return
         if followers is None:
-            partition.set_moves_at_once(True)
+            partition.set_commits_at_once(True)
             high_watermark = partition.written_end
         else:
             ends = (
@@ -242,8 +242,8 @@ class InSyncReplicas:
                 if len(partition.isr) == len(partition.replicas)
                 else self._ends_that_count(partition, followers)
             )
-            if partition.moves_at_once == bool(ends):
-                partition.set_moves_at_once(not ends)
+            if partition.commits_at_once == bool(ends):
+                partition.set_commits_at_once(not ends)
             high_watermark = min([partition.written_end, *ends])
         if high_watermark > partition.high_watermark:
             partition.raise_high_watermark(high_watermark)

@@ -96,6 +96,7 @@ class Partition:
         "acks",
         "append_config",
         "awaiting_isr",
+        "commits_at_once",
         "consumer_sessions",
         "counts",
         "end",
@@ -116,7 +117,6 @@ class Partition:
         "leader_start",
         "leads",
         "log",
-        "moves_at_once",
         "online",
         "partition_epoch",
         "pending",
@@ -158,7 +158,7 @@ class Partition:
         #: The followers of this leader; None if there are no other replicas.
         self.followers: Followers | None = None
         #: Whether a write alone moves the high watermark: no follower counts for it.
-        self.moves_at_once = False
+        self.commits_at_once = False
         self.is_open = False
         #: Whether the log is being truncated to where it agrees with the leader's.
         self.is_truncating = False
@@ -230,7 +230,7 @@ class Partition:
         self.leads = True
         self.pending = None  # batches of another epoch are appended apart
         self.proposed = None
-        self.moves_at_once = len(self.replicas) <= 1
+        self.commits_at_once = len(self.replicas) <= 1
         self.serve()
 
     def serve(self) -> None:
@@ -238,7 +238,7 @@ class Partition:
         self.online = (
             self.leads and self.is_open and not (self.is_truncating or self._awaits_writes)
         )
-        if self.online and self.moves_at_once:
+        if self.online and self.commits_at_once:
             self.high_watermark = self.written_end
         if self.online and self.producers is not None:
             self.producers.high_watermark_moved(self.high_watermark)
@@ -251,7 +251,7 @@ class Partition:
     def resign(self, leader_epoch: int) -> None:
         """Stop leading: in this epoch another broker leads, or none."""
         self.leader_epoch = leader_epoch
-        self.leads = self.online = self.moves_at_once = False
+        self.leads = self.online = self.commits_at_once = False
         self.followers = self.proposed = self.producers = None
 
     def removed(self) -> None:
@@ -304,8 +304,8 @@ class Partition:
         """The producer state of the log, from which this replica goes on as leader."""
         self.producers = producers
 
-    def set_moves_at_once(self, moves_at_once: bool) -> None:
-        self.moves_at_once = moves_at_once
+    def set_commits_at_once(self, commits_at_once: bool) -> None:
+        self.commits_at_once = commits_at_once
 
     def raise_high_watermark(self, offset: int) -> bool:
         """Raise the high watermark; returns whether it has moved."""
@@ -517,7 +517,7 @@ class Partition:
         if self.leads:
             counts.messages_in += end - self.written_end
         self.written_end = end
-        if self.moves_at_once:
+        if self.commits_at_once:
             self.high_watermark = end
         unwritten = self.unwritten
         while unwritten and unwritten[0].end <= end:
@@ -574,7 +574,7 @@ class Partition:
             count += 1
         done = acks[:count]
         del acks[:count]
-        if self.moves_at_once:
+        if self.commits_at_once:
             return done
         self.just_written += [ack for ack in done if ack[3] != WRITTEN_IS_ENOUGH]
         return [ack for ack in done if ack[3] == WRITTEN_IS_ENOUGH]

@@ -200,7 +200,7 @@ class ReplicaManager(MetadataPublisher):
         if partition.just_written:
             self._wait_for_replicas(partition)
         self.delayed_fetches.written(partition)
-        if partition.moves_at_once:
+        if partition.commits_at_once:
             self.delayed_fetches.committed(partition)
 
     def write_failed(self, partition: Partition) -> None:

@@ -94,7 +94,7 @@ class Compactions:
         """Whether the next turn has something to do."""
         return self._under_way is not None and bool(self._under_way.groups)
 
-    def take(self, node: Node, now: Now) -> bool:
+    def take_turn(self, node: Node, now: Now) -> bool:
         """Run at the end of a turn: continue or start one; return whether anything was due."""
         goes_on = self._under_way is not None and bool(self._under_way.groups)
         if self._under_way is not None and goes_on:

@@ -186,7 +186,7 @@ class DataDirectories:
             each.maintain(node, now)
         if self._unfinished:
             self._resume_moves()
-        if self.moves.take(node, now):
+        if self.moves.take_turn(node, now):
             self._step("moves between directories")
 
     def check(self, now: Now) -> None:

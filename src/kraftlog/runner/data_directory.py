@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.types import LogName, Now
 
-#: How many logs of a failed directory a turn reports.
+#: How many logs of a failed directory are reported in one turn.
 FAILED_PER_TURN = 200
 
 
@@ -88,18 +88,21 @@ class DataDirectory:
 
     def maintain(self, node: Node, now: Now) -> None:
         """Continue the maintenance that takes several turns, and start what is due."""
-        self._disk_space.take(now)
+        self._disk_space.take_turn(now)
         if self.lifecycle.resume(now):
             self._step("open")
-        if self._new_folders.take(now):
+        if self._new_folders.take_turn(now):
             self._step("new folders")
-        if self.maintenance.take(node, now):
+        if self.maintenance.take_turn(node, now):
             self._step("retention and checkpoints")
-        if self._compactions.take(node, now):
+        if self._compactions.take_turn(node, now):
             self._step("compaction")
 
     def check(self, now: Now, *, fails_its_logs: bool) -> None:
-        """Log that the directory has failed; `fails_its_logs`: all of them, and not as used."""
+        """Log that the directory has failed.
+
+        `fails_its_logs`: report all its logs as failed, instead of each when it is used.
+        """
         failure = self.directory.disk.failure
         if failure is not None and not self._logged_offline:
             self._logged_offline = True

@@ -23,7 +23,7 @@ class DiskSpace:
         #: When to check again, in monotonic milliseconds.
         self.due_ms: int | None = None
 
-    def take(self, now: Now) -> None:
+    def take_turn(self, now: Now) -> None:
         """Run at the end of a turn."""
         if not self._directory.disk.has_only_reserve:
             return

@@ -136,7 +136,7 @@ class LogMaintenance:
         """Store soon the start of a log that has moved here from another directory."""
         self._moved.add(name)
 
-    def take(self, node: Node, now: Now) -> bool:
+    def take_turn(self, node: Node, now: Now) -> bool:
         """Run at the end of a turn; return whether anything was due."""
         if not (self._moved or self.has_work or now.monotonic_ms >= self.due_ms):
             return False

@@ -118,7 +118,7 @@ class LogMoves:
     def _active(self) -> list[LogMove]:
         return list(self.moves.values())[:AT_A_TIME] if self.moves else []
 
-    def take(self, node: Node, now: Now) -> bool:
+    def take_turn(self, node: Node, now: Now) -> bool:
         """Run at the end of a turn: copy a piece; return whether any log is being moved."""
         if not self.moves:
             return False

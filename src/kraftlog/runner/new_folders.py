@@ -56,7 +56,7 @@ class NewFolders:
         self._waiting.append((name, log))
         self.due_ms = min(now.monotonic_ms + CALM_MS, self._latest_ms)
 
-    def take(self, now: Now) -> bool:
+    def take_turn(self, now: Now) -> bool:
         """Make the next folders if it is time; return whether any was made."""
         if self.due_ms is not None:
             if self.due_ms > now.monotonic_ms:

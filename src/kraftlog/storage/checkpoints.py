@@ -92,7 +92,9 @@ def _decode(data: bytes, path: str, width: int) -> Iterable[list[str]]:
     count = _number(lines[1], path) if len(lines) > 1 else -1
     entries = [line.split() for line in lines[2:] if line]
     if len(entries) != count or any(len(entry) != width for entry in entries):
-        raise CorruptLogError(f"{path}: not the {count} lines of {width} words that it announces")
+        raise CorruptLogError(
+            f"{path}: {len(entries)} lines, where {count} lines of {width} words belong"
+        )
     return entries
 
 

@@ -11,7 +11,13 @@ import struct
 
 from kraftlog.errors import ProtocolError
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.primitives import FIXED, LEAST_NEGATIVE, LONGEST_STRING, Malformed, text_as_java
+from kraftlog.wire.primitives import (
+    FIXED,
+    LARGEST_COMPACT_LENGTH,
+    LONGEST_STRING,
+    Malformed,
+    text_as_java,
+)
 from kraftlog.wire.versioned_schema import VersionedSchema, item_of
 
 if TYPE_CHECKING:
@@ -91,7 +97,7 @@ class Cursor:
         count: int
         if self.schema.compact(field):
             encoded = self.uvarint(path)
-            count = -1 if encoded > LEAST_NEGATIVE else encoded - 1
+            count = -1 if encoded > LARGEST_COMPACT_LENGTH else encoded - 1
         else:
             count = self.fixed(wide, path)
         if count < 0 and not field.nullable_in(self.schema.version):

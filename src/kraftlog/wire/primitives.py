@@ -47,16 +47,17 @@ def uvarint(value: int) -> bytes:
 
 #: Kafka's limit, also for compact strings.
 LONGEST_STRING = 32767
-#: A compact length is a 32-bit signed number, one more than the count. This encoding overflows to
-#: the largest count; larger ones are negative.
-LEAST_NEGATIVE = 1 << 31
+#: A compact length is one more than the count. Kafka subtracts in 32-bit signed numbers: this one
+#: overflows to the largest count, and all larger ones give a negative count, which means null.
+LARGEST_COMPACT_LENGTH = 1 << 31
 
 
 def text_as_java(piece: Buffer) -> str:
     """Decode UTF-8 as Java does: invalid bytes become U+FFFD.
 
     Python's `replace` does the same, except that it decodes a lone surrogate to three U+FFFD, and
-    Java to one. As U+FFFD takes three bytes, a text that can't be encoded again is refused.
+    Java to one. U+FFFD takes three bytes: a text that has become too long to be encoded again is
+    refused.
     """
     raw = bytes(piece)
     if b"\xed" in raw:
@@ -86,7 +87,7 @@ def rest_of_uvarint(buf: Any, pos: int, first: int) -> tuple[int, int]:
 def rest_of_length(buf: Any, pos: int, first: int) -> tuple[int, int]:
     """Finish a compact length, which is one more than the count; a negative one becomes 0, null."""
     value, pos = rest_of_uvarint(buf, pos, first)
-    return (value, pos) if value <= LEAST_NEGATIVE else (0, pos)
+    return (value, pos) if value <= LARGEST_COMPACT_LENGTH else (0, pos)
 
 
 def rest_of_text_length(buf: Any, pos: int, first: int) -> tuple[int, int]:

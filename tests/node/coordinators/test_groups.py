@@ -45,7 +45,7 @@ from tests.node.frame_client import (
     remove_partitions,
     set_config,
 )
-from tests.node.test_requests import batch, produce, told_of
+from tests.node.test_requests import batch, produce, produce_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -547,7 +547,7 @@ def test_clients_cannot_produce_to_the_offsets_topic() -> None:
     """As Kafka: else a single record would keep the next start from ever ending."""
     broker = Broker()
     answer = broker.client.ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic=TOPIC))
-    assert told_of(answer).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert produce_result(answer).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert not broker.host.node.replica_manager.turn
 
 

@@ -2,7 +2,7 @@
 
 Consumers see what is below the high watermark; without transactions the last stable offset is the
 same. They may read from a follower too, up to its own high watermark (KIP-392). Followers read up
-to the end of the leader's log; the offset that one names says what it has.
+to the end of the leader's log; a follower's fetch offset tells the leader what it has.
 """
 
 from __future__ import annotations
@@ -138,9 +138,9 @@ class DelayedFetch:
         self.epoch = LAST if session is None else session.epoch
         self.done = False
         self.failed = False
-        #: Whether there is news that does not wait for data.
+        #: Whether something must be reported now, without waiting for data.
         self.at_once = False
-        #: Whether there is news that waits a little for data.
+        #: Whether something must be reported within NOTIFIED_WITHIN_MS, if no data comes before.
         self.soon = False
         self.size = 0
         self.partitions: list[Partition] = []
@@ -157,7 +157,7 @@ class DelayedFetch:
         begins_session = session is None and request.session_epoch == FIRST
         lists_aborted = request.isolation_level == READ_COMMITTED
         self.encode_partition = None if begins_session else partition_encoder(slot, lists_aborted)
-        #: What of the session is encoded so: high watermark, log start, and whether it has records.
+        #: The session's partitions encoded so: high watermark, log start, whether with records.
         self.encoded: list[tuple[SessionPartition, int, int, bool]] = []
 
     @property

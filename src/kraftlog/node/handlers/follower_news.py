@@ -1,4 +1,4 @@
-"""What a follower is told although there are no records for it: new offsets."""
+"""New offsets that a follower must get soon, even if there are no records for it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from kraftlog.replication.replica_manager import ReplicaManager
     from kraftlog.wire.messages.fetch import FetchPartition
 
-#: How long a follower with consumers may lack a new high watermark. Under load the next records
-#: bring it earlier; a response of its own for each would double the fetches of followers.
+#: How long a follower with consumers may lack a new high watermark. Under load the response with
+#: the next records brings it earlier; one response for each would double the followers' fetches.
 NOTIFIED_WITHIN_MS = 5
 
 

@@ -46,13 +46,13 @@ def _is_at_min_isr(partition: Partition) -> bool:
     return partition.leads and partition.in_sync == partition.append_config.min_insync_replicas
 
 
-def _partitions(name: str, what: str, is_meant: Callable[[Partition], bool]) -> Family:
+def _partitions(name: str, what: str, matches: Callable[[Partition], bool]) -> Family:
     """The number of local partitions of a kind."""
     return single(
         "kafka_server_replicamanager_" + name,
         GAUGE,
         what,
-        lambda node, _: sum(1 for p in node.replica_manager.partitions.values() if is_meant(p)),
+        lambda node, _: sum(1 for p in node.replica_manager.partitions.values() if matches(p)),
     )
 
 

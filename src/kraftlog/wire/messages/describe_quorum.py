@@ -33,7 +33,7 @@ class ReplicaState(Message):
     last_caught_up_timestamp: int = int64(since=1, default=-1, ignorable=True)
     # Our own: whether it is a target voter of a reassignment.
     is_target: bool = boolean(tag=10000, default=False)
-    # Our own: why it lags, and the error code of its last fetch; absent for a replica in step.
+    # Our own: why it lags, and the error code of its last fetch; absent if it does not lag.
     lag_reason: str = string(tag=10001, default="")
     last_error: int = int16(tag=10002, default=0)
 

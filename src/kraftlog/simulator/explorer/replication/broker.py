@@ -55,7 +55,7 @@ OMITTED = {
     ),
     "FollowedPartition": frozenset({"backoff_ms", "reported"}),
     "InSyncReplicas": frozenset(
-        {"_metadata", "_check_due_ms", "_elected_ms", "_unnamed", "_clock", "_moved"}
+        {"_metadata", "_check_due_ms", "_elected_ms", "_unfetched", "_clock", "_moved"}
     ),
     "IsrChanges": frozenset(
         {"_due_ms", "_again_ms", "_failures", "_incomplete", "_ask", "_broker_epoch", "_refused"}
