@@ -15,7 +15,7 @@ from kraftlog.errors import ConfigError
 from kraftlog.raft.messages import ElectionState
 from kraftlog.server.files import OsFiles
 from tests.client.waiting import until
-from tests.interop.kafka_broker import start_kafka
+from tests.interop.kafka_broker import KafkaNodes
 from tests.runner.surviving import write_directory
 from tests.runner.test_repair import ME, log_of
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
@@ -53,10 +53,7 @@ def test_d5_admin_changes_the_voters_of_apache_kafka(tmp_path: Path) -> None:
     """Three controllers of Kafka; the first is formatted as the only voter."""
     quorum = Quorum(tmp_path, dynamic=True)
     with ExitStack() as stack:
-        for node_id in CONTROLLERS:
-            folder = tmp_path / f"kafka-{node_id}"
-            folder.mkdir()
-            stack.enter_context(start_kafka(quorum.file(node_id), str(folder)))
+        KafkaNodes(tmp_path, stack).start(*CONTROLLERS)
         admin = stack.enter_context(controllers_of(quorum))
         change_voters(quorum, admin)
         third = next(it for it in admin.describe_quorum().observers if it.id == THIRD)

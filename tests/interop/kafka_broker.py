@@ -1,9 +1,11 @@
-"""A Kafka broker in its own process."""
+"""Brokers and controllers of Kafka in processes of their own."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import ExitStack
+    from pathlib import Path
 
 _LOGGING = """\
 appender.out.type=Console
@@ -51,6 +55,37 @@ def start_kafka(properties: str, folder: str) -> Iterator[subprocess.Popen[bytes
     finally:
         broker.kill()
         broker.wait()
+
+
+class KafkaNodes:
+    """Nodes of Kafka with the files `folder/{id}.properties`; `closing` kills them."""
+
+    def __init__(self, folder: Path, closing: ExitStack) -> None:
+        self._folder, self._closing = folder, closing
+        #: The processes that run, by node id.
+        self.running: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, *node_ids: int) -> None:
+        """Start nodes together: a controller is ready only with a majority."""
+        with ThreadPoolExecutor(len(node_ids)) as pool:
+            list(pool.map(self._start, node_ids))
+
+    def _start(self, node_id: int) -> None:
+        folder = self._folder / f"kafka-{node_id}"
+        folder.mkdir(exist_ok=True)
+        started = start_kafka(str(self._folder / f"{node_id}.properties"), str(folder))
+        self.running[node_id] = self._closing.enter_context(started)
+
+    def stop(self, node_id: int) -> None:
+        """Stop a node cleanly, and wait for its end."""
+        process = self.running.pop(node_id)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) in {0, 128 + signal.SIGTERM}
+
+    def kill(self, node_id: int) -> None:
+        process = self.running.pop(node_id)
+        process.kill()
+        process.wait()
 
 
 #: One broker that is its own controller, quick to start and small. Retention would first run after

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from confluent_kafka import Consumer, Producer
 
 from kraftlog.client.client import Client
 from tests.client.waiting import until
-from tests.interop.kafka_broker import start_kafka
+from tests.interop.kafka_broker import KafkaNodes
 from tests.interop.tool_session import CLASSES
 from tests.patience import LIMIT_S
 from tests.ports import free_ports
@@ -20,7 +19,6 @@ from tests.server.node_process import NodeProcess
 from tests.server.quorum_of_processes import format_node
 
 if TYPE_CHECKING:
-    import subprocess
     from pathlib import Path
 
     from kraftlog.client.model import Partition
@@ -55,17 +53,17 @@ class KafkaBrokers:
     """One controller of kraftlog and two brokers of Kafka."""
 
     def __init__(self, folder: Path, jvm: Driver, closing: ExitStack) -> None:
-        self._folder, self._jvm, self._closing = folder, jvm, closing
+        self._folder, self._jvm = folder, jvm
         self.ports = dict(zip((CONTROLLER, *BROKERS), free_ports(1 + len(BROKERS)), strict=True))
         self._format(CONTROLLER, CONTROLLER_FILE, "--standalone")
         controller = NodeProcess(
             None, self.file(CONTROLLER), topics={}, errors=str(folder / "errors.txt")
         )
         closing.callback(controller.make_sure_it_is_gone)
-        self.brokers: dict[int, subprocess.Popen[bytes]] = {}
+        self.kafka = KafkaNodes(folder, closing)
         for broker in BROKERS:
             self._format(broker, BROKER_FILE)
-            self.start(broker)
+        self.kafka.start(*BROKERS)
         self.client = Client(self.servers, timeout_s=LIMIT_S)
         closing.callback(self.client.close)
 
@@ -81,12 +79,6 @@ class KafkaBrokers:
 
     def file(self, node_id: int) -> str:
         return str(self._folder / f"{node_id}.properties")
-
-    def start(self, broker: int) -> None:
-        folder = self._folder / f"kafka-{broker}"
-        folder.mkdir(exist_ok=True)
-        started = self._closing.enter_context(start_kafka(self.file(broker), str(folder)))
-        self.brokers[broker] = started
 
     @property
     def servers(self) -> str:
@@ -119,18 +111,16 @@ def test_v1_v2_v3_controller_governs_kafkas_brokers(tmp_path: Path, jvm: Driver)
         assert consumed(cluster) == list(range(RECORDS))
         killed = cluster.partitions()[0].leader
         other = next(it for it in BROKERS if it != killed)
-        cluster.brokers[killed].kill()
-        cluster.brokers[killed].wait()
+        cluster.kafka.kill(killed)
         until(cluster.leaders, {other})
         produced(cluster, RECORDS)
-        cluster.start(killed)
+        cluster.kafka.start(killed)
         cluster.until_full()
         cluster.run(
             "kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions"
         )
         until(cluster.leaders, set(BROKERS))
-        cluster.brokers[other].send_signal(signal.SIGTERM)
-        assert cluster.brokers[other].wait(LIMIT_S) in {0, 128 + signal.SIGTERM}
+        cluster.kafka.stop(other)
         until(cluster.leaders, {killed})
         assert consumed(cluster) == list(range(RECORDS, 2 * RECORDS))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,43 +12,20 @@ from confluent_kafka import Producer
 from kraftlog.client.client import Client
 from kraftlog.client.deadline import Deadline
 from tests.client.waiting import until
-from tests.interop.kafka_broker import start_kafka
+from tests.interop.kafka_broker import KafkaNodes
 from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
     from pathlib import Path
+
+    from confluent_kafka import KafkaError, Message
 
 TOPIC = "orders"
 #: Records acknowledged between two changes, at least.
 BETWEEN = 50
 MORE = "offsets.topic.replication.factor=1\n"
-
-
-class KafkaNodes:
-    """The nodes of the quorum that are processes of Kafka."""
-
-    def __init__(self, quorum: Quorum, closing: ExitStack) -> None:
-        self._quorum, self._closing = quorum, closing
-        self.running: dict[int, subprocess.Popen[bytes]] = {}
-
-    def start(self, *node_ids: int) -> None:
-        """Start nodes together: a controller is ready only with a majority."""
-        with ThreadPoolExecutor(len(node_ids)) as pool:
-            list(pool.map(self._start, node_ids))
-
-    def _start(self, node_id: int) -> None:
-        folder = self._quorum.folder / f"kafka-{node_id}"
-        folder.mkdir(exist_ok=True)
-        started = start_kafka(self._quorum.file(node_id), str(folder))
-        self.running[node_id] = self._closing.enter_context(started)
-
-    def stop(self, node_id: int) -> None:
-        process = self.running.pop(node_id)
-        process.send_signal(signal.SIGTERM)
-        process.wait(LIMIT_S)
 
 
 class Load:
@@ -80,11 +55,11 @@ class Load:
             number += 1
         assert self._producer.flush(LIMIT_S) == 0
 
-    def _delivered(self, error: object, message: object) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.errors.append(str(error))
         else:
-            self.acknowledged.append(int(message.value()))  # type: ignore[attr-defined] # Message
+            self.acknowledged.append(int(message.value() or b""))
 
     def go_on(self) -> None:
         """Wait until more records are acknowledged."""
@@ -100,7 +75,7 @@ def test_r12_controllers_of_kafka_are_replaced_one_by_one_and_back(tmp_path: Pat
     quorum = Quorum(tmp_path, MORE)
     with ExitStack() as closing:
         closing.callback(quorum.end)
-        kafka = KafkaNodes(quorum, closing)
+        kafka = KafkaNodes(tmp_path, closing)
         kafka.start(*CONTROLLERS, BROKER)
         address = f"127.0.0.1:{quorum.ports[BROKER]}"
         client = closing.enter_context(Client(address, timeout_s=LIMIT_S))
