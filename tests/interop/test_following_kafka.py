@@ -1,0 +1,328 @@
+"""Our nodes follow Kafka's active controller: their image is Kafka's, at every offset."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from contextlib import ExitStack
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+
+from kraftlog.client.client import Client
+from kraftlog.client.metadata_folder import MetadataFolder
+from kraftlog.metadata.features import ELR_FEATURE
+from kraftlog.metadata.history import MetadataState, Moment
+from kraftlog.records.header import CONTROL_BIT
+from kraftlog.records.reader import read_records
+from kraftlog.records.walk import walk
+from kraftlog.wire.record_frames import decode_metadata
+from tests.client.waiting import until
+from tests.interop.kafka_broker import KafkaNodes
+from tests.interop.tool_session import CLASSES
+from tests.metadata.test_against_kafka import framed, in_order
+from tests.patience import LIMIT_S
+from tests.ports import free_ports
+from tests.server.node_process import NodeProcess
+from tests.server.quorum_of_processes import format_node
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kraftlog.metadata.image import Image
+    from tests.interop.driver import Driver
+
+#: Controllers of Kafka and of kraftlog; two brokers of Kafka, and one of kraftlog.
+KAFKAS, OURS = 1, 2
+BROKERS = (3, 4)
+OUR_BROKER = 5
+COMMON = """\
+node.id={node_id}
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:{quorum}
+log.dirs={folder}/data-{node_id}
+broker.session.timeout.ms=3000
+"""
+CONTROLLER_FILE = """\
+process.roles=controller
+listeners=CONTROLLER://127.0.0.1:{port}
+"""
+BROKER_FILE = """\
+process.roles=broker
+listeners=PLAINTEXT://127.0.0.1:{port}
+broker.heartbeat.interval.ms=500
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=2
+"""
+#: Kafka keeps ACLs only with an authorizer.
+AUTHORIZER = """\
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+"""
+#: Our nodes take snapshots often, from the image that they keep.
+SNAPSHOTS = "metadata.log.max.record.bytes.between.snapshots=1000\n"
+
+#: Records that the changes below are made of.
+KINDS = {
+    "AccessControlEntryRecord",
+    "BrokerRegistrationChangeRecord",
+    "ClientQuotaRecord",
+    "ConfigRecord",
+    "FeatureLevelRecord",
+    "PartitionChangeRecord",
+    "PartitionRecord",
+    "ProducerIdsRecord",
+    "RegisterBrokerRecord",
+    "RegisterControllerRecord",
+    "RemoveAccessControlEntryRecord",
+    "RemoveTopicRecord",
+    "RemoveUserScramCredentialRecord",
+    "TopicRecord",
+    "UnregisterBrokerRecord",
+    "UserScramCredentialRecord",
+}
+
+
+class Cluster:
+    """The active controller is Kafka's; one of ours votes, and one of ours is a broker."""
+
+    def __init__(self, folder: Path, jvm: Driver, closing: ExitStack) -> None:
+        self._folder, self._jvm, self._closing = folder, jvm, closing
+        nodes = (KAFKAS, OURS, *BROKERS, OUR_BROKER)
+        self.ports = dict(zip(nodes, free_ports(len(nodes)), strict=True))
+        self.kafka = KafkaNodes(folder, closing)
+        self._format(KAFKAS, CONTROLLER_FILE + AUTHORIZER, "--standalone")
+        self._format(OURS, CONTROLLER_FILE + SNAPSHOTS, "--no-initial-controllers")
+        for broker in BROKERS:
+            self._format(broker, BROKER_FILE + AUTHORIZER)
+        self._format(OUR_BROKER, BROKER_FILE + SNAPSHOTS)
+        self.kafka.start(KAFKAS)
+        self.ours: list[NodeProcess] = []
+        self.start_ours(OURS)
+        self.kafka.start(*BROKERS)
+
+    def _format(self, node_id: int, text: str, *how: str) -> None:
+        port, quorum = self.ports[node_id], self.ports[KAFKAS]
+        text = (COMMON + text).format(
+            node_id=node_id, port=port, quorum=quorum, folder=self._folder
+        )
+        (self._folder / f"{node_id}.properties").write_text(text)
+        format_node(self.file(node_id), *how)
+
+    def start_ours(self, node_id: int) -> None:
+        errors = str(self._folder / f"errors-{node_id}.txt")
+        node = NodeProcess(None, self.file(node_id), topics={}, errors=errors)
+        self._closing.callback(node.make_sure_it_is_gone)
+        self.ours.append(node)
+
+    def file(self, node_id: int) -> str:
+        return str(self._folder / f"{node_id}.properties")
+
+    def metadata(self, node_id: int) -> str:
+        return f"{self._folder}/data-{node_id}/__cluster_metadata-0"
+
+    @property
+    def servers(self) -> str:
+        return ",".join([f"127.0.0.1:{self.ports[broker]}" for broker in BROKERS])
+
+    def run(self, line: str, *words: str) -> str:
+        """Run one of Kafka's tools, which asks a broker of Kafka."""
+        tool, *first = line.split()
+        where = ["--bootstrap-server", self.servers]
+        # One tool has its own flag for the address.
+        where = [first.pop(0), *where] if tool == "kafka-cluster" else where
+        done = self._jvm.tool(CLASSES[tool], *where, *first, *words)
+        assert done.exit_code == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.mark.long
+def test_our_image_is_kafkas_at_every_offset(tmp_path: Path, jvm: Driver) -> None:
+    """A voter and a broker of ours follow, and so do the snapshots that they write."""
+    with ExitStack() as closing:
+        cluster = Cluster(tmp_path, jvm, closing)
+        client = closing.enter_context(Client(cluster.servers, timeout_s=LIMIT_S))
+        voter_joins(cluster)
+        topics(cluster)
+        settings(cluster)
+        security(cluster)
+        broker_joins(cluster)
+        moves(cluster, client, tmp_path)
+        failures(cluster, client)
+        described = client.describe_quorum()
+        assert described.leader_id == KAFKAS
+        committed = described.high_watermark
+        until(lambda: behind(client, committed), set())
+        cluster.kafka.stop(BROKERS[0])
+        for node in reversed(cluster.ours):
+            assert node.stop() == 0
+        cluster.kafka.kill(KAFKAS)
+        theirs = images_of_kafka(cluster, jvm)
+        for node_id in (OURS, OUR_BROKER):
+            assert kinds(cluster.metadata(node_id)) >= KINDS
+            assert follows(cluster.metadata(node_id), theirs) >= committed
+            assert snapshots_equal(cluster.metadata(node_id), theirs) > 0
+
+
+def behind(client: Client, offset: int) -> set[int]:
+    """Our nodes that have not fetched all records before this offset."""
+    found = client.describe_quorum()
+    ends = {each.id: each.log_end_offset for each in (*found.voters, *found.observers)}
+    return {node_id for node_id in (OURS, OUR_BROKER) if ends[node_id] < offset}
+
+
+def voter_joins(cluster: Cluster) -> None:
+    own = ("--command-config", cluster.file(OURS))
+    cluster.run("kafka-metadata-quorum", *own, "add-controller")
+
+
+def topics(cluster: Cluster) -> None:
+    """Topics are created, extended and deleted."""
+    places = f"{BROKERS[0]}:{BROKERS[1]},{BROKERS[1]}:{BROKERS[0]}"
+    for name in ("orders", "audit", "gone"):
+        cluster.run(f"kafka-topics --create --topic {name} --replica-assignment {places}")
+    cluster.run("kafka-topics --create --topic kept --partitions 2 --config cleanup.policy=compact")
+    cluster.run("kafka-topics --alter --topic kept --partitions 5")
+    cluster.run("kafka-topics --delete --topic gone")
+
+
+def settings(cluster: Cluster) -> None:
+    """Of topics, brokers, all brokers, groups and client metrics; some are deleted again."""
+    alter = "kafka-configs --alter --entity-type"
+    cluster.run(
+        f"{alter} topics --entity-name orders --add-config retention.ms=5000,segment.ms=60000"
+    )
+    cluster.run(f"{alter} topics --entity-name orders --delete-config segment.ms")
+    cluster.run(f"{alter} brokers --entity-name {BROKERS[0]} --add-config log.cleaner.threads=2")
+    cluster.run(f"{alter} brokers --entity-default --add-config log.cleaner.threads=1")
+    cluster.run(
+        f"{alter} groups --entity-name readers --add-config consumer.session.timeout.ms=50000"
+    )
+    cluster.run(f"{alter} client-metrics --entity-name m --add-config interval.ms=1000")
+    producer = Producer({"bootstrap.servers": cluster.servers, "enable.idempotence": True})
+    producer.produce("orders", b"one")  # the broker gets a block of producer ids
+    assert producer.flush(LIMIT_S) == 0
+
+
+def security(cluster: Cluster) -> None:
+    """Quotas, SCRAM credentials and ACLs; some are deleted again."""
+    alter = "kafka-configs --alter --entity-type"
+    for entity in (
+        "users --entity-name alice",
+        "users --entity-default",
+        "clients --entity-name app",
+        "users --entity-name alice --entity-type clients --entity-default",
+    ):
+        cluster.run(
+            f"{alter} {entity} --add-config producer_byte_rate=1024,request_percentage=12.5"
+        )
+    cluster.run(f"{alter} ips --entity-name 127.0.0.9 --add-config connection_creation_rate=9")
+    cluster.run(f"{alter} clients --entity-name app --delete-config producer_byte_rate")
+    for name in ("alice", "bob"):
+        secret = "SCRAM-SHA-256=[iterations=4096,password=secret]"
+        cluster.run(f"{alter} users --entity-name {name} --add-config {secret}")
+    cluster.run(f"{alter} users --entity-name bob --delete-config SCRAM-SHA-256")
+    acls = "kafka-acls --force"
+    cluster.run(f"{acls} --add --allow-principal User:alice --operation Read --topic orders")
+    prefixed = "--group g --resource-pattern-type prefixed"
+    cluster.run(f"{acls} --add --deny-principal User:bob --operation All {prefixed}")
+    cluster.run(f"{acls} --remove --allow-principal User:alice --operation Read --topic orders")
+
+
+def broker_joins(cluster: Cluster) -> None:
+    """Our broker registers where it supports the levels of all features."""
+    for feature in ("group.version", "transaction.version", ELR_FEATURE):
+        cluster.run(f"kafka-features downgrade --feature {feature}=0")
+    cluster.start_ours(OUR_BROKER)
+    cluster.run(f"kafka-features upgrade --feature {ELR_FEATURE}=1")
+
+
+def moves(cluster: Cluster, client: Client, folder: Path) -> None:
+    """A replica moves to our broker, and elsewhere while it moves."""
+    plan = folder / "plan.json"
+    for replicas in ((OUR_BROKER,), (BROKERS[0], OUR_BROKER)):
+        parts = [{"topic": "audit", "partition": 0, "replicas": replicas}]
+        plan.write_text(json.dumps({"version": 1, "partitions": parts}))
+        words = ("--reassignment-json-file", str(plan))
+        cluster.run("kafka-reassign-partitions", *words, "--execute", "--additional")
+    until(lambda: client.describe_topic("audit").partitions[0].replicas, replicas)
+    cluster.run("kafka-leader-election --election-type preferred --all-topic-partitions")
+
+
+def failures(cluster: Cluster, client: Client) -> None:
+    """One is killed and comes back, shuts down, and is unregistered; ours remains."""
+    stays, leaves = BROKERS
+
+    def isr() -> set[int]:
+        return {broker for it in client.describe_topic("orders").partitions for broker in it.isr}
+
+    until(isr, set(BROKERS))
+    cluster.kafka.kill(leaves)
+    until(isr, {stays})
+    cluster.kafka.start(leaves)
+    until(isr, set(BROKERS))
+    cluster.kafka.stop(leaves)
+    until(isr, {stays})
+    cluster.run(f"kafka-cluster unregister --id {leaves}")
+
+
+@cache
+def comparable(record: bytes) -> tuple[bytes, str]:
+    return in_order(record)
+
+
+def images_of_kafka(cluster: Cluster, jvm: Driver) -> dict[int, list[tuple[bytes, str]] | None]:
+    """The records of Kafka's image after each offset of its own log."""
+    segment = f"{cluster.metadata(KAFKAS)}/{0:020d}.log"
+    found = json.loads(jvm.tool("LogImages", segment).ok().stdout)
+    assert [each["offset"] for each in found] == list(range(len(found)))
+    return {
+        each["offset"]: None
+        if each["records"] is None
+        else sorted(comparable(b64decode(record)) for record in each["records"])
+        for each in found
+    }
+
+
+def kinds(folder: str) -> set[str]:
+    """The types of the records in a log."""
+    return {
+        type(decode_metadata(record.value)[0]).__name__
+        for data in MetadataFolder(folder).read(0)
+        for position, fields in walk(data)
+        for record in read_records(data, position)
+        if record.value is not None and not fields[5] & CONTROL_BIT
+    }
+
+
+def records_of(image: Image) -> list[tuple[bytes, str]]:
+    return sorted(map(comparable, framed(image.records())))
+
+
+def follows(folder: str, theirs: dict[int, list[tuple[bytes, str]] | None]) -> int:
+    """Compare at every offset of our log; return how many there are."""
+    state = MetadataState()
+    batches = b"".join(MetadataFolder(folder).read(0))
+    compared = 0
+    for offset, expected in theirs.items():
+        state.replay(batches, Moment(offset=offset))
+        if state.offset < offset:
+            break  # not committed, or not here any more
+        if expected is not None:
+            assert records_of(state.image) == expected, f"at offset {offset}"
+            compared += 1
+    assert compared > 0
+    return state.offset + 1
+
+
+def snapshots_equal(folder: str, theirs: dict[int, list[tuple[bytes, str]] | None]) -> int:
+    """Compare the snapshots of our node; return how many there are."""
+    log = MetadataFolder(folder)
+    for snapshot in log.snapshots():
+        if snapshot.offset:
+            state = MetadataState()
+            state.load(log.read_snapshot(snapshot), snapshot)
+            assert records_of(state.image) == theirs[snapshot.offset - 1]
+    return sum(each.offset > 0 for each in log.snapshots())
