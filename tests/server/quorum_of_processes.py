@@ -50,11 +50,15 @@ class Quorum:
         dynamic: bool = False,
         all_vote: bool = False,
         formatted: bool = True,
+        module: str = "kraftlog",
     ) -> None:
         """`more` are settings for all of them. `dynamic`: who votes stands in the log alone. The
         first controller is the one voter that there is, until others are added, or `all_vote`. Not
-        `formatted`: the nodes are started with --bootstrap on empty directories."""
+        `formatted`: the nodes are started with --bootstrap on empty directories. `module` is what
+        the nodes run."""
         self.folder = folder
+        self.module = module
+        self.more = more
         self.arguments = () if formatted else ("--bootstrap",)
         self.nodes: dict[int, NodeProcess] = {}
         ids = (*CONTROLLERS, BROKER)
@@ -91,7 +95,7 @@ class Quorum:
                 known=f"controller.quorum.bootstrap.servers=127.0.0.1:{first}",
                 data=self.data(node_id),
             )
-            (self.folder / f"{node_id}.properties").write_text(text)
+            (self.folder / f"{node_id}.properties").write_text(text + self.more)
             format_node(self.file(node_id), "--no-initial-controllers")
         self.start(*node_ids)
 
@@ -105,7 +109,12 @@ class Quorum:
         for node_id in node_ids:
             errors = str(self.folder / f"errors-{node_id}.txt")
             self.nodes[node_id] = NodeProcess(
-                None, self.file(node_id), *self.arguments, errors=errors, topics={}
+                None,
+                self.file(node_id),
+                *self.arguments,
+                errors=errors,
+                module=self.module,
+                topics={},
             )
 
     def move(self, node_id: int) -> str:
@@ -136,6 +145,10 @@ class Quorum:
     @property
     def address(self) -> str:
         return self.nodes[BROKER].address
+
+    @property
+    def servers(self) -> str:
+        return self.address
 
 
 def format_node(file: str, *how: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from confluent_kafka import Producer
 
@@ -111,7 +111,14 @@ def write_with_confluent(servers: str, padding_bytes: int = 0) -> Callable[[Writ
     return write
 
 
-def expect_acknowledged(cluster: LocalCluster, writer: Writer) -> None:
+class HasServers(Protocol):
+    """A cluster, with the addresses of its brokers."""
+
+    @property
+    def servers(self) -> str: ...
+
+
+def expect_acknowledged(cluster: HasServers, writer: Writer) -> None:
     """Every acknowledged number is there once, at its acknowledged offset, and all are in order."""
     found: dict[int, tuple[int, int]] = {}
     last = dict.fromkeys(range(PARTITIONS), -1)

@@ -22,12 +22,16 @@ if TYPE_CHECKING:
     from kraftlog.client.nodes import Quorum
 
 LEAVING = 3
+STOP = "stop node 3 now; waiting until it is fenced\n"
 
 
 def test_r14_a_node_leaves_the_voters_then_its_partitions_then_the_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Interrupted while it waits for the node to be stopped, it goes on from there."""
+    """Interrupted while it waits for the node to be stopped, it goes on from there.
+
+    A partition that is placed on the node meanwhile is moved once the node is stopped.
+    """
     cluster = LocalCluster(tmp_path)
     try:
         shell = Shell(cluster.servers, capsys, monkeypatch, tmp_path)
@@ -50,15 +54,21 @@ def test_r14_a_node_leaves_the_voters_then_its_partitions_then_the_cluster(
         assert first.wait(LIMIT_S) == 130
         first.stderr.close()
 
+        second = start(cluster)
+        assert second.stderr is not None
+        assert read_until(second, "stop node 3 now") == [STOP]
+        shell.run("topics --create --topic late --replica-assignment 3:1")
         cluster.kill(LEAVING, signal.SIGTERM)
-        assert shell.run(f"decommission {LEAVING}") == "node 3 is decommissioned\n"
-        assert "removing" not in shell.stderr
+        assert any("1 partitions to be moved" in line for line in second.stderr)
+        assert second.wait(LIMIT_S) == 0
+        second.stderr.close()
         assert shell.run(f"decommission {LEAVING}") == (
             "node 3 is neither a voter nor a registered broker\n"
         )
         with Client(cluster.servers) as client:
             brokers = client.describe_cluster(fenced=True).brokers
             assert [each.id for each in brokers] == [1, 2]
+            assert sorted(client.describe_topic("late").partitions[0].replicas) == [1, 2]
             with client.consume("demo", "beginning", until_end=True) as records:
                 assert sorted(each.value or b"" for each in records) == [b"1", b"2", b"3", b"4"]
     finally:

@@ -96,7 +96,7 @@ def _decommission(client: Client, options: argparse.Namespace) -> int:
         _remove_voter(client, node)
     if is_registered:
         _move_partitions(client, options)
-        _unregister(client, node)
+        _unregister(client, options)
     if node in _voters(client):
         raise ClientError(
             f"node {node} is a voter again: disable controller.quorum.auto.join.enable on it"
@@ -160,15 +160,19 @@ def _move_partitions(client: Client, options: argparse.Namespace) -> None:
         progress.end()
 
 
-def _unregister(client: Client, node: int) -> None:
-    """Unregister the broker once it is stopped: a running one would register again."""
-    is_reported = False
+def _unregister(client: Client, options: argparse.Namespace) -> None:
+    """Unregister the broker once it is stopped: a running one would register again.
+
+    Until it was fenced, new topics may have been placed on it: their partitions are moved first.
+    """
+    node, is_reported = options.node, False
     while (broker := _broker(client, node)) is not None and not broker.is_fenced:
         if not is_reported:
             _report(f"stop node {node} now; waiting until it is fenced")
             is_reported = True
         time.sleep(POLL_S)
     if broker is not None:
+        _move_partitions(client, options)
         _report(f"unregistering broker {node}")
         client.unregister_broker(node)
 

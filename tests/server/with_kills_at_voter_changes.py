@@ -1,0 +1,103 @@
+"""A node that, as the leader, kills itself at the steps of a voter change, once at each.
+
+A step is one voters record, and has three points: it is appended and on no disk, flushed by the
+leader or a majority, committed. The folder that the environment names has a file for each kill in
+the cluster; without the folder nothing is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kraftlog.cli import main
+from kraftlog.node.quorum.driver import QuorumDriver
+from kraftlog.raft import changes
+
+if TYPE_CHECKING:
+    from kraftlog.effects import LogFlushed
+    from kraftlog.logstate.voters import VoterSet
+    from kraftlog.raft import messages
+    from kraftlog.raft.interfaces import Core, LeaderRole
+    from kraftlog.types import Now
+
+FOLDER = "KRAFTLOG_TEST_KILLS"
+#: If set, there is a kill at every point of a step, not at one of them.
+AT_ALL_POINTS = "KRAFTLOG_TEST_KILLS_AT_ALL_POINTS"
+APPENDED, FLUSHED, COMMITTED = POINTS = ("appended", "flushed", "committed")
+
+append_voters = changes.append_voters
+on_flushed = QuorumDriver._flushed
+on_committed = QuorumDriver._apply_committed
+
+
+class Step:
+    """The last voters record that this process has appended, and the points where it is killed."""
+
+    name = ""
+    offset = -1
+    points: tuple[str, ...] = ()
+
+
+def name_of(voters: VoterSet) -> str:
+    targets = "none" if voters.targets is None else ".".join(map(str, voters.targets))
+    return f"{'.'.join(map(str, voters.ids))} to {targets}"
+
+
+def points_left(name: str) -> tuple[str, ...]:
+    """The points of a step at which nobody was killed; or one point of each step, in turn."""
+    folder = os.environ[FOLDER]
+    if not os.path.isdir(folder):
+        return ()
+    done = os.listdir(folder)
+    if AT_ALL_POINTS in os.environ:
+        return tuple([point for point in POINTS if f"{name} {point}" not in done])
+    if any(each.startswith(f"{name} ") for each in done):
+        return ()
+    return (POINTS[len(done) % len(POINTS)],)
+
+
+def reach(point: str, offset: int) -> None:
+    """Everything before the offset has reached this point."""
+    if offset > Step.offset and point in Step.points:
+        with (
+            suppress(FileNotFoundError),  # the kills are over
+            open(os.path.join(os.environ[FOLDER], f"{Step.name} {point}"), "x"),
+        ):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def reach_commit(offset: int) -> None:
+    reach(FLUSHED, offset)  # of followers before the leader
+    reach(COMMITTED, offset)
+
+
+def append_and_reach(core: Core, leader: LeaderRole, voters: VoterSet) -> None:
+    # The last step is committed, and the driver will hear of it after this one is appended.
+    reach_commit(core.log.high_watermark)
+    name = name_of(voters)
+    Step.name, Step.offset, Step.points = name, core.log.end, points_left(name)
+    append_voters(core, leader, voters)
+    reach(APPENDED, core.log.end)
+
+
+def flush_and_reach(self: QuorumDriver, report: LogFlushed, now: Now) -> None:
+    if self.is_leader:
+        reach(FLUSHED, report.offset)
+    on_flushed(self, report, now)
+
+
+def commit_and_reach(self: QuorumDriver, effect: messages.Committed, now: Now) -> None:
+    if self.is_leader:
+        reach_commit(effect.offset)
+    on_committed(self, effect, now)
+
+
+if __name__ == "__main__":
+    changes.append_voters = append_and_reach
+    QuorumDriver._flushed = flush_and_reach  # type: ignore[method-assign]  # to be killed there
+    QuorumDriver._apply_committed = commit_and_reach  # type: ignore[method-assign]  # as above
+    sys.exit(main())
