@@ -35,6 +35,7 @@ PARTS = {
     "controller": "Decisions about the cluster",
     "groups": "Consumer groups",
     "quorum": "Changes of the cluster",
+    "voters": "Changes of the voters",
     "reads": "Reads of metadata in a cluster",
     "simulator": "Simulation",
 }

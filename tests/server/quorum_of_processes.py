@@ -151,6 +151,6 @@ class Quorum:
         return self.address
 
 
-def format_node(file: str, *how: str) -> None:
-    command = [sys.executable, "-m", "kraftlog", "format", "-t", CLUSTER_ID, "-c", file, *how]
+def format_node(file: str, *how: str, cluster_id: str = CLUSTER_ID) -> None:
+    command = [sys.executable, "-m", "kraftlog", "format", "-t", cluster_id, "-c", file, *how]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ})
