@@ -33,7 +33,7 @@ BOUND = Bound(
 @pytest.mark.slow
 @pytest.mark.parametrize("bound", QUICK, ids=lambda bound: bound.name)
 def test_every_run_within_the_bound_keeps_the_invariants(bound: Bound) -> None:
-    """S1 S2 S3 S4 S7 S8."""
+    """S1 S2 S3 S4 S7 S8 S9 S10."""
     outcome = explore(ReplicationSpace(bound))
     assert not outcome.broken, "\n".join(outcome.scenario)
     assert outcome.exhausted
@@ -75,6 +75,8 @@ def test_a_step_depends_on_the_keys_of_broker_and_message_alone() -> None:
     for bound in (
         BOUND,
         BOUND.replace(replicas=(B, A, C), has_elr=True, min_isr=2, power_losses=1),
+        BOUND.replace(replicas=(A, B), targets=((C, B),), reassignments=2, cancellations=1),
+        BOUND.replace(deletions=1, shutdowns=1),
     ):
         cluster = RealBrokers(bound)
         first = cluster.real[:]

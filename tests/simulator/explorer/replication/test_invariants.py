@@ -12,13 +12,23 @@ from kraftlog.simulator.explorer.invariants import Broken
 from kraftlog.simulator.explorer.replication.bounds import A, B, Bound, C
 from kraftlog.simulator.explorer.replication.broker import objects, step
 from kraftlog.simulator.explorer.replication.cluster import BOUNDED, METADATA, Cluster
-from kraftlog.simulator.explorer.replication.invariants import History, check_state, check_step
-from kraftlog.simulator.explorer.replication.metadata import TOPIC_ID, Metadata
-from kraftlog.simulator.explorer.replication.process import RECORD, ProduceSlot
+from kraftlog.simulator.explorer.replication.invariants import (
+    History,
+    check_shutdown,
+    check_state,
+    check_step,
+)
+from kraftlog.simulator.explorer.replication.metadata import (
+    TOPIC_ID,
+    Metadata,
+    check_reassignment,
+)
+from kraftlog.simulator.explorer.replication.process import ProduceSlot, record_of
 
 if TYPE_CHECKING:
     from kraftlog.replication.partition import Partition
     from kraftlog.simulator.explorer.replication.broker import Broker
+    from kraftlog.types import Uuid
 
 NOTHING_LEFT = History((0,) * len(BOUNDED))
 
@@ -68,8 +78,9 @@ class Handmade:
         return broken.value.invariant
 
 
-def batch(offset: int, epoch: int) -> bytes:
-    return offset.to_bytes(8, "big") + RECORD[8:12] + epoch.to_bytes(4, "big") + RECORD[16:]
+def batch(offset: int, epoch: int, topic_id: Uuid = TOPIC_ID) -> bytes:
+    record = record_of(topic_id)
+    return offset.to_bytes(8, "big") + record[8:12] + epoch.to_bytes(4, "big") + record[16:]
 
 
 @pytest.fixture
@@ -80,7 +91,7 @@ def made() -> Handmade:
 def test_equal_logs_break_no_invariant(made: Handmade) -> None:
     for broker_id in (A, B, C):
         made.write(broker_id, "11", committed=2)
-    assert made.check().committed == made.brokers[A].log.batches
+    assert made.check().committed_of(TOPIC_ID) == made.brokers[A].log.batches
 
 
 def test_s7_another_committed_record(made: Handmade) -> None:
@@ -98,11 +109,12 @@ def test_s7_a_follower_beyond_what_is_committed(made: Handmade) -> None:
 def test_s7_only_later_leaders_count_after_an_unclean_election(made: Handmade) -> None:
     made.write(A, "1", committed=1)
     history = NOTHING_LEFT.with_broker(made.brokers[A])
-    assert len(history.committed) == 1
-    after = history.with_unclean_election(epoch=2)
-    assert after.with_broker(made.brokers[A]).committed == ()
+    assert len(history.committed_of(TOPIC_ID)) == 1
+    after = history.with_unclean_election(TOPIC_ID, epoch=2)
+    assert after.with_broker(made.brokers[A]).committed_of(TOPIC_ID) == ()
     made.partition(A).leader_epoch = 2
-    assert after.with_broker(made.brokers[A]).committed == made.brokers[A].log.batches
+    counted = after.with_broker(made.brokers[A]).committed_of(TOPIC_ID)
+    assert counted == made.brokers[A].log.batches
 
 
 def test_s4_a_broker_that_lost_records_counts_once_it_is_registered(made: Handmade) -> None:
@@ -151,7 +163,7 @@ def test_s2_a_fenced_broker_in_the_isr(made: Handmade) -> None:
 
 
 def test_s8_a_leader_that_was_not_elected(made: Handmade) -> None:
-    made.metadata.elected[1] = B
+    made.metadata.elected[TOPIC_ID, 1] = B
     assert made.broken() == "one leader an epoch"
 
 
@@ -191,7 +203,7 @@ def test_s5_an_acknowledged_record_that_is_not_committed(made: Handmade) -> None
     assert process is not None
     process.produce()
     slot: Any = ProduceSlot(process, 0)
-    [waiting] = process.partition.acks
+    [waiting] = process.replica.acks
     slot.response = waiting[1].response
     with pytest.raises(Broken, match="only committed records are acknowledged: offset 0"):
         slot.respond(slot.response)
@@ -203,3 +215,43 @@ def test_a_leader_that_truncates_its_log(made: Handmade) -> None:
     process.effects.append(TruncatePartition(("t", 0), TOPIC_ID, 0))
     with pytest.raises(Broken, match="a leader truncates nothing: broker 0 at 0"):
         process.turn()
+
+
+def test_s9_a_record_of_a_topic_of_the_same_name(made: Handmade) -> None:
+    old = objects.copy(made.brokers[B])
+    made.brokers[B].log.extend([batch(0, 1, topic_id=b"o" * 16)])
+    assert made.broken_after(B, old) == "a topic has only its own records"
+
+
+def test_s9_a_log_of_a_deleted_topic(made: Handmade) -> None:
+    made.write(A, "1")
+    made.metadata.delete()
+    made.check()  # no broker knows it yet
+    process = made.brokers[A].process
+    assert process is not None
+    process.replay(made.metadata.batches[-1])
+    assert made.broken() == "a replica that is not assigned is deleted"
+    process.turn()
+    made.check()
+
+
+def test_s10_a_reassignment_that_does_not_wait(made: Handmade) -> None:
+    made.change_partition(replicas=(A, B, C), isr=(A, B), adding=(C,), removing=(A,))
+    partition = made.metadata.partition
+    assert partition is not None
+    complete = partition.replace(replicas=(B, C), isr=(B,), adding=(), removing=())
+    with pytest.raises(Broken, match="C is not in the ISR"):
+        check_reassignment(partition, complete)
+    check_reassignment(partition, complete.replace(isr=(B, C)))
+    check_reassignment(partition, partition.replace(replicas=(A, B), adding=(), removing=()))
+
+
+def test_v3_a_broker_that_stops_too_early(made: Handmade) -> None:
+    first = made.metadata
+    assert not first.shut_down(A, first.end - 1).should_shut_down
+    everything = {B: len(first.batches), C: len(first.batches)}
+    check_shutdown(A, first, first, everything)
+    with pytest.raises(Broken, match="C has replayed 1 of 2 before A stops"):
+        check_shutdown(A, first, first, {**everything, C: 1})
+    with pytest.raises(Broken, match="B leads"):
+        check_shutdown(B, first, first, everything)

@@ -6,7 +6,7 @@ A broker with a number (`cluster`) is never changed: an event is applied to a co
 from __future__ import annotations
 
 from kraftlog.replication.services import ReplicationServices
-from kraftlog.simulator.explorer.replication.log import Log, epoch_of
+from kraftlog.simulator.explorer.replication.log import Log
 from kraftlog.simulator.explorer.replication.objects import Objects
 from kraftlog.simulator.explorer.replication.process import Process
 from kraftlog.value import TYPE_CHECKING, Value
@@ -133,7 +133,7 @@ def step(broker: Broker, event: str, arguments: tuple[Any, ...] = ()) -> Step:
 
 def broker_key(broker: Broker) -> Any:
     process = broker.process
-    log = tuple([epoch_of(batch) for batch in broker.log.batches])
+    log = broker.log.topic_id, broker.log.batches
     stored = broker.log.stored_high_watermark
     if process is None:
         return broker.id, log, stored, broker.has_lost

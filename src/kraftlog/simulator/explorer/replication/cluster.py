@@ -11,8 +11,12 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.values import NO_LEADER
 from kraftlog.simulator.explorer.bounds import NODES
 from kraftlog.simulator.explorer.replication.broker import Broker, broker_key, objects, step
-from kraftlog.simulator.explorer.replication.invariants import History, check_state, check_step
-from kraftlog.simulator.explorer.replication.log import epoch_of
+from kraftlog.simulator.explorer.replication.invariants import (
+    History,
+    check_shutdown,
+    check_state,
+    check_step,
+)
 from kraftlog.simulator.explorer.replication.metadata import PREFERRED, UNCLEAN, Metadata
 from kraftlog.simulator.explorer.replication.process import FetchAnswered, FetchSent
 from kraftlog.simulator.explorer.tables import Numbers
@@ -20,9 +24,10 @@ from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+    from kraftlog.metadata.values import BrokerImage, PartitionImage
     from kraftlog.simulator.explorer.replication.bounds import Bound
 
     State = tuple[int, ...]
@@ -49,7 +54,10 @@ TARGET = {
 BOUNDED = (
     *("produce", "fence", "return", "elect", "lag", "crash", "lose power", "lose"),
     *("alter isr", "lose isr response", "elect unclean"),
+    *("shut down", "reassign", "cancel", "delete"),
 )
+#: The heartbeats of brokers, which say how much of the metadata they have replayed.
+HEARTBEATS = {"return", "report", "shut down", "leave"}
 
 
 class Things:
@@ -77,11 +85,15 @@ class Things:
         return len(self._things)
 
 
+#: What no broker has not replayed.
+ALL = 1 << 30
+
+
 class BrokerFacts(Value):
     is_up: bool
     #: Its own moves.
     moves: tuple[Move, ...]
-    #: How many batches of the metadata log it has replayed; many while it is down.
+    #: How many batches of the metadata log it has replayed; `ALL` while it is down.
     replayed: int
     #: The followers whose fetches it holds.
     holds: tuple[int, ...]
@@ -121,7 +133,8 @@ class Cluster:
         budget = (
             *(bound.records, bound.fences, bound.returns, bound.elections, bound.lags),
             *(bound.crashes, bound.power_losses, bound.losses, bound.isr_changes, bound.losses),
-            bound.unclean,
+            *(bound.unclean, bound.shutdowns),
+            *(bound.reassignments, bound.cancellations, bound.deletions),
         )
         places = len(PLACES) if bound.losses else 2 * len(_PAIRS)
         state = [0] * (HISTORY + 1 + places)
@@ -129,7 +142,7 @@ class Cluster:
         state[HISTORY] = self.histories.number(History(budget))
         for broker_id in range(NODES):
             state[broker_id] = self.brokers.number(Broker(broker_id, has_slow_disk=bound.slow_disk))
-        for broker_id in bound.replicas:
+        for broker_id in bound.brokers:
             self._start(state, broker_id, broker_id)
         self._trim(state)
         return tuple(state)
@@ -151,7 +164,7 @@ class Cluster:
                 found.append(("replay", broker_id, metadata.batches[known.replayed]))
             found += [it for it in known.moves if it[0] != "expire" or _has_news(facts, it)]
         for move in metadata.moves:
-            if move[0] != "return" or facts[move[2]].is_up:
+            if move[0] not in HEARTBEATS or facts[move[2]].is_up:
                 found.append(move)
         return [move for move in found if left.get(move[0], 1)]
 
@@ -166,6 +179,8 @@ class Cluster:
             following[HISTORY] = self.histories.number(history.replace(left=left))
         if where > HISTORY:
             self._deliver(following, what, where)
+        elif where == METADATA and what in HEARTBEATS:
+            self._beat(following, what, about)
         elif where == METADATA:
             self._decide(following, what, about)
             if what == "elect unclean":
@@ -294,6 +309,20 @@ class Cluster:
                 if not any(state[place] for place in places):
                     self._happen(state, follower, "fetch_failed", (broker_id,))
 
+    def _beat(self, state: list[int], what: str, broker_id: int) -> None:
+        """A heartbeat of a broker; one that may stop then ends its process."""
+        metadata = self.metadata[state[METADATA]]
+        offset = metadata.offset_of(self.brokers.facts[state[broker_id]].replayed)
+        _, response = self._decide(state, what, (broker_id, offset))
+        if not response.should_shut_down:
+            return
+        replayed = {
+            it: self.brokers.facts[state[it]].replayed for it in range(NODES) if it != broker_id
+        }
+        check_shutdown(broker_id, metadata, self.metadata[state[METADATA]], replayed)
+        broker = self.brokers[state[broker_id]]
+        self._crash(state, broker_id, (broker.log.end, len(broker.known_committed)))
+
     def _decide(self, state: list[int], what: str, about: Any) -> tuple[int, Any]:
         made = (state[METADATA], what, about)
         taken = self._decisions.get(made)
@@ -317,7 +346,7 @@ class Cluster:
         partition = self.metadata[state[METADATA]].partition
         if partition.leader != NO_LEADER:
             history = self.histories[state[HISTORY]]
-            after = history.with_unclean_election(partition.leader_epoch)
+            after = history.with_unclean_election(partition.topic_id, partition.leader_epoch)
             state[HISTORY] = self.histories.number(after)
 
     def _trim(self, state: list[int]) -> None:
@@ -338,9 +367,9 @@ class Cluster:
     def _broker_facts(self, broker: Broker) -> BrokerFacts:
         process = broker.process
         if process is None:
-            is_replica = broker.id in self.bound.replicas
+            is_replica = broker.id in self.bound.brokers
             moves: tuple[Move, ...] = (("restart", broker.id, None),) if is_replica else ()
-            return BrokerFacts(False, moves, 1 << 30, (), (), (), 0, 0)
+            return BrokerFacts(False, moves, ALL, (), (), (), 0, 0)
         request = process.isr_request
         number = 0 if request is None else self.messages.number(request)
         return BrokerFacts(
@@ -350,20 +379,22 @@ class Cluster:
             holds=tuple(process.parked),
             waits_for=tuple(sorted(process.waits_for)),
             uses=tuple([leader for leader in process.waits_for if process.uses(leader)]),
-            high_watermark=process.partition.high_watermark,
+            high_watermark=len(broker.known_committed),
             isr_request=number,
         )
 
     def _metadata_facts(self, metadata: Metadata) -> MetadataFacts:
         moves: list[Move] = [
-            ("return" if broker.fenced else "fence", METADATA, broker.id)
+            (what, METADATA, broker.id)
             for broker in metadata.brokers.values()
+            for what in _heartbeats_of(broker, metadata)
         ]
         partition = metadata.partition
-        if partition.leader != partition.replicas[0] in partition.isr:
-            moves.append(("elect", METADATA, PREFERRED))
-        if partition.leader == NO_LEADER:
-            moves.append(("elect unclean", METADATA, UNCLEAN))
+        if partition is None:
+            if metadata.can_be_created:
+                moves.append(("create", METADATA, None))
+        else:
+            moves += _changes_of(partition, self.bound)
         batches = [self.messages.number(batch) for batch in metadata.batches]
         return MetadataFacts(tuple(moves), tuple(batches))
 
@@ -380,8 +411,15 @@ _EVENTS = {
 #: Events that are about a message or a batch.
 _BY_NUMBER = {"serve", "take", "replay", "isr_answered"}
 _DECISIONS: dict[str, Callable[[Metadata, Any, Things], Any]] = {
-    "fence": lambda metadata, broker, _: metadata.heartbeat(broker, is_fenced=True),
-    "return": lambda metadata, broker, _: metadata.heartbeat(broker, is_fenced=False),
+    "fence": lambda metadata, broker, _: metadata.session_ends(broker),
+    "return": lambda metadata, about, _: metadata.heartbeat(*about),
+    "report": lambda metadata, about, _: metadata.heartbeat(*about),
+    "shut down": lambda metadata, about, _: metadata.shut_down(*about),
+    "leave": lambda metadata, about, _: metadata.shut_down(*about),
+    "reassign": lambda metadata, replicas, _: metadata.reassign(replicas),
+    "cancel": lambda metadata, _, __: metadata.reassign(None),
+    "delete": lambda metadata, _, __: metadata.delete(),
+    "create": lambda metadata, _, __: metadata.create(),
     "elect": lambda metadata, kind, _: metadata.elect(kind),
     "elect unclean": lambda metadata, kind, _: metadata.elect(kind),
     "register": lambda metadata, broker, _: metadata.register(broker),
@@ -391,15 +429,44 @@ _DECISIONS: dict[str, Callable[[Metadata, Any, Things], Any]] = {
 }
 
 
+def _heartbeats_of(broker: BrokerImage, metadata: Metadata) -> Iterator[str]:
+    """What a broker may tell the controller, or not, by its heartbeats."""
+    if broker.id in metadata.leaving:
+        yield "leave"
+    elif broker.fenced:
+        yield "return"
+    else:
+        yield "shut down"
+        if metadata.waits_for(broker.id):
+            yield "report"
+    if not broker.fenced:
+        yield "fence"
+
+
+def _changes_of(partition: PartitionImage, bound: Bound) -> Iterator[Move]:
+    """What an administrator may change."""
+    if partition.leader != partition.replicas[0] in partition.isr:
+        yield "elect", METADATA, PREFERRED
+    if partition.leader == NO_LEADER:
+        yield "elect unclean", METADATA, UNCLEAN
+    kept = tuple([it for it in partition.replicas if it not in partition.removing])
+    for target in bound.targets:
+        if target != kept:
+            yield "reassign", METADATA, target
+    if partition.reassigning:
+        yield "cancel", METADATA, None
+    yield "delete", METADATA, None
+
+
 def _moves_of(broker: Broker, isr_request: int, bound: Bound) -> list[Move]:
     """What can happen at a running broker."""
     process, me = broker.process, broker.id
     assert process is not None
     partition = process.partition
-    end = broker.log.end
+    end, committed = broker.log.end, len(broker.known_committed)
     found: list[Move] = [("crash", me, (end, 0))]
-    if partition.high_watermark:  # the checkpoint may be new or old
-        found.append(("crash", me, (end, partition.high_watermark)))
+    if committed:  # the checkpoint may be new or old
+        found.append(("crash", me, (end, committed)))
     found += [("lose power", me, (kept, 0)) for kept in range(end)]
     if isr_request:
         found.append(("alter isr", me, isr_request))
@@ -410,7 +477,7 @@ def _moves_of(broker: Broker, isr_request: int, bound: Bound) -> list[Move]:
         found.append(("truncate", me, ()))
     if process.unreported:
         found.append(("write", me, ()))
-    if partition.online:
+    if partition is not None and partition.online:
         found.append(("produce", me, ()))
         followers = partition.followers
         if followers is not None and partition.proposed is None:
@@ -448,9 +515,10 @@ def _metadata_key(metadata: Metadata) -> Any:
     suffix = metadata.batches[metadata.oldest :]
     elected = tuple(sorted(metadata.elected.items()))
     image = objects.key((state.brokers, state.partitions, suffix))
-    return len(metadata.batches), elected, image
+    waited_for = tuple([broker for broker in state.brokers if metadata.waits_for(broker)])
+    leaving = tuple(sorted(metadata.leaving.items())), metadata.stopped, waited_for
+    return len(metadata.batches), elected, image, metadata.topics, leaving
 
 
 def _history_key(history: History) -> Any:
-    committed = tuple([epoch_of(batch) for batch in history.committed])
-    return history.left, committed, history.unclean_epoch, history.broken
+    return history.left, history.committed, history.unclean, history.broken

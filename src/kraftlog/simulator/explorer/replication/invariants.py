@@ -1,7 +1,8 @@
-"""The invariants of a replicated partition, by the properties S1 to S8.
+"""The invariants of a replicated partition, by the properties S1 to S9, and V3.
 
 `check_step` is for two successive states of one broker, `History.with_broker` for a history and a
-broker, `check_state` for all brokers, the metadata and a history.
+broker, `check_state` for all brokers, the metadata and a history, `check_shutdown` for a broker
+that may stop. S10 is checked where a reassignment completes (`metadata`).
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 from kraftlog.metadata.values import NO_LEADER
 from kraftlog.simulator.explorer.bounds import NAMES
 from kraftlog.simulator.explorer.invariants import Broken
-from kraftlog.simulator.explorer.replication.log import epoch_of, shown
+from kraftlog.simulator.explorer.replication.log import epoch_of, shown, topic_of
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from kraftlog.metadata.values import PartitionImage
     from kraftlog.simulator.explorer.replication.broker import Broker
     from kraftlog.simulator.explorer.replication.metadata import Metadata
+    from kraftlog.types import Uuid
 
 
 class History(Value):
@@ -24,22 +27,34 @@ class History(Value):
 
     #: How often each kind of event may still happen.
     left: tuple[int, ...]
-    #: The longest log that was ever committed.
-    committed: tuple[bytes, ...] = ()
-    #: The epoch of the last unclean election: what former leaders have committed counts no more.
-    unclean_epoch: int = 0
+    #: For each topic the longest log that was ever committed.
+    committed: tuple[tuple[Uuid, tuple[bytes, ...]], ...] = ()
+    #: The topic and epoch of the last unclean election: what former leaders have committed counts
+    #: no more.
+    unclean: tuple[Uuid, int] | None = None
     #: The invariant that does not hold, and why.
     broken: tuple[str, str] | None = None
+
+    def committed_of(self, topic_id: Uuid) -> tuple[bytes, ...]:
+        return dict(self.committed).get(topic_id, ())
+
+    def _with_committed(self, topic_id: Uuid, batches: tuple[bytes, ...]) -> History:
+        committed = tuple(sorted({**dict(self.committed), topic_id: batches}.items()))
+        return self.replace(committed=committed)
 
     def with_broker(self, broker: Broker) -> History:
         """Add the batches that a broker reports as committed (S4, S7)."""
         partition = broker.partition
-        if partition is None or (
-            self.unclean_epoch
-            and not (partition.leads and partition.leader_epoch >= self.unclean_epoch)
+        if partition is None:
+            return self
+        topic_id = partition.topic_id
+        if (
+            self.unclean is not None
+            and self.unclean[0] == topic_id
+            and not (partition.leads and partition.leader_epoch >= self.unclean[1])
         ):
             return self
-        believed, known = broker.known_committed, self.committed
+        believed, known = broker.known_committed, self.committed_of(topic_id)
         shorter = min(len(believed), len(known))
         if believed[:shorter] != known[:shorter]:
             what = f"{NAMES[broker.id]} serves {shown(believed)}, committed was {shown(known)}"
@@ -49,22 +64,24 @@ class History(Value):
         if not partition.leads:
             what = f"{NAMES[broker.id]} serves {shown(believed)}, committed is {shown(known)}"
             return self.replace(broken=("a follower serves only what is committed", what))
-        return self.replace(committed=believed)
+        return self._with_committed(topic_id, believed)
 
-    def with_unclean_election(self, epoch: int) -> History:
+    def with_unclean_election(self, topic_id: Uuid, epoch: int) -> History:
         """From now on, only what this leader and later ones commit counts."""
-        return self.replace(committed=(), unclean_epoch=epoch)
+        return self._with_committed(topic_id, ()).replace(unclean=(topic_id, epoch))
 
 
 def check_step(old: Broker, new: Broker, *, may_lose: bool = False) -> None:
     """Epochs grow (S8), and the high watermark does not fall (S7), until a process ends.
 
-    After an unclean election records are lost, and so it may fall.
+    After an unclean election records are lost, and so it may fall. No log has records of two topics
+    of the same name (S9).
     """
-    was, now = old.partition, new.partition
-    if was is None or now is None:
+    name, was, now = NAMES[new.id], old.partition, new.partition
+    if any(topic_of(batch) != new.log.topic_id for batch in new.log.batches):
+        raise Broken("a topic has only its own records", f"{name} has {shown(new.log.batches)}")
+    if was is None or now is None or was.topic_id != now.topic_id:
         return
-    name = NAMES[new.id]
     if now.leader_epoch < was.leader_epoch or now.partition_epoch < was.partition_epoch:
         raise Broken(
             "epochs grow",
@@ -86,20 +103,41 @@ def check_step(old: Broker, new: Broker, *, may_lose: bool = False) -> None:
 def check_state(brokers: Sequence[Broker], metadata: Metadata, history: History) -> None:
     if history.broken is not None:
         raise Broken(*history.broken)
-    _check_isr(metadata)
+    if metadata.partition is not None:
+        _check_isr(metadata, metadata.partition)
+        _check_members(brokers, metadata.partition, history)
     for broker in brokers:
         _check_leader(broker, metadata)
-    _check_members(brokers, metadata, history.committed)
+        _check_assigned(broker, metadata)
     _check_matching(brokers)
 
 
-def _check_isr(metadata: Metadata) -> None:
+def check_shutdown(
+    broker_id: int, before: Metadata, after: Metadata, replayed: Mapping[int, int]
+) -> None:
+    """A broker stops once others lead what it led, and know it (V3), or once it is fenced.
+
+    `replayed` are the batches of metadata that each other broker has replayed.
+    """
+    partition, name = after.partition, NAMES[broker_id]
+    if partition is not None and partition.leader == broker_id:
+        raise Broken("a broker that stops leads nothing", f"{name} leads")
+    needed = 0 if before.brokers[broker_id].fenced else before.leaving.get(broker_id, 0)
+    for other, count in replayed.items():
+        known = after.brokers.get(other)
+        if known is not None and known.active and count < needed:
+            raise Broken(
+                "a broker stops when all others know the new leader",
+                f"{NAMES[other]} has replayed {count} of {needed} before {name} stops",
+            )
+
+
+def _check_isr(metadata: Metadata, partition: PartitionImage) -> None:
     """The ISR are unfenced replicas, the leader among them (S2).
 
     Without a leader it has the last member, which is fenced, or is empty beside an ELR.
     """
-    partition, brokers = metadata.partition, metadata.brokers
-    isr = partition.isr
+    isr, brokers = partition.isr, metadata.brokers
     active = [broker for broker in isr if broker in brokers and brokers[broker].active]
     if partition.leader != NO_LEADER:
         is_sound = partition.leader in isr and len(active) == len(isr)
@@ -115,41 +153,59 @@ def _check_leader(broker: Broker, metadata: Metadata) -> None:
     partition = broker.partition
     if partition is None or not partition.leads:
         return
-    name, epoch = NAMES[broker.id], partition.leader_epoch
-    elected = metadata.elected.get(epoch)
+    name, topic_id, epoch = NAMES[broker.id], partition.topic_id, partition.leader_epoch
+    elected = metadata.elected.get((topic_id, epoch))
     if elected != broker.id:
         raise Broken(
             "one leader an epoch", f"{name} leads epoch {epoch}, for which {elected} was elected"
         )
     present = metadata.partition
-    if epoch == present.leader_epoch and not {*present.isr} <= {*partition.maximal_isr}:
+    if (
+        present is not None
+        and (topic_id, epoch) == (present.topic_id, present.leader_epoch)
+        and not {*present.isr} <= {*partition.maximal_isr}
+    ):
         raise Broken(
             "the leader counts the ISR",
             f"{name} counts {partition.maximal_isr}, the ISR is {present.isr}",
         )
 
 
-def _check_members(
-    brokers: Sequence[Broker], metadata: Metadata, committed: tuple[bytes, ...]
-) -> None:
+def _check_members(brokers: Sequence[Broker], partition: PartitionImage, history: History) -> None:
     """Every member of the ISR, and so every later leader, has what is committed (S1, S4).
 
     One that has lost records is a member until it is registered again.
     """
+    committed = history.committed_of(partition.topic_id)
     for broker in brokers:
-        is_member = broker.id in metadata.partition.isr or broker.id in metadata.partition.elr
-        if is_member and not broker.has_lost and broker.log.batches[: len(committed)] != committed:
+        is_member = broker.id in partition.isr or broker.id in partition.elr
+        log = broker.log.of(partition.topic_id)
+        if is_member and not broker.has_lost and log[: len(committed)] != committed:
             raise Broken(
                 "every member of the ISR has what is committed",
-                f"{NAMES[broker.id]} has {shown(broker.log.batches)}, committed is "
-                f"{shown(committed)}",
+                f"{NAMES[broker.id]} has {shown(log)}, committed is {shown(committed)}",
             )
+
+
+def _check_assigned(broker: Broker, metadata: Metadata) -> None:
+    """A broker that knows that it has no replica any more has no log of it (S9, S10)."""
+    if broker.process is None or broker.process.replayed < len(metadata.batches):
+        return
+    partition = metadata.partition
+    is_assigned = partition is not None and broker.id in partition.replicas
+    if not is_assigned and (broker.partition is not None or broker.log.batches):
+        raise Broken(
+            "a replica that is not assigned is deleted",
+            f"{NAMES[broker.id]} has {shown(broker.log.batches)}",
+        )
 
 
 def _check_matching(brokers: Sequence[Broker]) -> None:
     """Logs that have a batch in common are the same up to it (S6)."""
     for number, one in enumerate(brokers):
         for other in brokers[:number]:
+            if one.log.topic_id != other.log.topic_id:
+                continue
             logs = one.log.batches, other.log.batches
             shorter = min(map(len, logs))
             for offset in range(shorter - 1, -1, -1):

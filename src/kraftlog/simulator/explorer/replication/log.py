@@ -8,28 +8,38 @@ from __future__ import annotations
 
 from kraftlog.logstate.epochs import EpochCache
 from kraftlog.records.header import read_header
+from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kraftlog.replication.partition import Append
-    from kraftlog.types import LogName
+    from kraftlog.types import LogName, Uuid
 
 
 class Log:
     """The batches, and what is stored beside them."""
 
     def __init__(self, batches: Iterable[bytes] = ()) -> None:
+        self.begin(NULL_UUID)
+        self.extend(batches)
+
+    def begin(self, topic_id: Uuid) -> None:
+        """Begin an empty log of a topic, or of none; the one before is deleted."""
+        self.topic_id = topic_id
         self.batches: tuple[bytes, ...] = ()
         self.epochs = EpochCache()
         #: A lower bound of the high watermark, stored from time to time (V15).
         self.stored_high_watermark = 0
-        self.extend(batches)
 
     @property
     def end(self) -> int:
         return len(self.batches)
+
+    def of(self, topic_id: Uuid) -> tuple[bytes, ...]:
+        """The batches of a topic: none if the log is another's."""
+        return self.batches if topic_id == self.topic_id else ()
 
     def extend(self, batches: Iterable[bytes]) -> None:
         for batch in batches:
@@ -40,6 +50,7 @@ class Log:
 
     def append(self, append: Append) -> None:
         """Write the appends of a turn."""
+        assert append.partition.topic_id == self.topic_id, "the log of another topic"
         self.extend(split(b"".join(append.buffers)))
 
     def truncate(self, end: int) -> None:
@@ -75,6 +86,11 @@ def split(records: bytes) -> Sequence[bytes]:
 
 def epoch_of(batch: bytes) -> int:
     return int.from_bytes(batch[12:16], "big")
+
+
+def topic_of(batch: bytes) -> Uuid:
+    """The topic to which its record was produced: the record's value, before its headers."""
+    return batch[-17:-1]
 
 
 def shown(batches: Iterable[bytes]) -> str:

@@ -6,9 +6,13 @@ from kraftlog.controller.context import ControllerConfig
 from kraftlog.controller.controller import Controller
 from kraftlog.metadata.features import ELR_FEATURE
 from kraftlog.metadata.snapshot import METADATA_VERSION
+from kraftlog.simulator.explorer.bounds import NAMES
+from kraftlog.simulator.explorer.invariants import Broken
 from kraftlog.types import Now
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import alter_partition_reassignments as reassignments_api
+from kraftlog.wire.messages import create_topics as topics_api
 from kraftlog.wire.messages import metadata_records as records
 from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kraftlog.wire.messages.broker_registration import (
@@ -16,6 +20,7 @@ from kraftlog.wire.messages.broker_registration import (
     Feature,
     Listener,
 )
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest
 
 if TYPE_CHECKING:
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.values import BrokerImage, PartitionImage
     from kraftlog.simulator.explorer.replication.bounds import Bound
+    from kraftlog.types import Uuid
+    from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
     from kraftlog.wire.schema import Message
 
 TOPIC, TOPIC_ID = "t", b"t" * 16
@@ -42,33 +49,61 @@ class Metadata:
 
     def __init__(self, bound: Bound) -> None:
         config = ControllerConfig(node_id=0, cluster_id=CLUSTER)
-        self.controller = Controller(config, rng=NoChance(), new_id=_no_id, static={})
+        self.bound = bound
+        self.controller = Controller(config, rng=NoChance(), new_id=self._new_id, static={})
         self.batches: tuple[tuple[Message, ...], ...] = ()
         #: The offset of the next record.
         self.end = 0
         #: The first batch that a running broker has not replayed.
         self.oldest = 0
-        #: The leader of each epoch.
-        self.elected: dict[int, int] = {}
+        #: The leader of each epoch of a topic.
+        self.elected: dict[tuple[Uuid, int], int] = {}
+        #: How many topics of the name there were.
+        self.topics = 1
+        #: The brokers in controlled shutdown, and the number of batches that all others must
+        #: replay before; 0 for one that led nothing.
+        self.leaving: dict[int, int] = {}
+        #: The brokers that have stopped after that.
+        self.stopped: frozenset[int] = frozenset()
         self._commit(list(_first_records(bound)))
         self.controller.activate((), NOW)
 
+    def _new_id(self) -> Uuid:
+        """The id of the next topic."""
+        self.topics += 1
+        return TOPIC_ID[:-1] + bytes([self.topics])
+
     @property
-    def partition(self) -> PartitionImage:
-        return self.controller.state.partitions[TOPIC_ID, 0]
+    def topic_id(self) -> Uuid | None:
+        return self.controller.state.topic_ids.get(TOPIC)
+
+    @property
+    def partition(self) -> PartitionImage | None:
+        """The partition, unless its topic is deleted."""
+        topic_id = self.topic_id
+        return None if topic_id is None else self.controller.state.partitions[topic_id, 0]
 
     @property
     def brokers(self) -> dict[int, BrokerImage]:
         return self.controller.state.brokers
 
+    def offset_of(self, batch: int) -> int:
+        """The offset of the last record in the first batches."""
+        return sum(map(len, self.batches[:batch])) - 1
+
     def _commit(self, batch: Sequence[Message]) -> None:
-        if batch:
-            controller = self.controller
-            self.end += len(batch)
-            for _ in controller.replay_in_steps(batch, self.end - 1):
-                pass
-            self.batches = (*self.batches, tuple(batch))
-            self.elected[self.partition.leader_epoch] = self.partition.leader
+        if not batch:
+            return
+        controller, before = self.controller, self.partition
+        self.end += len(batch)
+        for _ in controller.replay_in_steps(batch, self.end - 1):
+            pass
+        self.batches = (*self.batches, tuple(batch))
+        after = self.partition
+        if after is not None:
+            self.elected[after.topic_id, after.leader_epoch] = after.leader
+            if before is not None and before.topic_id == after.topic_id:
+                check_reassignment(before, after)
 
     def decide(self, api_key: int, request: Message) -> Any:
         """Decide on a request and commit the records; returns the response."""
@@ -80,27 +115,61 @@ class Metadata:
                 self._commit(stop.value.records)
                 return stop.value.response
 
-    # Events --------------------------------------------------------------------------------------
+    # Brokers -------------------------------------------------------------------------------------
 
-    def heartbeat(self, broker_id: int, *, is_fenced: bool) -> None:
-        """Fence a broker, whatever the reason, or unfence it after a heartbeat."""
-        epoch = self.brokers[broker_id].epoch
+    def heartbeat(self, broker_id: int, offset: int, *, leaves: bool = False) -> Any:
+        """A heartbeat of a broker that has replayed the metadata up to this offset."""
         request = BrokerHeartbeatRequest(
             broker_id=broker_id,
-            broker_epoch=epoch,
-            current_metadata_offset=self.end - 1,
-            want_fence=is_fenced,
-            want_shut_down=False,
+            broker_epoch=self.brokers[broker_id].epoch,
+            current_metadata_offset=offset,
+            want_fence=False,
+            want_shut_down=leaves,
         )
-        self.decide(ApiKey.BROKER_HEARTBEAT, request)
+        return self.decide(ApiKey.BROKER_HEARTBEAT, request)
 
-    def elect(self, election_type: int) -> None:
-        """Elect the preferred leader, or an unclean one."""
-        request = ElectLeadersRequest(election_type=election_type, topic_partitions=None)
-        self.decide(ApiKey.ELECT_LEADERS, request)
+    def session_ends(self, broker_id: int) -> None:
+        """A broker has not been heard for the time of a session; all others have."""
+        sessions = self.controller.sessions
+        later = Now(sessions.timeout_ms + 1, sessions.timeout_ms + 1)
+        for now in (later, NOW):  # time stands still before and after
+            for other in self.brokers:
+                session = sessions.get(other)
+                if session is not None and other != broker_id:
+                    offset = session.metadata_offset
+                    sessions.touch(other, session.epoch, now.monotonic_ms, offset)
+            if now is later:
+                decision = self.controller.poll(now, self.end)
+                self._commit([] if decision is None else decision.records)
+
+    def shut_down(self, broker_id: int, offset: int) -> BrokerHeartbeatResponse:
+        """A broker wants to shut down, or asks again whether it may."""
+        partition = self.partition
+        leads = partition is not None and partition.leader == broker_id
+        response: BrokerHeartbeatResponse = self.heartbeat(broker_id, offset, leaves=True)
+        if response.should_shut_down:
+            self.leaving.pop(broker_id, None)
+            self.stopped |= {broker_id}
+        elif broker_id not in self.leaving:
+            self.leaving[broker_id] = len(self.batches) if leads else 0
+        return response
+
+    def waits_for(self, broker_id: int) -> bool:
+        """Whether a broker in controlled shutdown waits for a heartbeat of another one."""
+        sessions = self.controller.sessions
+        known = sessions.get(broker_id)
+        return known is not None and any(
+            leaver != broker_id
+            and (session := sessions.get(leaver)) is not None
+            and known.metadata_offset < session.shutdown_offset
+            for leaver in self.leaving
+        )
 
     def register(self, broker_id: int) -> int:
         """Register another process of a broker; returns its epoch."""
+        is_clean = broker_id in self.stopped
+        self.leaving.pop(broker_id, None)
+        self.stopped -= {broker_id}
         request = BrokerRegistrationRequest(
             broker_id=broker_id,
             cluster_id=CLUSTER,
@@ -114,11 +183,66 @@ class Metadata:
             ],
             rack=None,
             log_dirs=[_directory(broker_id)],
+            previous_broker_epoch=self.brokers[broker_id].epoch if is_clean else -1,
         )
         response = self.decide(ApiKey.BROKER_REGISTRATION, request)
         assert not response.error_code, response
         epoch: int = response.broker_epoch
         return epoch
+
+    # Topics and partitions -----------------------------------------------------------------------
+
+    def elect(self, election_type: int) -> None:
+        """Elect the preferred leader, or an unclean one."""
+        request = ElectLeadersRequest(election_type=election_type, topic_partitions=None)
+        self.decide(ApiKey.ELECT_LEADERS, request)
+
+    def reassign(self, replicas: Sequence[int] | None) -> None:
+        """Begin a reassignment; None: cancel it."""
+        partition = reassignments_api.ReassignablePartition(partition_index=0, replicas=replicas)
+        topic = reassignments_api.ReassignableTopic(name=TOPIC, partitions=[partition])
+        request = reassignments_api.AlterPartitionReassignmentsRequest(topics=[topic])
+        self.decide(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request)
+
+    def delete(self) -> None:
+        topic = DeleteTopicState(name=TOPIC)
+        self.decide(ApiKey.DELETE_TOPICS, DeleteTopicsRequest(topics=[topic], timeout_ms=0))
+
+    def create(self) -> None:
+        """Create the topic again, with the replicas that the first one had."""
+        assigned = topics_api.CreatableReplicaAssignment(
+            partition_index=0, broker_ids=self.bound.replicas
+        )
+        min_isr = topics_api.CreatableTopicConfig(
+            name="min.insync.replicas", value=str(self.bound.min_isr)
+        )
+        topic = topics_api.CreatableTopic(
+            name=TOPIC,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[assigned],
+            configs=[min_isr],
+        )
+        request = topics_api.CreateTopicsRequest(topics=[topic], timeout_ms=0, validate_only=False)
+        response = self.decide(ApiKey.CREATE_TOPICS, request)
+        [created] = response.topics
+        assert not created.error_code, created
+
+    @property
+    def can_be_created(self) -> bool:
+        """Whether the topic is deleted, and one of its replicas would be alive."""
+        return self.topic_id is None and any(
+            self.brokers[broker].active for broker in self.bound.replicas
+        )
+
+
+def check_reassignment(before: PartitionImage, after: PartitionImage) -> None:
+    """Replicas that are added are in the ISR once the reassignment is complete (S10)."""
+    settled = {*before.replicas} - {*before.adding}
+    missing = {*after.replicas} - settled - {*after.isr}
+    if missing and not after.reassigning:
+        named = "".join([NAMES[broker] for broker in sorted(missing)])
+        raise Broken("a reassignment waits for its replicas", f"{named} is not in the ISR")
 
 
 def _first_records(bound: Bound) -> list[Message]:
@@ -143,7 +267,7 @@ def _first_records(bound: Bound) -> list[Message]:
             fenced=False,
             log_dirs=(_directory(broker_id),),
         )
-        for broker_id in sorted(bound.replicas)
+        for broker_id in bound.brokers
     ]
     found += [
         records.TopicRecord(name=TOPIC, topic_id=TOPIC_ID),
@@ -183,7 +307,3 @@ class NoChance:
 
     def getrandbits(self, _: int, /) -> int:
         return 1
-
-
-def _no_id() -> bytes:
-    raise AssertionError("nothing here gets an id")

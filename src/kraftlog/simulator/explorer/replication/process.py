@@ -1,13 +1,18 @@
 """`Process`: the host of a broker's real `ReplicaManager`, and of its Produce and Fetch handlers.
 
-Time stands still, and whatever can be done at once is: appends are written, logs truncated,
-requests sent and repeated. A follower that has not caught up for too long is an event of its own.
+Time stands still, and whatever can be done at once is: appends are written, logs truncated and
+deleted, requests sent and repeated. A follower that has not caught up for too long is an event of
+its own.
 """
 
 from __future__ import annotations
 
+from functools import cache
+
 from kraftlog.config.layers import ConfigLayers
 from kraftlog.effects import (
+    ConfigureLog,
+    DeleteLog,
     LogLine,
     LogOpened,
     LogTruncated,
@@ -29,8 +34,8 @@ from kraftlog.replication.replica_manager import ReplicaManager
 from kraftlog.replication.services import ReplicationConfig, ReplicationServices
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.simulator.explorer.invariants import Broken
-from kraftlog.simulator.explorer.replication.metadata import LISTENER, TOPIC_ID, NoChance
-from kraftlog.types import Now
+from kraftlog.simulator.explorer.replication.metadata import LISTENER, TOPIC, NoChance
+from kraftlog.types import NULL_UUID, Now
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.produce import (
@@ -46,6 +51,7 @@ if TYPE_CHECKING:
     from kraftlog.metadata.image import Image
     from kraftlog.replication.partition import Partition
     from kraftlog.simulator.explorer.replication.log import Log
+    from kraftlog.types import Uuid
     from kraftlog.wire.messages.fetch import FetchRequest, FetchResponse
     from kraftlog.wire.schema import Message
 
@@ -54,16 +60,16 @@ NOW, AFTER_BACKOFF = Now(1_000_000, 1_000_000), Now(1_002_000, 1_002_000)
 MAX_LAG_MS = 10_000
 ACKS_ALL = -1
 FETCH, PRODUCE = [APIS[key].last for key in (ApiKey.FETCH, ApiKey.PRODUCE)]
+#: The name of the partition's log.
+LOG = TOPIC, 0
 
 
-def _one_record() -> bytes:
-    """A batch; offset and epoch tell one from the other."""
+@cache
+def record_of(topic_id: Uuid) -> bytes:
+    """A batch; topic, offset and epoch tell one from the other."""
     builder = BatchBuilder()
-    builder.append(NOW.wall_ms, None, b"")
+    builder.append(NOW.wall_ms, None, topic_id)
     return bytes(builder.build())
-
-
-RECORD = _one_record()
 
 
 class FetchSent(Value):
@@ -125,8 +131,8 @@ class Process:
         self.effects: list[Any] = []
         #: The fetches that wait for data, by follower.
         self.parked: dict[int, FetchSlot] = {}
-        #: The leaders that it waits for, with the offset and epoch of its fetch.
-        self.waits_for: dict[int, tuple[int, int]] = {}
+        #: The leaders that it waits for, with the position of its fetch.
+        self.waits_for: dict[int, tuple[Uuid, int, int]] = {}
         #: The channels and numbers of those fetches.
         self._sent: dict[int, tuple[str, int]] = {}
         #: The AlterPartition without a response, if any, and what takes the response.
@@ -136,9 +142,9 @@ class Process:
         self.replayed = 0
         self.messages: list[FetchSent | FetchAnswered] = []
         self.has_slow_disk = has_slow_disk
-        #: Truncations that are to be done, and the ends of writes that are to be reported.
+        #: Truncations that are to be done, and the writes that are to be reported, by their ends.
         self.truncations: list[TruncatePartition] = []
-        self.unreported: list[int] = []
+        self.unreported: list[tuple[Partition, int]] = []
         #: Without sessions, each fetch names its position.
         self.fetch_sessions = FetchSessions(0, NoChance())
         self.loader = MetadataLoader()
@@ -188,13 +194,24 @@ class Process:
         return self.loader.image
 
     @property
-    def partition(self) -> Partition:
-        return self.replica_manager.partitions[TOPIC_ID, 0]
+    def partition(self) -> Partition | None:
+        """Its replica, as far as it has replayed the metadata; None: it has none."""
+        return self.replica_manager.by_log.get(LOG)
+
+    @property
+    def replica(self) -> Partition:
+        partition = self.partition
+        assert partition is not None, "the event is about its replica"
+        return partition
 
     def uses(self, leader: int) -> bool:
         """Whether the response of a leader would count: the partition is where it was."""
         partition = self.partition
-        return self.waits_for.get(leader) == (partition.end, partition.leader_epoch)
+        return partition is not None and self.waits_for.get(leader) == (
+            partition.topic_id,
+            partition.end,
+            partition.leader_epoch,
+        )
 
     def wait(self, _operation: Any, _deadline_ms: int) -> None:
         """A fetch waits: `expire` ends it."""
@@ -214,8 +231,10 @@ class Process:
         self.replayed += 1
 
     def produce(self) -> None:
-        data = PartitionProduceData(index=0, records=memoryview(bytearray(RECORD)))
-        topic = TopicProduceData(topic_id=TOPIC_ID, partition_data=[data])
+        topic_id = self.replica.topic_id
+        records = memoryview(bytearray(record_of(topic_id)))
+        data = PartitionProduceData(index=0, records=records)
+        topic = TopicProduceData(topic_id=topic_id, partition_data=[data])
         request = ProduceRequest(acks=ACKS_ALL, timeout_ms=1, topic_data=[topic])
         slot: Any = ProduceSlot(self, PRODUCE)
         produce.handle(self, slot, request, NOW)  # type: ignore[arg-type]  # see the class
@@ -256,13 +275,13 @@ class Process:
 
     def lags(self, follower: int) -> None:
         """A follower has not caught up for replica.lag.time.max.ms."""
-        followers = self.partition.followers
+        followers = self.replica.followers
         assert followers is not None, "it leads"
         followers.by_broker[follower].caught_up_ms = NEVER_MS
 
     def write(self) -> None:
         """The oldest write counts, as after its flush."""
-        self.replica_manager.written(self.partition, self.unreported.pop(0))
+        self.replica_manager.written(*self.unreported.pop(0))
 
     def truncate(self) -> None:
         """The oldest truncation is done."""
@@ -281,7 +300,7 @@ class Process:
     def produced(self, result: Any) -> None:
         """Only committed records are acknowledged."""
         if result.error_code == ErrorCode.NONE and (
-            result.base_offset >= self.partition.high_watermark
+            result.base_offset >= self.replica.high_watermark
         ):
             raise Broken("only committed records are acknowledged", f"offset {result.base_offset}")
 
@@ -297,7 +316,7 @@ class Process:
             appends = manager.take_turn()
             for append in appends:
                 self.logs.append(append)
-                self.unreported.append(append.end)
+                self.unreported.append((append.partition, append.end))
             while self.unreported and not self.has_slow_disk:
                 self.write()
             manager.in_sync_replicas.check_soon()
@@ -312,22 +331,33 @@ class Process:
     def _carry_out(self, effect: Any) -> None:
         manager, log = self.replica_manager, self.logs
         if isinstance(effect, SendRequest):
-            [part] = effect.request.topics[0].partitions
-            self.waits_for[effect.peer] = part.fetch_offset, part.current_leader_epoch
+            [topic] = effect.request.topics
+            [part] = topic.partitions
+            position = topic.topic_id, part.fetch_offset, part.current_leader_epoch
+            self.waits_for[effect.peer] = position
             self._sent[effect.peer] = effect.channel, effect.number
             self.messages.append(FetchSent(self.id, effect.peer, effect.request))
         elif isinstance(effect, TruncatePartition):
             assert not effect.restarts, "no log start moves"
-            if self.partition.leads:
+            if self.replica.leads:
                 raise Broken("a leader truncates nothing", f"broker {self.id} at {effect.offset}")
             self.truncations.append(effect)
             if not self.has_slow_disk:
                 self.truncate()
         elif isinstance(effect, OpenLog):
+            if log.topic_id != effect.topic_id:
+                log.begin(effect.topic_id)
             stored = log.stored_high_watermark
             manager.handle(LogOpened(effect.log, effect.topic_id, 0, log.end, None, stored))
+        elif isinstance(effect, DeleteLog):
+            log.begin(NULL_UUID)
+            self.truncations.clear()
+            self.unreported.clear()
+        elif isinstance(effect, MarkStrays):
+            if LOG not in effect.logs:
+                log.begin(NULL_UUID)
         else:
-            assert isinstance(effect, LogLine | MarkStrays), effect
+            assert isinstance(effect, LogLine | ConfigureLog), effect
 
 
 def _max_lag_ms() -> int:

@@ -53,11 +53,22 @@ def _move(cluster: Cluster, state: State, move: Move) -> str:
             what += " late"
         return f"{what}: {NAMES[ends[0]]} to {NAMES[ends[1]]}: {_body(message)}"
     if where == METADATA:
-        return f"controller: {what}{'' if what.startswith('elect') else f' {NAMES[about]}'}"
+        return f"controller: {what}{_about(what, about)}"
     rest = f" {NAMES[about[0]]}" if what in {"lag", "expire"} else ""
     if what == "lose power":
         rest = f", {about[0]} records are left"
     return f"{NAMES[where]}: {what}{rest}"
+
+
+def _about(what: str, about: Any) -> str:
+    """What a decision of the controller is about."""
+    if what == "reassign":
+        return f" to {_names(about)}"
+    return "" if about is None or what.startswith("elect") else f" {NAMES[about]}"
+
+
+def _names(brokers: Sequence[int]) -> str:
+    return "".join([NAMES[broker] for broker in brokers])
 
 
 def _body(message: Any) -> str:
@@ -77,14 +88,21 @@ def _body(message: Any) -> str:
 def _broker(broker: Broker) -> str:
     partition = broker.partition
     name, log = NAMES[broker.id], shown(broker.log.batches)
-    if partition is None:
+    if broker.process is None:
         return f"{name} down {log}"
+    if partition is None:
+        return f"{name} has no replica {log}"
     role = "leads" if partition.leads else "follows"
     return f"{name} {role} {partition.leader_epoch} {log} committed {partition.high_watermark}"
 
 
 def _metadata(metadata: Metadata) -> str:
     partition = metadata.partition
+    if partition is None:
+        return "no topic"
     leader = "nobody" if partition.leader == NO_LEADER else NAMES[partition.leader]
-    isr = "".join([NAMES[broker] for broker in partition.isr])
-    return f"{leader} elected in {partition.leader_epoch}, ISR {isr}"
+    text = f"{leader} elected in {partition.leader_epoch}, ISR {_names(partition.isr)}"
+    if partition.reassigning:
+        adding, removing = _names(partition.adding), _names(partition.removing)
+        text += f", adding {adding or 'none'}, removing {removing or 'none'}"
+    return text

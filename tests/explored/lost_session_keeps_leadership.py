@@ -1,0 +1,17 @@
+"""V2: a broker whose session has ended is fenced, and goes on leading."""
+
+from __future__ import annotations
+
+from tests.explored import REPLICATION, Mutant
+
+MUTANT = Mutant(
+    rule="V2: a broker without a session stays leader and in the ISR",
+    detected_by="the ISR is sound",
+    module="kraftlog.controller.brokers",
+    original="""\
+    return [*broker_goes(state, broker.id), record]""",
+    replacement="""\
+    return [record]""",
+    explores=REPLICATION,
+    bound={"fences": 1},
+)

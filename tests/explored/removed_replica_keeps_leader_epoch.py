@@ -1,0 +1,19 @@
+"""V10: a removed replica leaves the leader epoch as it is."""
+
+from __future__ import annotations
+
+from tests.explored import REPLICATION, Mutant
+
+MUTANT = Mutant(
+    rule="V10: a removed replica leaves the leader epoch as it is",
+    detected_by="every member of the ISR has what is committed",
+    module="kraftlog.controller.partition_change",
+    original="""\
+            self.leader = before.leader
+""",
+    replacement="""\
+            pass
+""",
+    explores=REPLICATION,
+    bound={"replicas": (0, 1), "targets": ((0, 2), (0, 1)), "fences": 0, "reassignments": 2},
+)
