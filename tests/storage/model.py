@@ -208,7 +208,9 @@ class ModelledLog:
         assert wanted[: len(durable)] == durable, "durable records are lost"
         match = [state for state in self.possible if since(state, first)[: len(found)] == found]
         assert match, "the log never had these records"
-        front = [data for data in match[0] if read_header(data).last_offset < first]
+        # The newest state also has the segments that were deleted in front of what is left. Their
+        # deletion may not be durable: a power loss brings them back, before newer records.
+        front = [data for data in match[-1] if read_header(data).last_offset < first]
         self.written, self.start, self.end = front + found, first, log.end_offset
         self.durable = [data for data in self.durable if data in self.written]
         self.possible.append(list(self.written))

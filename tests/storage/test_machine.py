@@ -130,3 +130,22 @@ TestLogMachine = LogMachine.TestCase
 TestLogMachine.settings = settings(
     max_examples=150, stateful_step_count=25, deadline=None, report_multiple_bugs=False
 )
+
+
+def test_deleted_segments_come_back_before_newer_records() -> None:
+    """Nothing makes their deletion durable: the process ends after it, and then the machine."""
+
+    def come_back(random: Random) -> bool:
+        m = ModelledLog(SMALL)
+        m.append([5, 5])
+        m.append([5, 5])
+        m.log.roll(T0)
+        m.flush()
+        m.retention(0)
+        m.crash(None, power=False)
+        assert (m.log.start_offset, m.log.end_offset) == (20, 20)
+        m.append([1])
+        m.crash(random, power=True)
+        return (m.log.start_offset, m.log.end_offset) == (0, 21)
+
+    assert any(come_back(Random(seed)) for seed in range(1, 400)), "no run shows it"
