@@ -11,7 +11,7 @@ MUTANT = Mutant(
     original="""\
     if not isr and not may_lose:""",
     replacement="""\
-    if not isr and not True:""",
+    if False:""",
     explores=REPLICATION,
     bound={"replicas": (0,), "targets": ((1, 2),), "reassignments": 1, "cancellations": 1},
 )

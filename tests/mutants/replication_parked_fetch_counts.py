@@ -1,4 +1,4 @@
-"""A follower's delayed fetch counts, when it is answered, as having received what it is sent (V7)."""
+"""A follower's delayed fetch counts, when answered, as having received what it is sent (V7)."""
 
 from __future__ import annotations
 
