@@ -125,6 +125,42 @@ def test_v1_v2_v3_controller_governs_kafkas_brokers(tmp_path: Path, jvm: Driver)
         assert consumed(cluster) == list(range(RECORDS, 2 * RECORDS))
 
 
+@pytest.mark.long
+def test_v2_unclean_elections_on_kafkas_brokers(tmp_path: Path, jvm: Driver) -> None:
+    """By Kafka's tool, and by unclean.leader.election.enable; else a partition has no leader."""
+    stale, newest = BROKERS
+    with ExitStack() as closing:
+        cluster = KafkaBrokers(tmp_path, jvm, closing)
+        placed = ",".join([f"{stale}:{newest}"] * 2)
+        cluster.run("kafka-topics", "--create", "--topic", TOPIC, "--replica-assignment", placed)
+        cluster.until_full()
+        produced(cluster, 0)
+        cluster.kafka.kill(stale)
+        until(cluster.leaders, {newest})
+        produced(cluster, RECORDS)
+        cluster.kafka.kill(newest)
+        cluster.kafka.start(stale)
+        until(cluster.leaders, {-1})
+        one = ("--topic", TOPIC, "--partition", "0")
+        cluster.run("kafka-leader-election", "--election-type", "unclean", *one)
+        until(lambda: [it.leader for it in cluster.partitions()], [stale, -1])
+        entity = ("--entity-type", "topics", "--entity-name", TOPIC)
+        allowed = ("--add-config", "unclean.leader.election.enable=true")
+        cluster.run("kafka-configs", "--alter", *entity, *allowed)
+        cluster.kafka.kill(stale)
+        cluster.kafka.start(stale)
+        until(cluster.leaders, {stale})
+        produced(cluster, 2 * RECORDS)
+        left = [*range(RECORDS), *range(2 * RECORDS, 3 * RECORDS)]
+        assert consumed(cluster, len(left)) == left
+        # The broker that has the lost records truncates its log to that of the leader.
+        cluster.kafka.start(newest)
+        cluster.until_full()
+        cluster.kafka.kill(stale)
+        until(cluster.leaders, {newest})
+        assert consumed(cluster, len(left), "others") == left
+
+
 def administered(cluster: KafkaBrokers, folder: Path) -> None:
     """Change the cluster with Kafka's tools through Kafka's brokers."""
     placed = ":".join(map(str, BROKERS)) + "," + ":".join(map(str, reversed(BROKERS)))
@@ -165,19 +201,19 @@ def produced(cluster: KafkaBrokers, first: int) -> None:
     assert errors == [None] * RECORDS
 
 
-def consumed(cluster: KafkaBrokers) -> list[int]:
+def consumed(cluster: KafkaBrokers, count: int = RECORDS, group: str = "readers") -> list[int]:
     """The next records that the group reads, in the order of their numbers; they are committed."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.servers,
-            "group.id": "readers",
+            "group.id": group,
             "auto.offset.reset": "earliest",
         }
     )
     consumer.subscribe([TOPIC])
     found: list[int] = []
     try:
-        until(lambda: read_more(consumer, found) >= RECORDS, expected=True)
+        until(lambda: read_more(consumer, found) >= count, expected=True)
     finally:
         consumer.close()
     return sorted(found)

@@ -64,11 +64,11 @@ class Quorum:
         ids = (*CONTROLLERS, BROKER)
         self.ports = ports = dict(zip(ids, free_ports(len(ids)), strict=True))
         voters = ",".join([f"{i}@127.0.0.1:{ports[i]}" for i in CONTROLLERS])
-        known = f"controller.quorum.voters={voters}"
+        self._known = known = f"controller.quorum.voters={voters}"
         if dynamic:
             first = CONTROLLERS if all_vote else CONTROLLERS[:1]
             servers = ",".join([f"127.0.0.1:{ports[i]}" for i in first])
-            known = f"controller.quorum.bootstrap.servers={servers}"
+            self._known = known = f"controller.quorum.bootstrap.servers={servers}"
         for node_id in ids:
             template = BROKER_FILE if node_id == BROKER else CONTROLLER_FILE
             text = template.format(
@@ -84,16 +84,12 @@ class Quorum:
             if formatted:
                 format_node(self.file(node_id), *(how if dynamic else []))
 
-    def add(self, *node_ids: int) -> None:
-        """Format and start more controllers, which know the address of the first one."""
-        first = self.ports[CONTROLLERS[0]]
+    def add(self, *node_ids: int, template: str = CONTROLLER_FILE) -> None:
+        """Format and start more nodes, which know the same controllers as the others."""
         for node_id, port in zip(node_ids, free_ports(len(node_ids)), strict=True):
             self.ports[node_id] = port
-            text = CONTROLLER_FILE.format(
-                node_id=node_id,
-                port=port,
-                known=f"controller.quorum.bootstrap.servers=127.0.0.1:{first}",
-                data=self.data(node_id),
+            text = template.format(
+                node_id=node_id, port=port, known=self._known, data=self.data(node_id)
             )
             (self.folder / f"{node_id}.properties").write_text(text + self.more)
             format_node(self.file(node_id), "--no-initial-controllers")

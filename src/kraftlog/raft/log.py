@@ -74,7 +74,8 @@ class RaftLog:
         """Truncate to `end`; return whether that changed the voter set in force."""
         assert end >= self.high_watermark, (
             f"truncating to {end} would remove committed records: the high watermark is "
-            f"{self.high_watermark}"
+            f"{self.high_watermark}. If the quorum has been repaired with the log of another node, "
+            "start this node again: it then follows that log"
         )
         self.end = end
         self.flushed = min(self.flushed, end)
