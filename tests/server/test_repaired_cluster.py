@@ -102,6 +102,7 @@ def writer(cluster: Cluster) -> Iterator[Writer]:
         started.stop()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lives", [True, False], ids=["brokers live on", "brokers are stopped"])
 def test_r8_no_acknowledged_record_is_lost_by_a_repair(
     cluster: Cluster, writer: Writer, capsys: pytest.CaptureFixture[str], *, lives: bool
@@ -126,9 +127,6 @@ def test_r8_no_acknowledged_record_is_lost_by_a_repair(
         cluster.kill(client.describe_topic(TOPIC).partitions[0].leader)
         writer.await_more()
         writer.stop()
-<<<<<<< HEAD
-        expect_acknowledged(cluster, writer)
-=======
         expect_acknowledged(cluster, writer)
 
 
@@ -155,4 +153,3 @@ def test_r8_brokers_with_a_longer_log_follow_the_repaired_one(
     for broker in BROKERS:
         (stray,) = Path(cluster.data(broker)).glob("unknown-0*-stray")
         assert b"stays on disk" in (stray / f"{0:020d}.log").read_bytes()
->>>>>>> af351c06 (Repair: brokers with a longer log follow the repaired one once they are started again, and say so; docs name what a repair needs of brokers)
