@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kraftlog.replication.fetcher import FetchConfig, Fetcher
+import pytest
+
+from kraftlog.config.broker import BrokerConfig
+from kraftlog.replication.fetcher import FetchConfig, Fetcher, fetch_config_of
 from kraftlog.replication.in_sync_replicas import MAX_CHECKED
 from kraftlog.replication.partition import Partition
 from kraftlog.types import Now
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 #: More than a fetch reads at once.
 MANY = 150
 LONG_MS = 2_000
+CONFIG = FetchConfig(broker_id=2)
 RACKS = {1: "a", 2: "b", 3: "c"}
 
 
@@ -117,8 +121,8 @@ def test_v13_large_waiting_fetch_ignores_a_high_watermark_without_racks() -> Non
 # The follower ------------------------------------------------------------------------------------
 
 
-def fetcher_of(count: int) -> tuple[Fetcher, list[FollowedPartition]]:
-    fetcher = Fetcher(1, FetchConfig(broker_id=2), lambda: 5, lambda _: -1)
+def fetcher_of(count: int, config: FetchConfig = CONFIG) -> tuple[Fetcher, list[FollowedPartition]]:
+    fetcher = Fetcher(1, config, lambda: 5, lambda _: -1)
     for index in range(count):
         fetcher.add(Partition("t", TOPIC_ID, index, ("t", index)))
     return fetcher, list(fetcher.followed.values())
@@ -135,6 +139,29 @@ def named(fetcher: Fetcher) -> set[int]:
     response = FetchResponse(error_code=0, session_id=7, responses=())
     assert list(fetcher.responded(response, Now(0, 0))) == []
     return {part.partition for topic in request.topics for part in topic.partitions}
+
+
+@pytest.mark.parametrize(
+    ("named", "most"), [(1, 4 << 20), (5, 2 << 20), (10, 1 << 20), (1000, 1 << 20)]
+)
+def test_v13_partitions_share_the_response(named: int, most: int) -> None:
+    """A request that names few partitions asks for more of each, up to 4 MiB."""
+    config = CONFIG.replace(max_bytes=10 << 20, fills_responses=True)
+    request = fetcher_of(named, config)[0].request()
+    asked = [part.partition_max_bytes for topic in request.topics for part in topic.partitions]
+    assert asked == [most] * named
+
+
+@pytest.mark.parametrize(
+    ("given", "most"),
+    [("", 4 << 20), ("1048576", 1 << 20), ("5000", 5000), ("9000000", 9_000_000)],
+)
+def test_v13_a_given_maximum_of_a_partition_is_kept(given: str, most: int) -> None:
+    settings = {"process.roles": "broker", "node.id": "2"}
+    if given:
+        settings["replica.fetch.max.bytes"] = given
+    request = fetcher_of(1, fetch_config_of(BrokerConfig(settings)))[0].request()
+    assert request.topics[0].partitions[0].partition_max_bytes == most
 
 
 def test_v13_delayed_partitions_cost_nothing_until_one_is_due() -> None:

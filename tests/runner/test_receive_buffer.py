@@ -66,6 +66,25 @@ def test_a_lent_frame_keeps_its_bytes_until_the_next_is_complete(size: int) -> N
         assert bytes(lent) == body
 
 
+def test_a_slightly_larger_frame_needs_no_new_buffer() -> None:
+    """Two buffers take turns, although a follower's responses differ in size."""
+    buffer = ReceiveBuffer()
+    used: list[memoryview] = []
+    for size in (3_000_000, 3_100_000, 3_050_000, 3_140_000, 3_000_000, 3_130_000):
+        data = frame_of(bytes(size))
+        while data:
+            room = buffer.room()
+            count = min(len(room), len(data))
+            room[:count] = data[:count]
+            buffer.received(count)
+            data = data[count:]
+        frame = buffer.next_frame()
+        assert frame is not None
+        used.append(frame)
+        buffer.lend()
+    assert len({id(frame.obj) for frame in used}) == 2
+
+
 def test_bytes_after_a_lent_frame_are_kept() -> None:
     buffer = ReceiveBuffer()
     data = frame_of(b"first") + frame_of(b"second")[:7]

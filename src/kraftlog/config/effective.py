@@ -132,7 +132,8 @@ _BROKER = {
     "producer.id.expiration.check.interval.ms": "Interval between checks for expired producer ids.",
     "producer.id.expiration.ms": "Time that a partition remembers an inactive producer id.",
     "replica.fetch.backoff.ms": "Longest pause before a follower retries a partition or leader.",
-    "replica.fetch.max.bytes": "Bytes of one partition in a follower's fetch.",
+    "replica.fetch.max.bytes": "Bytes of one partition in a follower's fetch; if not given, up to "
+    "4 MiB where few partitions share a response.",
     "replica.fetch.min.bytes": "Bytes for which a follower's fetch waits.",
     "replica.fetch.response.max.bytes": "Bytes of one response to a follower's fetch.",
     "replica.fetch.wait.max.ms": "Longest wait of a follower's fetch for new records.",

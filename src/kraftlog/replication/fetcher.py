@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Key = tuple[Uuid, int]
 
 NO_SESSION, FIRST_EPOCH, MAX_EPOCH = 0, 0, 0x7FFFFFFF
+#: What is fetched of one partition at once while the response has room for it.
+MUCH_OF_A_PARTITION = 4 << 20
 #: The first backoff after a refusal or a lost connection; it doubles up to the configured one.
 FIRST_BACKOFF_MS = 10
 
@@ -44,6 +46,8 @@ class FetchConfig(Value):
     backoff_ms: int = 1000
     max_bytes: int = 10 << 20
     partition_max_bytes: int = 1 << 20
+    #: Ask for more of each partition than that, where a response has room for more.
+    fills_responses: bool = False
     min_bytes: int = 1
     max_wait_ms: int = 500
     timeout_ms: int = 30_000
@@ -56,6 +60,7 @@ def fetch_config_of(settings: BrokerConfig) -> FetchConfig:
         backoff_ms=settings["replica.fetch.backoff.ms"],
         max_bytes=settings["replica.fetch.response.max.bytes"],
         partition_max_bytes=settings["replica.fetch.max.bytes"],
+        fills_responses=not settings.is_given("replica.fetch.max.bytes"),
         min_bytes=settings["replica.fetch.min.bytes"],
         max_wait_ms=settings["replica.fetch.wait.max.ms"],
         timeout_ms=settings["replica.socket.timeout.ms"],
@@ -236,9 +241,10 @@ class Fetcher:
         if self._session_epoch == FIRST_EPOCH:
             self._begin_session()
         topics: dict[Uuid, list[FetchPartition]] = {}
+        most = self._partition_bytes(len(self._changed))
         for key in self._changed:
             self._forgotten.pop(key, None)
-            topics.setdefault(key[0], []).append(self._position(self.followed[key]))
+            topics.setdefault(key[0], []).append(self._position(self.followed[key], most))
         forgotten: dict[Uuid, list[int]] = {}
         for topic_id, index in self._forgotten:
             forgotten.setdefault(topic_id, []).append(index)
@@ -266,7 +272,16 @@ class Fetcher:
                 self._changed[key] = None
         self._forgotten.clear()
 
-    def _position(self, followed: FollowedPartition) -> FetchPartition:
+    def _partition_bytes(self, named: int) -> int:
+        """How much to ask of each partition, if a request names so many.
+
+        A follower that is behind on few partitions needs fewer requests for as many bytes.
+        """
+        config = self._config
+        room = config.max_bytes // named if config.fills_responses and named else 0
+        return max(config.partition_max_bytes, min(room, MUCH_OF_A_PARTITION))
+
+    def _position(self, followed: FollowedPartition, most_bytes: int) -> FetchPartition:
         partition = followed.partition
         followed.named = partition.end, partition.leader_epoch
         return FetchPartition(
@@ -275,7 +290,7 @@ class Fetcher:
             fetch_offset=partition.end,
             last_fetched_epoch=self._last_epoch(partition),
             log_start_offset=partition.start,
-            partition_max_bytes=self._config.partition_max_bytes,
+            partition_max_bytes=most_bytes,
         )
 
     # Responses -----------------------------------------------------------------------------------

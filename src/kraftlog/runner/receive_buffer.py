@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import struct
 
-#: The first size, and the largest one that is kept for the next frame.
-FIRST_SIZE, MAX_KEPT = 16 << 10, 1 << 20
+FIRST_SIZE = 16 << 10
+#: Larger buffers are not kept for the next frame: it is for what a follower fetches at once.
+MAX_KEPT = 5 << 20
+#: Large buffers have a multiple of this, so that a slightly larger frame needs no new one.
+STEP = 1 << 20
 MAX_FRAME = 100 << 20
 #: The length of a frame does not count itself; the correlation id follows it.
 LENGTH_SIZE, HEAD_SIZE = 4, 8
@@ -43,6 +46,8 @@ class ReceiveBuffer:
         size = max(2 * (self._end - self._start), FIRST_SIZE)
         if self._end - self._start >= LENGTH_SIZE:
             size = max(size, LENGTH_SIZE + self._frame_size())
+        if size > STEP:
+            size = -(-size // STEP) * STEP
         self._move_to(bytearray(size))
 
     def _move_to(self, data: bytearray) -> None:
