@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
-    source="        return progress is not None and progress.confirmed_at > arrived",
-    replacement="        return progress is not None and progress.answered_at > arrived",
+    source="        return progress is not None and progress.confirmed_at > read.arrived",
+    replacement="        return progress is not None and progress.answered_at > read.arrived",
     scenario="late-copies",
-    seed=6,
+    seed=172,
 )

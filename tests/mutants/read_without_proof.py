@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
-    source="if proofs >= voters.majority:",
-    replacement="if proofs >= 0:",
+    source="return proofs >= voters.majority",
+    replacement="return proofs >= 0",
     scenario="cut-off-leader",
     seed=1,
 )

@@ -7,10 +7,10 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
     source="""\
-            if proofs >= voters.majority:
+        return proofs >= voters.majority
 """,
     replacement="""\
-            if proofs + (core.me.id not in voters.ids) >= voters.majority:
+        return proofs + (core.me.id not in voters.ids) >= voters.majority
 """,
     scenario="removed-leader-reads",
     seed=4,

@@ -326,5 +326,6 @@ def end_of(leader_id: int, epoch: int, *successors: int) -> End:
     return End("cluster", leader_id, epoch, tuple([key(one) for one in successors]))
 
 
-def read(cluster_id: str | None = "cluster") -> ReadOffset:
-    return ReadOffset(cluster_id)
+def read(cluster_id: str | None = "cluster", replica: int = 0, epoch: int = -1) -> ReadOffset:
+    """The request of a client, or of a replica that is in this epoch."""
+    return ReadOffset(cluster_id, key(replica) if replica else None, epoch)

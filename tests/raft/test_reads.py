@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft.messages import Fetch, ReadOffsetResult, Reply, Request, Send
+from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.raft.messages import Fetch, ReadOffset, ReadOffsetResult, Reply, Request, Send
 from tests.raft.single_core import (
     EVERY_ROLE,
     FETCH,
@@ -122,6 +123,46 @@ def test_p5_a_fetch_that_is_not_of_this_epoch_does_not_count(changes: dict[str, 
     context.ask(read(), channel="client")
     for _ in range(3):
         assert reads_in(fetch(context, 2, **changes)) == []
+
+
+def test_p5_the_request_of_a_voter_is_its_proof() -> None:
+    """It was sent in this epoch, after its reads began; no fetch is answered for it."""
+    context = followed()
+    assert replies(context.ask(read(replica=2, epoch=5))) == [ReadOffsetResult(0, 1, 5, 11)]
+
+
+def test_p5_the_request_of_a_voter_proves_no_other_read() -> None:
+    """It may have been on the way when the other one began."""
+    context = followed()
+    context.ask(read(), channel="client")
+    assert len(reads_in(context.ask(read(replica=2, epoch=5)))) == 1
+    assert len(reads_in(fetch(context, 2))) == 1
+
+
+def test_p5_of_five_one_more_must_follow_the_voter_that_asks() -> None:
+    context = followed(FIVE)
+    assert reads_in(context.ask(read(replica=2, epoch=5))) == []
+    assert reads_in(fetch(context, 2)) == [], "it counts once"
+    assert len(reads_in(fetch(context, 3))) == 1
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        read(replica=9, epoch=5),
+        read(replica=2, epoch=4),
+        read(replica=2, epoch=6),
+        read(replica=2),
+        read(replica=1, epoch=5),
+        ReadOffset("cluster", ReplicaKey(2, b"another disk....")),
+        ReadOffset("cluster", ReplicaKey(2, b"another disk...."), 5),
+    ],
+    ids=["observer", "older", "newer", "no epoch", "the leader", "neither", "directory"],
+)
+def test_p5_other_requests_prove_nothing(request_: ReadOffset) -> None:
+    context = followed()
+    assert reads_in(context.ask(request_)) == []
+    assert len(reads_in(fetch(context, 3))) == 1
 
 
 def test_p5_no_read_before_the_first_commit_of_the_epoch() -> None:

@@ -16,7 +16,7 @@ from kraftlog.raft.messages import (
     Response,
     Send,
 )
-from kraftlog.raft.reads import Applied, ReadDone, Reads
+from kraftlog.raft.reads import GATHER_MS, MANY, Applied, ReadDone, Reads
 from tests.raft.single_core import (
     FETCH,
     SingleCore,
@@ -215,9 +215,58 @@ def test_p6_a_sole_voter_reads_without_any_message() -> None:
     assert (done.error, done.offset) == (0, context.core.log.end)
 
 
-def test_p6_read_offset_carries_the_cluster_id() -> None:
+def test_p6_read_offset_carries_the_cluster_id_sender_and_epoch() -> None:
     """Q30 too."""
     for cluster_id in ("cluster", None):
         reader = Reader(follower(cluster_id=cluster_id))
         (send,) = of(Send, reader.read("a"))
-        assert send.body == ReadOffset(cluster_id)
+        assert send.body == ReadOffset(cluster_id, reader.context.core.me, 5)
+
+
+# Gathering -----------------------------------------------------------------------------------
+
+
+def read_together(reader: Reader, count: int) -> list[int]:
+    """Begin reads before the effects are taken, as in one turn; return the peers asked."""
+    for number in range(count):
+        reader.reads.read(f"read {number}", reader.context.now)
+    return asked(reader.reads.take_effects())
+
+
+def test_p6_reads_of_one_turn_share_a_request() -> None:
+    reader = Reader(follower_after_fetch(), applied=9)
+    assert read_together(reader, 3) == [2]
+    assert len(of(ReadDone, reader.answer(9))) == 3
+
+
+def test_p6_after_many_reads_the_next_request_waits_for_as_many() -> None:
+    reader = Reader(follower_after_fetch(), applied=9)
+    read_together(reader, MANY + 1)
+    reader.answer(9)
+    assert read_together(reader, 1) == []
+    assert reader.in_ms() == GATHER_MS
+    assert read_together(reader, MANY - 1) == []
+    assert read_together(reader, 1) == [2]
+    assert len(of(ReadDone, reader.answer(9))) == MANY + 1
+
+
+@pytest.mark.parametrize("when", ["during the last request", "after it"])
+def test_p6_reads_wait_for_others_only_briefly(when: str) -> None:
+    reader = Reader(follower_after_fetch(), applied=9)
+    read_together(reader, MANY)
+    if when == "during the last request":
+        reader.read("a")
+    assert asked(reader.answer(9)) == []
+    if when == "after it":
+        assert reader.read("a") == []
+    assert reader.in_ms() == GATHER_MS
+    assert asked(reader.wait(GATHER_MS)) == [2]
+    assert reader.answer(9) == [ReadDone("a", 0, 9)]
+    assert asked(reader.read("b")) == [2], "the last request was for one read"
+
+
+def test_p6_after_fewer_reads_the_next_one_does_not_wait() -> None:
+    reader = Reader(follower_after_fetch(), applied=9)
+    read_together(reader, MANY - 1)
+    reader.answer(9)
+    assert asked(reader.read("a")) == [2]

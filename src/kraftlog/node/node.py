@@ -362,12 +362,17 @@ class Node:
         """Whether the host has effects to carry out or appends to write."""
         replicas = self.replica_manager
         return bool(
-            self._effects or replicas.turn or self.quorum.proposal_batch or replicas.has_work
+            self._effects
+            or replicas.turn
+            or self.quorum.proposal_batch
+            or replicas.has_work
+            or self.linearizable_reads.has_work
         )
 
     def take_effects(self) -> list[Any]:
         self.quorum.append_batched(self.now)
         self.replica_manager.send_requests(self.now)
+        self.linearizable_reads.finish_turn(self.now)
         taken = self._effects[:]
         self._effects.clear()
         return taken

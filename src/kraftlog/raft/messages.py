@@ -152,9 +152,15 @@ class SnapshotChunk(Value):
 
 
 class ReadOffset(Value):
-    """Request the offset that a linearizable read must wait for (P5)."""
+    """Request the offset that a linearizable read must wait for (P5).
+
+    `replica` sends it, in `replica_epoch`, after its reads have begun: if it is a voter, that
+    proves for these reads what its next fetch would prove.
+    """
 
     cluster_id: str | None
+    replica: ReplicaKey | None = None
+    replica_epoch: int = -1
 
 
 class ReadOffsetResult(Value):

@@ -3,7 +3,8 @@
 Each core has one `Reads` with the same interface: `handle`, `poll`, `deadline` and `take_effects`.
 Its requests go to the leader, which may be the local core. They need no order among themselves or
 with the core's requests, so a host sends them on a separate connection and passes the responses to
-`Reads`, not to the core.
+`Reads`, not to the core. A request is made when the effects are taken: a host that takes them at
+the end of a turn has one request for all reads of that turn.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 NOT_IN_FLIGHT = -1
+#: After a request for this many reads or more, the next one waits for as many, at most this long.
+MANY, GATHER_MS = 16, 2
 
 
 class Applied(Value):
@@ -44,9 +47,9 @@ class PendingRead(Value):
 
 
 class Reads:
-    """Batches reads: those that arrive while a request is in flight share the next request.
+    """Batches reads: those that come before the next request is made share it.
 
-    They cannot share the current one, since the leader may have processed it before they arrived.
+    They cannot share one in flight, since the leader may have processed it before they arrived.
     A failed request is repeated, at the new leader if there is one, while any read is within its
     deadline.
     """
@@ -63,14 +66,18 @@ class Reads:
         self.failures = 0
         #: When to retry after a failure.
         self.retry_at: int | None = None
+        #: The number of reads that the next request waits for, and until when; 0: for none.
+        self.expected = 0
+        self.gather_until: int | None = None
         self._numbers = 0
         self._effects: list[Any] = []
 
     def read(self, slot: object, now: Now) -> None:
         """Complete `slot` with ReadDone once a linearizable read may use the applied state."""
         deadline = now.monotonic_ms + self.core.config.read_timeout_ms
+        if not self.fresh and self.expected and self.in_flight == NOT_IN_FLIGHT:
+            self.gather_until = now.monotonic_ms + GATHER_MS
         self.fresh.append(PendingRead(slot, deadline))
-        self._ask()
 
     def handle(self, message: Any, now: Now) -> None:
         if isinstance(message, Applied):
@@ -81,14 +88,13 @@ class Reads:
         elif message.number != self.in_flight:
             return
         elif isinstance(message, Response) and not message.body.error:
-            self._on_response(message.body.offset)
+            self._on_response(message.body.offset, now)
         elif isinstance(message, (Response, NoResponse)):
             self._failed(message, now)
 
     def deadline(self) -> int | None:
         times = [waits[0].deadline for waits in self._lists() if waits]
-        if self.retry_at is not None:
-            times.append(self.retry_at)
+        times += [at for at in (self.retry_at, self.gather_until) if at is not None]
         return min(times, default=None)
 
     def poll(self, now: Now) -> None:
@@ -98,42 +104,60 @@ class Reads:
                 self._done(waits.pop(0), ErrorCode.REQUEST_TIMED_OUT)
         if self.retry_at is not None and self.retry_at <= now.monotonic_ms:
             self.retry_at = None
-            self._ask()
+        if self.gather_until is not None and self.gather_until <= now.monotonic_ms:
+            self.gather_until = None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there are effects to take."""
+        return bool(self._effects) or (bool(self.fresh) and self._may_ask)
 
     def take_effects(self) -> list[Any]:
+        if self.fresh and self._may_ask:
+            self._ask()
         taken, self._effects = self._effects, []
         return taken
 
     def _lists(self) -> tuple[list[PendingRead], ...]:
         return self.fresh, self.asking, self.applying
 
+    @property
+    def _may_ask(self) -> bool:
+        """Whether a request can be made: one at a time, and only if a leader is known."""
+        if self.in_flight != NOT_IN_FLIGHT or self.retry_at is not None:
+            return False
+        if self.gather_until is not None and len(self.fresh) < self.expected:
+            return False
+        return self.core.election.leader_id >= 0
+
     def _ask(self) -> None:
-        """Send one request for all new reads, unless one is in flight."""
-        leader = self.core.election.leader_id
-        busy = self.in_flight != NOT_IN_FLIGHT or self.retry_at is not None
-        if busy or leader < 0 or not self.fresh:
-            return
+        """Send one request for all new reads."""
         self.asking, self.fresh = self.fresh, []
+        self.gather_until = None
         self._numbers += 1
         self.in_flight = self._numbers
-        self._effects.append(Send(leader, self.in_flight, ReadOffset(self.core.cluster_id)))
+        core = self.core
+        request = ReadOffset(core.cluster_id, core.me, core.election.epoch)
+        self._effects.append(Send(core.election.leader_id, self.in_flight, request))
 
     def _retry_at_new_leader(self) -> None:
         """The leader has changed: retry the current request at the new leader."""
         self._abandon()
         self.failures, self.retry_at = 0, None
-        self._ask()
 
     def _abandon(self) -> None:
         self.fresh = self.asking + self.fresh
         self.asking = []
         self.in_flight = NOT_IN_FLIGHT
 
-    def _on_response(self, offset: int) -> None:
+    def _on_response(self, offset: int, now: Now) -> None:
+        count = len(self.asking)
+        self.expected = count if count >= MANY else 0
+        if self.expected and self.fresh:
+            self.gather_until = now.monotonic_ms + GATHER_MS
         self.applying += [wait.replace(offset=offset) for wait in self.asking]
         self.asking, self.in_flight, self.failures = [], NOT_IN_FLIGHT, 0
         self._complete_applied()
-        self._ask()
 
     def _complete_applied(self) -> None:
         """Complete the reads whose offset is applied."""

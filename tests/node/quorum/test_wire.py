@@ -33,6 +33,7 @@ REQUESTS = [
     raft.Fetch(None, ME, -1, 0, -1, -1, 0, 1),
     raft.SnapshotFetch("c", ME, 5, POINT, 4096, 1 << 20),
     raft.ReadOffset("c"),
+    raft.ReadOffset("c", ReplicaKey(2, bytes(range(16))), 7),
 ]
 FETCH = REQUESTS[5]
 ANSWERS = [

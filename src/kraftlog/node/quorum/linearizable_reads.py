@@ -2,7 +2,8 @@
 
 A read waits until the quorum's leader has returned an offset, with a proof that it still leads, and
 until this node has applied everything before that offset. `raft.reads` decides; this part sends the
-requests, to the leader or to the local core if it leads, and runs the reads.
+requests, to the leader or to the local core if it leads, and runs the reads. It does so at the end
+of a turn, so that all reads of a turn share a request.
 """
 
 from __future__ import annotations
@@ -54,11 +55,9 @@ class LinearizableReads:
 
     def read(self, on_readable: OnReadable, now: Now) -> None:
         self._reads.read(on_readable, now)
-        self._settle(now)
 
     def leader_changed(self, leader_id: int, epoch: int, now: Now) -> None:
         self._reads.handle(raft.LeaderChanged(leader_id, epoch), now)
-        self._settle(now)
 
     def handle(self, report: RequestReport, now: Now) -> None:
         """Take the outcome of a request to the leader."""
@@ -69,18 +68,15 @@ class LinearizableReads:
         if isinstance(report, effects.VersionUnsupported):
             message = raft.Response(report.peer, report.number, _NOT_SUPPORTED)
         self._reads.handle(message, now)
-        self._settle(now)
 
     def poll(self, now: Now) -> None:
         self._reads.poll(now)
-        self._settle(now)
 
     def deadline(self) -> int | None:
         return self._reads.deadline()
 
     def _applied(self, offset: int, now: Now) -> None:
         self._reads.handle(Applied(offset), now)
-        self._settle(now)
 
     def _on_response(self, peer: int, number: int, response: Any, now: Now) -> None:
         try:
@@ -89,9 +85,13 @@ class LinearizableReads:
             self._reads.handle(raft.NoResponse(peer, number), now)
         else:
             self._reads.handle(raft.Response(peer, number, body), now)
-        self._settle(now)
 
-    def _settle(self, now: Now) -> None:
+    @property
+    def has_work(self) -> bool:
+        return self._reads.has_work
+
+    def finish_turn(self, now: Now) -> None:
+        """Send the request of this turn's reads, and run the reads that may run."""
         for effect in self._reads.take_effects():
             if isinstance(effect, ReadDone):
                 self._emit(effects.Reply(Continuation(effect.slot), effect.error))

@@ -149,11 +149,16 @@ def _snapshot_fetch(body: raft.SnapshotFetch) -> Message:
 
 def _read(body: raft.ReadOffset) -> Message:
     partition = reads.ReadOffsetPartition(partition_index=0)
-    return reads.ReadOffsetRequest(
+    request = reads.ReadOffsetRequest(
         cluster_id=body.cluster_id,
         read_timestamp_ms=-1,
         topics=[reads.ReadOffsetTopic(topic_name=METADATA_TOPIC, partitions=[partition])],
+        replica_epoch=body.replica_epoch,
     )
+    if body.replica is not None:
+        request.replica_id = body.replica.id
+        request.replica_directory_id = body.replica.directory_id
+    return request
 
 
 _TO_WIRE: dict[type, tuple[int, Callable[[Any], Message]]] = {
@@ -237,7 +242,10 @@ def _snapshot_fetch_message(request: snapshots.FetchSnapshotRequest) -> raft.Sna
 
 def _read_message(request: reads.ReadOffsetRequest) -> raft.ReadOffset:
     only_partition(request.topics)
-    return raft.ReadOffset(cluster_id=request.cluster_id)
+    replica = None
+    if request.replica_id >= 0:
+        replica = ReplicaKey(request.replica_id, request.replica_directory_id)
+    return raft.ReadOffset(request.cluster_id, replica, request.replica_epoch)
 
 
 _FROM_WIRE: dict[int, Callable[[Any], Any]] = {

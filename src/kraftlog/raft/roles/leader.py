@@ -53,6 +53,8 @@ class PendingProof(Value):
 
     slot: Any
     arrived: int
+    #: The replica that has sent it in this epoch.
+    replica: ReplicaKey | None
 
 
 class Leader(Role):
@@ -304,12 +306,20 @@ class Leader(Role):
     # Reads ---------------------------------------------------------------------------------------
 
     def on_read(self, core: Core, slot: object, read: ReadOffset) -> None:
-        """Serve a read once a majority has shown, after its arrival, that it still follows (P5)."""
+        """Serve a read once a majority has shown that it still followed when the read began (P5).
+
+        A voter that sends it has shown so; the next fetches of others do, if those are needed.
+        """
         if core.cluster_id_differs(read.cluster_id):
             self.complete_read(core, slot, ErrorCode.INCONSISTENT_CLUSTER_ID, -1)
             return
         self.events += 1
-        self.reads = (*self.reads, PendingProof(slot, self.events))
+        replica = read.replica if read.replica_epoch == core.election.epoch else None
+        pending = PendingProof(slot, self.events, replica)
+        if core.log.high_watermark > self.epoch_start and self.is_proved(core, pending):
+            self.complete_read(core, slot, ErrorCode.NONE, core.log.high_watermark)
+            return
+        self.reads = (*self.reads, pending)
         self.complete_parked(core, of_voters=True)
         self.complete_reads(core)
 
@@ -330,24 +340,28 @@ class Leader(Role):
     def complete_reads(self, core: Core) -> None:
         if not self.reads or core.log.high_watermark <= self.epoch_start:
             return
-        voters = core.log.voter_set
         done = 0
         for read in self.reads:
-            proofs = sum(
-                [self.proves(core, voters, voter_id, read.arrived) for voter_id in voters.ids]
-            )
-            if proofs >= voters.majority:
+            if self.is_proved(core, read):
                 self.complete_read(core, read.slot, ErrorCode.NONE, core.log.high_watermark)
                 done += 1
             else:
-                break  # later reads have no more proofs
+                break  # fetches prove later reads no earlier
         self.reads = self.reads[done:]
 
-    def proves(self, core: Core, voters: VoterSet, replica_id: int, arrived: int) -> bool:
+    def is_proved(self, core: Core, read: PendingProof) -> bool:
+        voters = core.log.voter_set
+        proofs = sum([self.proves(core, voters, voter_id, read) for voter_id in voters.ids])
+        return proofs >= voters.majority
+
+    def proves(self, core: Core, voters: VoterSet, replica_id: int, read: PendingProof) -> bool:
         if replica_id == core.me.id:
             return True
+        sender = read.replica
+        if sender is not None and sender.id == replica_id and voters.holds(sender):
+            return True
         progress = self.progress.of_voter(voters, replica_id)
-        return progress is not None and progress.confirmed_at > arrived
+        return progress is not None and progress.confirmed_at > read.arrived
 
     @staticmethod
     def complete_read(core: Core, slot: object, error: int, offset: int) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.schema import Message, array, int16, int32, int64, string
+from kraftlog.wire.schema import Message, array, int16, int32, int64, string, uuid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from kraftlog.types import Uuid
 
 
 class ReadOffsetPartition(Message):
@@ -22,6 +25,10 @@ class ReadOffsetRequest(Message, versions=(0, 0), flexible=0):
     cluster_id: str | None = string(nullable=True)
     read_timestamp_ms: int = int64()
     topics: Sequence[ReadOffsetTopic] = array(ReadOffsetTopic)
+    #: The replica that asks, and its epoch.
+    replica_id: int = int32(tag=0, default=-1)
+    replica_directory_id: Uuid = uuid(tag=1, default=NULL_UUID)
+    replica_epoch: int = int32(tag=2, default=-1)
 
 
 class ReadOffsetPartitionResult(Message):

@@ -1,0 +1,16 @@
+"""A voter's request proves reads that others have asked for before it arrived (P5)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.leader",
+    source="        pending = PendingProof(slot, self.events, replica)\n",
+    replacement="""\
+        pending = PendingProof(slot, self.events, replica)
+        self.reads = tuple([one.replace(replica=replica) for one in self.reads])
+        self.complete_reads(core)
+""",
+    test="tests/raft/test_reads.py::test_p5_the_request_of_a_voter_proves_no_other_read",
+)
