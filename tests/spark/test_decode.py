@@ -153,7 +153,44 @@ def test_added_objects_and_arrays_are_columns_of_their_json() -> None:
     rows = [(row["id"], row["to"], row["n"]) for row in found.rows.to_pylist()]
     assert rows == [(1, '{"city": "Köln"}', "[1, 2.5]"), (2, None, None)]
     assert later.rows.column("to").to_pylist() == ['{"zip": "1"}', None]
-    assert (found.bad, later.bad, found.ignored) == ({}, {}, {"at.y": 1})
+    assert (found.bad, later.bad, found.ignored) == ({}, {}, {})
+
+
+@pytest.mark.parametrize("rule", ["fail", "ignore", "add"])
+def test_new_fields_within_an_object_follow_the_rule(rule: str) -> None:
+    """Also those of objects in an array; null is no new field."""
+    schema = json.loads(JSON_SCHEMA)
+    schema["properties"]["lines"] = {"type": "array", "items": schema["properties"]["at"]}
+    values = [
+        b'{"id": 1, "at": {"x": 1, "y": 2, "z": {"a": 1}}, "lines": [{"x": 1}, {"n": "b"}]}',
+        b'{"id": 2, "at": {"x": 3, "none": null}, "lines": []}',
+    ]
+    decoder = new_decoder(Decoding("json", json.dumps(schema), on_drift=rule))
+    if rule == "fail":
+        with pytest.raises(DriftError, match=r"without a column: at.y, at.z, lines\[\].n: --on-"):
+            decoder.decode(raw(values))
+        return
+    found = decoder.decode(raw(values))
+    later = decoder.decode(raw([b'{"id": 3, "at": {"z": [1]}}']))
+    first, second, third = found.rows.to_pylist() + later.rows.to_pylist()
+    assert not found.bad
+    if rule == "ignore":
+        assert found.ignored == {"at.y": 1, "at.z": 1, "lines[].n": 1}
+        assert (first["at"], first["lines"]) == ({"x": 1.0}, [{"x": 1.0}, {"x": None}])
+        return
+    assert found.ignored == {}
+    assert first["at"] == {"x": 1.0, "y": 2, "z": '{"a": 1}'}
+    assert first["lines"] == [{"x": 1.0, "n": None}, {"x": None, "n": "b"}]
+    assert second["at"] == {"x": 3.0, "y": None, "z": None}
+    assert third["at"] == {"x": None, "y": None, "z": "[1]"}
+
+
+def test_a_new_field_whose_values_have_two_types_is_counted() -> None:
+    decoder = new_decoder(Decoding("json", JSON_SCHEMA, on_drift="add"))
+    values = [b'{"id": 1, "at": {"y": 1, "X": 1}}', b'{"id": 2, "at": {"y": "a"}}']
+    found = decoder.decode(raw(values))
+    assert found.ignored == {"at.y": 2, "at.X": 1}
+    assert found.rows.schema.field("at").type == pa.struct([("x", pa.float64())])
 
 
 def test_text_that_is_not_utf8_is_a_dead_letter() -> None:
@@ -195,6 +232,25 @@ def test_framed_avro_is_read_with_the_schema_of_its_id(tmp_path: Path) -> None:
     assert found.rows.column("extra").to_pylist() == [None, 9]
     assert found.bad[2].endswith("the registry has no schema 3")
     assert "begins with byte 1" in found.bad[3]
+
+
+@pytest.mark.parametrize("rule", ["ignore", "add"])
+def test_new_fields_within_an_avro_record_follow_the_rule(tmp_path: Path, rule: str) -> None:
+    lines = {**AVRO["fields"][4]["type"]}
+    lines["items"] = {
+        **lines["items"],
+        "fields": [*lines["items"]["fields"], {"name": "count", "type": "int"}],
+    }
+    newer = {**AVRO, "fields": [*AVRO["fields"][:4], {"name": "lines", "type": lines}]}
+    (tmp_path / "1.avsc").write_text(json.dumps(newer))
+    values = [framed(1, newer, {**ORDER, "lines": [{"sku": "a", "count": 3}]})]
+    decoding = Decoding("avro-confluent", json.dumps(AVRO), str(tmp_path), on_drift=rule)
+    found = decoded(decoding, values)
+    (row,) = found.rows.to_pylist()
+    if rule == "add":
+        assert (row["lines"], found.ignored) == ([{"sku": "a", "count": 3}], {})
+    else:
+        assert (row["lines"], found.ignored) == ([{"sku": "a"}], {"lines[].count": 1})
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from kraftlog.client.deadline import wall_ms
 from kraftlog.errors import ConfigError, KraftlogError
 from kraftlog.spark.lake import layout
+from kraftlog.spark.lake.decode.nested import merged
 from kraftlog.spark.lake.files import STATISTICS, schema_of
 from kraftlog.spark.lake.state import state_of
 
@@ -167,7 +168,7 @@ class ArchiveTable:
             _append(table, self.state.dead_letters, self.state, None)
 
     def add_columns(self, columns: Sequence[pa.Field]) -> None:
-        """Add columns, which are null in the records that the table has."""
+        """Add columns, or fields to columns, which are null in the records that the table has."""
         fields = Schema.from_arrow(pa.schema(columns)).fields
         self._table.alter.add_columns(
             fields, commit_properties=CommitProperties(custom_metadata=self.state.metadata())
@@ -175,21 +176,27 @@ class ArchiveTable:
         self._table.update_incremental()
 
     def _new_columns(self, files: Sequence[WrittenFile]) -> list[pa.Field]:
-        """Columns of the files that the table does not have."""
-        known = set(self.schema.names)
-        added: dict[str, pa.Field] = {}
+        """Columns of the files that the table does not have, or with fields that it lacks."""
+        known = {field.name: field for field in self.schema}
+        wanted = dict(known)
         for file in files:
             for field in schema_of(file.schema):
-                if field.name in known:
+                before = wanted.setdefault(field.name, field)
+                kind = merged(before.type, field.type)
+                if kind is None and before is known.get(field.name):
                     continue
-                before = added.setdefault(field.name, field)
-                if before.type != field.type:
+                if kind is None:
                     raise LakeError(
                         f"{self.state.topic}: new column {field.name} has two types, "
                         f"{before.type} and {field.type}: give its type with --schema, or leave "
                         "it out with --on-drift ignore"
                     )
-        return list(added.values())
+                wanted[field.name] = before.with_type(kind)
+        return [
+            field
+            for name, field in wanted.items()
+            if name not in known or field.type != known[name].type
+        ]
 
 
 def _opened(path: str) -> DeltaTable | None:

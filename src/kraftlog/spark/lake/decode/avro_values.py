@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from kraftlog.errors import ConfigError
 from kraftlog.spark.lake.decode.base import ADD, Decoded, Decoder, column_name
+from kraftlog.spark.lake.decode.nested import lacking, merged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -178,24 +179,30 @@ class AvroDecoder(Decoder):
     ) -> Counter[str]:
         """Add columns for fields without one, if that is the rule; else count them."""
         unknown: dict[str, pa.Field] = {}
+        lacks: dict[str, str] = {}
         for schema in used:
             for name, column in schema.columns.items():
-                if column.name in self.columns:
-                    self._fields[column.name] = name
-                else:
+                known = self.columns.get(column.name)
+                if known is None:
                     unknown[name] = column
-        if not unknown:
-            return Counter()
-        ignored: Counter[str] = Counter(
-            {name: sum(name in each for each in found.values()) for name in unknown}
-        )
+                    continue
+                self._fields[column.name] = name
+                paths = [*lacking(name, known.type, column.type)]
+                kind = merged(known.type, column.type) if self.decoding.on_drift == ADD else None
+                if paths and kind is not None:
+                    self.columns[column.name] = known.with_type(kind)
+                else:
+                    lacks.update(dict.fromkeys(paths, name))
+        counts = {name: sum(name in each for each in found.values()) for name in unknown}
+        counts |= {path: sum(name in it for it in found.values()) for path, name in lacks.items()}
+        ignored = Counter({name: count for name, count in counts.items() if count})
         self.drifted(ignored, raw)
         if self.decoding.on_drift != ADD:
             return ignored
         for name, column in unknown.items():
             self.columns[column.name] = column
             self._fields[column.name] = name
-        return Counter()
+        return Counter({path: ignored[path] for path in lacks})
 
 
 #: What fastavro raises for bytes that are not a record of the schema.

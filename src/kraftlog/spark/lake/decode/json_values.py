@@ -18,7 +18,7 @@ from kraftlog.errors import ConfigError
 from kraftlog.spark.lake.decode.base import ADD, Decoded, Decoder, column_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
     from typing import Any
 
     from kraftlog.spark.lake.decode.base import Decoding
@@ -87,7 +87,8 @@ class JsonDecoder(Decoder):
         self._fields.update(
             {each.name: field for field, each in given.items() if each.name in self.columns}
         )
-        self._given = frozenset(given)
+        #: The types that --schema gives to columns; what it does not have was added.
+        self._given = {each.name: each.type for each in given.values()}
         self._required = frozenset(_parsed(decoding.schema).get("required", ()))
 
     def decode(self, raw: pa.RecordBatch) -> Decoded:
@@ -118,8 +119,7 @@ class JsonDecoder(Decoder):
             else:
                 parsed[row] = found
         ignored = self._learn(parsed, raw)
-        texts = self._texts()
-        lines = {row: _line(values[row], parsed[row], texts) for row in parsed}
+        lines = {row: self._line(values[row], found) for row, found in parsed.items()}
         bad.update(self._unfit(list(parsed), lines))
         good = [row for row in parsed if row not in bad]
         columns = self._read(b"\n".join(lines[row] for row in good), len(good), "ignore")
@@ -133,32 +133,52 @@ class JsonDecoder(Decoder):
         """Count fields without a column, and add columns for them if that is the rule."""
         known = set(self._fields.values())
         unknown: dict[str, list[Any]] = {}
-        ignored: Counter[str] = Counter()
         for found in parsed.values():
             for name, value in found.items():
                 if name not in known and value is not None:
                     unknown.setdefault(name, []).append(value)
+        nested = self._count_nested(parsed)
+        self.drifted({**dict.fromkeys(unknown, 1), **nested}, raw)
+        if self.decoding.on_drift == ADD and nested:
             for column, name in self._fields.items():
-                ignored.update(_extra(name, found.get(name), self.columns[column].type))
-        self.drifted({**dict.fromkeys(unknown, 1), **ignored}, raw)
+                kind = self.columns[column].type
+                examples = [found.get(name) for found in parsed.values()]
+                self.columns[column] = self.columns[column].with_type(_extended(kind, examples))
+            nested = self._count_nested(parsed)
+        ignored = nested
         taken = {name.lower() for name in self.columns}
         for name, examples in unknown.items():
-            kind = _inferred(examples)
-            is_free = column_name(name) == name and name.lower() not in taken
-            if self.decoding.on_drift != ADD or kind is None or not is_free:
+            kind = _inferred(examples) if _is_free(name, taken) else None
+            if self.decoding.on_drift != ADD or kind is None:
                 ignored[name] += len(examples)
                 continue
             self.columns[name] = pa.field(name, kind)
             self._fields[name] = name
         return ignored
 
-    def _texts(self) -> frozenset[str]:
-        """Fields whose column was added for texts: objects and arrays are their JSON there."""
-        return frozenset(
-            field
-            for column, field in self._fields.items()
-            if field not in self._given and self.columns[column].type == pa.string()
-        )
+    def _count_nested(self, parsed: Mapping[int, dict[str, Any]]) -> Counter[str]:
+        """Fields within objects that the types of columns do not have."""
+        counts: Counter[str] = Counter()
+        for column, name in self._fields.items():
+            kind = self.columns[column].type
+            if pa.types.is_nested(kind):
+                for found in parsed.values():
+                    counts.update(_extra(name, found.get(name), kind))
+        return counts
+
+    def _line(self, value: bytes | None, found: Mapping[str, Any]) -> bytes:
+        """The value in one line, with objects and arrays as their JSON in columns for texts."""
+        if value is None:
+            return b"{}"
+        texts = {
+            name: _with_texts(found[name], self.columns[column].type, self._given.get(column))
+            for column, name in self._fields.items()
+            if isinstance(found.get(name), dict | list)
+        }
+        if any(texts[name] != found[name] for name in texts):
+            return json.dumps({**found, **texts}).encode()
+        # Line breaks of JSON are only between its words.
+        return value.replace(b"\n", b" ").replace(b"\r", b" ")
 
     def _unfit(self, rows: Sequence[int], lines: Mapping[int, bytes]) -> Iterator[tuple[int, str]]:
         """The rows that Arrow can't read as the columns' types, found by halving."""
@@ -236,19 +256,48 @@ def _object(value: bytes) -> dict[str, Any] | str:
     return found if isinstance(found, dict) else "not a JSON object"
 
 
-def _line(value: bytes | None, found: Mapping[str, Any], texts: frozenset[str]) -> bytes:
-    """The value in one line, with objects and arrays in the fields `texts` as their JSON."""
-    if value is None:
-        return b"{}"
-    nested = {name: found[name] for name in texts if isinstance(found.get(name), dict | list)}
-    if nested:
-        return json.dumps({**found, **{name: _text(it) for name, it in nested.items()}}).encode()
-    # Line breaks of JSON are only between its words.
-    return value.replace(b"\n", b" ").replace(b"\r", b" ")
+def _with_texts(value: Any, kind: pa.DataType, given: pa.DataType | None) -> Any:
+    """The value with objects and arrays as their JSON where a column was added for texts."""
+    if given is None:
+        is_text = pa.types.is_string(kind) and isinstance(value, dict | list)
+        return json.dumps(value, ensure_ascii=False) if is_text else value
+    if pa.types.is_struct(kind) and isinstance(value, dict):
+        own = {field.name: field.type for field in given}
+        types = {field.name: field.type for field in kind}
+        return {
+            name: _with_texts(it, types[name], own.get(name)) if name in types else it
+            for name, it in value.items()
+        }
+    if pa.types.is_list(kind) and isinstance(value, list):
+        return [_with_texts(it, kind.value_type, given.value_type) for it in value]
+    return value
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _extended(kind: pa.DataType, values: Sequence[Any]) -> pa.DataType:
+    """The type with the fields that only these values have, unless their types do not agree."""
+    if pa.types.is_list(kind):
+        items = [it for value in values if isinstance(value, list) for it in value]
+        return pa.list_(_extended(kind.value_type, items))
+    if not pa.types.is_struct(kind):
+        return kind
+    found: dict[str, list[Any]] = {field.name: [] for field in kind}
+    for value in values:
+        for name, it in value.items() if isinstance(value, dict) else ():
+            if it is not None:
+                found.setdefault(name, []).append(it)
+    fields = [field.with_type(_extended(field.type, found.pop(field.name))) for field in kind]
+    taken = {field.name.lower() for field in fields}
+    for name, examples in found.items():
+        added = _inferred(examples) if _is_free(name, taken) else None
+        if added is not None:
+            fields.append(pa.field(name, added))
+            taken.add(name.lower())
+    return pa.struct(fields)
+
+
+def _is_free(name: str, taken: Container[str]) -> bool:
+    """Whether a new column or field can have its own name."""
+    return column_name(name) == name and name.lower() not in taken
 
 
 def _extra(name: str, value: Any, kind: pa.DataType) -> Iterator[str]:
@@ -256,9 +305,9 @@ def _extra(name: str, value: Any, kind: pa.DataType) -> Iterator[str]:
     if pa.types.is_struct(kind) and isinstance(value, dict):
         known = {field.name: field.type for field in kind}
         for each, it in value.items():
-            if each not in known:
+            if each not in known and it is not None:
                 yield f"{name}.{each}"
-            else:
+            elif each in known:
                 yield from _extra(f"{name}.{each}", it, known[each])
     elif pa.types.is_list(kind) and isinstance(value, list):
         for it in value:
