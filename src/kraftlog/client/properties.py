@@ -18,11 +18,17 @@ def read_properties(path: str | None) -> dict[str, str]:
     return {} if path is None else parse(read_text(path))
 
 
-def check_security(properties: Mapping[str, str]) -> None:
-    """Refuse what would silently be sent in plain text."""
-    protocol = properties.get("security.protocol", "PLAINTEXT")
+def check_security(properties: Mapping[str, str], *, prefix: str = "") -> None:
+    """Refuse what would silently be sent in plain text; the properties' names begin with `prefix`.
+
+    Without this property Kafka's clients use no other of TLS and SASL, either.
+    """
+    protocol = properties.get("security.protocol") or "PLAINTEXT"
     if protocol.upper() != "PLAINTEXT":
-        raise ConfigError(f"security.protocol={protocol} is not supported; only PLAINTEXT is")
+        raise ConfigError(
+            f"{prefix}security.protocol={protocol} is not supported, as this client has neither "
+            "TLS nor SASL: name a PLAINTEXT listener of the brokers, and leave the property out"
+        )
 
 
 def timeout_s(properties: Mapping[str, str]) -> float:

@@ -14,6 +14,7 @@ import re
 from difflib import get_close_matches
 
 from kraftlog.client.fetched_batches import COMMITTED, UNCOMMITTED
+from kraftlog.client.properties import check_security
 from kraftlog.errors import ConfigError
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -186,7 +187,7 @@ def source_options(given: Mapping[str, Any], *, is_stream: bool) -> SourceOption
                 f"option kafka.{name} can't be set: the source decides it; use startingOffsets to "
                 "choose where to start"
             )
-    _check_security(options)
+    check_protocol(options)
     least, most = (options.number(f"{side}OffsetsPerTrigger") for side in ("min", "max"))
     if least is not None and most is not None and least > most:
         raise options.wrong("minOffsetsPerTrigger", f"more than maxOffsetsPerTrigger={most}")
@@ -277,11 +278,7 @@ def _isolation_level(options: Options) -> int:
     return COMMITTED if value == "read_committed" else UNCOMMITTED
 
 
-def _check_security(options: Options) -> None:
-    """Refuse what would silently be sent in plain text."""
-    protocol = (options.text("kafka.security.protocol") or "PLAINTEXT").upper()
-    if protocol != "PLAINTEXT":
-        raise ConfigError(
-            f"option kafka.security.protocol={protocol}: this client has neither TLS nor SASL yet; "
-            "connect to a PLAINTEXT listener"
-        )
+def check_protocol(options: Options) -> None:
+    """Refuse TLS and SASL."""
+    protocol = options.text("kafka.security.protocol") or ""
+    check_security({"security.protocol": protocol}, prefix="option kafka.")

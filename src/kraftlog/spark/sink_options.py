@@ -6,7 +6,7 @@ from kraftlog.client.batch_sender import MAX_IN_FLIGHT
 from kraftlog.client.produce_requests import ACKS
 from kraftlog.errors import ConfigError
 from kraftlog.records.compression import CODEC_NAMES
-from kraftlog.spark.options import Options
+from kraftlog.spark.options import Options, check_protocol
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -87,9 +87,4 @@ def _check_refused(options: Options) -> None:
     for name, why in _REFUSED.items():
         if f"kafka.{name}" in options:
             raise ConfigError(f"option kafka.{name} can't be set: {why}")
-    protocol = (options.text("kafka.security.protocol") or "PLAINTEXT").upper()
-    if protocol != "PLAINTEXT":
-        raise ConfigError(
-            f"option kafka.security.protocol={protocol}: this client has neither TLS nor SASL yet; "
-            "connect to a PLAINTEXT listener"
-        )
+    check_protocol(options)
