@@ -18,6 +18,8 @@ from kraftlog.spark.lake.layout import RAW
 from kraftlog.spark.lake.ranges import RangeArchiver
 from kraftlog.spark.lake.state import ArchiveState
 from kraftlog.spark.lake.table import ArchiveTable
+from kraftlog.spark.lake.topic_archive import TopicArchive
+from kraftlog.spark.pipelines.progress import Progress
 from kraftlog.spark.pipelines.verify import run as verify
 from kraftlog.spark.ranges import OffsetRange
 from kraftlog.types import uuid_text
@@ -77,6 +79,26 @@ def test_every_record_is_archived_once_and_later_runs_add_what_is_new(
         (0, 1), COUNT + 10
     )
     assert verify([str(tmp_path), "-b", our_node]) == 0
+
+
+def test_the_rate_counts_from_the_first_batch(
+    spark: SparkSession,
+    our_node: str,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = []
+    for owner, name in ((TopicArchive, "_batch"), (Progress, "begin")):
+        call = getattr(owner, name)
+
+        def noted(*arguments: Any, call: Any = call) -> Any:
+            calls.append(call.__name__)
+            return call(*arguments)
+
+        monkeypatch.setattr(owner, name, noted)
+    assert archive(our_node, tmp_path, topic, "--max-records-per-batch", str(COUNT)) == 0
+    assert calls == ["_batch", "begin", "_batch"]
 
 
 def test_a_batch_that_spark_repeats_adds_nothing(
@@ -255,6 +277,29 @@ def test_small_files_become_one_with_the_same_rows(
     assert places(tmp_path, topic) == all_places(COUNT + 1)
 
 
+def test_a_column_gets_the_new_fields_of_its_objects(
+    spark: SparkSession, our_node: str, client: Client, named: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Older rows have null there; a later run may have a schema without them."""
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    schema = tmp_path / "schema.json"
+    at = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    schema.write_text(json.dumps({"type": "object", "properties": {"at": at}}))
+    lake = tmp_path / "lake"
+    decode = ("--decode", "json", "--schema", str(schema))
+    for value, rule in (({"x": 1}, "fail"), ({"x": 2, "y": {"z": 3}}, "add"), ({"y": []}, "fail")):
+        client.produce(topic, json.dumps({"at": value}).encode())
+        arguments = (*decode, "--on-drift", rule, "--compact")
+        assert archive(our_node, lake, topic, *arguments) == 0
+    assert [each["at"] for each in rows(lake, topic)] == [
+        {"x": 1, "y": None},
+        {"x": 2, "y": '{"z": 3}'},
+        {"x": None, "y": "[]"},
+    ]
+    assert len(DeltaTable(str(lake / topic)).file_uris()) == 1
+
+
 def test_a_plan_writes_nothing(
     spark: SparkSession,
     our_node: str,
@@ -280,6 +325,7 @@ def test_a_plan_writes_nothing(
         (["t", "--from", "soon"], 2, "--from soon: expected earliest, latest, a time"),
         (["t", "--continuous", "--until", "latest"], 2, "--until is not for --continuous"),
         (["_kraftlog"], 1, "topic _kraftlog can't be archived"),
+        (["t", "-c", "FILE"], 1, "security.protocol=SASL_SSL is not supported, as this client"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_paragraph(
@@ -291,7 +337,10 @@ def test_what_cannot_be_done_is_said_in_a_paragraph(
     code: int,
     text: str,
 ) -> None:
-    assert archive(our_node, tmp_path, *arguments) == code
+    properties = tmp_path / "client.properties"
+    properties.write_text("security.protocol=SASL_SSL")
+    words = [str(properties) if word == "FILE" else word for word in arguments]
+    assert archive(our_node, tmp_path, *words) == code
     said = capsys.readouterr().err
     assert text in said
     assert len(said.splitlines()) <= 6

@@ -19,6 +19,7 @@ from kraftlog.spark import positions
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.decode import value_columns
 from kraftlog.spark.lake.decode.base import ADD, FAIL
+from kraftlog.spark.lake.decode.nested import lacking, merged
 from kraftlog.spark.lake.decode.text import text_schema
 from kraftlog.spark.lake.ranges import Outcome
 from kraftlog.spark.lake.source import FORMAT, ArchiveSource
@@ -84,12 +85,15 @@ class TopicArchive:
         cluster: Cluster,
         settings: ArchiveSettings,
         report: Callable[[BatchReport], None],
+        begin: Callable[[], None],
     ) -> None:
         layout.check_topic(topic)
         self.topic = topic
         self._cluster = cluster
         self._settings = settings
         self._report = report
+        #: Called before the first tasks, as these make the rows that rates are of.
+        self._begin: Callable[[], None] | None = begin
         self._lock: IO[str] | None = None
         self._table: ArchiveTable | None = None
         self._ends: Positions | None = None
@@ -253,26 +257,35 @@ class TopicArchive:
         decoding = self._settings.decoding
         given = {each.name: each for each in value_columns(decoding)}
         known = table.schema
-        for name in given.keys() & set(known.names):
-            if given[name].type != known.field(name).type:
+        added: list[pa.Field] = []
+        names: list[str] = []
+        for name, column in given.items():
+            if name not in known.names:
+                added.append(column)
+                names.append(name)
+                continue
+            kind = merged(known.field(name).type, column.type)
+            if kind is None:
                 raise LakeError(
-                    f"{self.topic}: --schema has {given[name].type} for column {name}, the table "
+                    f"{self.topic}: --schema has {column.type} for column {name}, the table "
                     f"{known.field(name).type}: a column's type can't change"
                 )
-        added = [given[name] for name in given if name not in known.names]
+            if kind != known.field(name).type:
+                added.append(column.with_type(kind))
+                names += lacking(name, known.field(name).type, kind)
         if not added:
             return
-        names = ", ".join(each.name for each in added)
+        text = ", ".join(names)
         if decoding.on_drift == FAIL:
             raise LakeError(
-                f"{self.topic}: --schema has columns that the table does not have: {names}: "
+                f"{self.topic}: --schema has columns that the table does not have: {text}: "
                 "--on-drift add adds them, --on-drift ignore leaves them out"
             )
         if decoding.on_drift == ADD:
             table.add_columns(added)
-            self.notes.append(f"{self.topic}: new columns: {names}")
+            self.notes.append(f"{self.topic}: new columns: {text}")
         else:
-            self.notes.append(f"{self.topic}: columns of --schema left out: {names}")
+            self.notes.append(f"{self.topic}: columns of --schema left out: {text}")
 
     # The log
 
@@ -289,6 +302,9 @@ class TopicArchive:
 
     def _batch(self, rows: DataFrame, batch: int) -> None:
         try:
+            if self._begin is not None:
+                self._begin()
+                self._begin = None
             outcomes = [Outcome.read(json.loads(row.outcome)) for row in rows.collect()]
             report = self._committed(outcomes, batch)
         except BaseException as error:

@@ -123,6 +123,7 @@ class _Archive:
         self._rows = 0
         self._reports: dict[str, list[BatchReport]] = {}
         self._lags: dict[str, int] = {}
+        self._has_begun = False
 
     def run(self) -> int:
         clients: list[Client] = []
@@ -131,7 +132,9 @@ class _Archive:
             for topic in dict.fromkeys(self._options.topics):
                 clients.append(self._pipeline.client())
                 archives.append(
-                    TopicArchive(topic, clients[-1].cluster, self._settings, self._report)
+                    TopicArchive(
+                        topic, clients[-1].cluster, self._settings, self._report, self._begin
+                    )
                 )
             if self._options.dry_run:
                 self._print_plan(archives)
@@ -179,6 +182,12 @@ class _Archive:
         before, after = compact(archive.table)
         if before:
             self._pipeline.progress.say(f"{archive.topic}: {before} files are {after} now")
+
+    def _begin(self) -> None:
+        """Let rates leave out the start of Spark and of the first query."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._pipeline.progress.begin()
 
     def _report(self, batch: BatchReport) -> None:
         """Show a batch; queries call this from threads of their own."""
