@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.node.quorum.linearizable_reads import LinearizableReads
+    from kraftlog.node.quorum.metadata_fetches import MetadataFetches
     from kraftlog.ports.logs import LogReader
     from kraftlog.replication.replica_manager import ReplicaManager
     from kraftlog.replication.topic_configs import TopicConfigs
@@ -74,6 +75,8 @@ if TYPE_CHECKING:
         def quorum(self) -> QuorumDriver: ...
         @property
         def linearizable_reads(self) -> LinearizableReads: ...
+        @property
+        def metadata_fetches(self) -> MetadataFetches: ...
         @property
         def active_controller(self) -> ActiveController | None: ...
         @property

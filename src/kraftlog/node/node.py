@@ -46,6 +46,7 @@ from kraftlog.node.quorum.addresses import named_voters
 from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
 from kraftlog.node.quorum.driver import QUORUM_CHANNEL
 from kraftlog.node.quorum.linearizable_reads import READ_CHANNEL, LinearizableReads
+from kraftlog.node.quorum.metadata_fetches import MetadataFetches
 from kraftlog.node.quorum.snapshotter import snapshot_policy_of
 from kraftlog.node.sliced import LARGE_REQUEST, SlicedRequests, kept_body, read_and_serve
 from kraftlog.replication.topic_configs import TopicConfigs
@@ -120,6 +121,7 @@ class Node:
             parts.active_controller(self, metadata.bootstrap) if settings.is_controller else None
         )
         self.linearizable_reads = LinearizableReads(self.quorum, self.emit)
+        self.metadata_fetches = MetadataFetches(self.quorum)
         self.attempts = Attempts(self)
         self.broker_probes = (
             parts.broker_probes(self, self.active_controller)

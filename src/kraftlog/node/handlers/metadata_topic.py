@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 #: ListOffsets: the first and the last offset.
 END, START, LOCAL_START = -1, -2, -4
-#: The longest wait of a fetch that has nothing to return: it is not woken by a commit.
-MAX_WAIT_MS = 500
 
 
 def is_metadata_topic(name: str | None, topic_id: Uuid) -> bool:
@@ -115,9 +113,10 @@ class MetadataFetch:
         return offset
 
     def respond_or_wait(self, now: Now) -> None:
-        wait_ms = min(self.request.max_wait_ms, MAX_WAIT_MS)
+        wait_ms = self.request.max_wait_ms
         if self.offset == self.node.quorum.core.log.high_watermark and wait_ms > 0:
             self.slot.waiter = self
+            self.node.metadata_fetches.add(self)
             self.node.wait(self, now.monotonic_ms + wait_ms)
         else:
             self._read()
@@ -128,10 +127,11 @@ class MetadataFetch:
 
     def cancel(self) -> None:
         self.done = True
+        self.node.metadata_fetches.remove(self)
 
     def _read(self) -> None:
         """Have the runner read batches, which come as the response to a replica's fetch."""
-        self.done = True
+        self.cancel()
         log, quorum = self.node.quorum.core.log, self.node.quorum
         if not log.start <= self.offset <= log.high_watermark:
             self._respond(ErrorCode.OFFSET_OUT_OF_RANGE, -1, b"")

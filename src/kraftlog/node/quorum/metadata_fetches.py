@@ -1,0 +1,38 @@
+"""Fetches of the metadata log by consumers, which wait for the next commit (Q27)."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from kraftlog.node.quorum.driver import QuorumDriver
+    from kraftlog.types import Now
+
+    class MetadataFetch(Protocol):
+        """One that waits for records from its offset on."""
+
+        @property
+        def offset(self) -> int: ...
+        def expire(self, now: Now) -> None: ...
+
+
+class MetadataFetches:
+    """Serves those that wait once this node has applied more records."""
+
+    def __init__(self, quorum: QuorumDriver) -> None:
+        self._quorum = quorum
+        self._waiting: dict[MetadataFetch, None] = {}
+        quorum.applied_listeners.append(self._applied)
+
+    def add(self, fetch: MetadataFetch) -> None:
+        self._waiting[fetch] = None
+
+    def remove(self, fetch: MetadataFetch) -> None:
+        self._waiting.pop(fetch, None)
+
+    def _applied(self, _: int, now: Now) -> None:
+        end = self._quorum.core.log.high_watermark
+        for fetch in [each for each in self._waiting if each.offset != end]:
+            fetch.expire(now)
