@@ -147,6 +147,12 @@ class PersistClusterId(Value):
     cluster_id: str
 
 
+class WriteBootTimestamp(Value):
+    """Write the boot timestamp of this node durably; reported by BootTimestampWritten."""
+
+    boot_timestamp_ms: int
+
+
 class SendRecords(Value):
     """Respond to a fetch of the quorum with records of the log, up to `max_bytes`."""
 
@@ -209,6 +215,8 @@ class SendRequest(Value):
     request: Any
     timeout_ms: int
     fresh: bool = False
+    #: Close the connection once the response has arrived.
+    closes: bool = False
 
 
 class UnreachablePeer(Value):
@@ -329,6 +337,12 @@ class ElectionWritten(Value):
     """The election state with this version is durable."""
 
     version: int
+
+
+class BootTimestampWritten(Value):
+    """This boot timestamp is durable."""
+
+    boot_timestamp_ms: int
 
 
 class SnapshotStored(Value):

@@ -66,6 +66,7 @@ SERVED = {
         _whole(ApiKey.END_QUORUM_EPOCH, "quorum"),
         _whole(ApiKey.FETCH_SNAPSHOT, "quorum"),
         _whole(ApiKey.READ_OFFSET, "quorum"),
+        _whole(ApiKey.DISCOVER_BROKERS),
         _whole(ApiKey.ADD_RAFT_VOTER, "voters"),
         _whole(ApiKey.REMOVE_RAFT_VOTER, "voters"),
         _whole(ApiKey.UPDATE_RAFT_VOTER, "voters"),

@@ -58,5 +58,7 @@ class RecoveredMetadata(Value):
     election: ElectionState
     snapshot: tuple[Message, ...] = ()
     applied: int = 0
+    #: The boot timestamp of the last start that reported itself to other nodes; -1: none.
+    last_boot_ms: int = -1
     #: Bootstrap records from formatting, which the first active controller of a cluster writes.
     bootstrap: tuple[Message, ...] = ()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.node.encoded_topics import EncodedTopics
     from kraftlog.node.fetch_sessions import FetchSessions
     from kraftlog.node.pending_response import PendingResponse
+    from kraftlog.node.quorum.discovery import Discovery
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.node.quorum.linearizable_reads import LinearizableReads
     from kraftlog.node.quorum.metadata_fetches import MetadataFetches
@@ -73,6 +74,8 @@ if TYPE_CHECKING:
         def max_fetch_bytes(self) -> int: ...
         @property
         def quorum(self) -> QuorumDriver: ...
+        @property
+        def discovery(self) -> Discovery: ...
         @property
         def linearizable_reads(self) -> LinearizableReads: ...
         @property

@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import partial
 
 from kraftlog.effects import (
+    BootTimestampWritten,
     LogFailed,
     LogFlushed,
     LogLine,
@@ -44,6 +45,7 @@ from kraftlog.node.fast_path.request_templates import learn
 from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.quorum.addresses import named_voters
 from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
+from kraftlog.node.quorum.discovery import DISCOVERY_CHANNEL
 from kraftlog.node.quorum.driver import QUORUM_CHANNEL
 from kraftlog.node.quorum.linearizable_reads import READ_CHANNEL, LinearizableReads
 from kraftlog.node.quorum.metadata_fetches import MetadataFetches
@@ -120,6 +122,7 @@ class Node:
         self.active_controller = (
             parts.active_controller(self, metadata.bootstrap) if settings.is_controller else None
         )
+        self.discovery = parts.discovery(self, metadata.last_boot_ms, now)
         self.linearizable_reads = LinearizableReads(self.quorum, self.emit)
         self.metadata_fetches = MetadataFetches(self.quorum)
         self.attempts = Attempts(self)
@@ -279,6 +282,8 @@ class Node:
             self._request_ended(message, now)
         elif isinstance(message, PeerDown):
             self._peer_down(message, now)
+        elif isinstance(message, BootTimestampWritten):
+            self.discovery.boot_written(message)
         elif isinstance(message, LogRead | LogUnreadable) and message.log != METADATA_LOG:
             if self.group_coordinators is not None:
                 self.group_coordinators.read(message, now)
@@ -299,6 +304,8 @@ class Node:
             self.controller_channel.handle(report, now)
         elif channel == READ_CHANNEL:
             self.linearizable_reads.handle(report, now)
+        elif channel == DISCOVERY_CHANNEL:
+            self.discovery.handle(report, now)
         elif channel != PROBE_CHANNEL:
             self.quorum.handle(report, now)
         elif self.broker_probes is not None:
@@ -383,6 +390,7 @@ class Node:
         """Run whatever is due."""
         self.now = now
         self.quorum.poll(now)
+        self.discovery.poll(now)
         self.linearizable_reads.poll(now)
         if self.is_ready or now.monotonic_ms >= self._starts_until_ms:
             # Unfencing changes all partitions of the broker: an earlier snapshot lacks that.
@@ -425,6 +433,7 @@ class Node:
             self.delayed_operations,
             self.replica_manager,
             self.quorum,
+            self.discovery,
             self.linearizable_reads,
             self.active_controller,
             self.broker_probes,

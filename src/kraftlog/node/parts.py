@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter
+from kraftlog.config.endpoints import is_any_address
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
 from kraftlog.metadata.features import KRAFT_VERSION
 from kraftlog.node.containment import fail
 from kraftlog.node.quorum.addresses import advertised_endpoints
+from kraftlog.node.quorum.discovery import Discovery
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.raft.core import RaftCore
 from kraftlog.replication.fetcher import fetch_config_of
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
     from kraftlog.node.node import Node
     from kraftlog.node.quorum.voter_updater import VoterUpdater
+    from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
 
@@ -92,6 +95,41 @@ def quorum_driver(node: Node, metadata: RecoveredMetadata) -> QuorumDriver:
         advertised_endpoints=advertised_endpoints(settings),
         listener=settings.controller_listener_names[0],
     )
+
+
+def discovery(node: Node, last_boot_ms: int, now: Now) -> Discovery:
+    settings = node.config.settings
+    return Discovery(
+        node.quorum,
+        node.emit,
+        now,
+        own_endpoint=partial(_own_controller_endpoint, node),
+        bootstrap_servers=settings.bootstrap_servers,
+        last_boot_ms=last_boot_ms,
+        request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+    )
+
+
+def _own_controller_endpoint(node: Node) -> tuple[str, int] | None:
+    """Where other controllers reach this one; None if it is a broker, or does not know its host.
+
+    As in its voter record, a listener without a host keeps the recorded host.
+    """
+    settings, me = node.config.settings, node.config.node_id
+    name = settings.controller_listener_names[0]
+    listener = endpoint_of(settings.advertised_controller_listeners, name)
+    reached = endpoint_of(node.config.controller_addresses, name)
+    if not settings.is_controller or listener is None or reached is None:
+        return None
+    named = node.named_voters.get(me)
+    if named is not None and not settings.is_given("advertised.listeners"):
+        return named.host, named.port
+    host = reached.host
+    if listener.is_anywhere:
+        voter = node.quorum.core.log.voter_set.voter(me)
+        recorded = endpoint_of(voter.endpoints, name) if voter is not None else None
+        host = recorded.host if recorded is not None else host
+    return None if is_any_address(host) else (host, reached.port)
 
 
 def registered_voter(node: Node, key: ReplicaKey) -> Voter | None:

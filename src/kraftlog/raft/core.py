@@ -327,7 +327,7 @@ class RaftCore:
     def _on_request(self, message: Request) -> None:
         body = message.body
         if isinstance(body, messages.Fetch):
-            self._note_alive(body.replica.id)
+            self.note_alive(body.replica.id)
             self.role.on_fetch(self, message, body)
         elif isinstance(body, messages.Vote):
             elections.on_vote(self, message.slot, body)
@@ -336,14 +336,15 @@ class RaftCore:
         elif isinstance(body, messages.End):
             elections.on_end(self, message.slot, body)
         elif isinstance(body, messages.SnapshotFetch):
-            self._note_alive(body.replica.id)
+            self.note_alive(body.replica.id)
             self.role.on_snapshot_fetch(self, message, body)
         elif isinstance(body, messages.ReadOffset):
             self.role.on_read(self, message.slot, body)
         else:
             raise TypeError(f"no request of a quorum: {body!r}")
 
-    def _note_alive(self, replica_id: int) -> None:
+    def note_alive(self, replica_id: int) -> None:
+        """A peer that seemed gone has a process again."""
         peer = self.peers.get(replica_id)
         if peer is not None:
             peer.gone = False

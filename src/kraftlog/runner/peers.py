@@ -273,10 +273,14 @@ class PeerChannels:
     def _receive_response(
         self, channel: PeerChannel, correlation: int, frame: Buffer, now: Now
     ) -> bool:
+        asked = channel.in_flight.get(correlation)
         answered = self._read(channel, correlation, frame)
-        if answered is not None:
-            self._notify(answered, now)
-        return answered is not None
+        if answered is None or asked is None:
+            return False
+        if asked[0].closes and not channel.in_flight:
+            self._disconnect(channel)
+        self._notify(answered, now)
+        return True
 
     @staticmethod
     def _read(channel: PeerChannel, correlation: int, frame: Buffer) -> ResponseReceived | None:

@@ -19,7 +19,7 @@ from kraftlog.node.quorum.responses import response_to_wire
 from kraftlog.node.quorum.snapshots import check_snapshot
 from kraftlog.raft.messages import ElectionState
 from kraftlog.runner.recovered_log import METADATA, newest_snapshot, read_batches, recovered_log
-from kraftlog.storage import meta_properties, quorum_state, recovery
+from kraftlog.storage import boot_timestamp, meta_properties, quorum_state, recovery
 from kraftlog.storage.batches import describe
 from kraftlog.storage.disk import read_whole
 from kraftlog.storage.format import BOOTSTRAP
@@ -102,6 +102,7 @@ def open_quorum(
         snapshot=snapshot,
         applied=newest.end.offset if newest is not None else log.start_offset,
         bootstrap=_bootstrap(files, directory.path),
+        last_boot_ms=boot_timestamp.load(files, directory.path),
     )
 
 
@@ -185,6 +186,7 @@ class QuorumIO:
             effects.TruncateLog: self._truncate,
             effects.WriteElection: self._write_election,
             effects.PersistClusterId: self._keep_cluster_id,
+            effects.WriteBootTimestamp: self._write_boot,
             effects.SendRecords: self._answer_records,
             effects.SendSnapshot: self._answer_snapshot,
             effects.StoreSnapshot: self._store_snapshot,
@@ -260,6 +262,14 @@ class QuorumIO:
                 meta_properties.store_cluster_id(self._files, path, effect.cluster_id)
 
         self._submit("writing the cluster id", store, lambda _: None)
+
+    def _write_boot(self, effect: effects.WriteBootTimestamp, _: Now) -> None:
+        boot_ms = effect.boot_timestamp_ms
+        self._submit(
+            "writing the boot timestamp",
+            lambda: boot_timestamp.store(self._files, self._directory.path, boot_ms),
+            lambda now: self._notify(effects.BootTimestampWritten(boot_ms), now),
+        )
 
     def _answer_records(self, effect: effects.SendRecords, _: Now) -> None:
         answer = effect.answer

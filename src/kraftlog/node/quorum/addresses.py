@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.config.broker import BrokerConfig
+    from kraftlog.node.quorum.known_nodes import KnownNodes
     from kraftlog.raft.core import RaftCore
 
     Address = tuple[str, int]
@@ -20,17 +21,21 @@ class Addresses:
 
     A leader whose address has changed leads before its voters record is updated. So the order is:
     the leader's own BeginQuorumEpoch of this epoch, then what peers report of it while it is
-    reachable there, then static voters of the settings, then the voters record.
+    reachable there, then the report of its last start (R9), then static voters of the settings,
+    then the voters record. An address that works is kept. If the reported one does not, it takes
+    turns with the next: a false report costs an attempt.
     """
 
     def __init__(
         self,
         core: RaftCore,
+        known_nodes: KnownNodes,
         bootstrap_addresses: Mapping[int, Address],
         static_addresses: Mapping[int, Address],
         listener: str,
     ) -> None:
         self._core = core
+        self._known_nodes = known_nodes
         self._listener = listener
         self._static_addresses = static_addresses
         #: Addresses of nodes that are not voters, or of voters without endpoints.
@@ -38,6 +43,13 @@ class Addresses:
         #: (epoch, leader, address) of a leader, from itself and from peers.
         self._own_report: tuple[int, int, Address] | None = None
         self._peer_report: tuple[int, int, Address] | None = None
+        #: Of each peer: the address of the last request, and the one that has worked since.
+        self._used: dict[int, Address | None] = {}
+        self._working: dict[int, Address | None] = {}
+        #: How often the addresses of a peer have failed since its last report.
+        self._failures: dict[int, int] = {}
+        #: The peers whose connection is unknown or broken; `Discovery` asks for them.
+        self.unreached: set[int] = set()
 
     def leader_reported(self, address: Address) -> None:
         """Note the address that the current leader reports of itself."""
@@ -61,16 +73,62 @@ class Addresses:
         if peer != leader and peer in self._discovered:
             self._discovered[leader] = self._discovered[peer]
 
+    def moved(self, peer: int) -> None:
+        """A peer has a new report: its address is the next to use, unless another works."""
+        self._failures.pop(peer, None)
+        if peer not in self._working:
+            self.unreached.add(peer)
+
+    def works(self, peer: int, address: Address | None) -> None:
+        """A peer has been reached at this address."""
+        self._working[peer] = address
+        self.unreached.discard(peer)
+
+    def answered(self, peer: int) -> None:
+        """A peer has done what it was asked, at the address of the last request."""
+        if self._used.get(peer) is not None:
+            self._working[peer] = self._used[peer]
+
     def unreachable(self, peer: int) -> None:
-        """Drop what peers report of a node: it may be older than the log."""
+        """Use another address; what peers report of a node may be older than the log."""
         if self._peer_report is not None and self._peer_report[1] == peer:
             self._peer_report = None
+        if self._working.pop(peer, None) is None:
+            self._failures[peer] = self._failures.get(peer, 0) + 1
+        else:
+            self._failures[peer] = 0
+        if peer >= 0:
+            self.unreached.add(peer)
+
+    def use(self, peer: int) -> Address | None:
+        """The address for a request, whose outcome is reported."""
+        self._used[peer] = address = self.of(peer)
+        return address
 
     def of(self, peer: int) -> Address | None:
         election = self._core.election
         for known in (self._own_report, self._peer_report):
             if known is not None and known[:2] == (election.epoch, peer):
                 return known[2]
+        candidates = self.candidates(peer)
+        if len(candidates) <= 1:
+            return candidates[0] if candidates else None
+        working = self._working.get(peer)
+        if working in candidates:
+            return working
+        return candidates[self._failures.get(peer, 0) % len(candidates)]
+
+    def candidates(self, peer: int) -> list[Address]:
+        """The address that a node has reported, and the one known without reports."""
+        report = self._known_nodes.of(peer)
+        recorded = self.recorded(peer)
+        found = [] if report is None else [report.address]
+        if recorded is not None and recorded not in found:
+            found.append(recorded)
+        return found if report is None or report.is_of_boot else found[::-1]
+
+    def recorded(self, peer: int) -> Address | None:
+        """The address from the settings, the voters record, or responses of peers."""
         named = self._static_addresses.get(peer)
         if named is not None:
             return named

@@ -23,6 +23,7 @@ from kraftlog.node.quorum.batches import (
     unreplayable_snapshot,
 )
 from kraftlog.node.quorum.commit_applier import CommitApplier
+from kraftlog.node.quorum.known_nodes import KnownNodes
 from kraftlog.node.quorum.proposal_batch import EncodedBatch, ProposalBatch, largest_batch
 from kraftlog.node.quorum.quorum_latency import QuorumLatency
 from kraftlog.node.quorum.quorum_state import election_to_write
@@ -87,7 +88,10 @@ class QuorumDriver:
         self._emit = emit
         self._request_timeout_ms = request_timeout_ms
         self.listener = listener
-        self._addresses = Addresses(core, bootstrap_addresses, static_addresses, listener)
+        self.known_nodes = KnownNodes(core.me.id, self.member_ids)
+        self.addresses = Addresses(
+            core, self.known_nodes, bootstrap_addresses, static_addresses, listener
+        )
         self._advertised_endpoints = [
             LeaderEndpoint(name=each.name, host=each.host, port=each.port)
             for each in advertised_endpoints
@@ -181,6 +185,11 @@ class QuorumDriver:
     def epoch(self) -> int:
         return self.core.election.epoch
 
+    def member_ids(self) -> tuple[int, ...]:
+        """The ids of the voters and target voters; before the first leader, of expected voters."""
+        voters = self.core.log.voter_set
+        return voters.ids + (voters.targets or ())
+
     @property
     def is_resigning(self) -> bool:
         """Whether EndQuorumEpoch requests to peers are pending; other requests do not count."""
@@ -213,7 +222,7 @@ class QuorumDriver:
         core = self.core
         is_followed = body.epoch == self.epoch and body.leader_id == self.leader_id != core.me.id
         if is_followed and not core.cluster_id_differs(body.cluster_id):
-            self._addresses.leader_reported(address)
+            self.addresses.leader_reported(address)
         self._settle(now)
 
     def _pass_to_core(
@@ -379,7 +388,8 @@ class QuorumDriver:
 
     def send_on(self, channel: str, effect: raft.Send) -> bool:
         """Send a raft message on this channel; False if the peer has no known address."""
-        where = self.address_of(effect.peer)
+        find = self.addresses.use if channel == QUORUM_CHANNEL else self.address_of
+        where = find(effect.peer)
         if where is None:
             self._emit(effects.UnreachablePeer(channel, effect.peer, effect.number))
             return False
@@ -402,7 +412,7 @@ class QuorumDriver:
 
     def address_of(self, peer: int) -> tuple[str, int] | None:
         """The address of a node of the quorum, if known."""
-        return self._addresses.of(peer)
+        return self.addresses.of(peer)
 
     def _reply(self, effect: raft.Reply, _: Now) -> None:
         if not self.core.is_durable(effect.after):
@@ -457,15 +467,17 @@ class QuorumDriver:
         if body.error == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             self._emit(effects.Stop(twin_line(self.core.me)))
             return
+        if not body.error:
+            self.addresses.answered(report.peer)
         if isinstance(body, raft.FetchResult) and not body.error:
             body.batches = tuple(summaries(records_of(report.response)))
-            self._addresses.served_as_leader(report.peer, body.leader_id)
+            self.addresses.served_as_leader(report.peer, body.leader_id)
         self.core.handle(raft.Response(report.peer, report.number, body), now)
         nodes = getattr(report.response, "node_endpoints", ())
-        self._addresses.learn(report.peer, nodes, body)
+        self.addresses.learn(report.peer, nodes, body)
 
     def _request_failed(self, report: effects.RequestFailed, now: Now) -> None:
-        self._addresses.unreachable(report.peer)
+        self.addresses.unreachable(report.peer)
         self._pending.pop((report.peer, report.number), None)
         self.core.handle(raft.NoResponse(report.peer, report.number), now)
 

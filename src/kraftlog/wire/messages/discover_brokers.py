@@ -17,6 +17,8 @@ class DiscoverBrokersRequest(Message, versions=(0, 0), flexible=0):
     host: str = string(default="")
     port: int = uint16(default=0)
     boot_timestamp_ms: int = int64(default=-1)
+    #: The newest epoch that the sender knows.
+    leader_epoch: int = int32(default=-1, tag=0)
 
 
 class DiscoveredBroker(Message):
@@ -26,6 +28,8 @@ class DiscoveredBroker(Message):
     host: str = string()
     port: int = uint16()
     boot_timestamp_ms: int = int64()
+    #: The newest epoch that it knew when it reported its address.
+    leader_epoch: int = int32(default=-1, tag=0)
 
 
 class DiscoverBrokersResponse(Message, versions=(0, 0), flexible=0):
@@ -34,3 +38,5 @@ class DiscoverBrokersResponse(Message, versions=(0, 0), flexible=0):
     leader_id: int = int32(default=-1)
     leader_epoch: int = int32()
     brokers: Sequence[DiscoveredBroker] = array(DiscoveredBroker)
+    #: The node that responds: a bootstrap server may be any, and an address may be wrong.
+    node_id: int = int32(default=-1, tag=0)

@@ -1,0 +1,20 @@
+"""DiscoverBrokers: where the nodes of the quorum listen, for other nodes and for operators (R9)."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import CONTROLLER
+
+if TYPE_CHECKING:
+    from kraftlog.node.interfaces import ServingNode
+    from kraftlog.node.pending_response import PendingResponse
+    from kraftlog.types import Now
+    from kraftlog.wire.messages.discover_brokers import DiscoverBrokersRequest
+
+
+def handle(
+    node: ServingNode, slot: PendingResponse, request: DiscoverBrokersRequest, now: Now
+) -> None:
+    """On a broker's listener, which clients reach, a request only asks."""
+    may_report = slot.connection.listener == CONTROLLER
+    slot.respond(node.discovery.respond_to(request, now, may_report=may_report))

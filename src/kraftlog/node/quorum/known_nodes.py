@@ -1,0 +1,99 @@
+"""`KnownNodes`: where the nodes of the quorum listen, by the newest report of each (R9).
+
+A node reports its endpoint with its leader epoch and the time of its start, and others pass the
+report on. The newer epoch wins, then the newer start, and never the reverse. Endpoints of records
+and of the configuration have no such time, so they count as the oldest.
+"""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+#: The epoch and boot timestamp of an endpoint that its node has not reported.
+NOT_REPORTED = -1
+#: A report from further in the future is ignored, as its node could not exceed it. Clocks differ
+#: by less.
+MAX_AHEAD_MS = 24 * 3600 * 1000
+#: The longest host name, as in DNS.
+LONGEST_HOST = 255
+#: The most nodes that are remembered while no voters are known.
+MAX_UNCONFIRMED = 100
+
+
+class NodeReport(Value):
+    """Where a node listens for other controllers, and since when."""
+
+    node_id: int
+    host: str
+    port: int
+    leader_epoch: int = NOT_REPORTED
+    boot_timestamp_ms: int = NOT_REPORTED
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.host, self.port
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """The order of reports: the largest is the newest."""
+        return self.leader_epoch, self.boot_timestamp_ms
+
+    @property
+    def is_of_boot(self) -> bool:
+        """Whether the node itself has reported it after its start."""
+        return self.boot_timestamp_ms > NOT_REPORTED
+
+    def is_valid(self, wall_ms: int) -> bool:
+        """Whether the endpoint can be one, and the node can report a newer one by its clock."""
+        return (
+            0 < len(self.host) <= LONGEST_HOST
+            and 0 < self.port <= 0xFFFF
+            and NOT_REPORTED <= self.boot_timestamp_ms <= wall_ms + MAX_AHEAD_MS
+        )
+
+
+class KnownNodes:
+    """The newest report of each other member of the quorum; other nodes are not remembered.
+
+    `members`: the ids of the voters, target voters and expected voters.
+    """
+
+    def __init__(self, me: int, members: Callable[[], Collection[int]]) -> None:
+        self._me = me
+        self._members = members
+        self._reports: dict[int, NodeReport] = {}
+
+    def of(self, node_id: int) -> NodeReport | None:
+        return self._reports.get(node_id)
+
+    @property
+    def ids(self) -> list[int]:
+        return list(self._reports)
+
+    def take(self, report: NodeReport, wall_ms: int) -> bool:
+        """Remember a report unless a newer one is known; return whether the address is new."""
+        node_id = report.node_id
+        if node_id == self._me or not report.is_valid(wall_ms) or not self._may_remember(node_id):
+            return False
+        known = self._reports.get(node_id)
+        if known is not None and known.age >= report.age:
+            return False
+        self._reports[node_id] = report
+        return known is None or known.address != report.address
+
+    def _may_remember(self, node_id: int) -> bool:
+        """While no voters are known, the nodes that a bootstrap server names may be voters."""
+        members = self._members()
+        if members:
+            return node_id in members
+        is_room = node_id in self._reports or len(self._reports) < MAX_UNCONFIRMED
+        return node_id >= 0 and is_room
+
+    def keep_members(self) -> None:
+        """Forget the nodes that are not members any more."""
+        members = self._members()
+        if members:
+            self._reports = {i: it for i, it in self._reports.items() if i in members}

@@ -1,0 +1,392 @@
+"""R9, R10: controllers find each other by DiscoverBrokers, wherever they have been restarted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog import effects
+from kraftlog.errors import ErrorCode
+from kraftlog.node.quorum.discovery import (
+    DISCOVERY_CHANNEL,
+    LEADERLESS_RETRY_MS,
+    LONGEST_RETRY_MS,
+    REPEATED_MS,
+    Discovery,
+)
+from kraftlog.raft.messages import ElectionState
+from kraftlog.types import Now
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.discover_brokers import (
+    DiscoverBrokersRequest,
+    DiscoverBrokersResponse,
+    DiscoveredBroker,
+)
+from tests.node.quorum.test_driver import driven
+
+if TYPE_CHECKING:
+    from kraftlog.node.quorum.driver import QuorumDriver
+
+#: Where node 1 has been restarted; the log has 127.0.0.1:9091.
+OWN = ("10.0.0.1", 9100)
+VIP = ("vip", 9093)
+BOOT_MS = 50_000
+START = Now(0, BOOT_MS)
+
+
+def later(ms: int) -> Now:
+    return Now(ms, BOOT_MS + ms)
+
+
+class Discovering:
+    """The discovery of node 1, one of these voters, and its effects."""
+
+    def __init__(
+        self,
+        *voter_ids: int,
+        own: tuple[str, int] | None = OWN,
+        last_boot_ms: int = -1,
+        epoch: int = 5,
+        leader: int = -1,
+        servers: tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        machine, self.emitted = driven(*voter_ids, election=ElectionState(epoch, leader))
+        assert machine.driver is not None
+        self.quorum: QuorumDriver = machine.driver
+        self.part = Discovery(
+            self.quorum,
+            self.emitted.append,
+            START,
+            own_endpoint=lambda: own,
+            bootstrap_servers=servers,
+            last_boot_ms=last_boot_ms,
+            request_timeout_ms=2000,
+        )
+        self.emitted.clear()
+
+    def poll(self, now: Now = START) -> list[effects.SendRequest]:
+        """The requests that are sent; a boot timestamp is written at once."""
+        self.part.poll(now)
+        for written in self.taken(effects.WriteBootTimestamp):
+            self.part.boot_written(effects.BootTimestampWritten(written.boot_timestamp_ms))
+            self.part.poll(now)
+        return [it for it in self.taken(effects.SendRequest) if it.channel == DISCOVERY_CHANNEL]
+
+    def taken(self, kind: type) -> list[Any]:
+        found = [it for it in self.emitted if isinstance(it, kind)]
+        self.emitted[:] = [it for it in self.emitted if not isinstance(it, kind)]
+        return found
+
+    def answer(
+        self, sent: effects.SendRequest, *brokers: DiscoveredBroker, now: Now = START, **more: Any
+    ) -> None:
+        """Respond as the node that was asked."""
+        values = {"cluster_id": "cluster", "node_id": sent.peer, "leader_epoch": 5} | more
+        response = DiscoverBrokersResponse(brokers=brokers, **values)
+        self.part.handle(
+            effects.ResponseReceived(DISCOVERY_CHANNEL, sent.peer, sent.number, response), now
+        )
+
+    def fail(self, sent: effects.SendRequest, now: Now = START) -> None:
+        self.part.handle(effects.RequestFailed(DISCOVERY_CHANNEL, sent.peer, sent.number), now)
+
+    def reach_all(self) -> None:
+        for sent in self.poll():
+            self.answer(sent)
+
+    def ask(self, now: Now = START, *, may_report: bool = True, **values: Any) -> Any:
+        """Ask it, as another node or an operator does."""
+        request = DiscoverBrokersRequest(**{"cluster_id": "cluster"} | values)
+        return self.part.respond_to(request, now, may_report=may_report)
+
+    def report(self, node_id: int, port: int, boot_ms: int, **more: Any) -> Any:
+        values = {"leader_epoch": 5} | more
+        where = {"host": "10.0.0.9", "port": port}
+        return self.ask(broker_id=node_id, boot_timestamp_ms=boot_ms, **where, **values)
+
+
+def entry(node_id: int, port: int, boot_ms: int, epoch: int = 5) -> DiscoveredBroker:
+    return DiscoveredBroker(
+        broker_id=node_id, host="10.0.0.9", port=port, boot_timestamp_ms=boot_ms, leader_epoch=epoch
+    )
+
+
+def shown(response: Any) -> dict[int, tuple[str, int, int]]:
+    return {it.broker_id: (it.host, it.port, it.boot_timestamp_ms) for it in response.brokers}
+
+
+# Reporting ---------------------------------------------------------------------------------------
+
+
+def test_r9_a_started_controller_reports_itself_to_all_voters() -> None:
+    started = Discovering(1, 2, 3, servers=(VIP,))
+    sent = started.poll()
+    assert [(it.host, it.port) for it in sent] == [("127.0.0.1", 9092), ("127.0.0.1", 9093), VIP]
+    assert {it.api_key for it in sent} == {ApiKey.DISCOVER_BROKERS}
+    assert all(it.closes for it in sent)
+    request = sent[0].request
+    assert (request.cluster_id, request.broker_id) == ("cluster", 1)
+    assert (request.host, request.port) == OWN
+    assert (request.boot_timestamp_ms, request.leader_epoch) == (BOOT_MS, 5)
+
+
+def test_r9_the_boot_timestamp_is_durable_before_it_is_sent() -> None:
+    started = Discovering(1, 2, 3)
+    started.part.poll(START)
+    assert started.emitted == [effects.WriteBootTimestamp(BOOT_MS)]
+    assert shown(started.ask())[1] == (*OWN, -1)
+    started.part.boot_written(effects.BootTimestampWritten(BOOT_MS))
+    assert shown(started.ask())[1] == (*OWN, BOOT_MS)
+
+
+@pytest.mark.parametrize(("last_ms", "expected"), [(BOOT_MS - 1, BOOT_MS), (90_000, 90_001)])
+def test_r9_a_start_exceeds_the_last_one_though_the_clock_went_back(
+    last_ms: int, expected: int
+) -> None:
+    started = Discovering(1, 2, 3, last_boot_ms=last_ms)
+    assert started.poll()[0].request.boot_timestamp_ms == expected
+
+
+def test_r9_a_sole_voter_reports_and_writes_nothing() -> None:
+    started = Discovering(1)
+    assert started.poll() == []
+    assert started.emitted == []
+    assert started.part.deadline() is None
+
+
+def test_r9_a_broker_only_asks() -> None:
+    started = Discovering(1, 2, 3, own=None)
+    started.quorum.addresses.unreachable(2)
+    started.part.poll(START)
+    sent = started.poll(later(LEADERLESS_RETRY_MS))
+    assert [it.peer for it in sent] == [2, 3]
+    assert sent[0].request == DiscoverBrokersRequest(cluster_id="cluster")
+    assert not started.taken(effects.WriteBootTimestamp)
+
+
+# Repeating ---------------------------------------------------------------------------------------
+
+
+def test_r9_it_is_repeated_until_every_voter_is_reached() -> None:
+    started = Discovering(1, 2, 3)
+    now = START
+    for _ in range(5):
+        two, three = started.poll(now)
+        assert started.part.deadline() is None, "one round at a time"
+        started.answer(two, now=now)
+        started.fail(three, now)
+        started.part.poll(now)
+        due_ms = started.part.deadline()
+        assert due_ms is not None
+        assert now.monotonic_ms < due_ms <= now.monotonic_ms + LEADERLESS_RETRY_MS
+        now = later(due_ms)
+    for sent in started.poll(now):
+        started.answer(sent, now=now)
+    assert started.poll(later(now.monotonic_ms + LEADERLESS_RETRY_MS)) == []
+
+
+def test_r9_a_broken_connection_starts_it_again() -> None:
+    started = Discovering(1, 2, 3, leader=2)
+    started.reach_all()
+    started.part.poll(START)
+    assert started.part.deadline() is None
+    started.quorum.addresses.unreachable(3)
+    started.part.poll(START)
+    due_ms = started.part.deadline()
+    assert due_ms is not None
+    assert [it.peer for it in started.poll(later(due_ms))] == [2, 3]
+
+
+def test_r9_with_a_leader_the_waits_grow_longer() -> None:
+    """The log has the addresses then; a voter may be down for days."""
+    started = Discovering(1, 2, 3, leader=2)
+    started.reach_all()
+    started.quorum.addresses.unreachable(3)
+    now, waits = START, []
+    for _ in range(9):
+        started.part.poll(now)
+        due_ms = started.part.deadline()
+        assert due_ms is not None
+        waits.append(due_ms - now.monotonic_ms)
+        now = later(due_ms)
+        for sent in started.poll(now):
+            started.fail(sent, now)
+    assert waits == sorted(waits)
+    assert waits[-1] == LONGEST_RETRY_MS
+
+
+def test_r9_without_a_leader_the_report_is_repeated() -> None:
+    """A false report may have replaced it at another node."""
+    started = Discovering(1, 2, 3)
+    started.reach_all()
+    started.part.poll(START)
+    assert started.part.deadline() == REPEATED_MS
+    assert len(started.poll(later(REPEATED_MS))) == 2
+
+
+def test_r9_a_controller_of_kafka_is_not_asked_again() -> None:
+    started = Discovering(1, 2, leader=2)
+    [sent] = started.poll()
+    started.part.handle(
+        effects.VersionUnsupported(DISCOVERY_CHANNEL, sent.peer, sent.number), START
+    )
+    started.part.poll(START)
+    assert started.part.deadline() is None
+
+
+# Remembering -------------------------------------------------------------------------------------
+
+
+def test_r9_a_moved_voter_is_used_and_passed_on() -> None:
+    node = Discovering(1, 2, 3)
+    answer = node.report(2, 9200, 100)
+    assert node.quorum.address_of(2) == ("10.0.0.9", 9200)
+    assert shown(answer)[2] == ("10.0.0.9", 9200, 100)
+    assert shown(answer)[3] == ("127.0.0.1", 9093, -1)
+    assert (answer.cluster_id, answer.leader_id, answer.leader_epoch) == ("cluster", -1, 5)
+    assert answer.node_id == 1
+
+
+def test_r9_a_response_brings_addresses_of_others() -> None:
+    node = Discovering(1, 2, 3)
+    two, three = node.poll()
+    node.answer(two, entry(3, 9300, 100))
+    assert node.quorum.address_of(3) == ("10.0.0.9", 9300)
+    node.fail(three)
+    node.part.poll(START)
+    due_ms = node.part.deadline()
+    assert due_ms is not None
+    rounds = [node.poll(later(due_ms))]
+    for sent in rounds[0]:
+        node.fail(sent, later(due_ms))
+    again_ms = node.part.deadline()
+    assert again_ms is not None
+    rounds.append(node.poll(later(again_ms)))
+    asked = {it.port for sent in rounds for it in sent if it.peer == 3}
+    assert asked == {9300, 9093}, "either may be right"
+
+
+def test_r9_an_older_start_is_not_accepted_again() -> None:
+    node = Discovering(1, 2, 3)
+    node.report(2, 9200, 200)
+    node.report(2, 9201, 100)
+    node.report(2, 9202, 300, leader_epoch=4)
+    two, _ = node.poll()
+    node.answer(two, entry(2, 9203, 100), entry(2, 9204, -1, -1))
+    assert node.quorum.address_of(2) == ("10.0.0.9", 9200)
+
+
+@pytest.mark.parametrize("node_id", [4, -1, 1])
+def test_r9_nothing_is_remembered_of_a_node_that_is_no_member(node_id: int) -> None:
+    node = Discovering(1, 2, 3)
+    answer = node.report(node_id, 9200, 100)
+    assert sorted(shown(answer)) == [1, 2, 3]
+    assert all(port != 9200 for _, port, _ in shown(answer).values())
+
+
+def test_r9_on_a_brokers_listener_a_request_only_asks() -> None:
+    """Clients reach it."""
+    node = Discovering(1, 2, 3)
+    where = {"host": "10.0.0.9", "port": 9200}
+    answer = node.ask(may_report=False, broker_id=2, boot_timestamp_ms=100, **where)
+    assert shown(answer)[2] == ("127.0.0.1", 9092, -1)
+
+
+def test_r9_from_another_cluster_nothing_is_remembered() -> None:
+    """Neither from a request nor from a response."""
+    node = Discovering(1, 2, 3)
+    answer = node.report(2, 9200, 100, cluster_id="other")
+    assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert list(answer.brokers) == []
+    two, _ = node.poll()
+    node.answer(two, entry(2, 9200, 100), cluster_id="other")
+    assert node.quorum.address_of(2) == ("127.0.0.1", 9092)
+    assert 2 in node.quorum.addresses.unreached
+
+
+# False reports -----------------------------------------------------------------------------------
+
+
+def test_r9_an_address_that_works_is_kept_despite_a_report() -> None:
+    node = Discovering(1, 2, 3)
+    node.reach_all()
+    node.report(2, 6666, 100)
+    assert node.quorum.address_of(2) == ("127.0.0.1", 9092)
+    node.quorum.addresses.unreachable(2)
+    assert node.quorum.address_of(2) == ("10.0.0.9", 6666)
+    node.quorum.addresses.unreachable(2)
+    assert node.quorum.address_of(2) == ("127.0.0.1", 9092)
+
+
+def test_r9_another_node_at_the_address_does_not_count_as_reached() -> None:
+    node = Discovering(1, 2, 3)
+    two, three = node.poll()
+    node.answer(two, node_id=3)
+    node.answer(three)
+    assert node.quorum.addresses.unreached == {2}
+
+
+def test_r9_a_node_exceeds_a_false_report_of_itself() -> None:
+    """It hears of it from the node that was deceived, and replaces it there."""
+    deceived, node = Discovering(1, 2, 3), Discovering(1, 2, 3)
+    deceived.report(2, 6666, BOOT_MS + 5000, leader_epoch=77)
+    lie = entry(1, 6666, BOOT_MS + 5000, 77)
+    two, three = node.poll()
+    node.answer(two, lie)
+    node.answer(three)
+    node.part.poll(START)
+    due_ms = node.part.deadline()
+    assert due_ms is not None
+    request = node.poll(later(due_ms))[0].request
+    assert (request.host, request.port) == OWN
+    assert (request.leader_epoch, request.boot_timestamp_ms) == (77, BOOT_MS + 5001)
+    deceived.ask(**vars_of(request) | {"broker_id": 2})
+    assert deceived.quorum.known_nodes.of(2).address == OWN  # type: ignore[union-attr]  # it is known
+
+
+def test_r9_its_own_report_does_not_make_it_exceed_itself() -> None:
+    node = Discovering(1, 2, 3)
+    two, three = node.poll()
+    mine = DiscoveredBroker(
+        broker_id=1, host=OWN[0], port=OWN[1], boot_timestamp_ms=BOOT_MS, leader_epoch=5
+    )
+    node.answer(two, mine)
+    node.answer(three, entry(1, 9091, -1, -1))
+    node.part.poll(START)
+    assert node.quorum.addresses.unreached == set()
+    assert not node.taken(effects.WriteBootTimestamp)
+
+
+def vars_of(request: DiscoverBrokersRequest) -> dict[str, Any]:
+    names = ("host", "port", "boot_timestamp_ms", "leader_epoch")
+    return {name: getattr(request, name) for name in names}
+
+
+# Without voters ----------------------------------------------------------------------------------
+
+
+def test_r10_a_node_without_voters_waits_discovers_and_says_so() -> None:
+    node = Discovering(servers=(VIP, ("other", 1)))
+    node.part.poll(START)
+    due_ms = node.part.deadline()
+    assert due_ms == LEADERLESS_RETRY_MS
+    now = later(due_ms)
+    sent = node.poll(now)
+    assert [(it.host, it.port) for it in sent] == [VIP, ("other", 1)]
+    node.fail(sent[0], now)
+    node.answer(sent[1], entry(2, 9200, 100), now=now)
+    [line] = [it.line for it in node.taken(effects.LogLine)]
+    assert "knows no voters yet and does not elect itself; it asks vip:9093, other:1" in line
+    assert node.quorum.core.role.name == "observer"
+    node.part.poll(now)
+    again_ms = node.part.deadline()
+    assert again_ms is not None
+    peers = [(it.peer, it.host) for it in node.poll(later(again_ms))]
+    assert peers[0] == (2, "10.0.0.9"), "what it has learned is asked, too"
+
+
+def test_r10_a_node_without_voters_remembers_no_sender() -> None:
+    """Anybody may send it; only what its own servers name counts."""
+    node = Discovering(servers=(VIP,))
+    assert shown(node.report(2, 9200, 100)) == {}

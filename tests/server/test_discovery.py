@@ -1,0 +1,98 @@
+"""R9, R10: controllers that restart elsewhere find each other without a majority that runs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.client.deadline import Deadline
+from kraftlog.server.files import OsFiles
+from kraftlog.storage import boot_timestamp
+from tests.patience import LIMIT_S
+from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+from tests.server.test_moved_voters import described
+from tests.server.test_quorum import admin_of, create, expect_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def quorum(tmp_path: Path) -> Iterator[Quorum]:
+    made = Quorum(tmp_path, dynamic=True, all_vote=True)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def test_r9_a_moved_follower_is_found_by_the_one_that_can_lead(quorum: Quorum) -> None:
+    """Only the voter that did not move has all committed records, so it must lead; but its log
+    has the old address of the other, which moves while no majority runs."""
+    stays, moves, lost = CONTROLLERS
+    quorum.start(*CONTROLLERS, BROKER)
+    admin = admin_of(quorum)
+    create(admin, "before")
+    quorum.kill(moves)
+    create(admin, "without-it")
+    first = started_at(quorum, moves)
+    quorum.kill(stays)
+    quorum.kill(lost)
+    quorum.move(moves)
+    quorum.start(moves, stays)
+    create(admin, "after")
+    expect_topics(admin, {"before", "without-it", "after"})
+    assert described(quorum)["LeaderId"] == stays
+    assert started_at(quorum, moves) > first >= 0
+
+
+def test_r9_all_move_and_find_each_other_at_a_bootstrap_server(quorum: Quorum) -> None:
+    """No recorded address is right any more. A bootstrap server, here one of the new addresses,
+    tells each voter where the others are."""
+    quorum.start(*CONTROLLERS, BROKER)
+    admin = admin_of(quorum)
+    create(admin, "before")
+    for node_id in (BROKER, *CONTROLLERS):
+        quorum.kill(node_id)
+    known = [quorum.move(node_id) for node_id in CONTROLLERS][0]
+    for node_id in (BROKER, *CONTROLLERS):
+        file = quorum.folder / f"{node_id}.properties"
+        text = re.sub(
+            r"(?m)^(controller.quorum.bootstrap.servers=).*", rf"\g<1>{known}", file.read_text()
+        )
+        file.write_text(text)
+    quorum.start(*CONTROLLERS, BROKER)
+    admin = admin_of(quorum)
+    create(admin, "after")
+    expect_topics(admin, {"before", "after"})
+
+
+def test_r10_a_node_without_voters_says_where_it_looks_for_them(tmp_path: Path) -> None:
+    """It elects nobody, and finds the voters once there are some."""
+    quorum = Quorum(tmp_path, dynamic=True)
+    first, second, _ = CONTROLLERS
+    try:
+        quorum.start(second)
+        await_line(
+            quorum, second, "knows no voters yet and does not elect itself; it asks 127.0.0.1:"
+        )
+        quorum.start(first)
+        await_line(quorum, second, f"discovery: the voters are {first}")
+    finally:
+        quorum.end()
+
+
+def started_at(quorum: Quorum, node_id: int) -> int:
+    """The boot timestamp that a node has reported last."""
+    return boot_timestamp.load(OsFiles(), quorum.data(node_id))
+
+
+def await_line(quorum: Quorum, node_id: int, line: str) -> None:
+    """Wait until the node has logged this."""
+    log = quorum.folder / f"errors-{node_id}.txt"
+    deadline = Deadline(LIMIT_S)
+    while line not in log.read_text():
+        assert not deadline.is_over, log.read_text()
