@@ -8,7 +8,7 @@ MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
     source="if not self.reads or core.log.high_watermark <= self.epoch_start:",
     replacement="if not self.reads:",
-    scenario="reads-anywhere",
-    seed=17,
+    scenario="mixture",
+    seed=41,
     nodes=True,
 )

@@ -57,7 +57,7 @@ def test_r9_all_move_and_find_each_other_at_a_bootstrap_server(quorum: Quorum) -
     create(admin, "before")
     for node_id in (BROKER, *CONTROLLERS):
         quorum.kill(node_id)
-    known = [quorum.move(node_id) for node_id in CONTROLLERS][0]
+    known, *_ = [quorum.move(node_id) for node_id in CONTROLLERS]
     for node_id in (BROKER, *CONTROLLERS):
         file = quorum.folder / f"{node_id}.properties"
         text = re.sub(

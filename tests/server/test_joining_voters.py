@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from kraftlog.client.deadline import Deadline
 from tests.patience import LIMIT_S
-from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum, format_node
+from tests.server.quorum_of_processes import (
+    BROKER,
+    CONTROLLER_FILE,
+    CONTROLLERS,
+    Quorum,
+    format_node,
+)
 from tests.server.test_moved_voters import described
 from tests.server.test_quorum import admin_of, create, expect_topics
 
@@ -16,12 +22,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+JOINS = "controller.quorum.auto.join.enable=true\n"
+
+
 def test_r12_controllers_join_automatically(tmp_path: Path) -> None:
     """With auto-join: a quorum of one becomes one of three, and a wiped voter is replaced."""
     quorum = Quorum(tmp_path, dynamic=True)
     for node_id in CONTROLLERS:
         with open(quorum.file(node_id), "a", encoding="utf-8") as file:
-            file.write("controller.quorum.auto.join.enable=true\n")
+            file.write(JOINS)
     try:
         quorum.start(*CONTROLLERS, BROKER)
         admin = admin_of(quorum)
@@ -37,6 +46,32 @@ def test_r12_controllers_join_automatically(tmp_path: Path) -> None:
         quorum.kill(CONTROLLERS[0])
         create(admin, "after")
         expect_topics(admin, {"before", "after"})
+    finally:
+        quorum.end()
+
+
+def test_r12_one_node_grows_to_three_and_five_by_starting_nodes(tmp_path: Path) -> None:
+    """Each new node knows the first one's address alone. Two of five may be lost afterwards."""
+    quorum = Quorum(tmp_path, dynamic=True)
+    first, *others = CONTROLLERS
+    more = (11, 12)
+    try:
+        quorum.start(first, BROKER)
+        admin = admin_of(quorum)
+        create(admin, "of-one")
+        for node_id in others:
+            with open(quorum.file(node_id), "a", encoding="utf-8") as file:
+                file.write(JOINS)
+        quorum.start(*others)
+        await_voters(quorum, CONTROLLERS)
+        create(admin, "of-three")
+        quorum.add(*more, template=CONTROLLER_FILE + JOINS)
+        await_voters(quorum, (*CONTROLLERS, *more))
+        create(admin, "of-five")
+        quorum.kill(first)
+        quorum.kill(more[0])
+        create(admin, "of-the-rest")
+        expect_topics(admin, {"of-one", "of-three", "of-five", "of-the-rest"})
     finally:
         quorum.end()
 

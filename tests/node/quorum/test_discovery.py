@@ -82,8 +82,8 @@ class Discovering:
         self, sent: effects.SendRequest, *brokers: DiscoveredBroker, now: Now = START, **more: Any
     ) -> None:
         """Respond as the node that was asked."""
-        values = {"cluster_id": "cluster", "node_id": sent.peer, "leader_epoch": 5} | more
-        response = DiscoverBrokersResponse(brokers=brokers, **values)
+        values: dict[str, Any] = {"cluster_id": "cluster", "node_id": sent.peer, "leader_epoch": 5}
+        response = DiscoverBrokersResponse(brokers=brokers, **values | more)
         self.part.handle(
             effects.ResponseReceived(DISCOVERY_CHANNEL, sent.peer, sent.number, response), now
         )
@@ -97,12 +97,13 @@ class Discovering:
 
     def ask(self, now: Now = START, *, may_report: bool = True, **values: Any) -> Any:
         """Ask it, as another node or an operator does."""
-        request = DiscoverBrokersRequest(**{"cluster_id": "cluster"} | values)
+        asked: dict[str, Any] = {"cluster_id": "cluster"} | values
+        request = DiscoverBrokersRequest(**asked)
         return self.part.respond_to(request, now, may_report=may_report)
 
     def report(self, node_id: int, port: int, boot_ms: int, **more: Any) -> Any:
-        values = {"leader_epoch": 5} | more
-        where = {"host": "10.0.0.9", "port": port}
+        values: dict[str, Any] = {"leader_epoch": 5} | more
+        where: dict[str, Any] = {"host": "10.0.0.9", "port": port}
         return self.ask(broker_id=node_id, boot_timestamp_ms=boot_ms, **where, **values)
 
 
@@ -288,7 +289,7 @@ def test_r9_nothing_is_remembered_of_a_node_that_is_no_member(node_id: int) -> N
 def test_r9_on_a_brokers_listener_a_request_only_asks() -> None:
     """Clients reach it."""
     node = Discovering(1, 2, 3)
-    where = {"host": "10.0.0.9", "port": 9200}
+    where: dict[str, Any] = {"host": "10.0.0.9", "port": 9200}
     answer = node.ask(may_report=False, broker_id=2, boot_timestamp_ms=100, **where)
     assert shown(answer)[2] == ("127.0.0.1", 9092, -1)
 

@@ -40,7 +40,7 @@ def test_a_broker_that_returns_empty_gets_everything_again() -> None:
 
 def test_q12_a_controller_that_returns_empty_is_no_voter_any_more() -> None:
     """The first run in which it happens ends well, as all before it."""
-    for seed in range(1, 20):
+    for seed in range(1, 60):
         outcome = simulate("cluster", seed, kinds=("wiped-controller", "kill"))
         assert not outcome.failed, str(outcome)
         if "controller wiped" in outcome.coverage:
@@ -87,7 +87,7 @@ def test_v11_partitions_are_removed_and_added_again_under_load(seen: str) -> Non
 
 def expect_well_until_seen(*situations: str) -> None:
     """The first run in which all of these happen ends well, as all before it."""
-    for seed in range(1, 20):
+    for seed in range(1, 60):
         outcome = simulate("cluster", seed, kinds=("kill", "isolate"))
         assert not outcome.failed, str(outcome)
         if {*situations} <= {*outcome.coverage}:

@@ -1,0 +1,12 @@
+"""A report of an earlier start of a node replaces that of a later one (R9)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.node.quorum.known_nodes",
+    source="if known is not None and known.age >= report.age:",
+    replacement="if known == report:",
+    test="tests/node/quorum/test_discovery.py::test_r9_an_older_start_is_not_accepted_again",
+)
