@@ -284,6 +284,20 @@ def test_committed_records_of_transactions_are_compared(
     assert every.code == 3
     assert every.findings(topic) == [("missing", 3, [[2, 2], [6, 6], [10, 10]])]
 
+    # A table that another program wrote is expected to have what --isolation-level says.
+    rows = pa.table(
+        {
+            "partition": pa.array([0] * 6, pa.int32()),
+            "offset": pa.array(range(0, 12, 2)),
+            "value": [str(number) for number in range(6)],
+        }
+    )
+    write_deltalake(str(tmp_path / "other" / topic), rows)
+    words = (tmp_path / "other" / topic, "-b", kafka)
+    assert Verified(capsys, *words).code == 0
+    committed = Verified(capsys, *words, "--isolation-level", "read_committed")
+    assert committed.findings(topic) == [("not in the log", 3, [[2, 2], [6, 6], [10, 10]])]
+
 
 def test_of_a_decoded_table_the_offsets_are_compared(
     spark: SparkSession,
