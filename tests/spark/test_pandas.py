@@ -26,4 +26,4 @@ def test_pandas_is_loaded_by_no_task(
     )
     assert done.returncode == 0, done.stderr
     found = dict(line.split() for line in done.stdout.splitlines())
-    assert found == dict.fromkeys(("start", "sink", "archive", "verify"), "False")
+    assert found == dict.fromkeys(("start", "sink", "archive", "decode", "verify"), "False")

@@ -16,7 +16,7 @@ import pyarrow as pa
 from kraftlog.client.batch_sender import BatchSender
 from kraftlog.client.client import Client
 from kraftlog.records.arrow import byte_strings, numbers
-from kraftlog.spark.lake.decode import Decoding
+from kraftlog.spark.lake.decode import Decoding, decoder_of
 from kraftlog.spark.lake.layout import RAW
 from kraftlog.spark.lake.source import ArchiveReader
 from kraftlog.spark.lake.state import ArchiveState
@@ -38,6 +38,8 @@ def main(address: str, topic: str, lake: str) -> None:
         show("sink")
         path = archive(address, topic, lake)
         show("archive")
+        decode()
+        show("decode")
         verify(client, address, topic, path)
         show("verify")
 
@@ -78,6 +80,23 @@ def archive(address: str, topic: str, lake: str) -> str:
     outcome = json.loads(rows.column("outcome")[0].as_py())
     assert outcome["rows"] == COUNT
     return os.path.join(table.path, outcome["files"][0]["path"])
+
+
+def decode() -> None:
+    """JSON and text, each with a value that becomes a dead letter."""
+    schema = '{"type": "object", "properties": {"id": {"type": "integer"}}}'
+    values = byte_strings([b'{"id": 1}', b"\xff"], pa.binary())
+    offsets = numbers(np.array([0, 1]), pa.int64())
+    raw = pa.RecordBatch.from_arrays(
+        [values if field.name == "value" else offsets if field.name == "offset" else
+         pa.nulls(2, field.type) for field in RAW], schema=RAW,
+    )  # fmt: skip
+    table = RAW.remove(RAW.get_field_index("value")).append(pa.field("id", pa.int64()))
+    for decoding, columns in ((Decoding("json", schema), table), (Decoding("string"), RAW)):
+        decoder = decoder_of(decoding.__dict__, columns, is_new=False)
+        assert decoder is not None
+        found = decoder.decode(raw)
+        assert (len(found.rows), [*found.bad]) == (1, [1])
 
 
 def verify(client: Client, address: str, topic: str, path: str) -> None:

@@ -68,6 +68,14 @@ def one(value: int, kind: pa.DataType) -> Any:
     return numbers(np.array([value], f"i{kind.bit_width // 8}"), kind)[0]
 
 
+def places(rows: Sequence[int]) -> Any:
+    """An Arrow array of row numbers, to take rows by."""
+    import numpy as np
+    import pyarrow as pa
+
+    return numbers(np.array(rows, np.int64), pa.int64())
+
+
 def byte_strings(values: Sequence[bytes], kind: pa.DataType) -> Any:
     """An Arrow array of byte strings or, of their UTF-8, of texts."""
     import numpy as np

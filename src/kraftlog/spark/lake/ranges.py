@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kraftlog.client import offsets
 from kraftlog.client.range_reader import RecreatedTopicError
+from kraftlog.records.arrow import byte_strings, places
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.decode import DriftError, decoder_of
 from kraftlog.spark.lake.files import FileWriter, WrittenFile
@@ -145,10 +146,12 @@ class RangeArchiver:
         bad = decoded.bad
         if not bad:
             return
-        raw = decoded.raw.take(pa.array(sorted(bad)))
+        rows = sorted(bad)
+        raw = decoded.raw.take(places(rows))
         columns = {name: raw.column(name) for name in raw.schema.names}
-        columns["topic"] = pa.array([self._range.topic] * len(raw))
-        columns["reason"] = pa.array([bad[row] for row in sorted(bad)])
+        columns["topic"] = byte_strings([self._range.topic.encode()] * len(rows), pa.string())
+        reasons = [bad[row].encode(errors="replace") for row in rows]
+        columns["reason"] = byte_strings(reasons, pa.string())
         os.makedirs(self._dead_path, exist_ok=True)
         self._dead_letters.write(
             pa.RecordBatch.from_arrays(

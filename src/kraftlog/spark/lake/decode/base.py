@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kraftlog.errors import KraftlogError
+from kraftlog.records.arrow import places
 from kraftlog.spark.lake import layout
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Decoder(ABC):
         ignored: Counter[str],
     ) -> Decoded:
         """The columns of the good rows (None: all) with their decoded values."""
-        kept = raw if good is None else raw.take(pa.array(good, pa.int64()))
+        kept = raw if good is None else raw.take(places(good))
         count = len(kept)
         fields = [raw.schema.field(name) for name in raw.schema.names if name != "value"]
         arrays = [kept.column(each.name) for each in fields]
