@@ -7,6 +7,7 @@ while the caller decodes the records.
 from __future__ import annotations
 
 from kraftlog.client.cluster import BACKOFF_S, FETCH_RETRIED, TOPIC_WAIT_S
+from kraftlog.client.fetch_size import FetchSize
 from kraftlog.client.fetched_batches import UNCOMMITTED, fetched_batches
 from kraftlog.errors import (
     ClientError,
@@ -69,7 +70,7 @@ class RangeReader:
         end: int,
         *,
         isolation_level: int = UNCOMMITTED,
-        fetch_bytes: int = FETCH_BYTES,
+        fetch_size: FetchSize | None = None,
         topic_id: Uuid = NULL_UUID,
     ) -> None:
         self._cluster = cluster
@@ -77,7 +78,7 @@ class RangeReader:
         self.position = start
         self._end = end
         self._isolation_level = isolation_level
-        self._fetch_bytes = fetch_bytes
+        self._fetch_size = fetch_size or FetchSize(FETCH_BYTES)
         self._topic_id = topic_id
         self._connection: Connection | None = None
         self._deadline = cluster.deadline()
@@ -146,15 +147,12 @@ class RangeReader:
         self._check_topic()
         leader = self._cluster.leader(topic, index, self._deadline)
         connection = self._cluster.connection(leader, self._deadline)
-        part = FetchPartition(
-            partition=index,
-            fetch_offset=self.position,
-            partition_max_bytes=self._fetch_bytes,
-        )
+        size = self._fetch_size.of(self._end - self.position)
+        part = FetchPartition(partition=index, fetch_offset=self.position, partition_max_bytes=size)
         request = FetchRequest(
             max_wait_ms=_MAX_WAIT_MS,
             min_bytes=1,
-            max_bytes=self._fetch_bytes,
+            max_bytes=size,
             isolation_level=self._isolation_level,
             topics=[FetchTopic(topic=topic, topic_id=self._topic_id, partitions=[part])],
         )
@@ -191,16 +189,19 @@ class RangeReader:
         """The batches of a response with records to read; the position passes all batches."""
         start = self.position
         batches = []
+        headers = []
         try:
             for place, header, has_records in fetched_batches(result):
                 if has_records and header.next_offset > start and header.base_offset < self._end:
                     batches.append((place, header))
                 self.position = max(self.position, header.next_offset)
+                headers.append(header)
         except CorruptBatchError as error:
             topic, index = self._name
             raise CorruptBatchError(
                 f"{topic}-{index}, the batch at offset {self.position}: {error.what}"
             ) from None
+        self._fetch_size.note(headers)
         return FetchedBatches(result.records or b"", batches, start, self.position)
 
     def _check_end(self, result: PartitionData) -> None:

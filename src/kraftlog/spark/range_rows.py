@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.client.fetch_size import FetchSize
 from kraftlog.client.range_reader import FETCH_BYTES, RangeReader
 from kraftlog.errors import ErrorCode, RefusedError
 from kraftlog.spark.rows import RowMaker
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from kraftlog.client.cluster import Cluster
     from kraftlog.spark.ranges import OffsetRange
     from kraftlog.types import Uuid
+
+
+#: By topic, its id and the option: what a worker has learnt of a topic serves its next tasks.
+_sizes: dict[tuple[str, Uuid, int], FetchSize] = {}
 
 
 def range_rows(
@@ -32,6 +37,8 @@ def range_rows(
     If the log does not have the offset that is next, `rest` gets the range and this offset, and
     returns what can still be read, or raises.
     """
+    key = (wanted.topic, topic_id, fetch_bytes)
+    size = _sizes.setdefault(key, FetchSize(fetch_bytes))
     while wanted.size > 0:
         reader = RangeReader(
             cluster,
@@ -39,7 +46,7 @@ def range_rows(
             wanted.start,
             wanted.end,
             isolation_level=isolation_level,
-            fetch_bytes=fetch_bytes,
+            fetch_size=size,
             topic_id=topic_id,
         )
         maker = RowMaker(wanted, with_headers=with_headers)

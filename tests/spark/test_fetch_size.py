@@ -1,0 +1,60 @@
+"""A reader of a range asks for no more than the range has, once it knows how large batches are."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from kraftlog.client.fetch_size import FetchSize
+from kraftlog.client.range_reader import RangeReader
+from kraftlog.records.header import LENGTH_OVERHEAD, BatchHeader
+from kraftlog.records.reader import read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog import Client
+
+BATCHES, RECORDS = 60, 10
+VALUE = b"x" * 1000
+SEED = 13
+
+
+def test_what_is_asked_for_is_the_rest_and_two_batches() -> None:
+    size = FetchSize(5000)
+    assert size.of(1) == 5000, "nothing is known yet"
+    size.note([])
+    assert size.of(1) == 5000, "a response without batches says nothing"
+    size.note([batch(0, 7, 400), batch(7, 10, 600)])
+    assert [size.of(count) for count in (1, 10, 100)] == [1300, 2200, 5000]
+    size.note([batch(90, 190, 100)])
+    assert size.of(100) == 300, "the newest response counts"
+
+
+def batch(start: int, end: int, size: int) -> BatchHeader:
+    return BatchHeader(start, size - LENGTH_OVERHEAD, 0, 2, 0, 0, end - start - 1, *[0] * 6)
+
+
+def test_a_range_is_read_whole_and_little_else(client: Client, named: Callable[[str], str]) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    for _ in range(BATCHES):
+        with client.producer() as producer:
+            for _ in range(RECORDS):
+                producer.send(topic, VALUE, partition=0)
+    total, rng = BATCHES * RECORDS, random.Random(SEED)
+    size = FetchSize(1 << 20)
+    for number in range(20):
+        first = rng.randrange(total) if number else 0
+        end = rng.randint(first + 1, total) if number else total
+        fetched = list(RangeReader(client.cluster, (topic, 0), first, end, fetch_size=size))
+        found = [
+            record.offset
+            for each in fetched
+            for place, _ in each.batches
+            for record in read_records(each.data, place)
+            if first <= record.offset < end
+        ]
+        assert found == list(range(first, end))
+        received = sum(len(each.data) for each in fetched)
+        assert received < (end - first + 4 * RECORDS) * (len(VALUE) + 50)
