@@ -6,7 +6,8 @@ import pytest
 
 from kraftlog.node.api_table import SERVED
 from tests import docs
-from tests.citations import RULES
+from tests.citations import RULES, is_test
+from tests.house_rules import repository
 
 SOURCE = '''"""Elections: Q9 and Q10a."""
 class TestVotes:
@@ -63,3 +64,17 @@ def test_only_an_outdated_table_is_reported() -> None:
     assert new.endswith("<!-- end -->\nafter\n")
     assert "\nold\n" not in new
     assert list(docs.outdated({"docs/a.md": new})) == []
+
+
+@pytest.mark.parametrize(
+    "where", [("tests/simulator/",), ("tests/server/", "tests/interop/", "tests/cli/")]
+)
+def test_every_rule_of_replication_is_tested_in_both_hosts(where: tuple[str, ...]) -> None:
+    """In the simulator, and in real processes."""
+    cited = {
+        rule
+        for path, text in repository().items()
+        if is_test(path) and path.startswith(where)
+        for rule in docs.cited_rules(text)
+    }
+    assert not {rule for rule in RULES if rule.startswith("V")} - cited

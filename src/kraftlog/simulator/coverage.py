@@ -95,6 +95,7 @@ OF_CLUSTERS = (
     "zombie leader resigned",
     "broker wiped",
     "controller wiped",
+    "combined node wiped",
     *[f"fault: {kind}" for kind in (*CLUSTER_KINDS, *APART)],
 )
 

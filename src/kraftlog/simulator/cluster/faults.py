@@ -58,13 +58,13 @@ def wipe_broker(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
 
 
 def wipe_controller(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
-    """A controller that is no broker loses its machine, and returns with an empty disk.
+    """A controller loses its machine, and returns with an empty disk; it may be a broker, too.
 
     The voters are known by their directory ids, and its own is another one now: it is an observer,
     without a vote that it could have forgotten.
     """
     victim = world.replicas[rng.below(world.setting.voters)]
-    if world.setting.dynamic and world.setting.separate:
+    if world.setting.dynamic:
         _lose_machine(world, victim, for_ms)
 
 
@@ -80,7 +80,10 @@ def _wipe(world: ClusterWorld, victim: ClusterNode, incarnation: int, when: int)
     if world.time < when or not world.may_be_wiped(victim):
         world.at(world.time + AGAIN_MS, _wipe, world, victim, incarnation, when)
         return
-    world.saw("controller wiped" if victim.id < world.setting.voters else "broker wiped")
+    if victim.id >= world.setting.voters:
+        world.saw("broker wiped")
+    else:
+        world.saw("combined node wiped" if victim.is_broker else "controller wiped")
     world.wipe(victim)
 
 
