@@ -1,0 +1,13 @@
+"""A leader that seemed gone, and is no voter in the own log, is not asked again (Q24)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.unattached",
+    source="    candidates += [i for i in lost if i not in candidates]\n",
+    replacement="",
+    test="tests/raft/test_leader_gone.py"
+    "::test_q24_a_leader_that_seemed_gone_and_is_no_known_voter_is_asked",
+)
