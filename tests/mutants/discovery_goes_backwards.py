@@ -8,5 +8,7 @@ MUTANT = Mutant(
     module="kraftlog.node.quorum.known_nodes",
     source="if known is not None and known.age >= report.age:",
     replacement="if known == report:",
-    test="tests/node/quorum/test_discovery.py::test_r9_an_older_start_is_not_accepted_again",
+    scenario="moved-voters",
+    seed=1,
+    nodes=True,
 )

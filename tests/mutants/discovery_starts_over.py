@@ -8,6 +8,7 @@ MUTANT = Mutant(
     module="kraftlog.node.quorum.discovery",
     source="self._boot_ms = max(now.wall_ms, last_boot_ms + 1)",
     replacement="self._boot_ms = now.wall_ms",
-    test="tests/node/quorum/test_discovery.py::"
-    "test_r9_a_start_exceeds_the_last_one_though_the_clock_went_back",
+    scenario="moved-voters",
+    seed=1,
+    nodes=True,
 )

@@ -104,7 +104,7 @@ class Discovery:
         self._plan(now)
         if self._due_ms is None or self._due_ms > now.monotonic_ms:
             return
-        if self._endpoint is not None and self._stored_boot_ms < self._boot_ms:
+        if self._endpoint is not None and self._stored_boot_ms != self._boot_ms:
             self._store_boot()
         else:
             self._ask(now)
@@ -171,11 +171,11 @@ class Discovery:
     def boot_written(self, report: effects.BootTimestampWritten) -> None:
         """The boot timestamp is durable: it may be sent now."""
         self._is_storing = False
-        self._stored_boot_ms = max(self._stored_boot_ms, report.boot_timestamp_ms)
+        self._stored_boot_ms = report.boot_timestamp_ms
 
     def _own_report(self) -> NodeReport | None:
         """This node's own report, once its boot timestamp is durable."""
-        if self._endpoint is None or self._stored_boot_ms < self._boot_ms:
+        if self._endpoint is None or self._stored_boot_ms != self._boot_ms:
             return None
         core = self._quorum.core
         epoch = max(core.election.epoch, self._least_epoch)

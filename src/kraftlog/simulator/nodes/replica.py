@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from kraftlog.config.endpoints import Voter as FirstVoter
+from kraftlog.effects import BootTimestampWritten
 from kraftlog.errors import StorageError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.config import BrokerAddress, NodeConfig
@@ -74,6 +75,11 @@ class ObservedNode(Node):
         assert self.watcher is not None
         self.watcher.notifications = [("installed", last_offset + 1)]
 
+    def handle(self, message: Any, now: Now) -> None:
+        super().handle(message, now)
+        if self.watcher is not None and isinstance(message, BootTimestampWritten):
+            self.watcher.world.boot_written(self.watcher, message.boot_timestamp_ms)
+
     def leads(self, epoch: int, now: Now) -> None:
         super().leads(epoch, now)
         if self.watcher is not None:
@@ -87,6 +93,9 @@ class NodeReplica(NodeProcess):
 
     def __init__(self, world: NodeWorld, replica_id: int) -> None:
         self.files = MemoryFiles()
+        #: Where its controller listens, and where it has listened before.
+        self.port = PORT
+        self._left_ports: set[int] = set()
         super().__init__(world, replica_id)
         self.disk = LogView(self)
         self.disk.cluster_id = CLUSTER
@@ -161,7 +170,7 @@ class NodeReplica(NodeProcess):
                 settings=config,
                 raft=world.raft_of(self),
                 addresses=(BrokerAddress("PLAINTEXT", host_of(self.id), BROKER_PORT),),
-                controller_addresses=(BrokerAddress(LISTENER, host_of(self.id), PORT),),
+                controller_addresses=(BrokerAddress(LISTENER, host_of(self.id), self.port),),
                 new_id=self._new_id,
                 rng=Random(seed),
                 stopwatch_ns=_no_time,
@@ -259,6 +268,7 @@ class NodeReplica(NodeProcess):
             self.stopped(error)
             return
         self._look()
+        world.turned(self)
         try:
             self._answer()  # which may read files
         except PowerLost:
@@ -371,11 +381,17 @@ class NodeReplica(NodeProcess):
 
     def listens_on(self, port: int) -> bool:
         """A broker of this quorum has no listener for peers."""
-        return port != BROKER_PORT and self.is_controller
+        return port != BROKER_PORT and port not in self._left_ports and self.is_controller
+
+    def move(self) -> None:
+        """Listen on another port from the next start on."""
+        self._left_ports.add(self.port)
+        self.port += 1
+        self.world.forget_settings(self)
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        return (Endpoint(LISTENER, host_of(self.id), PORT),)
+        return (Endpoint(LISTENER, host_of(self.id), self.port),)
 
     def do_what_is_due(self) -> None:
         self.turn("is polled", _nothing)

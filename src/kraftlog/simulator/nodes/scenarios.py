@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kraftlog.simulator.faults.survivable import may_forget
 from kraftlog.simulator.nodes import disks
+from kraftlog.simulator.nodes.moving import moved_voters
 from kraftlog.simulator.nodes.readers import NodeReaders
 from kraftlog.simulator.scenarios.catalog import mixture
 from kraftlog.simulator.scenarios.goals import HEALING_MS, all_reached, heal_and_serve, log_end
@@ -83,6 +84,7 @@ def recorded_voters(rng: Rng) -> Setting:
 NODE_SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
     # With configured voters the others are brokers, which can't become voters.
     "reassign-midway": (some_voters(3, 3, dynamic=True), reassign_midway),
+    "moved-voters": (some_voters(3, 0, dynamic=True), moved_voters),
     "lost-checkpoint": (recorded_voters, lost_checkpoint),
     "reads-anywhere": (any_setting, reads_anywhere),
     "garbled-snapshot": (in_small_chunks(3), garbled_snapshot),

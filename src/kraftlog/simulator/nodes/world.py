@@ -8,6 +8,7 @@ from kraftlog.node.slices import A_TURN
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.nodes.clients import NodeWorkload, values_in
 from kraftlog.simulator.nodes.connections import BROKER_PORT
+from kraftlog.simulator.nodes.moving import NewestAddresses
 from kraftlog.simulator.nodes.network import ByteNetwork
 from kraftlog.simulator.nodes.node_invariants import FilesMatchModel, StateMatchesLog
 from kraftlog.simulator.nodes.replica import LISTENER, PORT, NodeReplica, first_voters, host_of
@@ -65,7 +66,11 @@ class NodeWorld(World):
     network_type = ByteNetwork
     workload_type = NodeWorkload
     installs_slowly = False
-    more_invariants: tuple[type[Invariant], ...] = (FilesMatchModel, StateMatchesLog)
+    more_invariants: tuple[type[Invariant], ...] = (
+        FilesMatchModel,
+        StateMatchesLog,
+        NewestAddresses,
+    )
     network: ByteNetwork
 
     def __init__(
@@ -94,6 +99,7 @@ class NodeWorld(World):
         #: The offset of each append.
         self.offset_of: dict[int, int] = {}
         super().__init__(seed, setting, trace)
+        self._address_invariants = [it for it in self.invariants if isinstance(it, NewestAddresses)]
 
     def sent(self, replica: Replica, to: Replica, body: Any) -> None:
         if self.tracing:
@@ -108,6 +114,20 @@ class NodeWorld(World):
             config = self._settings[replica.id] = read_config(self._text_of(replica), {})[0]
         return config
 
+    def forget_settings(self, replica: NodeReplica) -> None:
+        """Its settings have changed; they count from its next start on."""
+        self._settings.pop(replica.id, None)
+
+    def boot_written(self, replica: NodeReplica, boot_timestamp_ms: int) -> None:
+        """A node has written its boot timestamp."""
+        for invariant in self._address_invariants:
+            invariant.on_boot(replica, boot_timestamp_ms)
+
+    def turned(self, replica: NodeReplica) -> None:
+        """A turn of a node is over."""
+        for invariant in self._address_invariants:
+            invariant.on_turn(replica)
+
     def is_broker(self, replica: Replica) -> bool:
         """In a quorum with configured voters, any other node is no controller."""
         return not self.setting.dynamic and replica.id >= self.setting.voters
@@ -119,7 +139,7 @@ class NodeWorld(World):
         else:
             voters = ",".join([f"{i}@{host_of(i)}:{PORT}" for i in range(self.setting.voters)])
             quorum = f"controller.quorum.voters={voters}"
-        role, listener, port = "controller", LISTENER, PORT
+        role, listener, port = "controller", LISTENER, replica.port
         if self.is_broker(replica):
             role, listener, port = "broker", "PLAINTEXT", BROKER_PORT
         return "\n".join(

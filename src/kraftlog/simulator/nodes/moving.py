@@ -1,0 +1,99 @@
+"""Nodes that restart at other addresses: their invariant, and a scenario (R9)."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.simulator.scenarios.goals import all_reached, begin, heal_and_serve, log_end
+from kraftlog.simulator.scenarios.snapshot_scenarios import some_follower
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kraftlog.simulator.interfaces import SimulatedWorld
+    from kraftlog.simulator.nodes.replica import NodeReplica
+    from kraftlog.simulator.process import Replica
+    from kraftlog.simulator.world import Goal, World
+
+#: How many records are committed in each part of the scenario.
+SOME_RECORDS = 5
+
+
+class NewestAddresses(Invariant):
+    """A node never goes back to the address of an earlier start of another node (R9)."""
+
+    name = "newest addresses"
+
+    def __init__(self, world: SimulatedWorld) -> None:
+        super().__init__(world)
+        #: Of each process and each node that it knows: the newest report that it had.
+        self._had: dict[tuple[int, int, int], tuple[int, int]] = {}
+        #: Of each node with a disk: the boot timestamp that it last wrote.
+        self._boots: dict[tuple[int, int], int] = {}
+
+    def on_turn(self, replica: NodeReplica) -> None:
+        """A turn of this node is over."""
+        nodes = replica.node.quorum.known_nodes
+        for node_id in nodes.ids:
+            report = nodes.of(node_id)
+            key = (replica.id, replica.incarnation, node_id)
+            if report.age < self._had.get(key, report.age):
+                self.fails(
+                    f"replica {replica.id} takes {report} after one of {self._had[key]} "
+                    "(epoch, boot timestamp)"
+                )
+            self._had[key] = report.age
+
+    def on_boot(self, replica: NodeReplica, boot_timestamp_ms: int) -> None:
+        """A boot timestamp has reached the disk."""
+        key = (replica.id, replica.wipes)
+        if boot_timestamp_ms <= self._boots.get(key, -1):
+            self.fails(
+                f"replica {replica.id} starts at {boot_timestamp_ms}, "
+                f"and started at {self._boots[key]} before"
+            )
+        self._boots[key] = boot_timestamp_ms
+
+
+def moved_voters(world: World) -> Iterator[Goal]:
+    """R9: only the voter that stays can lead, and its log has the old address of the other.
+
+    The clocks of those that move are set back, so that only their boot timestamps tell which start
+    is the newer one.
+    """
+    yield from begin(world)
+    yield all_reached(world, log_end(world) + SOME_RECORDS)
+    lags = some_follower(world)
+    world.kill(lags)
+    others = [it for it in world.replicas.values() if it is not lags]
+    yield all_reached(world, log_end(world) + SOME_RECORDS, [it.id for it in others])
+    stays = world.rng("moves").pick(others)
+    for replica in others:
+        world.kill(replica)
+    _move(lags)
+    world.start(lags)
+    world.start(stays)
+    yield all_reached(world, log_end(world) + SOME_RECORDS, [lags.id, stays.id])
+    world.saw("moved voter found")
+    for replica in others:
+        if replica is not stays:
+            _move(replica)
+            world.start(replica)
+    yield all_reached(world, log_end(world) + SOME_RECORDS)
+    world.kill(stays)
+    yield all_reached(world, log_end(world) + SOME_RECORDS, [it.id for it in world.running])
+    world.kill(lags)
+    _move(lags)
+    world.start(lags)
+    yield all_reached(world, log_end(world) + SOME_RECORDS, [it.id for it in world.running])
+    world.start(stays)
+    yield from heal_and_serve(world)
+
+
+#: How far the clock of a machine is set back when its node moves.
+SET_BACK_MS = 100_000
+
+
+def _move(replica: Replica) -> None:
+    replica.move()  # type: ignore[attr-defined]  # it is a whole node
+    replica.wall_offset_ms -= SET_BACK_MS
