@@ -254,6 +254,25 @@ def test_only_overdue_requests_close_the_channel(wire: Wire) -> None:
         assert wire.peers.deadline() is None
 
 
+def test_a_request_may_use_a_connection_of_its_own(wire: Wire) -> None:
+    """At a load balancer another connection may lead to another node. The end proves nothing."""
+    where = wire.listener.getsockname()[1]
+    for number in (1, 2):
+        wire.peers.send(
+            SendRequest(
+                "d", -2, "127.0.0.1", where, number, ApiKey.VOTE, 2, PLAIN, 1000, closes=True
+            )
+        )
+        wire.peers.flush(NOW)
+        with wire.accept_asked() as other:
+            other.sendall(vote_answer(number))
+            told = wire.until_told()
+            assert (type(told), told.number) == (ResponseReceived, number)
+            assert other.recv(1) == b"", "it is closed by the node that has asked"
+    wire.peers.expire(Now(5000, 0))
+    assert not wire.outcome
+
+
 def pre_vote() -> VoteRequest:
     partition = PartitionData(
         partition_index=0,

@@ -93,6 +93,8 @@ class RaftCore:
         self.is_confirmed = False
         #: The last peer that was reported as a member of another cluster.
         self._foreign_peer = -1
+        #: While the log names no voters: nodes that may be controllers (R9). They have no vote.
+        self.discovered: tuple[int, ...] = ()
         self.peers: dict[int, Peer] = {}
         self.timers: dict[str, int] = {}
         self.attempt = 0

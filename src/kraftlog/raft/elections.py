@@ -97,10 +97,10 @@ def known_controllers(core: Core) -> list[int]:
     """The controllers that may know the leader.
 
     If an old log names no other voter, the voters before it and the bootstrap controllers may
-    know.
+    know, and the nodes that those have named.
     """
     known = core.others or [i for i in core.log.voters.base.ids if i != core.me.id]
-    return [*known, *core.config.bootstrap_ids]
+    return [*(known or core.discovered), *core.config.bootstrap_ids]
 
 
 # Requests ----------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         #: Whether the quorum has confirmed the cluster id since the start (Q31).
         is_confirmed: bool
         timers: dict[str, int]
+        discovered: tuple[int, ...]
         attempt: int
         granted: tuple[int, ...]
         version: int

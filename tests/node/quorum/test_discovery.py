@@ -387,6 +387,18 @@ def test_r10_a_node_without_voters_waits_discovers_and_says_so() -> None:
     assert peers[0] == (2, "10.0.0.9"), "what it has learned is asked, too"
 
 
+def test_r10_the_log_is_also_fetched_from_what_the_servers_named() -> None:
+    """The only bootstrap server may fail before the first fetch is answered."""
+    node = Discovering(servers=(VIP,))
+    node.part.poll(START)
+    [sent] = node.poll(later(LEADERLESS_RETRY_MS))
+    node.answer(sent, entry(2, 9200, 100))
+    node.quorum.poll(later(60_000))
+    [fetch] = [it for it in node.taken(effects.SendRequest) if it.api_key == ApiKey.FETCH]
+    assert (fetch.peer, fetch.host, fetch.port) == (2, "10.0.0.9", 9200)
+    assert not node.quorum.core.is_voter
+
+
 def test_r10_a_node_without_voters_remembers_no_sender() -> None:
     """Anybody may send it; only what its own servers name counts."""
     node = Discovering(servers=(VIP,))

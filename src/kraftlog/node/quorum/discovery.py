@@ -269,6 +269,8 @@ class Discovery:
     def _remember(self, report: NodeReport, now: Now) -> None:
         if self._known_nodes.take(report, now.wall_ms):
             self._addresses.moved(report.node_id)
+            if not self._member_ids:
+                self._quorum.core.discovered = tuple(self._known_nodes.ids)
 
     def _exceed(self, report: NodeReport, now: Now) -> bool:
         """Make this node's report newer than one of it that is not its own; return whether it was.

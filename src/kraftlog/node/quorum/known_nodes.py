@@ -10,7 +10,7 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
 #: The epoch and boot timestamp of an endpoint that its node has not reported.
 NOT_REPORTED = -1
@@ -68,6 +68,9 @@ class KnownNodes:
 
     def of(self, node_id: int) -> NodeReport | None:
         return self._reports.get(node_id)
+
+    def __iter__(self) -> Iterator[NodeReport]:
+        return iter(self._reports.values())
 
     @property
     def ids(self) -> list[int]:

@@ -26,23 +26,25 @@ class NewestAddresses(Invariant):
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
-        #: Of each process and each node that it knows: the newest report that it had.
-        self._had: dict[tuple[int, int, int], tuple[int, int]] = {}
+        #: Of each process: how new its report of each node is. Nodes that are no members of the
+        #: quorum any more are forgotten.
+        self._had: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
         #: Of each node with a disk: the boot timestamp that it last wrote.
         self._boots: dict[tuple[int, int], int] = {}
 
     def on_turn(self, replica: NodeReplica) -> None:
         """A turn of this node is over."""
         nodes = replica.node.quorum.known_nodes
-        for node_id in nodes.ids:
-            report = nodes.of(node_id)
-            key = (replica.id, replica.incarnation, node_id)
-            if report.age < self._had.get(key, report.age):
+        process = replica.id, replica.incarnation
+        had = self._had.get(process, {})
+        has = {it.node_id: it.age for it in nodes}
+        for node_id, age in has.items():
+            if age < had.get(node_id, age):
                 self.fails(
-                    f"replica {replica.id} takes {report} after one of {self._had[key]} "
-                    "(epoch, boot timestamp)"
+                    f"replica {replica.id} takes a report of {node_id} from {age} (epoch, boot "
+                    f"timestamp) after one from {had[node_id]}"
                 )
-            self._had[key] = report.age
+        self._had[process] = has
 
     def on_boot(self, replica: NodeReplica, boot_timestamp_ms: int) -> None:
         """A boot timestamp has reached the disk."""
