@@ -1,40 +1,66 @@
-"""A task goes on with the new leader when the broker that it reads from is gone."""
+"""A task goes on with the new leader when the broker that it reads from is gone, or follows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kraftlog import Client
 from tests.patience import LIMIT_S
 from tests.server.local_cluster import LocalCluster
+from tests.server.replication_load import until
 from tests.spark.planning import batch_reader, write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     import pyarrow as pa
 
 
-def test_a_task_follows_the_leader(tmp_path: Path) -> None:
-    cluster = LocalCluster(tmp_path)
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    made = LocalCluster(tmp_path)
     try:
-        with Client(cluster.servers, timeout_s=LIMIT_S) as client:
-            client.create_topic("t", partitions=1, replication_factor=3)
-            for _ in range(10):
-                write(client, "t", 300)  # each is a batch
-            (partition,) = client.cluster.topic("t").partitions
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "moved"])
+def test_a_task_follows_the_leader(cluster: LocalCluster, is_killed: bool) -> None:
+    """Without a kill the former leader still replies, and refuses the fetch."""
+    with Client(cluster.servers, timeout_s=LIMIT_S) as client:
+        client.create_topic("t", partitions=1, replication_factor=3)
+        for _ in range(10):
+            write(client, "t", 300)  # each is a batch
+        (partition,) = client.cluster.topic("t").partitions
         reader = batch_reader(
             cluster.servers, subscribe="t", kafka_max__partition__fetch__bytes=5000
         )
         (task,) = reader.partitions()
         batches = reader.read(task)
         found = offsets(next(batches))
-        cluster.kill(partition.leader)
+        if is_killed:
+            cluster.kill(partition.leader)
+        else:
+            move_leader(client, partition.leader)
         for each in batches:
             found += offsets(each)
-    finally:
-        cluster.end()
     assert found == list(range(3000))
+
+
+def move_leader(client: Client, leader: int) -> None:
+    """Make another replica the leader, and wait until it is."""
+    others = [node for node in (1, 2, 3) if node != leader]
+    client.reassign_partitions({("t", 0): [*others, leader]})
+
+    def has_moved() -> bool:
+        client.elect_preferred_leaders([("t", 0)])
+        return client.describe_topic("t").partitions[0].leader in others
+
+    until(has_moved, "another replica leads")
 
 
 def offsets(rows: pa.RecordBatch) -> list[int]:

@@ -160,6 +160,7 @@ class _Replay:
         most = _OFFSETS_A_JOB
         if rate is not None:
             most = max(1, min(most, int(rate * _SECONDS_A_JOB)))
+        self._pipeline.progress.begin()
         began = time.monotonic_ns()
         written = 0
         for first, until in _jobs(start, end, most):
