@@ -12,7 +12,11 @@ import pytest
 from kraftlog.errors import CorruptLogError, StorageError
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.steps import result_of
-from kraftlog.storage.checkpoints import decode_offsets
+from kraftlog.storage.checkpoints import (
+    PARTITION_METADATA,
+    decode_offsets,
+    decode_partition_metadata,
+)
 from kraftlog.storage.directory import LogDirectory, parse_folder, unlink_garbage
 from kraftlog.storage.disk import HandleCache, read_whole
 from kraftlog.storage.manifest import CLEAN_MARKER, MANIFEST
@@ -164,6 +168,24 @@ def test_many_logs_are_closed_by_one_sync() -> None:
     assert logs.was_clean
     for (_, number), log in logs.logs.items():
         assert (log.end_offset, log.epochs.entries()) == (2, [(number % 3, 0)])
+
+
+def test_many_logs_without_records_are_closed_by_a_single_sync() -> None:
+    files = new_files()
+    logs = directory(files)
+    for number in range(70):
+        logs.create(("t", number), TOPIC_ID, SMALL)
+    files.journal = []
+    logs.close(5)
+    assert len([line for line in files.journal if line.startswith("sync_all")]) == 1
+    files.power_loss()
+    logs = directory(files)
+    open_all(logs)
+    assert logs.was_clean
+    assert len(logs.logs) == 70
+    for name in logs.logs:
+        path = f"{logs.folder(name)}/{PARTITION_METADATA}"
+        assert decode_partition_metadata(read_whole(files, path), path) == TOPIC_ID
 
 
 def test_logs_without_folders_are_made_again_with_few_writes() -> None:

@@ -543,9 +543,9 @@ class LogDirectory:
         for log in dirty:
             log.write_temporary_epochs()
         self.disk.files.sync_all(self.path)
-        for log in dirty:
-            log.install_epochs()
-        self.disk.files.sync_all(self.path)
+        installed = [log for log in dirty if log.install_epochs()]
+        if installed:
+            self.disk.files.sync_all(self.path)
         for log in dirty:
             log.filesystem_synced()
 

@@ -560,12 +560,13 @@ class Log:
                 data = encode_epochs(self.epochs.entries())
                 write_whole(self.disk.files, f"{self.folder}/{EPOCHS}.tmp", data, sync=False)
 
-    def install_epochs(self) -> None:
-        """Rename the leader-epoch checkpoint, which is durable now."""
+    def install_epochs(self) -> bool:
+        """Rename the leader-epoch checkpoint, which is durable now; return whether there is one."""
         if self._epochs_changed:
             with IOContext(self, "writing leader epochs"):
                 path = f"{self.folder}/{EPOCHS}"
                 self.disk.files.rename(f"{path}.tmp", path)
+        return self._epochs_changed
 
     def filesystem_synced(self) -> None:
         """The whole file system has been synced after the last change."""
