@@ -21,6 +21,7 @@ from kraftlog.effects import (
     LogReport,
     LogUnreadable,
     PeerDown,
+    Reply,
     RequestReport,
 )
 from kraftlog.errors import ProtocolError
@@ -79,6 +80,8 @@ JOINING = "sending a registration or heartbeat of the broker"
 STARTING_MS = 60_000
 #: The APIs of the data path: by far the most requests, and they change little but logs.
 _DATA = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
+#: Requests that bring no deadline forward, unless their handlers report it.
+_WITHOUT_DEADLINES = _DATA | {ApiKey.READ_OFFSET}
 
 
 class Node:
@@ -351,7 +354,8 @@ class Node:
         return left and not self.quorum.is_resigning
 
     def emit(self, effect: Any) -> None:
-        self.needs_poll = True
+        if type(effect) is not Reply:  # a response changes no deadline
+            self.needs_poll = True
         self._effects.append(effect)
 
     def send_fetch(self, effect: SendRequest) -> None:
@@ -472,7 +476,7 @@ class Node:
         if served is None or not APIS[head.api_key].listeners & slot.connection.listener:
             raise ProtocolError(f"API {head.api_key} is not served", position=0)
         slot.api = api = APIS[head.api_key]
-        if head.api_key not in _DATA:
+        if head.api_key not in _WITHOUT_DEADLINES:
             self.needs_poll = True
         if not api.first <= head.version <= served.last:
             if api.key == ApiKey.API_VERSIONS:

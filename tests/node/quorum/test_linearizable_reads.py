@@ -307,5 +307,16 @@ def test_p5_another_cluster_and_another_partition_are_refused() -> None:
     assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_p7_read_offset_does_not_have_the_leader_polled() -> None:
+    """That would cost as much as the response, and nothing is due earlier."""
+    host = make_host()
+    client = FrameClient(host, CONTROLLER, "CONTROLLER")
+    host.node.needs_poll = False
+    client.send(ApiKey.READ_OFFSET, 0, read_offset())
+    host.runner.finish_turn(host.now)
+    assert not host.node.needs_poll
+    assert len(client.take()) == 1
+
+
 def test_p5_read_offset_is_for_controller_listeners() -> None:
     assert APIS[ApiKey.READ_OFFSET].listeners == CONTROLLER != BROKER
