@@ -274,7 +274,7 @@ def test_pending_writes_survive_a_request_that_raises(
 
 def test_a_group_timer_that_raises_is_contained(monkeypatch: pytest.MonkeyPatch) -> None:
     host, _ = stable_group()
-    monkeypatch.setattr(rebalance, "remove", raise_error)
+    monkeypatch.setattr(rebalance, "remove_and_rebalance", raise_error)
     host.pass_time(11_000)
     monkeypatch.undo()
     host.settle()
