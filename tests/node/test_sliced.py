@@ -11,8 +11,8 @@ import pytest
 from kraftlog.config.keys import TOPIC
 from kraftlog.errors import ErrorCode, InternalError
 from kraftlog.node.pending_response import FEW_ITEMS, PendingResponse, items_of
-from kraftlog.node.sliced import GIANT_FRAME, SlicedRequests, kept_body
-from kraftlog.node.slices import A_SHARE, A_TURN
+from kraftlog.node.sliced import GIANT_FRAME_BYTES, SlicedRequests, kept_body
+from kraftlog.node.slices import SLICE_BUDGET, TURN_BUDGET
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.host import VirtualConnection
 from kraftlog.steps import drained
@@ -103,20 +103,20 @@ def test_a_turn_spends_its_budget_and_no_more() -> None:
     sliced, done = new_sliced(), list[int]()
     slot = new_slot()
     sliced.run(slot, steps(10_000, 10, done))
-    assert len(done) == A_TURN // 10
+    assert len(done) == TURN_BUDGET // 10
     sliced.finish_turn()
-    assert len(done) == A_TURN // 10 + 1, "at least a step, however little is left"
+    assert len(done) == TURN_BUDGET // 10 + 1, "at least a step, however little is left"
     assert slot.connection.holds
     sliced.finish_turn()
-    assert len(done) == 2 * A_TURN // 10 + 1
+    assert len(done) == 2 * TURN_BUDGET // 10 + 1
 
 
 def test_connection_is_held_until_all_its_sliced_requests_are_done() -> None:
     sliced, done = new_sliced(), list[int]()
     first, second = new_slot(), new_slot()
     second.connection = first.connection
-    sliced.run(first, steps(2, A_TURN, done))
-    sliced.run(second, steps(20, A_TURN, done))
+    sliced.run(first, steps(2, TURN_BUDGET, done))
+    sliced.run(second, steps(20, TURN_BUDGET, done))
     while first.waiter is not None:
         sliced.finish_turn()
     assert second.waiter is not None
@@ -131,9 +131,9 @@ def test_connection_is_held_when_a_sliced_request_begins_another() -> None:
     slot = new_slot()
 
     def beginning() -> Iterator[int]:
-        yield A_TURN
-        yield A_TURN
-        sliced.run(slot, steps(20, A_TURN, done))
+        yield TURN_BUDGET
+        yield TURN_BUDGET
+        sliced.run(slot, steps(20, TURN_BUDGET, done))
 
     sliced.run(slot, beginning())
     while not done:
@@ -153,7 +153,7 @@ def test_requests_take_turns_by_shares() -> None:
     sliced.finish_turn()
     done.clear()
     sliced.finish_turn()
-    share = A_SHARE // 10
+    share = SLICE_BUDGET // 10
     assert done == [2] * share + [3] * share + [1] * share + [2] * share
 
 
@@ -174,7 +174,7 @@ def test_dropped_request_lets_go_of_what_it_holds_at_once() -> None:
     def holding() -> Iterator[int]:
         try:
             while True:
-                yield A_TURN
+                yield TURN_BUDGET
         finally:
             ended.append("let go")
 
@@ -192,7 +192,7 @@ def test_dropped_request_lets_go_of_what_it_holds_at_once() -> None:
 
 def test_an_exception_in_a_later_slice_closes_the_connection() -> None:
     def failing() -> Iterator[int]:
-        yield A_TURN
+        yield TURN_BUDGET
         raise ValueError("a mistake")
 
     sliced = new_sliced()
@@ -224,7 +224,7 @@ def test_a_list_is_emptied_as_its_items_are_taken() -> None:
 
 
 def test_a_giant_frame_is_not_copied() -> None:
-    small, giant = bytearray(100), bytearray(GIANT_FRAME + 9)
+    small, giant = bytearray(100), bytearray(GIANT_FRAME_BYTES + 9)
     body, pos = kept_body(small, 8, 100)
     assert (type(body), len(body), pos) == (bytes, 92, 0)
     kept, pos = kept_body(giant, 8, len(giant))

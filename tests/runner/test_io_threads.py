@@ -1,4 +1,4 @@
-"""The order that jobs of different I/O threads keep; within a thread they run as submitted."""
+"""The order of jobs on different I/O threads; each thread runs its jobs in submission order."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_topics_are_created_and_deleted_during_a_hanging_flush() -> None:
     assert produce_result(answer).error_code == ErrorCode.NONE
 
 
-def test_data_flushes_without_descriptors_do_not_pause_the_quorum() -> None:
-    """Another try is made a second later, and metadata changes go on in between."""
+def test_data_flushes_on_a_full_disk_do_not_pause_the_quorum() -> None:
+    """The flush is retried a second later; metadata changes continue in the meantime."""
     host = configured_host(flush_messages=1)
     host.files.faults.append(Fault("pwritev", errno.ENOSPC, "demo-0/leader-epoch-checkpoint"))
     assert FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), -1)) is None
@@ -112,8 +112,8 @@ def test_a_deleted_log_is_unlinked_after_its_rename_is_durable() -> None:
     assert any(max(renames, default=-1) < sync < first for sync in syncs)
 
 
-def test_a_failed_data_flush_ends_trust_in_a_metadata_flush() -> None:
-    """V18: both logs are on the disk that has failed, whichever thread ends first."""
+def test_no_metadata_flush_counts_after_a_failed_data_flush() -> None:
+    """V18: both logs are on the disk that has failed, whichever flush ends first."""
     host = configured_host(flush_messages=1)
     host.io_threads.quorum.hangs = True
     client = FrameClient(host)
@@ -144,7 +144,7 @@ def test_q4_the_retry_of_an_election_write_keeps_a_newer_state() -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_quorum_write_is_retried_if_another_thread_used_the_reserve(times: int) -> None:
-    """Several threads find the disk full at once, and one frees space for all; once."""
+    """Several threads find the disk full, and one spends the reserve; each retries only once."""
     host = node_on(MemoryFiles())
     reports: list[int] = []
     host.runner._quorum._notify = lambda report, _: reports.append(report.version)

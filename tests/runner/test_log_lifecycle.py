@@ -346,7 +346,7 @@ def test_failing_deletion_is_logged_once() -> None:
     host = make_host(demo=1, many=MANY)
     count = len(host.log_lines)
     topic_id = host.node.image.topic_ids["many"]
-    host.runner.directory.disk.failed("a test", OSError(errno.EIO, "Input/output error"))
+    host.runner.directory.disk.fail_unless_full("a test", OSError(errno.EIO, "Input/output error"))
     for index in range(MANY):
         host.node.emit(DeleteLog(("many", index), topic_id))
     while host.runner.has_work or host.node.has_work:

@@ -88,7 +88,7 @@ def test_unwritable_checkpoints_stop_a_node_with_the_metadata_log() -> None:
 def test_an_offline_directory_has_no_maintenance() -> None:
     """A broker may continue without it, and must not spin for logs that it cannot access."""
     host = make_host()
-    host.runner.directory.disk.failed("a test", OSError(5, "Input/output error"))
+    host.runner.directory.disk.fail_unless_full("a test", OSError(5, "Input/output error"))
     later = host.now.monotonic_ms + host.node.config.settings.log_retention_check_interval_ms
     host.runner.finish_turn(Now(later, host.now.wall_ms))
     assert not host.runner.has_work

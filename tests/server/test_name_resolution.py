@@ -14,7 +14,7 @@ from tests.patience import LIMIT_S
 from tests.server.crowded import no_room_for_threads
 
 if TYPE_CHECKING:
-    from kraftlog.server.name_resolution import Place
+    from kraftlog.server.name_resolution import SocketAddress
 
 NOW = Now(5, 6)
 
@@ -33,16 +33,16 @@ def test_a_host_name_needs_a_lookup() -> None:
 @pytest.mark.parametrize(("host", "is_known"), [("localhost", True), ("no..host", False)])
 def test_results_are_delivered_on_the_loop(host: str, is_known: bool) -> None:
     names = NameResolver()
-    outcome: list[tuple[list[Place], Now]] = []
+    outcome: list[tuple[list[SocketAddress], Now]] = []
     names.resolve(host, 9093, lambda *what: outcome.append(what))
     assert select.select([names.ready_fd], [], [], LIMIT_S)[0]
     assert not outcome
     names.deliver(NOW)
     names.deliver(NOW)
-    ((places, now),) = outcome
+    ((addresses, now),) = outcome
     assert now == NOW
-    assert bool(places) == is_known
-    assert all(address[1] == 9093 for _, address in places)
+    assert bool(addresses) == is_known
+    assert all(address[1] == 9093 for _, address in addresses)
     names.close()
 
 
@@ -58,15 +58,15 @@ def test_a_lookup_fails_if_no_thread_can_be_started(
 ) -> None:
     """The failure is logged once; the caller retries."""
     names = NameResolver()
-    outcome: list[list[Place]] = []
+    outcome: list[list[SocketAddress]] = []
     with no_room_for_threads():
         for _ in range(2):
-            names.resolve("localhost", 9093, lambda places, _: outcome.append(places))
+            names.resolve("localhost", 9093, lambda addresses, _: outcome.append(addresses))
         assert not outcome, "on the loop, and not within the call"
         names.deliver(NOW)
     assert outcome == [[], []]
     assert capfd.readouterr().err == "cannot resolve localhost: can't start new thread\n"
-    names.resolve("localhost", 9093, lambda places, _: outcome.append(places))
+    names.resolve("localhost", 9093, lambda addresses, _: outcome.append(addresses))
     assert select.select([names.ready_fd], [], [], LIMIT_S)[0]
     names.deliver(NOW)
     assert outcome[2]

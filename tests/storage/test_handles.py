@@ -32,7 +32,7 @@ class CountedQueue(deque[Handle]):
 def make_cache(count: int) -> tuple[HandleCache, list[Handle], Any]:
     files = MemoryFiles()
     cache = HandleCache(files, LIMIT)
-    cache._open = queue = CountedQueue()
+    cache._queue = queue = CountedQueue()
     handles = [Handle(cache, f"file-{number}") for number in range(count)]
     for handle in handles:
         handle.create()
@@ -105,7 +105,7 @@ def test_a_lack_of_descriptors_does_not_take_the_disk_offline() -> None:
         handle.pin()
     with pytest.raises(OSError, match="Too many open files") as raised:
         handles[-1].create()
-    assert isinstance(disk.failed("opening", raised.value), DiskFullError)
+    assert isinstance(disk.fail_unless_full("opening", raised.value), DiskFullError)
     assert disk.failure is None
     disk.check()
     handles[0].unpin()

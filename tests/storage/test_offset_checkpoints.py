@@ -55,7 +55,7 @@ def test_v15_a_new_log_starts_without_old_checkpoint_lines() -> None:
 
 
 def test_v15_an_offset_of_zero_has_no_line_not_even_an_old_one() -> None:
-    """A directory with very many unused logs has short files, at its start and at rest."""
+    """A directory with thousands of empty logs has short checkpoint files."""
     files, checkpoints = with_lines()
     for offsets in (checkpoints.recovery_points, checkpoints.log_starts):
         note_offset(offsets, OLD, 0)
@@ -97,11 +97,11 @@ def test_v15_a_job_in_steps_does_not_restore_a_cleared_line() -> None:
     names = [("t", number) for number in range(10 * LINES_PER_STEP)]
     checkpoints.recovery_points.update(dict.fromkeys(names[1:], 7))
     checkpoints.log_starts.update(dict.fromkeys(names, 7))
-    making = checkpoints.job_in_steps()
-    next(making)
+    steps = checkpoints.job_in_steps()
+    next(steps)
     checkpoints.forget(OLD)
     checkpoints.clear(OLD)
-    assert not checkpoints.install(result_of(making))
+    assert not checkpoints.install(result_of(steps))
 
 
 def test_v15_lines_only_in_a_job_in_progress_are_cleared() -> None:
@@ -175,7 +175,7 @@ def test_the_cleaner_checkpoint_exists_from_the_first_compaction() -> None:
 
 
 def test_v15_a_job_in_progress_stores_no_point_above_a_truncation() -> None:
-    """Otherwise recovery would report corruption, even if the stored point was below it."""
+    """Recovery reports a recovery point beyond the log end as corruption."""
     files, checkpoints = with_lines()
     checkpoints.recovery_points[OLD] = 100
     job = result_of(checkpoints.job_in_steps())

@@ -1,8 +1,8 @@
-"""The `log_dirs` of a reassignment: moves of replicas between directories of their brokers."""
+"""The `log_dirs` of a reassignment: moves of replicas between log directories of a broker."""
 
 from __future__ import annotations
 
-from kraftlog.cli.throttles import MOVES
+from kraftlog.cli.throttles import LOG_DIR_MOVE_RATE
 from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING
@@ -26,7 +26,7 @@ def text_of(name: ReplicaName) -> str:
 def begin(
     client: Client, targets: Mapping[ReplicaName, str], timeout_s: float
 ) -> dict[ReplicaName, RefusedError]:
-    """Begin each move once its replica exists; return the refused ones."""
+    """Begin each move once its replica exists; return the others, with the error of each."""
     deadline = Deadline(timeout_s)
     waiting = dict(targets)
     refused: dict[ReplicaName, RefusedError] = {}
@@ -73,4 +73,4 @@ def _state(current: str | None, future: str | None, target: str) -> str:
 
 def throttle(client: Client, brokers: Iterable[int], rate: int) -> None:
     for broker in sorted(set(brokers)):
-        client.alter_configs("brokers", str(broker), {MOVES: rate})
+        client.alter_configs("brokers", str(broker), {LOG_DIR_MOVE_RATE: rate})

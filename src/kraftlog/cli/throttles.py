@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     Assignment = Mapping[PartitionName, Sequence[int]]
 
-#: Of moves between the directories of a broker.
-MOVES = "replica.alter.log.dirs.io.max.bytes.per.second"
+#: The broker config that limits moves between its log directories, in bytes per second.
+LOG_DIR_MOVE_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 LEADER, FOLLOWER = "leader.replication.throttled", "follower.replication.throttled"
 KINDS = {"brokers": BROKER, "topics": TOPIC}
 
@@ -43,7 +43,9 @@ def clear_throttles(client: Client, topics: Iterable[str]) -> list[str]:
     """Remove all throttles of the brokers and topics; returns what had some."""
     brokers = [str(broker.id) for broker in client.describe_cluster().brokers]
     return [
-        *_clear(client, "brokers", brokers, {f"{LEADER}.rate", f"{FOLLOWER}.rate", MOVES}),
+        *_clear(
+            client, "brokers", brokers, {f"{LEADER}.rate", f"{FOLLOWER}.rate", LOG_DIR_MOVE_RATE}
+        ),
         *_clear(
             client,
             "topics",

@@ -51,7 +51,7 @@ from kraftlog.node.quorum.driver import QUORUM_CHANNEL
 from kraftlog.node.quorum.linearizable_reads import READ_CHANNEL, LinearizableReads
 from kraftlog.node.quorum.metadata_fetches import MetadataFetches
 from kraftlog.node.quorum.snapshotter import snapshot_policy_of
-from kraftlog.node.sliced import LARGE_REQUEST, SlicedRequests, kept_body, read_and_serve
+from kraftlog.node.sliced import LARGE_REQUEST_BYTES, SlicedRequests, kept_body, read_and_serve
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.steps import result_of
 from kraftlog.types import NEVER_MS
@@ -214,7 +214,7 @@ class Node:
             yield from self.active_controller.replay_in_steps(records, last_offset)
         yield from self.metadata_loader.replay_in_steps(records)
         took_ms = (self.config.stopwatch_ns() - began_ns) / 1e6
-        self.quorum.times.applying.add(took_ms, self.now.monotonic_ms)
+        self.quorum.latency.applying.add(took_ms, self.now.monotonic_ms)
 
     def reload(self, records: Iterable[Message], last_offset: int) -> None:  # noqa: ARG002 - see StateMachine
         """Replace the image by a snapshot."""
@@ -486,7 +486,7 @@ class Node:
                 return
             raise ProtocolError(f"{api.name} version {head.version} is not served", position=2)
         self.counts.count_request(head.api_key, head.version)
-        is_large = end - head.body > LARGE_REQUEST and not has_batches(api.request())
+        is_large = end - head.body > LARGE_REQUEST_BYTES and not has_batches(api.request())
         request = None
         if not is_large:
             request = codec.decode_request(api.request(), head.version, buffer, head.body, end)

@@ -3,9 +3,9 @@
 A handler with much to do returns a generator. A connection delivers no further request while one is
 unfinished, so the requests of a client keep their order.
 
-A sliced request reads the current image in each slice: a response about many topics may have one
-as of before a change and another as of after it, like responses of different brokers. A decision
-about several things happens within one slice.
+A sliced request reads the current image in each slice: a response about many topics may show one
+before a change and another after it, as responses of two brokers may. A decision about several
+things happens within one slice.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer
 
 #: A larger request is decoded in steps: it may have thousands of items.
-LARGE_REQUEST = 8 << 10
+LARGE_REQUEST_BYTES = 8 << 10
 #: A larger frame has its own buffer, which is not reused.
-GIANT_FRAME = 2 << 20
+GIANT_FRAME_BYTES = 2 << 20
 
 
 class SlicedRequest(Work):
@@ -56,9 +56,11 @@ class SlicedRequests(Slices):
         `request`: a Produce or Fetch request; `contain` undoes it if a later slice raises.
         """
         sliced = SlicedRequest(slot, steps, request)
-        left = self._left
+        left = self._budget_left
         if left > 0:
-            self._left -= sliced.advance(min(left, self.a_share) if self.has_work else left)
+            self._budget_left -= sliced.advance(
+                min(left, self.slice_budget) if self.has_work else left
+            )
         if not sliced.done:
             slot.waiter = sliced
             slot.connection.hold()
@@ -68,17 +70,17 @@ class SlicedRequests(Slices):
     def _request_poll(self) -> None:
         self._node.needs_poll = True
 
-    def _go_on_with_request(self) -> None:
+    def _continue_request(self) -> None:
         request = self._waiting.popleft()
         if request.is_cancelled:
             return
-        self._left -= self._go_on(request, self._share())
+        self._budget_left -= self._advance(request, self._next_slice_budget())
         if request.done:
             self._finished(request)
         else:
             self._waiting.append(request)
 
-    def _go_on(self, request: SlicedRequest, budget: int) -> int:
+    def _advance(self, request: SlicedRequest, budget: int) -> int:
         slot = request.slot
         try:
             return request.advance(budget)
@@ -99,7 +101,7 @@ class SlicedRequests(Slices):
 
 def kept_body(buffer: Buffer, pos: int, end: int) -> tuple[Buffer, int]:
     """The body of a request kept for later turns, and its position; a giant one is not copied."""
-    if end - pos > GIANT_FRAME and end == len(buffer):
+    if end - pos > GIANT_FRAME_BYTES and end == len(buffer):
         return buffer, pos
     return bytes(memoryview(buffer)[pos:end]), 0
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Budget of all sliced work in a turn.
-A_TURN = 2_000
+TURN_BUDGET = 2_000
 #: The part of the budget that one piece of work may spend before the next.
-A_SHARE = 500
+SLICE_BUDGET = 500
 
 
 class Work:
@@ -59,7 +59,7 @@ class Slices:
     """
 
     def __init__(self) -> None:
-        self.limit(A_TURN)
+        self.limit(TURN_BUDGET)
         self._own: deque[Work] = deque()
         #: Unfinished requests; only `SlicedRequests` has them.
         self._waiting: deque[Any] = deque()
@@ -68,16 +68,16 @@ class Slices:
     def has_work(self) -> bool:
         return bool(self._own or self._waiting)
 
-    def limit(self, a_turn: int) -> None:
+    def limit(self, turn_budget: int) -> None:
         """The budget of a turn."""
-        self.a_turn = self._left = a_turn
-        self.a_share = min(a_turn, A_SHARE)
+        self.turn_budget = self._budget_left = turn_budget
+        self.slice_budget = min(turn_budget, SLICE_BUDGET)
 
     def begin(self, steps: Iterator[int]) -> Work:
-        """Begin work of the node itself; runs one share of it at once, whatever budget is left."""
+        """Begin work of the node itself; runs one slice of it at once, whatever budget is left."""
         work = Work(steps)
-        is_alone = not self.has_work and self._left > self.a_share
-        self._left -= work.advance(self._left if is_alone else self.a_share)
+        is_alone = not self.has_work and self._budget_left > self.slice_budget
+        self._budget_left -= work.advance(self._budget_left if is_alone else self.slice_budget)
         if not work.done:
             self._own.append(work)
             self._request_poll()
@@ -89,33 +89,33 @@ class Slices:
         Returns whether work is left.
         """
         if not self.has_work:
-            self._left = self.a_turn
+            self._budget_left = self.turn_budget
             return False
         has_own = bool(self._own)  # its results may be due at once
         while True:
             if self._own:
-                self._go_on_with_own()
+                self._continue_own()
             if self._waiting:
-                self._go_on_with_request()
-            if self._left <= 0 or not self.has_work:
+                self._continue_request()
+            if self._budget_left <= 0 or not self.has_work:
                 break
-        self._left = self.a_turn
+        self._budget_left = self.turn_budget
         if has_own or self.has_work:
             self._request_poll()
         return True
 
-    def _share(self) -> int:
-        return max(min(self._left, self.a_share), 1)
+    def _next_slice_budget(self) -> int:
+        return max(min(self._budget_left, self.slice_budget), 1)
 
-    def _go_on_with_own(self) -> None:
+    def _continue_own(self) -> None:
         work = self._own.popleft()
         if work.is_cancelled:
             return
-        self._left -= work.advance(self._share())
+        self._budget_left -= work.advance(self._next_slice_budget())
         if not work.done:
             self._own.append(work)
 
-    def _go_on_with_request(self) -> None:
+    def _continue_request(self) -> None:
         """Continue a sliced request; only a node has them."""
 
     def _request_poll(self) -> None:

@@ -146,7 +146,9 @@ class Compactions:
             _, name, log, found = best
             task = describe_task(log, found, now.wall_ms, max_keys)
         except OSError as error:
-            self._log_line(str(self._directory.disk.failed("looking for a log to compact", error)))
+            self._log_line(
+                str(self._directory.disk.fail_unless_full("looking for a log to compact", error))
+            )
             return
         except StorageError as error:
             self._log_line(f"cannot select a log to compact: {error}")
@@ -203,7 +205,9 @@ class Compactions:
             elif self._directory.disk.failure is None:  # truncated or deleted meanwhile, or too old
                 discard_cleaned(self._files, f"{log.folder}/{bases[0]:020d}")
         except OSError as error:
-            self._log_line(str(self._directory.disk.failed(f"{log.folder}: compacting", error)))
+            self._log_line(
+                str(self._directory.disk.fail_unless_full(f"{log.folder}: compacting", error))
+            )
         except StorageError as error:
             self._log_line(str(error))
             self._notify(LogFailed(this.name, this.log.topic_id, str(error)), now)

@@ -303,7 +303,9 @@ class LogMaintenance:
         try:
             path = log.tracker.write_queued(snapshot, data)
         except OSError as error:
-            failure = self._directory.disk.failed(f"{log.folder}: writing producers", error)
+            failure = self._directory.disk.fail_unless_full(
+                f"{log.folder}: writing producers", error
+            )
             self._log_line(str(failure))
         else:
             log.mark_created(path)
@@ -372,7 +374,9 @@ class LogMaintenance:
     ) -> None:
         self._stop_writing()
         if isinstance(error, OSError):
-            failure = self._directory.disk.failed(f"{self._directory.path}: syncing", error)
+            failure = self._directory.disk.fail_unless_full(
+                f"{self._directory.path}: syncing", error
+            )
             self._log_line(str(failure))
             self._not_stored(starts, failure, now)
             return

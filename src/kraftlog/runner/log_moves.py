@@ -243,7 +243,9 @@ class LogMoves:
             if move.copy is not copy:
                 return  # it is no longer wanted, and may have failed for that reason
             if isinstance(error, OSError):
-                raise move.target.directory.disk.failed(f"{copy.folder}: moving the log", error)
+                raise move.target.directory.disk.fail_unless_full(
+                    f"{copy.folder}: moving the log", error
+                )
         except StorageError as failure:
             self._give_up(move, failure)
             return
@@ -279,7 +281,9 @@ class LogMoves:
 
         def synced(_: Any, error: BaseException | None, now: Now) -> None:
             if isinstance(error, OSError):
-                failure = target.directory.disk.failed(f"{copy.folder}: moving the log", error)
+                failure = target.directory.disk.fail_unless_full(
+                    f"{copy.folder}: moving the log", error
+                )
                 self._log_line(str(failure))
                 self._notify(LogFailed(name, copy.topic_id, str(failure)), now)
             elif error is not None:

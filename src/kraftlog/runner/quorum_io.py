@@ -1,6 +1,6 @@
 """Carries out the quorum's effects on the metadata log, its snapshots and its peers.
 
-A disk failure here stops the node, since what it has promised is no longer known (see `Stop`).
+A disk failure here stops the node: its votes and acknowledged records may not be on disk.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 
-#: The cached read (offset, limit, max bytes) and its bytes; this one means none.
-NOTHING_READ: tuple[tuple[int, int, int], bytes] = (-1, -1, -1), b""
-#: A segment of this size ends with the next snapshot.
+#: A cached read is its (offset, limit, max bytes) and its bytes; this one means that there is none.
+NO_CACHED_READ: tuple[tuple[int, int, int], bytes] = (-1, -1, -1), b""
+#: An active segment of this size is rolled after the next snapshot.
 SEGMENT_BYTES = 1 << 20
 #: The largest read for one follower that is cached for the others.
 MAX_CACHED_BYTES = 64 << 10
@@ -83,7 +83,7 @@ def open_quorum(
             raise unreplayable_snapshot(newest.end, error) from error
     directory.reserve.use_for(log.flush)
     if newest is not None:
-        _start_after(newest.end, log, log_line)
+        _drop_before(newest.end, log, log_line)
     stored = quorum_state.load(files, folder)
     state = ElectionState()
     if stored is not None:
@@ -119,10 +119,10 @@ def _is_superseded(log: Log, snapshot: OffsetAndEpoch) -> bool:
     return log.epochs.epoch_at(snapshot.offset - 1) != snapshot.epoch
 
 
-def _start_after(snapshot: OffsetAndEpoch, log: Log, log_line: Callable[[str], None]) -> None:
-    """Drop the log before the snapshot it starts from; nothing else would ever remove it."""
+def _drop_before(snapshot: OffsetAndEpoch, log: Log, log_line: Callable[[str], None]) -> None:
+    """Delete the log and the snapshots before this one; nothing else would ever delete them."""
     files = log.disk.files
-    files.sync_directory(log.folder)  # its name may be newer than the last sync
+    files.sync_directory(log.folder)  # the snapshot's name may not be durable yet
     try:
         log.move_start(max(snapshot.offset, log.start_offset))
     except DiskFullError as error:
@@ -138,7 +138,7 @@ def _bootstrap(files: Files, path: str) -> tuple[Message, ...]:
 
 
 class _SnapshotWrite(Value):
-    """A snapshot that is being written: parts left, next position, and whether a write runs."""
+    """A snapshot that is being written: the parts left, and the position of the next one."""
 
     id: OffsetAndEpoch
     left: Iterator[bytes]
@@ -146,7 +146,7 @@ class _SnapshotWrite(Value):
     is_writing: bool = False
 
 
-def _continue_step(storing: _SnapshotWrite, _: Now) -> None:
+def _part_written(storing: _SnapshotWrite, _: Now) -> None:
     storing.is_writing = False
 
 
@@ -178,17 +178,17 @@ class QuorumIO:
         self._snapshots = MetadataSnapshots(files, self._folder)
         #: The newest election state; it may not be on disk yet.
         self._election = quorum_state.QuorumStateData()
-        #: The last read and its position: all followers fetch the same at about the same time.
-        self._read = NOTHING_READ
+        #: The last read, as all followers fetch the same at about the same time.
+        self._cached_read = NO_CACHED_READ
         self._storing: _SnapshotWrite | None = None
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             effects.AppendBatch: self._append,
             effects.TruncateLog: self._truncate,
             effects.WriteElection: self._write_election,
-            effects.PersistClusterId: self._keep_cluster_id,
+            effects.PersistClusterId: self._persist_cluster_id,
             effects.WriteBootTimestamp: self._write_boot,
-            effects.SendRecords: self._answer_records,
-            effects.SendSnapshot: self._answer_snapshot,
+            effects.SendRecords: self._send_records,
+            effects.SendSnapshot: self._send_snapshot,
             effects.StoreSnapshot: self._store_snapshot,
             effects.WriteSnapshotPart: self._write_part,
             effects.InstallSnapshot: self._install,
@@ -213,7 +213,7 @@ class QuorumIO:
     def _truncate(self, effect: effects.TruncateLog, _: Now) -> None:
         log = self._log
         self._directory.reserve.use_for(lambda: log.truncate_to(effect.offset))
-        self._read = NOTHING_READ
+        self._cached_read = NO_CACHED_READ
         self._flushes.ask(METADATA_LOG, self._log.end_offset)
 
     def _write_election(self, effect: effects.WriteElection, _: Now) -> None:
@@ -237,16 +237,16 @@ class QuorumIO:
         )
 
     def _submit(self, what: str, job: Callable[[], Any], then: Callable[[Now], None]) -> None:
-        """Run a job in the I/O thread; if the disk is full, once more with the reserve.
+        """Run a job in the I/O thread; if the disk is full, spend the reserve and run it once more.
 
-        Another thread may have found the disk full, and the loop spent the reserve, meanwhile.
+        The reserve may also have been spent for another write since the job was submitted.
         """
         disk, reserve = self._directory.disk, self._directory.reserve
         was_spent = disk.has_only_reserve
 
         def ended(_: Any, error: BaseException | None, now: Now) -> None:
             nonlocal was_spent
-            if is_full(error) and (reserve.spend() or was_spent < disk.has_only_reserve):
+            if is_full(error) and (reserve.spend() or (disk.has_only_reserve and not was_spent)):
                 was_spent = True
                 self._io_thread.submit(job, ended)
             elif error is not None:
@@ -256,7 +256,7 @@ class QuorumIO:
 
         self._io_thread.submit(job, ended)
 
-    def _keep_cluster_id(self, effect: effects.PersistClusterId, _: Now) -> None:
+    def _persist_cluster_id(self, effect: effects.PersistClusterId, _: Now) -> None:
         def store() -> None:
             for path in self._paths:
                 meta_properties.store_cluster_id(self._files, path, effect.cluster_id)
@@ -271,19 +271,19 @@ class QuorumIO:
             lambda now: self._notify(effects.BootTimestampWritten(boot_ms), now),
         )
 
-    def _answer_records(self, effect: effects.SendRecords, _: Now) -> None:
+    def _send_records(self, effect: effects.SendRecords, _: Now) -> None:
         answer = effect.answer
         wanted = answer.offset, answer.limit, max(effect.max_bytes, 1)
-        place, data = self._read
-        if place != wanted:
+        cached, data = self._cached_read
+        if cached != wanted:
             data = read_batches(self._log, *wanted)
             if len(data) <= MAX_CACHED_BYTES:
-                self._read = wanted, data
+                self._cached_read = wanted, data
         effect.slot.respond(response_to_wire(answer, data))
 
     # Snapshots -----------------------------------------------------------------------------------
 
-    def _answer_snapshot(self, effect: effects.SendSnapshot, _: Now) -> None:
+    def _send_snapshot(self, effect: effects.SendSnapshot, _: Now) -> None:
         answer = effect.answer
         try:
             size, data = self._snapshots.piece(answer.id, answer.position, answer.max_bytes)
@@ -304,15 +304,15 @@ class QuorumIO:
         return self._storing is not None and not self._storing.is_writing
 
     def resume(self) -> bool:
-        """Write a snapshot's next part, once the last one is on disk; return whether there was one.
+        """Write a snapshot's next part if the previous one is on disk; return whether it did so.
 
         Snapshots share an I/O thread with the log, so a metadata change waits for one part at most.
         """
         storing = self._storing
         if storing is None or storing.is_writing:
             return False
-        piece = next(storing.left, None)
-        if piece is None:
+        part = next(storing.left, None)
+        if part is None:
             self._storing = None
             self._submit(
                 "writing a snapshot",
@@ -320,23 +320,22 @@ class QuorumIO:
                 lambda now: self._stored(storing, now),
             )
             return True
-        position, storing.position = storing.position, storing.position + len(piece)
+        position, storing.position = storing.position, storing.position + len(part)
         storing.is_writing = True
         self._submit(
             "writing a snapshot",
-            lambda: self._snapshots.write_part(storing.id, position, piece, durably=True),
-            lambda now: _continue_step(storing, now),
+            lambda: self._snapshots.write_part(storing.id, position, part, durably=True),
+            lambda now: _part_written(storing, now),
         )
         return True
 
     def _stored(self, storing: _SnapshotWrite, now: Now) -> None:
-        """Roll the segment if it is large enough.
+        """Report the stored snapshot, and roll the active segment if it is large enough.
 
-        Whole segments are deleted as the log start advances, and a crash costs the scan of the
-        active one.
+        Only whole segments before the log start are deleted, and recovery scans the active one.
         """
         self._notify(effects.SnapshotStored(storing.id), now)
-        self.start_moved()
+        self.remove_old_snapshots()
         segments = self._log.segments
         if segments and segments[-1].size >= self._segment_bytes:
             self._directory.reserve.use_for(lambda: self._log.roll(now.wall_ms))
@@ -362,12 +361,12 @@ class QuorumIO:
         self._snapshots.finish(effect.id)  # not retried: a failed sync may have lost data
         log = self._log
         self._directory.reserve.use_for(lambda: log.truncate_fully_and_start_at(effect.id.offset))
-        self._read = NOTHING_READ
-        self.start_moved()
+        self._cached_read = NO_CACHED_READ
+        self.remove_old_snapshots()
         self._notify(effects.SnapshotLoaded(effect.id, data), now)
 
-    def start_moved(self) -> None:
-        """Delete the snapshots before the log start; a replica without data gets the one there."""
+    def remove_old_snapshots(self) -> None:
+        """Delete the snapshots before the log start; empty replicas fetch the one there."""
         self._snapshots.remove_before(self._log.start_offset)
 
     # Peers ---------------------------------------------------------------------------------------

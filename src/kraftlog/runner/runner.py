@@ -243,7 +243,7 @@ class Runner:
             self._log_line(str(error))
             self.node.handle(LogFailed(effect.log, log.topic_id, str(error)), now)
             return
-        self._quorum.start_moved()
+        self._quorum.remove_old_snapshots()
 
     def _queue_read(self, effect: ReadLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
         self._reads.append((effect, self.logs.get(effect.log)))

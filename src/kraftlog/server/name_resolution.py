@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
     #: An address family, and the address for `connect`.
-    Place = tuple[int, tuple[str, int]]
-    Found = Callable[[list[Place], Now], None]
+    SocketAddress = tuple[int, tuple[str, int]]
+    Found = Callable[[list[SocketAddress], Now], None]
 
 
-def numeric(host: str, port: int) -> Place | None:
+def numeric(host: str, port: int) -> SocketAddress | None:
     """The socket address of a host that is an IP address; None for a host name."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
@@ -42,7 +42,7 @@ class NameResolver:
         self.ready_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         #: Guards the eventfd between waking the loop and closing it.
         self._waking = allocate_lock()
-        self._found: deque[tuple[Found, list[Place]]] = deque()
+        self._found: deque[tuple[Found, list[SocketAddress]]] = deque()
         self._logged_no_room = False
 
     def resolve(self, host: str, port: int, found: Found) -> None:
@@ -65,12 +65,14 @@ class NameResolver:
             infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, ValueError):
             infos = []
-        places: list[Place] = [(family, (str(at[0]), int(at[1]))) for family, *_, at in infos]
-        self._notify(found, places)
+        addresses: list[SocketAddress] = [
+            (family, (str(at[0]), int(at[1]))) for family, *_, at in infos
+        ]
+        self._notify(found, addresses)
 
-    def _notify(self, found: Found, places: list[Place]) -> None:
+    def _notify(self, found: Found, addresses: list[SocketAddress]) -> None:
         """From any thread: deliver a result on the loop."""
-        self._found.append((found, places))
+        self._found.append((found, addresses))
         with self._waking:
             if self.ready_fd >= 0:
                 os.eventfd_write(self.ready_fd, 1)
@@ -82,8 +84,8 @@ class NameResolver:
         except BlockingIOError:
             return
         while self._found:
-            found, places = self._found.popleft()
-            found(places, now)
+            found, addresses = self._found.popleft()
+            found(addresses, now)
 
     def close(self) -> None:
         """Deliver no more results; pending lookups are abandoned."""

@@ -15,18 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.server.name_resolution import Place
+    from kraftlog.server.name_resolution import SocketAddress
     from kraftlog.types import Now
 
 __all__ = ["MAX_PROBES", "Peers"]
 
 #: Ports come from settings and from other nodes, so they are checked.
 LAST_PORT = 65535
-#: A socket is not reported before this much of the rest of a frame has arrived, or all of it.
-MOST_AWAITED = 1 << 20
-#: A shorter rest is not worth a system call.
-LEAST_AWAITED = 32 << 10
-_BUSY = {0, errno.EAGAIN, errno.EINPROGRESS}
+#: The highest SO_RCVLOWAT: a socket is reported once this much of a frame's rest has arrived.
+MAX_LOW_WATER_BYTES = 1 << 20
+#: For a shorter rest SO_RCVLOWAT is not worth a system call.
+MIN_LOW_WATER_BYTES = 32 << 10
+#: Results of `connect_ex` that are no failure.
+_CONNECTING = {0, errno.EAGAIN, errno.EINPROGRESS}
 
 
 class SocketChannel(PeerChannel):
@@ -37,20 +38,21 @@ class SocketChannel(PeerChannel):
         self.sock: socket.socket | None = None
         self.fd = -1
         self.events = 0
-        #: The last address with a connection; a reconnect tries it first.
-        self.met: Place | None = None
+        #: The address that was tried last; a reconnect begins with it.
+        self.last_tried: SocketAddress | None = None
         #: Other addresses to try if the current one fails.
-        self.places: list[Place] = []
-        self.is_searching = False
-        #: The number of bytes for which epoll reports the socket.
-        self.awaited = 1
+        self.alternatives: list[SocketAddress] = []
+        #: Whether the host name is being resolved.
+        self.is_resolving = False
+        #: SO_RCVLOWAT of the socket: epoll reports it once this many bytes have arrived.
+        self.low_water_bytes = 1
 
     @property
     def is_open(self) -> bool:
         return self.sock is not None
 
     def forget_address(self) -> None:
-        self.met = None
+        self.last_tried = None
 
 
 class Peers(PeerChannels):
@@ -90,36 +92,36 @@ class Peers(PeerChannels):
     # Connecting ----------------------------------------------------------------------------------
 
     def _connect(self, channel: SocketChannel, now: Now) -> None:
-        """Connect to the last address, or else to those that the name resolves to."""
+        """Connect to the address tried last, or else to those that the host name resolves to."""
         address = channel.address
-        place = channel.met or numeric(*address)
+        socket_address = channel.last_tried or numeric(*address)
         if not 0 < address[1] <= LAST_PORT:
             self._found(channel, [], now)
-        elif place is not None:
-            self._try(channel, place, now)
-        elif not channel.is_searching:
-            channel.is_searching = True
+        elif socket_address is not None:
+            self._try(channel, socket_address, now)
+        elif not channel.is_resolving:
+            channel.is_resolving = True
 
-            def found(places: list[Place], now: Now) -> None:
-                channel.is_searching = False
+            def on_found(found: list[SocketAddress], now: Now) -> None:
+                channel.is_resolving = False
                 if channel.address == address and channel.sock is None:
-                    self._found(channel, places, now)
+                    self._found(channel, found, now)
                 elif channel.in_flight and channel.sock is None:
                     self._connect(channel, now)
 
-            self._names.resolve(*address, found)
+            self._names.resolve(*address, on_found)
 
-    def _found(self, channel: SocketChannel, places: list[Place], now: Now) -> None:
+    def _found(self, channel: SocketChannel, found: list[SocketAddress], now: Now) -> None:
         """Connect to the addresses found; an unknown name does not prove that a peer is down."""
-        if not places:
+        if not found:
             self.lost(channel, now, probe=False)
         elif channel.in_flight:
             channel.has_ended = False  # the name may resolve to another host now
-            channel.places = places[1:]
-            self._try(channel, places[0], now)
+            channel.alternatives = found[1:]
+            self._try(channel, found[0], now)
 
-    def _try(self, channel: SocketChannel, place: Place, now: Now) -> None:
-        family, address = place
+    def _try(self, channel: SocketChannel, socket_address: SocketAddress, now: Now) -> None:
+        family, address = socket_address
         try:
             sock = socket.socket(family, socket.SOCK_STREAM)
         except OSError as why:  # no descriptor is left, or the family is unsupported
@@ -128,13 +130,13 @@ class Peers(PeerChannels):
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         channel.sock, channel.fd, channel.is_connected = sock, sock.fileno(), False
-        channel.awaited = 1
-        channel.met = place
+        channel.low_water_bytes = 1
+        channel.last_tried = socket_address
         error = sock.connect_ex(address)
         self._by_fd[channel.fd] = channel
         channel.events = select.EPOLLIN | select.EPOLLOUT
         self._epoll.register(channel.fd, channel.events)
-        if error not in _BUSY:
+        if error not in _CONNECTING:
             self._failed(channel, error, now)
 
     def _connected(self, channel: SocketChannel, now: Now) -> None:
@@ -143,13 +145,13 @@ class Peers(PeerChannels):
         if error:
             self._failed(channel, error, now)
             return
-        channel.places.clear()
+        channel.alternatives.clear()
         self.connected(channel, now)
 
     def _failed(self, channel: SocketChannel, error: int, now: Now) -> None:
-        if channel.places:
+        if channel.alternatives:
             self._close(channel)
-            self._try(channel, channel.places.pop(0), now)
+            self._try(channel, channel.alternatives.pop(0), now)
             return
         self.connect_failed(
             channel, now, refused=error == errno.ECONNREFUSED, reset=error == errno.ECONNRESET
@@ -190,14 +192,14 @@ class Peers(PeerChannels):
     def _await_rest(self, channel: SocketChannel) -> None:
         """Receive the rest of a large response at once: each part of it would cost a turn.
 
-        The socket never waits for more than the frame lacks; its end is reported in any case.
+        SO_RCVLOWAT is at most what the frame lacks, and a closed connection is always reported.
         """
         missing = channel.received.missing
-        awaited = 1 if missing < LEAST_AWAITED else min(missing, MOST_AWAITED)
-        if awaited != channel.awaited:
+        low_water_bytes = 1 if missing < MIN_LOW_WATER_BYTES else min(missing, MAX_LOW_WATER_BYTES)
+        if low_water_bytes != channel.low_water_bytes:
             assert channel.sock is not None
-            channel.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, awaited)
-            channel.awaited = awaited
+            channel.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water_bytes)
+            channel.low_water_bytes = low_water_bytes
 
     def _close(self, channel: SocketChannel) -> None:
         if channel.sock is not None:
@@ -209,4 +211,4 @@ class Peers(PeerChannels):
     def _disconnect(self, channel: PeerChannel) -> None:
         super()._disconnect(channel)
         assert isinstance(channel, SocketChannel)
-        channel.places.clear()
+        channel.alternatives.clear()

@@ -195,7 +195,7 @@ class Administrator:
             self.world.saw("voter change of unknown outcome")
             self._ask_soon(attempt)
             return
-        self.world.made(request.change, end_offset)
+        self.world.change_committed(request.change, end_offset)
         if not request.is_over:
             self._over(request, error)
 

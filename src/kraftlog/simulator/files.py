@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer
 
 SECTOR = 512
-MAX_SLICES = 1024
+IOV_MAX = 1024
 
 
 #: The reported capacity of a file system without a limit.
@@ -288,7 +288,7 @@ class MemoryFiles:
         file, path, writable = self._opened(fd)
         if not writable:
             raise _error(errno.EBADF, path)
-        if len(buffers) > MAX_SLICES:
+        if len(buffers) > IOV_MAX:
             raise _error(errno.EINVAL, path)
         data = b"".join(buffers)
         fault = self._fault("pwritev", path)

@@ -298,7 +298,7 @@ class CoreReplica(Replica):
     def _append(self, effect: Append) -> None:
         world = self.world
         if world.room or world.write_errors:
-            world.may_refuse(self)
+            world.may_fail_write(self)
         disk, batch, oracle = self.disk, effect.batch, world.oracle
         before = disk.chains[-1] if disk.chains else NO_CHAIN
         known = oracle.known

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from kraftlog.simulator.voter_change import VoterChange
 
 FULL_CHECK_EVERY = 1000
-#: The most events in one millisecond, far more than a resuming pause of all replicas causes.
-MOST_AT_ONCE = 20_000
+#: A run with more events in one millisecond never ends: far fewer follow a pause of all replicas.
+MAX_EVENTS_PER_MS = 20_000
 
 
 class Goal(Value):
@@ -48,6 +48,7 @@ class Goal(Value):
 
 
 def passing(ms: int) -> Goal:
+    """The goal of a script that only lets time pass."""
     return Goal("time passes", None, ms, required=False)
 
 
@@ -66,9 +67,9 @@ class World:
     network_type: type[Network] = Network
     workload_type: type[Workload] = Workload
     administrator_type: type[Administrator] = Administrator
-    #: Whether other events happen while a snapshot is installed, and whether there is a request
-    #: that sets target voters (R2).
+    #: Whether other events happen while a snapshot is installed.
     installs_slowly = True
+    #: Whether target voters can be set (R2).
     reassigns = True
     #: Invariants of this kind of replica besides those of the quorum.
     more_invariants: tuple[type[Invariant], ...] = ()
@@ -83,7 +84,7 @@ class World:
         self.steps = 0
         self.handled = 0
         #: How many events were handled before the current millisecond.
-        self._since = 0
+        self._handled_before = 0
         self.events: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self.tracing = trace is not None
         self._trace = trace
@@ -109,9 +110,9 @@ class World:
         self.write_errors: dict[int, int] = {}
         #: How many batches each full disk holds.
         self.room: dict[int, int] = {}
-        #: The high watermark of a process that crashed before it could be checked.
-        self._claimed = 0
-        #: Replicas that lead, by the newest step of each.
+        #: The highest high watermark of processes that crashed before it was checked.
+        self._unchecked_high_watermark = 0
+        #: The epoch of each replica that is leader after its last step.
         self.leaders: dict[int, int] = {}
         self.replicas = {
             replica_id: self.replica_type(self, replica_id)
@@ -164,9 +165,9 @@ class World:
                 break
             when, _, act, arguments = heappop(events)
             if when > self.time:
-                self.time, self._since = when, self.handled
-            elif self.handled - self._since > MOST_AT_ONCE:
-                raise Violation(NO_PROGRESS, f"{MOST_AT_ONCE} events at {when} ms without end")
+                self.time, self._handled_before = when, self.handled
+            elif self.handled - self._handled_before > MAX_EVENTS_PER_MS:
+                raise Violation(NO_PROGRESS, f"{MAX_EVENTS_PER_MS} events at {when} ms without end")
             self.handled += 1
             act(*arguments)
         self.time = end
@@ -265,15 +266,15 @@ class World:
         for look in self._on["on_send"]:
             look(replica, to, body)
 
-    def received(self, replica: Replica, asker: Replica, body: Any) -> None:
+    def received(self, replica: Replica, sender: Replica, body: Any) -> None:
         for look in self._on["on_receive"]:
-            look(replica, asker, body)
+            look(replica, sender, body)
 
     def appended(self, replica: Replica, batch: Batch) -> None:
         for look in self._on["on_append"]:
             look(replica, batch)
 
-    def made(self, change: VoterChange, end_offset: int) -> None:
+    def change_committed(self, change: VoterChange, end_offset: int) -> None:
         """A change was reported to an administrator as committed."""
         self.saw(f"change made: {change.kind}")
         for look in self._on["on_change"]:
@@ -311,7 +312,7 @@ class World:
         return wait + self._disk_rng.long_tail(slow) if slow else wait
 
     def disk_fails(self, replica: Replica) -> bool:
-        """A failed sync ends the process: unsynced data is lost."""
+        """Whether a sync fails, which ends the process: unsynced data is lost."""
         if not self._disk_rng.permille(self.failing_disks.get(replica.id, 0)):
             return False
         self.saw("sync failed")
@@ -319,8 +320,8 @@ class World:
         self.at(self.time + 100 + self._disk_rng.below(2000), self.start, replica)
         return True
 
-    def may_refuse(self, replica: Replica) -> None:
-        """A full or failing disk: the process ends before the batch is written."""
+    def may_fail_write(self, replica: Replica) -> None:
+        """End the process before it writes a batch, if its disk is full or the write fails."""
         room = self.room.get(replica.id)
         is_full = room is not None and len(replica.disk.batches) >= room
         rate = self.write_errors.get(replica.id, 0)
@@ -328,25 +329,29 @@ class World:
             return
         self.saw("disk full" if is_full else "write failed")
         assert replica.core is not None
-        self._claimed = max(self._claimed, replica.core.log.high_watermark)
+        self._unchecked_high_watermark = max(
+            self._unchecked_high_watermark, replica.core.log.high_watermark
+        )
         self.lose_power(replica)
         self.at(self.time + 100 + self._disk_rng.below(2000), self.start, replica)
         raise Crash
 
     def may_crash(self, replica: Replica, effects: list[Any]) -> None:
-        """The process may crash between two effects: only the first few happen."""
+        """Maybe crash the process between two effects: only the effects before it happen."""
         if not self._crash_rng.permille(self.crash_permille.get(replica.id, 0)):
             return
         self.saw("crash between two actions")
         assert replica.core is not None
-        self._claimed = max(self._claimed, replica.core.log.high_watermark)
+        self._unchecked_high_watermark = max(
+            self._unchecked_high_watermark, replica.core.log.high_watermark
+        )
         for effect in effects[: self._crash_rng.below(len(effects) + 1)]:
             replica.carry_out(effect)
         self._crash(replica)
         raise Crash
 
     def crashes_at(self, replica: Replica, permille: int) -> bool:
-        """The same in the middle of a rare action."""
+        """Whether the process crashes in the middle of a rare action, at this rate."""
         if replica.id not in self.crash_permille or not self._crash_rng.permille(permille):
             return False
         self._crash(replica)
@@ -367,7 +372,7 @@ class World:
         self.network.process_ended(replica)
 
     def lose_power(self, replica: Replica) -> None:
-        """The machine ends: unsynced writes may be lost."""
+        """The machine loses power: unsynced writes may be lost."""
         if replica.core is None:
             return
         self._end(replica)
@@ -398,12 +403,12 @@ class World:
         return self.replicas[newest]
 
     def agreed_leader(self) -> Replica | None:
-        """The leader that every running replica follows in one epoch; but see `brought_along`."""
+        """The leader that all replicas follow in its epoch, except those not `able_to_follow`."""
         leader = self.leader()
         if leader is None or leader.core is None:
             return None
         epoch = leader.core.election.epoch
-        for replica in self.brought_along:
+        for replica in self.able_to_follow:
             assert replica.core is not None
             election = replica.core.election
             if election.epoch != epoch or election.leader_id != leader.id:
@@ -412,7 +417,7 @@ class World:
 
     @property
     def known_to_be_committed(self) -> int:
-        return max(self.oracle.committed_end, self._claimed)
+        return max(self.oracle.committed_end, self._unchecked_high_watermark)
 
     def newest_voters(self) -> VoterSet:
         """The newest committed voter set."""
@@ -420,15 +425,15 @@ class World:
         return recorded[-1] if recorded else self.voters
 
     def high_watermarks(self) -> dict[int, int]:
-        """The high watermarks of the running replicas; but see `brought_along`."""
-        return {r.id: r.core.log.high_watermark for r in self.brought_along if r.core is not None}
+        """The high watermarks of the running replicas that are `able_to_follow`."""
+        return {r.id: r.core.log.high_watermark for r in self.able_to_follow if r.core is not None}
 
     @property
-    def brought_along(self) -> list[Replica]:
-        """The running replicas, except a non-voter in a newer epoch than the leader's.
+    def able_to_follow(self) -> list[Replica]:
+        """The running replicas, except non-voters in a newer epoch than the leader's.
 
-        No voter adopts its epoch (R8), and its fetches fail until an election has passed that
-        epoch.
+        No voter adopts the epoch of a non-voter (R8), whose fetches fail until an election reaches
+        a higher one.
         """
         leader = self.leader()
         if leader is None or leader.core is None:

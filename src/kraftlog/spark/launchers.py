@@ -1,4 +1,4 @@
-"""Shell scripts that start a program in another way than Spark would, in the user's cache."""
+"""Scripts, in the user's cache directory, that Spark runs in place of `java` or `python`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def launcher_path(name: str) -> str:
 
 
 def write_launcher(path: str, text: str) -> None:
-    """Write an executable script; other processes may start it meanwhile."""
+    """Write an executable script; it is replaced at once, as other processes may be starting it."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     new = f"{path}.{os.getpid()}"
     with open(new, "w", encoding="utf-8") as file:

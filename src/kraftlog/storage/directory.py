@@ -304,7 +304,7 @@ class LogDirectory:
         try:
             self._checkpoints.clear(name)
         except OSError as error:
-            raise self.disk.failed(f"{folder}: making the log", error) from error
+            raise self.disk.fail_unless_full(f"{folder}: making the log", error) from error
         log = Log(self.disk, folder, config)
         log.topic_id = topic_id
         log.has_folder = False
@@ -348,7 +348,7 @@ class LogDirectory:
         try:
             self._checkpoints.clear(name)
         except OSError as error:
-            raise self.disk.failed(f"{log.folder}: moving the log", error) from error
+            raise self.disk.fail_unless_full(f"{log.folder}: moving the log", error) from error
         log.rename_folder(self.folder(name))
         self._adopt(name, log)
 
@@ -359,7 +359,9 @@ class LogDirectory:
             try:
                 self._garbage.append(self._as_deleted(log.folder))
             except OSError as error:
-                raise self.disk.failed(f"{log.folder}: removing the copy", error) from error
+                raise self.disk.fail_unless_full(
+                    f"{log.folder}: removing the copy", error
+                ) from error
 
     def _discard_future(self, name: Name, folder: str) -> None:
         """Delete a copy that an earlier process has left; the move begins again."""
@@ -431,7 +433,7 @@ class LogDirectory:
                 number = str(int(number or 0) + 1)
             self.disk.files.rename(folder, renamed)
         except OSError as error:
-            raise self.disk.failed(f"{folder}: putting the log away", error) from error
+            raise self.disk.fail_unless_full(f"{folder}: putting the log away", error) from error
         return renamed
 
     def take_garbage(self) -> list[str]:
@@ -448,14 +450,14 @@ class LogDirectory:
         try:
             self.reserve.keep(size_bytes)
         except OSError as error:
-            raise self.disk.failed(f"{self.path}: reserving disk space", error) from error
+            raise self.disk.fail_unless_full(f"{self.path}: reserving disk space", error) from error
 
     def make_reserve(self) -> bool:
         """Fill the reserve again if there is space; return whether it is full."""
         try:
             return self.reserve.make()
         except OSError as error:
-            raise self.disk.failed(f"{self.path}: reserving disk space", error) from error
+            raise self.disk.fail_unless_full(f"{self.path}: reserving disk space", error) from error
 
     # -- checkpoints ------------------------------------------------------------------------------
 
@@ -473,11 +475,11 @@ class LogDirectory:
         The caller syncs the directory next.
         """
         if job.error is not None:
-            raise self.disk.failed(f"{self.path}: writing checkpoints", job.error)
+            raise self.disk.fail_unless_full(f"{self.path}: writing checkpoints", job.error)
         try:
             return self._checkpoints.install(job)
         except OSError as error:
-            raise self.disk.failed(f"{self.path}: writing checkpoints", error) from error
+            raise self.disk.fail_unless_full(f"{self.path}: writing checkpoints", error) from error
 
     def checkpoints_durable(self, job: CheckpointJob) -> None:
         """The directory has been synced since the files of this job were renamed."""
@@ -506,7 +508,7 @@ class LogDirectory:
         try:
             self._checkpoints.lower_high_watermark(name, offset)
         except OSError as error:
-            raise self.disk.failed(f"{self.path}: writing checkpoints", error) from error
+            raise self.disk.fail_unless_full(f"{self.path}: writing checkpoints", error) from error
 
     # -- shutdown ---------------------------------------------------------------------------------
 
@@ -528,7 +530,7 @@ class LogDirectory:
             if self.was_clean or not self.unopened:
                 self._write_clean_shutdown(broker_epoch)
         except OSError as error:
-            raise self.disk.failed(f"{self.path}: closing", error) from error
+            raise self.disk.fail_unless_full(f"{self.path}: closing", error) from error
 
     def _close_logs(self) -> None:
         """Close the logs, one by one, or with a sync of the whole file system if there are many."""

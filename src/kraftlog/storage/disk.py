@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.files import Files
     from kraftlog.types import Buffer
 
-MAX_SLICES = 1024  # the most that one pwritev takes
+IOV_MAX = 1024  # the most buffers that one pwritev takes
 NOT_OPEN = -1
 NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, *NO_DESCRIPTOR}
@@ -29,20 +29,22 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, *NO_DESCRIPTOR}
 class Handle:
     """A file, open or closed; only its cache opens and closes it."""
 
-    __slots__ = ("_cache", "fd", "gone", "is_queued", "path", "pins", "used")
+    __slots__ = ("_cache", "fd", "is_queued", "is_released", "path", "pins", "used")
 
     def __init__(self, cache: HandleCache, path: str) -> None:
         self._cache = cache
         self.path = path
         self.fd = NOT_OPEN
         self.pins = 0
+        #: Whether it was used since the cache last reached it in its queue.
         self.used = False
-        self.gone = False
+        #: Whether it is closed once it is not pinned, as the file is no longer needed.
+        self.is_released = False
         #: Whether it is in the cache's queue.
         self.is_queued = False
 
     def use(self) -> int:
-        """The descriptor, valid until the next handle is used unless pinned."""
+        """The descriptor. Unless pinned, it is valid until the next handle is used."""
         self.used = True
         return self.fd if self.fd != NOT_OPEN else self._cache.open(self)
 
@@ -62,7 +64,7 @@ class Handle:
         self.pins -= 1
         if self.pins:
             return
-        if self.gone or self._cache.is_over_limit:
+        if self.is_released or self._cache.is_over_limit:
             self._cache.close(self)
         elif not self.is_queued:
             self._cache.queue(self)
@@ -74,7 +76,7 @@ class Handle:
 
     def release(self) -> None:
         """The file is no longer needed: close it as soon as it is not pinned."""
-        self.gone = True
+        self.is_released = True
         if not self.pins:
             self._cache.close(self)
 
@@ -91,13 +93,13 @@ class HandleCache:
         self.files = files
         self.limit = limit
         self.open_count = 0
-        self._open: deque[Handle] = deque()
+        self._queue: deque[Handle] = deque()
 
     def open(self, handle: Handle, *, create: bool = False) -> int:
         if self.open_count >= self.limit:
             self._close_one()
         handle.fd = self._open_file(handle.path, create=create)
-        handle.gone = False
+        handle.is_released = False
         self.open_count += 1
         if not handle.is_queued:
             self.queue(handle)
@@ -115,7 +117,7 @@ class HandleCache:
     def queue(self, handle: Handle) -> None:
         """The handle may be closed when it reaches the front of the queue."""
         handle.is_queued = True
-        self._open.append(handle)
+        self._queue.append(handle)
 
     def close(self, handle: Handle) -> None:
         """Close an open handle; the queue is cleaned up later."""
@@ -123,15 +125,15 @@ class HandleCache:
             return
         fd, handle.fd = handle.fd, NOT_OPEN
         self.open_count -= 1
-        if len(self._open) > 2 * self.limit:
+        if len(self._queue) > 2 * self.limit:
             self._remove_closed()
         self.files.close(fd)
 
     def _remove_closed(self) -> None:
-        closed = [handle for handle in self._open if handle.fd == NOT_OPEN]
+        closed = [handle for handle in self._queue if handle.fd == NOT_OPEN]
         for handle in closed:
             handle.is_queued = False
-        self._open = deque([handle for handle in self._open if handle.is_queued])
+        self._queue = deque([handle for handle in self._queue if handle.is_queued])
 
     @property
     def is_over_limit(self) -> bool:
@@ -139,17 +141,17 @@ class HandleCache:
         return self.open_count > self.limit
 
     def _close_one(self) -> bool:
-        """Close the first handle in the queue that was not used since the last scan.
+        """Close the first handle in the queue that was not used since it was last reached.
 
         If all are pinned, the limit is exceeded, which is better than a wrong descriptor.
         """
-        while self._open:
-            handle = self._open.popleft()
+        while self._queue:
+            handle = self._queue.popleft()
             if handle.fd == NOT_OPEN or handle.pins:
                 handle.is_queued = False
             elif handle.used:
                 handle.used = False
-                self._open.append(handle)
+                self._queue.append(handle)
             else:
                 handle.is_queued = False
                 self.close(handle)
@@ -164,7 +166,7 @@ class Disk:
         self.files = files
         self.handles = handles if handles is not None else HandleCache(files, 512)
         self.failure: StorageError | None = None
-        #: Only the reserve is left, which topics may not use.
+        #: The disk is full and the reserve is spent: topics may not use the space that this freed.
         self.has_only_reserve = False
         self.on_failure: Callable[[StorageError], None] = _ignore
 
@@ -176,11 +178,11 @@ class Disk:
         if self.failure is not None:
             raise StorageError(f"the log directory is offline: {self.failure}") from self.failure
 
-    def failed(self, what: str, error: OSError) -> StorageError:
-        """Take the disk offline after an operating system error; return the exception to raise.
+    def fail_unless_full(self, what: str, error: OSError) -> StorageError:
+        """Take the disk offline unless it is only full; return the exception to raise.
 
-        A full disk, or a lack of file descriptors, is no failure: the exception is a
-        `DiskFullError`, and the operation may be retried.
+        On a full disk, or without a free file descriptor, this is a `DiskFullError`, and the
+        operation may be retried.
         """
         if error.errno in _NO_ROOM:
             full = DiskFullError(f"{what}: {error.strerror or error}")
@@ -189,7 +191,7 @@ class Disk:
         return self.fail(what, error)
 
     def fail(self, what: str, error: OSError) -> StorageError:
-        """Take the disk offline after any error."""
+        """Take the disk offline after any error; return the exception to raise."""
         failure = StorageError(f"{what}: {error.strerror or error}")
         failure.__cause__ = error
         if self.failure is None:
@@ -212,11 +214,11 @@ def write_all(
     if size < 0:
         size = sum(map(len, buffers))
     end = position
-    if len(buffers) <= MAX_SLICES:
+    if len(buffers) <= IOV_MAX:
         end += files.pwritev(fd, buffers, position)
     else:
-        for first in range(0, len(buffers), MAX_SLICES):
-            end += files.pwritev(fd, buffers[first : first + MAX_SLICES], end)
+        for first in range(0, len(buffers), IOV_MAX):
+            end += files.pwritev(fd, buffers[first : first + IOV_MAX], end)
     if end - position == size:
         return size
     return _write_piecewise(files, fd, buffers, position)
@@ -226,7 +228,7 @@ def _write_piecewise(files: Files, fd: int, buffers: Sequence[Buffer], position:
     start = position
     rest: deque[Buffer] = deque(buffers)
     while rest:
-        taken = files.pwritev(fd, [rest[i] for i in range(min(len(rest), MAX_SLICES))], position)
+        taken = files.pwritev(fd, [rest[i] for i in range(min(len(rest), IOV_MAX))], position)
         if taken == 0 and any(rest):
             raise OSError(errno.ENOSPC, "the disk accepted no bytes")
         position += taken

@@ -30,7 +30,7 @@ class IOContext:
             if self._only_reads:
                 raise unreadable(self._log, self._what, error) from error
             where = f"{error.filename or self._log.folder}: {self._what}"
-            raise self._log.disk.failed(where, error) from error
+            raise self._log.disk.fail_unless_full(where, error) from error
 
 
 def unreadable(log: Log, what: str, error: OSError) -> StorageError:

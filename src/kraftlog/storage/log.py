@@ -183,7 +183,7 @@ class Log:
 
     def _undo_write(self, segment: Segment, size: int, error: OSError) -> StorageError:
         where = f"{segment.log.path}: {size} bytes at position {segment.size} were not written"
-        failure = self.disk.failed(where, error)
+        failure = self.disk.fail_unless_full(where, error)
         if isinstance(failure, DiskFullError):
             try:
                 fd = segment.log.use()
@@ -520,7 +520,7 @@ class Log:
             if job.error.errno in NO_DESCRIPTOR or job.lacks_space:
                 self._unsynced += job.paths
                 self._epochs_changed = self._names_changed = True
-                raise self.disk.failed(where, job.error)
+                raise self.disk.fail_unless_full(where, job.error)
             self.disk.fail(where, job.error)
         self.disk.check()
         if job.generation == self._generation:

@@ -25,7 +25,7 @@ def make_log_folder(disk: Disk, folder: str, topic_id: Uuid) -> str:
             files.make_directory(folder)
         write_whole(files, path, encode_partition_metadata(topic_id), sync=False)
     except OSError as error:
-        failure = disk.failed(f"{folder}: making the log", error)
+        failure = disk.fail_unless_full(f"{folder}: making the log", error)
         if isinstance(failure, DiskFullError):
             with suppress(OSError):
                 unlink_if_there(files, path)

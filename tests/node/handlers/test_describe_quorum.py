@@ -26,7 +26,7 @@ def test_r13_a_voter_reassignment_is_described_with_its_targets() -> None:
     assert (before.target_voters, tuple(before.waits_for)) == (None, ())
     assert [it.is_target for it in before.current_voters] == [False]
     quorum = host.node.quorum
-    assert not quorum.change(quorum.core.reassign, (1, 4), lambda *_: None, host.now)
+    assert not quorum.change_voters(quorum.core.reassign, (1, 4), lambda *_: None, host.now)
     host.turn()
     for version in (0, 1, 2):
         during = described(host, version)

@@ -63,7 +63,7 @@ def test_every_reason_for_not_ready_is_reported() -> None:
     host = make_host()
     node = host.node
     assert why_not_ready(node, host.now) == []
-    core, times = node.quorum.core, node.quorum.times
+    core, times = node.quorum.core, node.quorum.latency
     times.append(1, core.log.end, host.now.monotonic_ms - 10_000, leads=True)
     mark, end = core.log.high_watermark, core.log.end
     assert why_not_ready(node, host.now) == [

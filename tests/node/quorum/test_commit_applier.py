@@ -13,7 +13,7 @@ from kraftlog.metadata.image import ReplayError
 from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
 from kraftlog.node.quorum.commit_applier import CommitApplier
 from kraftlog.node.quorum.tail import Tail
-from kraftlog.node.slices import A_TURN, Slices
+from kraftlog.node.slices import TURN_BUDGET, Slices
 from kraftlog.records.header import stamp
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -37,7 +37,7 @@ class Slow:
     def __init__(self) -> None:
         self.seen: list[tuple[int, int]] = []
         self.breaks_at: int | None = None
-        self.costs = A_TURN
+        self.costs = TURN_BUDGET
 
     def replay_in_steps(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
         for number, record in enumerate(records):
@@ -121,7 +121,7 @@ def test_batches_committed_meanwhile_are_applied_next() -> None:
 
 def test_a_small_batch_is_applied_even_if_the_budget_is_spent() -> None:
     followed = Followed()
-    followed.slices.begin(iter([A_TURN, A_TURN]))
+    followed.slices.begin(iter([TURN_BUDGET, TURN_BUDGET]))
     followed.machine.costs = 1
     followed.append(0, 2)
     followed.commit(2)

@@ -87,7 +87,7 @@ def test_q35_applying_is_timed_from_the_commit() -> None:
 def test_q35_a_change_is_timed_until_it_is_applied() -> None:
     """A topic, on a disk that takes 30 ms."""
     host = make_host()
-    times = host.node.quorum.times
+    times = host.node.quorum.latency
     client = FrameClient(host)
     topic = CreatableTopic(
         name="slow", num_partitions=1, replication_factor=1, assignments=(), configs=()
@@ -121,5 +121,5 @@ def test_q35_applying_is_timed_by_the_stopwatch() -> None:
     image = host.node.metadata_loader.image = SlowImage(host)
     for record in (FeatureLevelRecord(name=name, feature_level=1) for name in ("a", "b")):
         host.node.replay([record], 100)
-    assert host.node.quorum.times.applying.most(0) == 2
+    assert host.node.quorum.latency.applying.most(0) == 2
     assert image.features.keys() == {"a", "b"}

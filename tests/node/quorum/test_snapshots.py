@@ -88,7 +88,7 @@ def test_r1_voters_targets_and_cluster_id_survive_a_snapshot_and_a_restart() -> 
     """The voters are known by id alone, and the log no longer holds their record."""
     first = VirtualHost(settings=OFTEN)
     quorum = first.node.quorum
-    assert not quorum.change(quorum.core.reassign, (1, 4), lambda *_: None, first.now)
+    assert not quorum.change_voters(quorum.core.reassign, (1, 4), lambda *_: None, first.now)
     for number in range(40):
         create_topics(first, {f"topic-{number}": 2})
         first.pass_time(10)

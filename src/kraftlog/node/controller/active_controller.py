@@ -297,7 +297,7 @@ class ActiveController:
             self._last_proposed = None
         if not error:
             took_ms = now.monotonic_ms - proposed.since.monotonic_ms
-            self._quorum.times.changes.add(took_ms, now.monotonic_ms)
+            self._quorum.latency.changes.add(took_ms, now.monotonic_ms)
         for on_done, response in proposed.responses:
             self._call_back(on_done, None if error else response, now)
 

@@ -10,7 +10,7 @@ from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.handlers.forwarding import has_no_controller
 from kraftlog.node.pending_response import PendingResponse
-from kraftlog.node.sliced import LARGE_REQUEST, read_and_serve
+from kraftlog.node.sliced import LARGE_REQUEST_BYTES, read_and_serve
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import codec
 from kraftlog.wire.apis import APIS, ApiKey
@@ -63,7 +63,7 @@ def handle(node: ServingNode, slot: PendingResponse, request: EnvelopeRequest, n
             slot.respond(EnvelopeResponse(error_code=code))
             return
         enveloped = EnvelopedResponse(slot, head)
-        if len(data) > LARGE_REQUEST:
+        if len(data) > LARGE_REQUEST_BYTES:
             node.sliced.run(enveloped, read_and_serve(node, enveloped, data, head.body))
             return
         cls = APIS[head.api_key].request()

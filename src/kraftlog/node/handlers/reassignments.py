@@ -64,7 +64,7 @@ def _change_voters(
     if not error:
         [[asked]] = [topic.partitions for topic in request.topics]
         targets = None if asked.replicas is None else tuple(asked.replicas)
-        error = node.quorum.change(node.quorum.core.reassign, targets, on_done, now)
+        error = node.quorum.change_voters(node.quorum.core.reassign, targets, on_done, now)
     if error:
         slot.respond(_response(request, error))
 

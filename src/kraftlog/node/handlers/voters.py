@@ -101,7 +101,7 @@ def _change(node: ServingNode, api_key: int, request: Any, on_done: Any, now: No
     quorum, core = node.quorum, node.quorum.core
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     if api_key == ApiKey.REMOVE_RAFT_VOTER:
-        return quorum.change(core.remove_voter, key, on_done, now)
+        return quorum.change_voters(core.remove_voter, key, on_done, now)
     versions = request.k_raft_version_feature
     updated = Voter(
         key,
@@ -109,7 +109,7 @@ def _change(node: ServingNode, api_key: int, request: Any, on_done: Any, now: No
         versions.min_supported_version,
         versions.max_supported_version,
     )
-    return quorum.change(core.update_voter, updated, on_done, now)
+    return quorum.change_voters(core.update_voter, updated, on_done, now)
 
 
 def _endpoints(request: Any) -> tuple[Endpoint, ...]:
@@ -161,7 +161,7 @@ class _AddVoter:
             self.on_appended(ErrorCode.INVALID_REQUEST)
             return
         added = Voter(self.key, self.endpoints, low, high)
-        self.on_appended(quorum.change(quorum.core.add_voter, added, self.on_done, now))
+        self.on_appended(quorum.change_voters(quorum.core.add_voter, added, self.on_done, now))
 
 
 def _respond(node: ServingNode, slot: PendingResponse, error: int) -> None:

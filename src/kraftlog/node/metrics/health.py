@@ -46,7 +46,7 @@ def _quorum_problems(node: Node, now: Now) -> Iterator[str]:
         yield "this node knows no leader of the quorum"
     elif not log.high_watermark:
         yield "the high watermark of the metadata log is unknown"
-    waits_ms = node.quorum.times.waiting_ms(now.monotonic_ms)
+    waits_ms = node.quorum.latency.waiting_ms(now.monotonic_ms)
     if waits_ms > core.config.fetch_timeout_ms:
         yield (
             f"the high watermark has been {log.high_watermark} for {waits_ms} ms, "
@@ -56,7 +56,7 @@ def _quorum_problems(node: Node, now: Now) -> Iterator[str]:
 
 def readiness(node: Node, now: Now, *, is_open: bool = True) -> dict[str, Any]:
     """The status of the node for JSON. `is_open`: the client listeners are open."""
-    core, times = node.quorum.core, node.quorum.times
+    core, times = node.quorum.core, node.quorum.latency
     reasons = why_not_ready(node, now)
     if not reasons and not is_open:
         reasons.append("the client listeners are not open yet")

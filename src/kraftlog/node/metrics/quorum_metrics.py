@@ -70,13 +70,13 @@ def _latency(
             f"{prefix}{name}_latency_avg",
             GAUGE,
             f"Milliseconds {long}, average over the last minute; NaN if none.",
-            lambda node, now: window(node.quorum.times).average(now.monotonic_ms),
+            lambda node, now: window(node.quorum.latency).average(now.monotonic_ms),
         ),
         single(
             f"{prefix}{name}_latency_max",
             GAUGE,
             f"Milliseconds {long}, maximum over the last minute; NaN if none.",
-            lambda node, now: window(node.quorum.times).most(now.monotonic_ms),
+            lambda node, now: window(node.quorum.latency).most(now.monotonic_ms),
         ),
     )
 
@@ -176,13 +176,13 @@ _FAMILIES = (
         PREFIX + "append_records_rate",
         GAUGE,
         "Records per second appended as leader, over the last minute.",
-        lambda node, now: node.quorum.times.appended.per_second(now.monotonic_ms),
+        lambda node, now: node.quorum.latency.appended.per_second(now.monotonic_ms),
     ),
     single(
         PREFIX + "fetch_records_rate",
         GAUGE,
         "Records per second fetched from the leader, over the last minute.",
-        lambda node, now: node.quorum.times.fetched.per_second(now.monotonic_ms),
+        lambda node, now: node.quorum.latency.fetched.per_second(now.monotonic_ms),
     ),
     single(
         OWN + "fetch_timeouts_total",

@@ -83,7 +83,7 @@ class QuorumDriver:
     ) -> None:
         """`listener` is the name of the controller listener to connect to."""
         self.core = core
-        self.times = QuorumLatency()
+        self.latency = QuorumLatency()
         self._machine = machine
         self._emit = emit
         self._request_timeout_ms = request_timeout_ms
@@ -100,6 +100,7 @@ class QuorumDriver:
         self._held: list[Any] = []
         self._tail = Tail()
         self.proposal_batch = ProposalBatch()
+        #: Finds a second process with the same node id and directory id as a replica.
         self.twins = TwinProcesses()
         #: Proposals that are committed and not applied: (offset, callbacks).
         self._committed: deque[tuple[int, Sequence[OnDone]]] = deque()
@@ -107,7 +108,7 @@ class QuorumDriver:
         self.applied_listeners: list[Callable[[int, Now], None]] = []
         self._numbers = 0
         self._is_settling = False
-        #: Nesting depth of the core's steps, with those that an exception has interrupted.
+        #: How many steps of the core have begun and not returned; one that raises counts for ever.
         self.steps = 0
         #: Pending requests by peer and number: a response is decoded by its request.
         self._pending: dict[tuple[int, int], Any] = {}
@@ -133,7 +134,7 @@ class QuorumDriver:
             raft.Committed: self._apply_committed,
             raft.Proposed: self._proposed,
             raft.LeaderChanged: self._leader_changed,
-            raft.ClusterIdKnown: self._keep_cluster_id,
+            raft.ClusterIdKnown: self._persist_cluster_id,
             raft.WrongCluster: self._refuse_cluster,
             raft.Stop: self._stop,
         }
@@ -178,7 +179,7 @@ class QuorumDriver:
 
     @property
     def is_applying(self) -> bool:
-        """Whether a part of the next batch is applied."""
+        """Whether committed batches are being applied, possibly over several turns."""
         return self.applier.is_applying
 
     @property
@@ -186,7 +187,7 @@ class QuorumDriver:
         return self.core.election.epoch
 
     def member_ids(self) -> tuple[int, ...]:
-        """The ids of the voters and target voters; before the first leader, of expected voters."""
+        """The ids of the voters and target voters; those configured until the log has voters."""
         voters = self.core.log.voter_set
         return voters.ids + (voters.targets or ())
 
@@ -214,7 +215,7 @@ class QuorumDriver:
     def begin_epoch_received(
         self, slot: PendingResponse, body: raft.Begin, address: tuple[str, int], now: Now
     ) -> None:
-        """Take a BeginQuorumEpoch with the leader's address, which is newer than the voters record.
+        """Take a BeginQuorumEpoch with the leader's address, which may be newer than the log's.
 
         Only the address of the leader that the core follows is kept.
         """
@@ -254,8 +255,9 @@ class QuorumDriver:
         """Propose records as part of one batch; returns the error code of a refusal.
 
         `on_done` gets the error code of the outcome once the records are committed and applied
-        here, or the outcome is unknown. Successive proposals become one batch, which is appended at
-        the end of the turn, or before any other input to the core. So the core cannot refuse it.
+        here, or once the outcome is unknown. Successive proposals become one batch, which is
+        appended at the end of the turn, or before any other input to the core. So the core cannot
+        refuse it.
         """
         error = self.refusal_of((proposal,))
         if error:
@@ -294,10 +296,12 @@ class QuorumDriver:
             assert not error, "the core has had no input since `refusal_of`"
             self._settle(now)
 
-    def change(self, change: Callable[..., int], what: Any, on_done: Any, now: Now) -> int:
-        """Change the voters; returns the error code of a refusal."""
+    def change_voters(
+        self, change: Callable[..., int], argument: Any, on_done: Any, now: Now
+    ) -> int:
+        """Call the core's method `change` with `argument`; returns the error code of a refusal."""
         self.append_batched(now)
-        error: int = self._step(change, (on_done,), what, now)
+        error: int = self._step(change, (on_done,), argument, now)
         self._settle(now)
         return error
 
@@ -343,11 +347,11 @@ class QuorumDriver:
         # An observer need not flush: it counts for no majority until a batch makes it a voter.
         self._emit(effects.AppendBatch(METADATA_LOG, data, flush=self.core.may_campaign))
         end = batch.last_offset + 1
-        self.times.append(end - batch.base_offset, end, now.monotonic_ms, leads=self.is_leader)
+        self.latency.append(end - batch.base_offset, end, now.monotonic_ms, leads=self.is_leader)
 
     def _truncate(self, effect: raft.Truncate, _: Now) -> None:
         self._tail.truncate(effect.offset)
-        self.times.truncate(effect.offset)
+        self.latency.truncate(effect.offset)
         self._emit(effects.TruncateLog(METADATA_LOG, effect.offset))
 
     def _drop_prefix(self, effect: raft.DropPrefix, _: Now) -> None:
@@ -359,7 +363,7 @@ class QuorumDriver:
     def _install_snapshot(self, effect: raft.InstallSnapshot, _: Now) -> None:
         self._emit(effects.InstallSnapshot(effect.id, METADATA_LOG))
 
-    def _keep_cluster_id(self, effect: raft.ClusterIdKnown, _: Now) -> None:
+    def _persist_cluster_id(self, effect: raft.ClusterIdKnown, _: Now) -> None:
         self._emit(effects.PersistClusterId(effect.cluster_id))
 
     def _refuse_cluster(self, effect: raft.WrongCluster, _: Now) -> None:
@@ -372,9 +376,9 @@ class QuorumDriver:
 
     def _leader_changed(self, effect: raft.LeaderChanged, now: Now) -> None:
         if effect.leader_id >= 0:
-            self.times.know_leader(now.monotonic_ms, leads=effect.leader_id == self.core.me.id)
+            self.latency.know_leader(now.monotonic_ms, leads=effect.leader_id == self.core.me.id)
         elif self.core.election.voted == self.core.me:
-            self.times.campaign(now.monotonic_ms)
+            self.latency.campaign(now.monotonic_ms)
         self._machine.led_by(effect.leader_id, effect.epoch)
 
     # Messages ------------------------------------------------------------------------------------
@@ -447,7 +451,7 @@ class QuorumDriver:
     # Reports -------------------------------------------------------------------------------------
 
     def _flushed(self, report: effects.LogFlushed, now: Now) -> None:
-        self.times.flush(report.offset, now.monotonic_ms)
+        self.latency.flush(report.offset, now.monotonic_ms)
         self.core.handle(raft.Flushed(report.offset), now)
         self._release(now)
 
@@ -498,7 +502,7 @@ class QuorumDriver:
     # Commits -------------------------------------------------------------------------------------
 
     def _apply_committed(self, effect: raft.Committed, now: Now) -> None:
-        self.times.commit(effect.offset, now.monotonic_ms)
+        self.latency.commit(effect.offset, now.monotonic_ms)
         self.applier.apply_committed()
 
     def _read(self, report: effects.LogRead, _: Now) -> None:
@@ -522,7 +526,7 @@ class QuorumDriver:
             self._notify_applied(now)
 
     def _notify_applied(self, now: Now) -> None:
-        self.times.apply(self.applied, now.monotonic_ms)
+        self.latency.apply(self.applied, now.monotonic_ms)
         waiting = self._committed
         while waiting and waiting[0][0] <= self.applied:
             self._notify(waiting.popleft()[1], ErrorCode.NONE, now)

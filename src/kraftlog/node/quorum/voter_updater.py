@@ -128,7 +128,7 @@ class VoterUpdater:
         self._last_request = wanted
         if self._quorum.is_leader and wanted.api_key == ApiKey.UPDATE_RAFT_VOTER:
             self._in_flight = True
-            error = self._quorum.change(core.update_voter, wanted.voter, self._on_done, now)
+            error = self._quorum.change_voters(core.update_voter, wanted.voter, self._on_done, now)
             if error:
                 self._on_done(error, now)
         elif core.role.has_live_leader(core):  # so the local voter set is current

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 class CountsItsEpoch(Invariant):
     name = "counts its epoch"
 
-    def on_receive(self, replica: Replica, asker: Replica, body: Any) -> None:
+    def on_receive(self, replica: Replica, sender: Replica, body: Any) -> None:
         core = replica.core
         # A disk restored from an old copy may lack the epoch.
-        if core is None or asker.disk.election.epoch >= core.election.epoch or asker.lives:
+        if core is None or sender.disk.election.epoch >= core.election.epoch or sender.lives:
             return
         if type(body) is not Fetch or not isinstance(core.role, Leader):
             return
         progress = core.role.progress.replicas.get(body.replica)
-        if progress is not None and progress.end_offset >= 0 and asker.key == body.replica:
+        if progress is not None and progress.end_offset >= 0 and sender.key == body.replica:
             self.fails(
-                f"leader {replica.id} of epoch {core.election.epoch} counts {asker.id}, which "
-                f"is in {asker.disk.election.epoch}"
+                f"leader {replica.id} of epoch {core.election.epoch} counts {sender.id}, which "
+                f"is in {sender.disk.election.epoch}"
             )

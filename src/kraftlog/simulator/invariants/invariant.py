@@ -74,7 +74,7 @@ class Invariant:
     def on_send(self, replica: Replica, to: Replica, body: Any) -> None:
         """A message is sent."""
 
-    def on_receive(self, replica: Replica, asker: Replica, body: Any) -> None:
+    def on_receive(self, replica: Replica, sender: Replica, body: Any) -> None:
         """A request was handled, unless the process crashed."""
 
     def on_full_check(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.config.read_config import read_config
 from kraftlog.logstate.voters import VoterSet
-from kraftlog.node.slices import A_TURN
+from kraftlog.node.slices import TURN_BUDGET
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.nodes.clients import NodeWorkload, values_in
 from kraftlog.simulator.nodes.connections import BROKER_PORT
@@ -82,7 +82,7 @@ class NodeWorld(World):
         self.segment_bytes = Rng(seed, "segments").pick([500, 4000])
         #: The time in a turn for sliced work, and the duration of such a turn. In some runs it is a
         #: single step, so that everything else happens between the steps of a change.
-        self.sliced_us, self.slice_ms = Rng(seed, "slices").pick([(A_TURN, 0), (1, 0), (1, 1)])
+        self.sliced_us, self.slice_ms = Rng(seed, "slices").pick([(TURN_BUDGET, 0), (1, 0), (1, 1)])
         #: How much longer than the quorum's a job of another I/O thread takes, at most.
         self._io_rng = Rng(seed, "I/O threads")
         self._slower_ms = {it: self._io_rng.pick(SLOWER_MS) for it in NOT_OF_THE_QUORUM}
@@ -246,7 +246,9 @@ class NodeWorld(World):
             replica.kill()
             self.at(self.time + 50 + self._crash_rng.below(2000), self.start, replica)
             return
-        self._claimed = max(self._claimed, replica.core.log.high_watermark)
+        self._unchecked_high_watermark = max(
+            self._unchecked_high_watermark, replica.core.log.high_watermark
+        )
         self._crash(replica)
 
     def stopped(self, replica: NodeReplica, error: BaseException) -> None:
@@ -258,6 +260,8 @@ class NodeWorld(World):
             replica.files.kill()
             replica.kill()
         else:
-            self._claimed = max(self._claimed, replica.core.log.high_watermark)
+            self._unchecked_high_watermark = max(
+                self._unchecked_high_watermark, replica.core.log.high_watermark
+            )
             self.kill(replica)
         self.at(self.time + 500 + self._disk_rng.below(2000), self.start, replica)

@@ -127,14 +127,14 @@ def nothing_changes(world: World) -> Goal:
         newest = log.voters.committed(log.high_watermark)
         return newest.targets is None and all(
             replica.core is not None and replica.core.log.voter_set == newest
-            for replica in world.brought_along
+            for replica in world.able_to_follow
         )
 
     return Goal("no voter change is in progress", met, DEFAULT_TIMEOUT_MS)
 
 
 def converged(world: World) -> bool:
-    ends = {(replica.disk.end, replica.disk.chains[-1]) for replica in world.brought_along}
+    ends = {(replica.disk.end, replica.disk.chains[-1]) for replica in world.able_to_follow}
     return len(ends) == 1 and set(world.high_watermarks().values()) == {log_end(world)}
 
 
