@@ -19,7 +19,7 @@ from kraftlog.records.header import CONTROL_BIT
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.wire.record_frames import decode_metadata
-from tests.client.waiting import until
+from tests.client.waiting import partitions_of, until
 from tests.interop.kafka_broker import KafkaNodes
 from tests.interop.tool_session import CLASSES
 from tests.metadata.test_against_kafka import framed, in_order
@@ -247,7 +247,7 @@ def moves(cluster: Cluster, client: Client, folder: Path) -> None:
         plan.write_text(json.dumps({"version": 1, "partitions": parts}))
         words = ("--reassignment-json-file", str(plan))
         cluster.run("kafka-reassign-partitions", *words, "--execute", "--additional")
-    until(lambda: client.describe_topic("audit").partitions[0].replicas, replicas)
+    until(lambda: [it.replicas for it in partitions_of(client, "audit")][:1], [replicas])
     cluster.run("kafka-leader-election --election-type preferred --all-topic-partitions")
 
 
@@ -256,7 +256,7 @@ def failures(cluster: Cluster, client: Client) -> None:
     stays, leaves = BROKERS
 
     def isr() -> set[int]:
-        return {broker for it in client.describe_topic("orders").partitions for broker in it.isr}
+        return {broker for it in partitions_of(client, "orders") for broker in it.isr}
 
     until(isr, set(BROKERS))
     cluster.kafka.kill(leaves)

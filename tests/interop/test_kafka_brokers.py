@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from kraftlog.client.client import Client
-from tests.client.waiting import until
+from tests.client.waiting import partitions_of, until
 from tests.interop.kafka_broker import KafkaNodes
 from tests.interop.tool_session import CLASSES
 from tests.patience import LIMIT_S
@@ -91,7 +91,7 @@ class KafkaBrokers:
         return done.stdout
 
     def partitions(self, topic: str = TOPIC) -> list[Partition]:
-        return list(self.client.describe_topic(topic).partitions)
+        return partitions_of(self.client, topic)
 
     def leaders(self) -> set[int]:
         return {it.leader for it in self.partitions()}
