@@ -41,14 +41,14 @@ def test_invalid_voters_are_not_parsed(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "is_anywhere"),
+    ("host", "is_wildcard"),
     [
         *[(host, True) for host in ("", "0.0.0.0", "::", "::0", "0:0::0", "::0.0.0.0")],
         *[(host, False) for host in ("::1", "10.0.0.0", "a")],
     ],
 )
-def test_an_address_of_zeros_means_all_addresses(host: str, *, is_anywhere: bool) -> None:
-    assert Listener("C", host, 1).is_anywhere == is_anywhere
+def test_an_address_of_zeros_means_all_addresses(host: str, *, is_wildcard: bool) -> None:
+    assert Listener("C", host, 1).is_wildcard == is_wildcard
 
 
 def test_voters() -> None:

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.node.quorum.known_nodes",
-    source="if known is not None and known.age >= report.age:",
+    source="if known is not None and known.recency >= report.recency:",
     replacement="if known == report:",
     scenario="moved-voters",
     seed=1,

@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from kraftlog.runner.new_folders import CALM_MS
+from kraftlog.runner.new_folders import DELAY_MS
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire import primitives
 from kraftlog.wire.apis import APIS, BROKER, ApiKey
@@ -39,7 +39,7 @@ def make_host(files: MemoryFiles | None = None, **topics: int) -> VirtualHost:
 
 def make_folders(host: VirtualHost) -> None:
     """Wait until the folders of new logs are made."""
-    host.pass_time(CALM_MS)
+    host.pass_time(DELAY_MS)
     host.settle()
 
 

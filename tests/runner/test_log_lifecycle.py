@@ -1,7 +1,7 @@
 """Logs are opened, created and deleted in slices, so that a turn stays short.
 
-What counts is the work of a turn, not its time. A client that asks meanwhile is answered in the
-turn in which it asks.
+What counts is the work of a turn, not its time. Meanwhile each request of another client gets its
+response in the same turn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kraftlog.effects import DeleteLog
 from kraftlog.errors import ErrorCode
 from kraftlog.node.quorum.snapshots import RECORDS_IN_BATCH
 from kraftlog.runner.log_lifecycle import BYTES_PER_TURN, FOLDER_COST, FULL_BACKOFF_MS, STEP_COST
-from kraftlog.runner.new_folders import CALM_MS, LATEST_MS, PER_TURN
+from kraftlog.runner.new_folders import DELAY_MS, FOLDERS_PER_TURN, MAX_DELAY_MS
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
@@ -65,7 +65,7 @@ def test_a_turn_opens_a_bounded_number_of_logs(clean: bool) -> None:
     assert max(opened) <= STEPS_PER_TURN
 
 
-FOLDERS_A_TURN = BYTES_PER_TURN // FOLDER_COST
+DELETIONS_PER_TURN = BYTES_PER_TURN // FOLDER_COST
 MANY = 400
 
 
@@ -80,19 +80,19 @@ def delete(topic: str) -> DeleteTopicsRequest:
     return DeleteTopicsRequest(topic_names=[topic], timeout_ms=1000)
 
 
-def steps_beside_a_probe(
+def progress_of_each_turn(
     host: VirtualHost, key: int, request: Message, version: int, done: Callable[[], int]
 ) -> list[int]:
-    """The progress of each turn after a request, while another client sends requests too."""
+    """How much each turn after a request adds to `done`, while another client produces."""
     FrameClient(host).send(key, version, request)
-    probe = FrameClient(host)
+    other = FrameClient(host)
     progress = [done()]
     while host.node.has_work or host.runner.has_work or progress[-1] < MANY:
         assert len(progress) < MANY
         host.deliver()
-        probe.send(ApiKey.PRODUCE, 9, produce(batch(b"meanwhile")))
+        other.send(ApiKey.PRODUCE, 9, produce(batch(b"meanwhile")))
         host.one_turn()
-        assert probe.take(), "it is answered in the turn in which it asks"
+        assert other.take(), "a request gets its response in the same turn"
         progress.append(done())
     return [after - before for before, after in pairwise(progress)]
 
@@ -109,7 +109,7 @@ def folders(host: VirtualHost) -> list[str]:
 
 def test_many_logs_are_created_in_slices() -> None:
     host = make_host()
-    steps = steps_beside_a_probe(
+    steps = progress_of_each_turn(
         host, ApiKey.CREATE_TOPICS, create_many(), 7, lambda: open_logs(host)
     )
     assert max(steps) == STEPS_PER_TURN
@@ -117,25 +117,25 @@ def test_many_logs_are_created_in_slices() -> None:
 
 
 def test_folders_of_new_logs_are_made_later_and_in_slices() -> None:
-    """They take the file system longer than everything else about a partition."""
+    """Creating a folder takes longer than everything else about a new partition."""
     host = make_host(many=MANY)
     assert (open_logs(host), folders(host)) == (MANY, [])
     FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="many", index=7))
     assert folders(host) == ["many-7"], "its first record needs it"
-    host.pass_time(CALM_MS)
+    host.pass_time(DELAY_MS)
     made = [len(folders(host))]
     while host.runner.has_work:
         host.one_turn()
         made.append(len(folders(host)))
-    assert max([after - before for before, after in pairwise(made)]) <= PER_TURN
+    assert max([after - before for before, after in pairwise(made)]) <= FOLDERS_PER_TURN
     assert made[-1] == MANY
 
 
 def test_folders_of_new_logs_do_not_wait_for_ever() -> None:
     host = make_host(demo=1)
-    for number in range(LATEST_MS // (CALM_MS - 1) + 1):
+    for number in range(MAX_DELAY_MS // (DELAY_MS - 1) + 1):
         create_topics(host, {f"next-{number}": 1})
-        host.pass_time(CALM_MS - 1)
+        host.pass_time(DELAY_MS - 1)
     assert "demo-0" in host.files.list("data")
 
 
@@ -158,22 +158,22 @@ def test_a_log_whose_folder_was_never_made_is_created_again(clean: bool) -> None
 
 
 def test_many_logs_are_deleted_in_slices() -> None:
-    """They are deleted at once for every request."""
+    """Requests no longer find any of them, while their folders are still deleted."""
     host = make_host(many=MANY)
     make_folders(host)
-    steps = steps_beside_a_probe(
+    steps = progress_of_each_turn(
         host, ApiKey.DELETE_TOPICS, delete("many"), 5, lambda: MANY - len(folders(host))
     )
-    assert max(steps) == FOLDERS_A_TURN
+    assert max(steps) == DELETIONS_PER_TURN
     assert sum(steps) == MANY
     assert open_logs(host) == 0
 
 
 def test_a_request_for_an_unopened_log_is_retriable() -> None:
     host = make_host()
-    talker = FrameClient(host)
-    talker.send(ApiKey.CREATE_TOPICS, 7, create_many())
-    talker.until_answered()
+    client = FrameClient(host)
+    client.send(ApiKey.CREATE_TOPICS, 7, create_many())
+    client.until_answered()
 
     def write() -> int:
         request = produce(batch(b"x"), topic="many", index=MANY - 1)
@@ -188,9 +188,9 @@ def test_a_request_for_an_unopened_log_is_retriable() -> None:
 def test_a_group_with_an_unopened_log_is_loading() -> None:
     host = make_host()
     FrameClient(host).send(ApiKey.CREATE_TOPICS, 7, create_many())
-    finder = FrameClient(host)
-    finder.send(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=["group"]))
-    [(_, found)] = finder.until_answered()
+    client = FrameClient(host)
+    client.send(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=["group"]))
+    [(_, found)] = client.until_answered()
     assert found.coordinators[0].error_code == ErrorCode.NONE
     request = DescribeGroupsRequest(groups=["group"], include_authorized_operations=False)
     for code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE):
@@ -201,9 +201,9 @@ def test_a_group_with_an_unopened_log_is_loading() -> None:
 
 def test_a_log_deleted_during_creation_leaves_nothing() -> None:
     host = make_host()
-    talker = FrameClient(host)
-    talker.send(ApiKey.CREATE_TOPICS, 7, create_many())
-    talker.until_answered()
+    client = FrameClient(host)
+    client.send(ApiKey.CREATE_TOPICS, 7, create_many())
+    client.until_answered()
     assert 0 < open_logs(host) < MANY
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
     assert (open_logs(host), folders(host)) == (0, [])
@@ -214,10 +214,10 @@ def test_a_recreated_topic_has_its_own_logs() -> None:
     host = make_host(many=MANY)
     make_folders(host)
     FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"old"), topic="many", index=MANY - 1))
-    talker = FrameClient(host)
-    talker.send(ApiKey.DELETE_TOPICS, 5, delete("many"))
-    talker.until_answered()
-    assert folders(host), "some are left to be deleted"
+    client = FrameClient(host)
+    client.send(ApiKey.DELETE_TOPICS, 5, delete("many"))
+    client.until_answered()
+    assert folders(host), "some are not deleted yet"
     create_topics(host, {"many": MANY})
     make_folders(host)
     new_id = host.node.image.topic_ids["many"]
@@ -231,9 +231,9 @@ def test_a_recreated_topic_has_its_own_logs() -> None:
 def test_a_shutdown_completes_pending_deletions() -> None:
     host = make_host(many=MANY)
     make_folders(host)
-    talker = FrameClient(host)
-    talker.send(ApiKey.DELETE_TOPICS, 5, delete("many"))
-    talker.until_answered()
+    client = FrameClient(host)
+    client.send(ApiKey.DELETE_TOPICS, 5, delete("many"))
+    client.until_answered()
     assert folders(host)
     host.runner.close()
     assert folders(host) == []
@@ -251,7 +251,7 @@ def test_a_metadata_snapshot_is_written_a_batch_a_turn() -> None:
         host.one_turn()
         host.deliver()
         turns += 1
-    assert turns > 4, "a turn makes so many records of it, and others are served in between"
+    assert turns > 4, "a turn writes one batch, so that it can serve clients before the next"
 
 
 def test_unreadable_partition_metadata_takes_only_its_log_offline() -> None:
@@ -269,7 +269,7 @@ def test_unreadable_partition_metadata_takes_only_its_log_offline() -> None:
 
 
 def expect_a_log_at_the_third_try(host: VirtualHost) -> None:
-    """Once there is disk space."""
+    """Produce fails twice while the disk is full, then succeeds."""
     for code in (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -318,7 +318,7 @@ def test_a_log_that_lacked_disk_space_does_not_block_the_next() -> None:
     assert folders(host) == ["many-0"]
 
 
-NO_ROOM_TO_PUT_AWAY = "data/many-0: putting the log away: No space left on device"
+RENAME_FAILED = "data/many-0: renaming the folder: No space left on device"
 
 
 def test_a_recreated_topic_waits_until_the_old_folder_is_renamed() -> None:
@@ -328,21 +328,21 @@ def test_a_recreated_topic_waits_until_the_old_folder_is_renamed() -> None:
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
     create_topics(host, {"many": 1})
     expect_a_log_at_the_third_try(host)
-    assert host.log_lines == [NO_ROOM_TO_PUT_AWAY] * 2
+    assert host.log_lines == [RENAME_FAILED] * 2
 
 
-def test_a_shutdown_logs_folders_it_could_not_rename() -> None:
+def test_a_shutdown_reports_folders_it_could_not_rename() -> None:
     host = make_host(many=1)
     make_folders(host)
     host.files.faults.append(Fault("rename", errno.ENOSPC, "many-0", times=2))
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
     host.runner.close()
     assert folders(host) == ["many-0"]
-    assert host.log_lines == [NO_ROOM_TO_PUT_AWAY] * 2
+    assert host.log_lines == [RENAME_FAILED] * 2
 
 
 def test_failing_deletion_is_logged_once() -> None:
-    """A topic may have thousands, all in the offline directory."""
+    """A topic may have thousands of logs, all in one offline directory."""
     host = make_host(demo=1, many=MANY)
     count = len(host.log_lines)
     topic_id = host.node.image.topic_ids["many"]

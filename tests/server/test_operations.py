@@ -25,9 +25,9 @@ from tests.server.quorum_of_processes import CONTROLLER_FILE, format_node
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
-#: Node 3 is stopped after this one: the next one waits for that.
+#: Node 3 is stopped after this command: the next command waits until it is.
 BEFORE_STOP = "kraftlog decommission 3 --dry-run"
-#: Controllers 4, 5 and 6 are started before this one.
+#: Controllers 4, 5 and 6 are started before this command.
 AFTER_START = "kraftlog quorum reassign --to 4,5,6 --dry-run"
 NODES = [1, 2, 3]
 NEW = [4, 5, 6]
@@ -36,14 +36,14 @@ DESCRIBE = "kraftlog quorum describe"
 
 
 def test_the_commands_of_the_page_print_what_it_says(tmp_path: Path) -> None:
-    """Numbers, ids and addresses are not compared, nor how the columns are filled with blanks."""
+    """Numbers, ids and addresses are not compared, nor is the padding of columns."""
     text = PAGE.read_text()
-    made = renewed(text, tmp_path)
-    shown, expected = [[comparable(it) for it in BLOCK.findall(page)] for page in (made, text)]
+    new = with_new_output(text, tmp_path)
+    shown, expected = [[comparable(it) for it in BLOCK.findall(page)] for page in (new, text)]
     assert shown == expected
 
 
-def renewed(text: str, folder: Path) -> str:
+def with_new_output(text: str, folder: Path) -> str:
     """The page with the output of a run on a new cluster."""
     with contextlib.ExitStack() as ends:
         cluster = LocalCluster(folder)
@@ -76,14 +76,14 @@ def run_all(block: str, cluster: LocalCluster, ends: contextlib.ExitStack) -> st
 def start_new_controllers(cluster: LocalCluster, ends: contextlib.ExitStack) -> None:
     """Format and start them as the page says, and wait until they fetch."""
     folder = Path(cluster.data).parent
-    (known,) = re.findall(
+    (bootstrap,) = re.findall(
         r"(?m)^controller.quorum.bootstrap.servers=.*", Path(cluster.file(1)).read_text()
     )
     with Client(cluster.servers) as client:
         cluster_id = client.describe_cluster().id
         for node_id, port in zip(NEW, free_ports(len(NEW)), strict=True):
             file, data = str(folder / f"{node_id}.properties"), folder / f"data-{node_id}"
-            text = CONTROLLER_FILE.format(node_id=node_id, port=port, known=known, data=data)
+            text = CONTROLLER_FILE.format(node_id=node_id, port=port, known=bootstrap, data=data)
             Path(file).write_text(text)
             format_node(file, "--no-initial-controllers", cluster_id=cluster_id)
             node = NodeProcess(None, file, errors=f"{file}.errors", topics={})
@@ -100,7 +100,7 @@ def output(command: str, servers: str) -> str:
 
 
 def comparable(block: str) -> list[str]:
-    """The lines without what differs from run to run; lists of voters have no order."""
+    """The lines without what differs between runs, such as ids and which voter leads."""
     lines = []
     for line in block.splitlines():
         if not line.startswith("$ "):
@@ -112,5 +112,5 @@ def comparable(block: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as made:
-        PAGE.write_text(renewed(PAGE.read_text(), Path(made)))
+    with tempfile.TemporaryDirectory() as folder:
+        PAGE.write_text(with_new_output(PAGE.read_text(), Path(folder)))

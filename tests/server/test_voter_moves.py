@@ -69,7 +69,7 @@ def test_r12_no_kill_of_a_leader_disturbs_a_move_to_new_nodes(
             kills = move(quorum, folder, *NEW, shell=shell)
             # Named, three added, three removed, ended.
             assert kills.steps >= 8, kills.names
-            assert "to be 11, 12, 13" in shell.stderr
+            assert "target voters 11, 12, 13" in shell.stderr
             assert shell.stderr.endswith("voters 11, 12, 13\n")
             status = shell.json("quorum describe --status")
             assert all(each["endpoints"] for each in status["CurrentVoters"])

@@ -24,7 +24,7 @@ from kraftlog.raft.messages import (
 from kraftlog.simulator.faults.corruption import corrupted, damaged
 from kraftlog.simulator.rng import Rng
 from kraftlog.simulator.run import simulate
-from kraftlog.simulator.snapshot import read_back, write_down
+from kraftlog.simulator.snapshot import decode_snapshot, encode_snapshot
 from kraftlog.simulator.wire import Wire
 from kraftlog.types import OffsetAndEpoch
 
@@ -125,7 +125,7 @@ def test_a_run_in_bytes_says_so_in_its_trace() -> None:
 
 
 def test_q38_chunks_of_two_snapshots_make_no_snapshot() -> None:
-    one, two = [write_down(END, 5, VOTERS, taker) for taker in (1, 2)]
-    assert read_back(one.data) == one
-    assert read_back(one.data[:50] + two.data[50:]) is None
-    assert read_back(one.data[:10]) is None
+    one, two = [encode_snapshot(END, 5, VOTERS, replica_id) for replica_id in (1, 2)]
+    assert decode_snapshot(one.data) == one
+    assert decode_snapshot(one.data[:50] + two.data[50:]) is None
+    assert decode_snapshot(one.data[:10]) is None

@@ -85,7 +85,7 @@ def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "ends. Another --to replaces it.",
     )
     target = reassign.add_mutually_exclusive_group(required=True)
-    target.add_argument("--to", metavar="ID,...", help="the node ids of the voters to be")
+    target.add_argument("--to", metavar="ID,...", help="the node ids of the target voters")
     target.add_argument("--cancel", action="store_true", help="stop an unfinished move")
     reassign.add_argument(
         "--no-wait", action="store_true", help="do not show the progress until the end"

@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
         "--nodes",
         type=int,
         metavar="N",
-        help="start a cluster of N nodes on this machine, with ports and directories in a row",
+        help="start a cluster of N nodes on this machine, with consecutive ports and directories",
     )
     parser.add_argument("--data", metavar="DIR", help="data directory; default: ./data")
     parser.add_argument("--host", help="listen address; default: 127.0.0.1, or the file's")
@@ -115,7 +115,7 @@ def _run_cluster(options: argparse.Namespace) -> int:
 
 
 def _stop_at_eof() -> None:
-    """Stop as after SIGTERM when standard input ends, as the process at its other end has."""
+    """Stop as after SIGTERM once standard input ends, because the process that wrote it ended."""
     import signal
     from threading import Thread
 

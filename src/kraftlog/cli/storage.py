@@ -180,7 +180,7 @@ def _only_voter(config: BrokerConfig) -> Voter:
     if not config.is_controller:
         raise ConfigError("--standalone: expected controller among process.roles")
     listener = config.advertised_controller_listeners[0]
-    host = "localhost" if listener.is_anywhere else listener.host
+    host = "localhost" if listener.is_wildcard else listener.host
     return Voter(config.node_id, host, listener.port, new_id())
 
 

@@ -102,7 +102,7 @@ def _watch(client: Client, targets: list[int]) -> bool:
 def progress_text(quorum: Quorum) -> str:
     text = f"voters {_listed(_voters(quorum))}"
     if quorum.targets is not None:
-        text += f", to be {_listed(quorum.targets)}"
+        text += f"; target voters {_listed(quorum.targets)}"
     if quorum.waits_for:
         text += f"; waits for {_listed(quorum.waits_for)} to register and catch up"
     return text

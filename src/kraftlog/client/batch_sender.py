@@ -2,7 +2,7 @@
 
 It is for callers that encode many records at once; `producer` collects single ones. Batches of a
 partition are written in the order in which they were sent, each once, if the sender is idempotent:
-after a failure all that is not acknowledged is sent again, with the same sequence numbers.
+after a failure all unacknowledged batches are sent again, with the same sequence numbers.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from kraftlog.client.model import PartitionName
     from kraftlog.records.encode_columns import EncodedBatch
 
-    #: Batches of one request, by partition.
-    Share = dict[PartitionName, BatchInFlight]
+    #: Batches that are sent together, one of each partition.
+    BatchesByPartition = dict[PartitionName, BatchInFlight]
 
 #: Brokers keep the sequence numbers of a producer's last five batches of a partition.
 MAX_IN_FLIGHT = 5
@@ -71,34 +71,34 @@ class BatchSender:
         self._delivery_timeout_s = delivery_timeout_s
         self._identity = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         self._sequences: dict[PartitionName, int] = {}
-        #: What is not acknowledged, of each partition in the order of sending.
+        #: The unacknowledged batches of each partition, in the order of sending.
         self._unacknowledged: dict[PartitionName, deque[BatchInFlight]] = {}
         self._connections: dict[int, Connection] = {}
-        self._in_flight: dict[int, deque[Share]] = {}
+        self._in_flight: dict[int, deque[BatchesByPartition]] = {}
         #: Partitions whose first batch since the last flush is sent. The second waits for it: a
         #: broker that does not know the producer would accept the second without the first.
         self._started: set[PartitionName] = set()
 
     def close(self) -> None:
-        """Close the connections; what is not acknowledged is given up."""
+        """Close the connections, and forget the unacknowledged batches."""
         self._disconnect()
         self._unacknowledged.clear()
 
     def send(self, batches: Iterable[tuple[PartitionName, EncodedBatch]]) -> None:
         """Send batches; return when all but the last few requests are acknowledged."""
-        with self._giving_up():
-            rounds = self._rounds([self._numbered(name, batch) for name, batch in batches])
-            with self._recovering():
-                for share in rounds:
-                    for leader, part in self._by_leader(share, self._deadline()).items():
+        with self._reset_on_error():
+            rounds = self._rounds([self._new_batch(name, batch) for name, batch in batches])
+            with self._resend_on_error():
+                for together in rounds:
+                    for leader, part in self._by_leader(together, self._deadline()).items():
                         self._send_request(leader, part)
-                    if self._is_idempotent and not share.keys() <= self._started:
-                        self._started.update(share)
+                    if self._is_idempotent and not together.keys() <= self._started:
+                        self._started.update(together)
                         self._receive_all()
 
     def flush(self) -> None:
         """Wait until everything is acknowledged."""
-        with self._giving_up(), self._recovering():
+        with self._reset_on_error(), self._resend_on_error():
             self._receive_all()
         self._started.clear()
 
@@ -112,8 +112,8 @@ class BatchSender:
         return self._cluster.deadline(self._request_timeout_s)
 
     @contextmanager
-    def _giving_up(self) -> Iterator[None]:
-        """After an error the next batch begins a new producer id."""
+    def _reset_on_error(self) -> Iterator[None]:
+        """After an error forget all batches; the next one begins a new producer id."""
         try:
             yield
         except BaseException:
@@ -124,15 +124,15 @@ class BatchSender:
             raise
 
     @contextmanager
-    def _recovering(self) -> Iterator[None]:
-        """After a failure all that is not acknowledged is sent again."""
+    def _resend_on_error(self) -> Iterator[None]:
+        """After an error that can be retried, send all unacknowledged batches again."""
         try:
             yield
         except (RefusedError, UnreachableError) as error:
             self._recover(error)
 
-    def _numbered(self, name: PartitionName, batch: EncodedBatch) -> BatchInFlight:
-        """A complete batch, with the next sequence numbers if idempotent."""
+    def _new_batch(self, name: PartitionName, batch: EncodedBatch) -> BatchInFlight:
+        """An unacknowledged batch, with the next sequence numbers if idempotent."""
         sequence = NO_SEQUENCE
         if self._is_idempotent:
             if self._identity[0] == NO_PRODUCER_ID:
@@ -155,9 +155,9 @@ class BatchSender:
         self._unacknowledged.setdefault(name, deque()).append(sending)
         return sending
 
-    def _rounds(self, batches: Sequence[BatchInFlight]) -> Iterator[Share]:
-        """Group batches into requests: one of each partition, and not too many bytes."""
-        share: Share = {}
+    def _rounds(self, batches: Sequence[BatchInFlight]) -> Iterator[BatchesByPartition]:
+        """Yield batches to send together: one of each partition, and a limited number of bytes."""
+        together: BatchesByPartition = {}
         size = 0
         queues: dict[PartitionName, deque[BatchInFlight]] = {}
         for batch in batches:
@@ -167,17 +167,20 @@ class BatchSender:
                 batch = queues[name].popleft()
                 if not queues[name]:
                     del queues[name]
-                if share and (name in share or size + len(batch.batch) > self._request_bytes):
-                    yield share
-                    share, size = {}, 0
-                share[name] = batch
+                is_full = size + len(batch.batch) > self._request_bytes
+                if together and (name in together or is_full):
+                    yield together
+                    together, size = {}, 0
+                together[name] = batch
                 size += len(batch.batch)
-        if share:
-            yield share
+        if together:
+            yield together
 
-    def _by_leader(self, share: Share, deadline: Deadline) -> dict[int, Share]:
-        found: dict[int, Share] = {}
-        for name, batch in share.items():
+    def _by_leader(
+        self, batches: BatchesByPartition, deadline: Deadline
+    ) -> dict[int, BatchesByPartition]:
+        found: dict[int, BatchesByPartition] = {}
+        for name, batch in batches.items():
             found.setdefault(self._cluster.leader(*name, deadline), {})[name] = batch
         return found
 
@@ -189,45 +192,46 @@ class BatchSender:
             known = self._connections[leader] = self._cluster.open_connection(leader, deadline)
         return known
 
-    def _send_request(self, leader: int, share: Share) -> None:
-        flights = self._in_flight.setdefault(leader, deque())
-        while len(flights) >= self._max_in_flight:
+    def _send_request(self, leader: int, batches: BatchesByPartition) -> None:
+        """Send a request; before that, receive responses while too many requests are in flight."""
+        in_flight = self._in_flight.setdefault(leader, deque())
+        while len(in_flight) >= self._max_in_flight:
             self._receive(leader)
-        if self._sent(leader, share, self._deadline()) is not None:
-            flights.append(share)
+        if self._start_request(leader, batches, self._deadline()) is not None:
+            in_flight.append(batches)
 
     def _receive_all(self) -> None:
-        for leader, flights in self._in_flight.items():
-            while flights:
+        for leader, in_flight in self._in_flight.items():
+            while in_flight:
                 self._receive(leader)
 
     def _receive(self, leader: int) -> None:
-        """Take the oldest response of a leader; raise the first error."""
-        share = self._in_flight[leader][0]
+        """Receive the response to a leader's oldest request; raise the first error."""
+        batches = self._in_flight[leader][0]
         response = self._connections[leader].receive(self._deadline())
         self._in_flight[leader].popleft()
-        self._take(response, share, leader)
+        self._handle_response(response, batches, leader)
 
-    def _take(self, response: object, share: Share, leader: int) -> None:
+    def _handle_response(self, response: object, batches: BatchesByPartition, leader: int) -> None:
         assert isinstance(response, ProduceResponse)
         refused = []
         for name, result in results(response, self._cluster.error_context("Produce", leader)):
             if isinstance(result, RefusedError):
                 refused.append(result)
             else:
-                self._done(share[name])
+                self._acknowledged(batches[name])
         final = [error for error in refused if not is_retriable(error)]
         for error in final or refused:
             raise error
 
-    def _done(self, batch: BatchInFlight) -> None:
+    def _acknowledged(self, batch: BatchInFlight) -> None:
         waiting = self._unacknowledged[batch.name]
         waiting.remove(batch)
         if not waiting:
             del self._unacknowledged[batch.name]
 
     def _recover(self, error: RefusedError | UnreachableError) -> None:
-        """Send again what is not acknowledged, one batch of each partition at a time."""
+        """Send the unacknowledged batches again, one of each partition at a time."""
         if isinstance(error, RefusedError) and not is_retriable(error):
             raise error
         self._drain()
@@ -238,9 +242,9 @@ class BatchSender:
             self._cluster.retry(lambda: self._resend(deadline), deadline)
 
     def _drain(self) -> None:
-        """Take the responses that are still to come; their errors follow from the first."""
-        for leader, flights in self._in_flight.items():
-            while flights:
+        """Receive the pending responses; their errors follow from the first one."""
+        for leader, in_flight in self._in_flight.items():
+            while in_flight:
                 try:
                     self._receive(leader)
                 except RefusedError:
@@ -251,25 +255,29 @@ class BatchSender:
     def _resend(self, deadline: Deadline) -> None:
         oldest = [queue[0] for queue in self._unacknowledged.values()]
         try:
-            for share in self._rounds(oldest):
-                for leader, part in self._by_leader(share, deadline).items():
-                    self._call(leader, part, deadline)
+            for together in self._rounds(oldest):
+                for leader, part in self._by_leader(together, deadline).items():
+                    self._send_and_receive(leader, part, deadline)
         except UnreachableError:
             self._disconnect()
             raise
 
-    def _call(self, leader: int, share: Share, deadline: Deadline) -> None:
-        connection = self._sent(leader, share, deadline)
+    def _send_and_receive(
+        self, leader: int, batches: BatchesByPartition, deadline: Deadline
+    ) -> None:
+        connection = self._start_request(leader, batches, deadline)
         if connection is not None:
-            self._take(connection.receive(deadline), share, leader)
+            self._handle_response(connection.receive(deadline), batches, leader)
 
-    def _sent(self, leader: int, share: Share, deadline: Deadline) -> Connection | None:
+    def _start_request(
+        self, leader: int, batches: BatchesByPartition, deadline: Deadline
+    ) -> Connection | None:
         """Send a request; return the connection that owes its response, if there will be one."""
         connection = self._connection(leader, deadline)
-        request = produce_request(share.values(), self._acks, self._request_timeout_s)
+        request = produce_request(batches.values(), self._acks, self._request_timeout_s)
         connection.send(request, deadline, expects_response=self._acks != 0)
         if self._acks != 0:
             return connection
-        for batch in share.values():
-            self._done(batch)
+        for batch in batches.values():
+            self._acknowledged(batch)
         return None

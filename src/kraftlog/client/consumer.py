@@ -11,7 +11,7 @@ from collections import deque
 
 from kraftlog.client import groups, offsets
 from kraftlog.client.deadline import Deadline
-from kraftlog.client.fetched_batches import COMMITTED, UNCOMMITTED
+from kraftlog.client.fetched_batches import READ_COMMITTED, READ_UNCOMMITTED
 from kraftlog.client.group_membership import GroupMembership
 from kraftlog.client.reader import Reader
 from kraftlog.errors import ClientError, ErrorCode, RefusedError
@@ -87,7 +87,7 @@ class Consumer:
         self._group = group
         self._timeout_s = timeout_s
         self._auto_commit = auto_commit and group is not None
-        level = COMMITTED if isolation == "read_committed" else UNCOMMITTED
+        level = READ_COMMITTED if isolation == "read_committed" else READ_UNCOMMITTED
         self._reader = Reader(cluster, isolation_level=level, reset=start.reset)
         self._group_membership: GroupMembership | None = None
         #: Fetched batches, and the records of the last one that was decoded.

@@ -20,8 +20,8 @@ def begin(cluster: Cluster, targets: Mapping[ReplicaName, str]) -> dict[ReplicaN
     refused: dict[ReplicaName, RefusedError] = {}
     for broker in sorted({name[2] for name in targets}):
         wanted: dict[str, dict[str, list[int]]] = {}
-        for (topic, index, where), path in targets.items():
-            if where == broker:
+        for (topic, index, replica_broker), path in targets.items():
+            if replica_broker == broker:
                 wanted.setdefault(path, {}).setdefault(topic, []).append(index)
         refused.update(_begin_on(cluster, broker, wanted))
     return refused

@@ -1,8 +1,7 @@
 """Which batches of a fetch response have records for a consumer.
 
-Control batches have none, nor have those of aborted transactions. A broker that is asked for
-committed records only names the aborted transactions of the response; the batches themselves are
-in it all the same.
+Control batches have none, nor have those of aborted transactions. With READ_COMMITTED the broker
+lists the aborted transactions in its response, which still contains their batches.
 """
 
 from __future__ import annotations
@@ -21,27 +20,28 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.fetch import PartitionData
 
 #: Isolation levels of a fetch.
-UNCOMMITTED, COMMITTED = 0, 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
 def fetched_batches(result: PartitionData) -> Iterator[tuple[int, BatchHeader, bool]]:
-    """Yield place and header of each complete batch, and whether a consumer gets its records."""
-    ended = sorted(
+    """Yield position and header of each complete batch, and if a consumer gets its records."""
+    aborted = sorted(
         (each.first_offset, each.producer_id) for each in result.aborted_transactions or ()
     )
     aborting: set[int] = set()
     data = result.records or b""
-    for place, fields in walk(data, may_end_in_batch=True):
+    for position, fields in walk(data, may_end_in_batch=True):
         header = BatchHeader(*fields)
-        while ended and ended[0][0] <= header.last_offset:
-            aborting.add(ended.pop(0)[1])
+        while aborted and aborted[0][0] <= header.last_offset:
+            aborting.add(aborted.pop(0)[1])
         is_aborted = header.is_transactional and header.producer_id in aborting
-        if header.is_control and is_aborted and _is_abort(data, place):
+        if header.is_control and is_aborted and _is_abort(data, position):
             aborting.discard(header.producer_id)
-        yield place, header, not (header.is_control or is_aborted)
+        yield position, header, not (header.is_control or is_aborted)
 
 
-def _is_abort(data: Buffer, place: int) -> bool:
+def _is_abort(data: Buffer, position: int) -> bool:
     return any(
-        decode_control_key(record.key) == ControlType.ABORT for record in read_records(data, place)
+        decode_control_key(record.key) == ControlType.ABORT
+        for record in read_records(data, position)
     )

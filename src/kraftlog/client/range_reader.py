@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kraftlog.client.cluster import BACKOFF_S, FETCH_RETRIED, TOPIC_WAIT_S
 from kraftlog.client.fetch_size import FetchSize
-from kraftlog.client.fetched_batches import UNCOMMITTED, fetched_batches
+from kraftlog.client.fetched_batches import READ_UNCOMMITTED, fetched_batches
 from kraftlog.errors import (
     ClientError,
     CorruptBatchError,
@@ -69,7 +69,7 @@ class RangeReader:
         start: int,
         end: int,
         *,
-        isolation_level: int = UNCOMMITTED,
+        isolation_level: int = READ_UNCOMMITTED,
         fetch_size: FetchSize | None = None,
         topic_id: Uuid = NULL_UUID,
     ) -> None:

@@ -7,7 +7,7 @@ import select
 from kraftlog.client import offsets
 from kraftlog.client.cluster import BACKOFF_S, FETCH_RETRIED
 from kraftlog.client.deadline import Deadline
-from kraftlog.client.fetched_batches import UNCOMMITTED, fetched_batches
+from kraftlog.client.fetched_batches import READ_UNCOMMITTED, fetched_batches
 from kraftlog.client.model import ConsumedRecord
 from kraftlog.errors import ErrorCode, RefusedError, UnreachableError
 from kraftlog.records.reader import read_records
@@ -34,7 +34,11 @@ class Reader:
     """Positions of partitions, and the fetches that advance them."""
 
     def __init__(
-        self, cluster: Cluster, *, isolation_level: int = UNCOMMITTED, reset: int = offsets.LATEST
+        self,
+        cluster: Cluster,
+        *,
+        isolation_level: int = READ_UNCOMMITTED,
+        reset: int = offsets.LATEST,
     ) -> None:
         self._cluster = cluster
         self._isolation_level = isolation_level

@@ -26,7 +26,7 @@ class Listener(Value):
         return f"{self.name}://{bracketed(self.host)}:{self.port}"
 
     @property
-    def is_anywhere(self) -> bool:
+    def is_wildcard(self) -> bool:
         """Whether it listens on all addresses, which cannot be advertised."""
         return not self.host or is_any_address(self.host)
 

@@ -125,7 +125,7 @@ def _own_controller_endpoint(node: Node) -> tuple[str, int] | None:
     if named is not None and not settings.is_given("advertised.listeners"):
         return named.host, named.port
     host = reached.host
-    if listener.is_anywhere:
+    if listener.is_wildcard:
         voter = node.quorum.core.log.voter_set.voter(me)
         recorded = endpoint_of(voter.endpoints, name) if voter is not None else None
         host = recorded.host if recorded is not None else host

@@ -45,7 +45,7 @@ class DiskSpace:
 
     def _is_reserve_made(self) -> bool:
         try:
-            return self._directory.make_reserve()
+            return self._directory.fill_reserve()
         except StorageError as error:
             self._log_line(str(error))
             return False

@@ -1,4 +1,4 @@
-"""Makes the folders of new logs while the node is calm.
+"""Makes the folders of new logs once no more logs are created.
 
 A new log needs no folder before its first record, and the file system takes longer to make one than
 the node takes for everything else about a partition. So thousands of partitions are created, led
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
 
-#: How long no log must have been created, and how long a folder waits at most.
-CALM_MS = 500
-LATEST_MS = 5_000
-PER_TURN = 8
+#: Folders are made this long after the last creation of a log; none waits longer than the maximum.
+DELAY_MS = 500
+MAX_DELAY_MS = 5_000
+FOLDERS_PER_TURN = 8
 FULL_BACKOFF_MS = 10_000
 
 
@@ -42,7 +42,7 @@ class NewFolders:
         self._notify = notify
         self._waiting: deque[tuple[LogName, Log]] = deque()
         self._latest_ms = 0
-        #: When to begin; None while none waits, or while they are made.
+        #: When to begin to make them; None if none waits, or once that has begun.
         self.due_ms: int | None = None
 
     @property
@@ -52,9 +52,9 @@ class NewFolders:
     def add(self, name: LogName, log: Log, now: Now) -> None:
         """A log was created without its folder."""
         if not self._waiting:
-            self._latest_ms = now.monotonic_ms + LATEST_MS
+            self._latest_ms = now.monotonic_ms + MAX_DELAY_MS
         self._waiting.append((name, log))
-        self.due_ms = min(now.monotonic_ms + CALM_MS, self._latest_ms)
+        self.due_ms = min(now.monotonic_ms + DELAY_MS, self._latest_ms)
 
     def take_turn(self, now: Now) -> bool:
         """Make the next folders if it is time; return whether any was made."""
@@ -63,7 +63,7 @@ class NewFolders:
                 return False
             self.due_ms = None
         made = 0
-        while self._waiting and made < PER_TURN:
+        while self._waiting and made < FOLDERS_PER_TURN:
             name, log = self._waiting.popleft()
             if log.has_folder or self._directory.logs.get(name) is not log:
                 continue  # its first record was quicker, or it is deleted

@@ -1,7 +1,7 @@
 """The snapshots of the simulated state machine, as bytes: state, voters, and a checksum.
 
-The state is the chain of everything applied (see `oracle`), so it differs if a record was skipped,
-applied twice, or another's.
+The state is the chain of everything applied (see `checkers/oracle`), so it differs if a record was
+skipped, replaced, or applied twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from kraftlog.logstate.voters import VoterSet
 
-#: The writer, end offset and epoch, the state, and the length of the following voters record.
+#: Replica id, end offset and epoch, state, and the length of the voters record that follows.
 _HEAD = Struct(">bqiqi")
 _CHECKSUM = Struct(">I")
 
@@ -30,15 +30,15 @@ class Snapshot(Value):
     data: bytes
 
 
-def write_down(end: OffsetAndEpoch, state: int, voters: VoterSet, taker: int) -> Snapshot:
+def encode_snapshot(end: OffsetAndEpoch, state: int, voters: VoterSet, replica_id: int) -> Snapshot:
     """Encode a snapshot; no two replicas write the same bytes, so that a mixture is detected."""
     record = voters_record(voters)
-    head = _HEAD.pack(taker, end.offset, end.epoch, state, len(record))
-    body = head + record + bytes([taker]) * (taker * 37 + end.offset % 200)
+    head = _HEAD.pack(replica_id, end.offset, end.epoch, state, len(record))
+    body = head + record + bytes([replica_id]) * (replica_id * 37 + end.offset % 200)
     return Snapshot(end, state, voters, body + _CHECKSUM.pack(crc32(body)))
 
 
-def read_back(data: bytes) -> Snapshot | None:
+def decode_snapshot(data: bytes) -> Snapshot | None:
     """Decode a snapshot; None if it is corrupt."""
     body = data[: -_CHECKSUM.size]
     if len(data) < _HEAD.size or data[len(body) :] != _CHECKSUM.pack(crc32(body)):

@@ -64,7 +64,9 @@ def take(replica: Replica) -> None:
         return
     epoch = core.log.epochs.epoch_at(end - 1)
     voters = core.log.voters.committed(end)
-    work.taking = snapshot.write_down(OffsetAndEpoch(end, epoch), replica.state, voters, replica.id)
+    work.taking = snapshot.encode_snapshot(
+        OffsetAndEpoch(end, epoch), replica.state, voters, replica.id
+    )
     wait = 1 + world.disk_ms(replica) + world.snapshot_rng.below(LONGEST_WRITE_MS)
     world.at(world.time + wait, _taken, replica, replica.incarnation)
 
@@ -151,7 +153,7 @@ def install(replica: Replica, effect: InstallSnapshot) -> None:
     """Verify the snapshot, sync it, and replace the log with it; that takes some time."""
     world, disk = replica.world, replica.disk
     assert disk.download is not None, "a download comes before"
-    whole = snapshot.read_back(disk.download[1])
+    whole = snapshot.decode_snapshot(disk.download[1])
     if whole is None or whole.id != effect.id:
         raise Violation(NAME, f"replica {replica.id}: {effect.id} differs from what was written")
     replica.snapshots.installing = whole

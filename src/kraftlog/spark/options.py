@@ -13,7 +13,7 @@ import json
 import re
 from difflib import get_close_matches
 
-from kraftlog.client.fetched_batches import COMMITTED, UNCOMMITTED
+from kraftlog.client.fetched_batches import READ_COMMITTED, READ_UNCOMMITTED
 from kraftlog.client.properties import check_security
 from kraftlog.errors import ConfigError
 from kraftlog.value import TYPE_CHECKING, Value
@@ -96,7 +96,7 @@ class SourceOptions(Value):
     max_offsets_per_trigger: int | None = None
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
-    isolation_level: int = UNCOMMITTED
+    isolation_level: int = READ_UNCOMMITTED
     timeout_s: float = 120.0
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 900_000
@@ -275,7 +275,7 @@ def _isolation_level(options: Options) -> int:
     value = (options.text(name) or "read_uncommitted").lower()
     if value not in {"read_committed", "read_uncommitted"}:
         raise options.wrong(name, "expected read_committed or read_uncommitted")
-    return COMMITTED if value == "read_committed" else UNCOMMITTED
+    return READ_COMMITTED if value == "read_committed" else READ_UNCOMMITTED
 
 
 def check_protocol(options: Options) -> None:

@@ -433,7 +433,7 @@ class LogDirectory:
                 number = str(int(number or 0) + 1)
             self.disk.files.rename(folder, renamed)
         except OSError as error:
-            raise self.disk.fail_unless_full(f"{folder}: putting the log away", error) from error
+            raise self.disk.fail_unless_full(f"{folder}: renaming the folder", error) from error
         return renamed
 
     def take_garbage(self) -> list[str]:
@@ -452,10 +452,10 @@ class LogDirectory:
         except OSError as error:
             raise self.disk.fail_unless_full(f"{self.path}: reserving disk space", error) from error
 
-    def make_reserve(self) -> bool:
-        """Fill the reserve again if there is space; return whether it is full."""
+    def fill_reserve(self) -> bool:
+        """Fill the reserve again if there is space; return whether it has all of its bytes."""
         try:
-            return self.reserve.make()
+            return self.reserve.fill()
         except OSError as error:
             raise self.disk.fail_unless_full(f"{self.path}: reserving disk space", error) from error
 

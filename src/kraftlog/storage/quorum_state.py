@@ -2,9 +2,9 @@
 
 Version 0 is written while kraft.version is 0, and version 1 afterwards. The fields that version 1
 lacks (cluster id, applied offset, committed voters) are under a key of our own, which Kafka's
-reader ignores. They are as of the last change of the election state. The log is authoritative; they
-inform people and `kraftlog quorum repair`. Both versions have the directory id of the vote, as
-Kafka reads it in both.
+reader ignores. They are written only when the election state changes, so they may lag behind the
+log, which is authoritative; people and `kraftlog quorum repair` read them. Both versions have the
+directory id of the vote, as Kafka reads it in both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STATIC_VOTERS, DYNAMIC_VOTERS = 0, 1
 
 
 class QuorumStateData(Value):
-    """The file's content. The fields from `version` on are informational."""
+    """The file's content. A starting node uses only the leader, the epoch and the vote."""
 
     leader_id: int = NO_NODE
     epoch: int = 0
@@ -60,15 +60,15 @@ def encode(election: QuorumStateData) -> bytes:
         "votedId": NO_NODE if voted is None else voted.id,
         "data_version": election.version,
     }
-    more = {
+    informational = {
         "clusterId": election.cluster_id or "",
         "appliedOffset": election.applied_offset,
         "currentVoters": [{"voterId": voter_id} for voter_id in election.voter_ids],
     }
-    directory = voted.directory_id if voted else NULL_UUID
-    if election.version == DYNAMIC_VOTERS or directory != NULL_UUID:
-        content["votedDirectoryId"] = uuid_text(directory)
-    content |= more if election.version == STATIC_VOTERS else {OURS: more}
+    directory_id = voted.directory_id if voted else NULL_UUID
+    if election.version == DYNAMIC_VOTERS or directory_id != NULL_UUID:
+        content["votedDirectoryId"] = uuid_text(directory_id)
+    content |= informational if election.version == STATIC_VOTERS else {OURS: informational}
     return json.dumps(content, separators=(",", ":")).encode()
 
 
@@ -82,17 +82,19 @@ def decode(raw: bytes, path: str) -> QuorumStateData:
         voted = None
         voted_id = _number(content, "votedId", NO_NODE)
         if voted_id != NO_NODE:
-            directory = content.get("votedDirectoryId")
-            voted = ReplicaKey(voted_id, uuid_from_text(directory) if directory else NULL_UUID)
-        more = content if version == STATIC_VOTERS else content.get(OURS) or {}
-        voters = more.get("currentVoters") or ()
+            directory_id = content.get("votedDirectoryId")
+            voted = ReplicaKey(
+                voted_id, uuid_from_text(directory_id) if directory_id else NULL_UUID
+            )
+        informational = content if version == STATIC_VOTERS else content.get(OURS) or {}
+        voters = informational.get("currentVoters") or ()
         return QuorumStateData(
             leader_id=_number(content, "leaderId", NO_NODE),
             epoch=_number(content, "leaderEpoch", NO_NODE),
             voted=voted,
             version=version,
-            cluster_id=more.get("clusterId") or None,
-            applied_offset=_number({"appliedOffset": 0, **more}, "appliedOffset", 0),
+            cluster_id=informational.get("clusterId") or None,
+            applied_offset=_number({"appliedOffset": 0, **informational}, "appliedOffset", 0),
             voter_ids=tuple([_number(voter, "voterId", 0) for voter in voters]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:

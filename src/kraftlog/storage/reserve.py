@@ -3,7 +3,7 @@
 An empty preallocated file holds the blocks. When the metadata log, the election state or a
 checkpoint finds the disk full, the file is deleted (`spend`). From then on the directory is short
 of space, and topics accept no records, so that they cannot use the freed space. Once there is
-enough space the reserve is filled again (`make`).
+enough space the reserve is filled again (`fill`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether an error means that the disk is full, before or after its conversion."""
+    """Whether an OSError, or the DiskFullError raised from it, means that the disk is full."""
     if isinstance(error, DiskFullError):
         error = error.__cause__
     return isinstance(error, OSError) and error.errno in _NO_ROOM
@@ -48,10 +48,10 @@ class Reserve:
         self._size_bytes = size_bytes
         if not size_bytes:
             self._release()
-        self.make()
+        self.fill()
 
-    def make(self) -> bool:
-        """Fill the reserve, if it is empty; return whether it is full."""
+    def fill(self) -> bool:
+        """Allocate the reserve, if it is empty; return whether it has all of its bytes now."""
         if self._is_there or not self._size_bytes:
             return True
         files = self._disk.files

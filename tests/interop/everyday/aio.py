@@ -11,7 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, PACKABLE, main
+from tests.interop.everyday.work import CODECS, COMPRESSIBLE, COUNT, RETENTION_MS, main
 from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ async def configs(address: str) -> Facts:
             assert answer.resources[0][0] == 0, answer
 
         before = await shown()
-        await change({"retention.ms": KEPT_MS})
+        await change({"retention.ms": RETENTION_MS})
         middle = await shown()
         await change({})
         return {"before": before, "set": middle, "after": await shown()}
@@ -147,13 +147,15 @@ async def codecs(address: str) -> Facts:
     for codec in CODECS:
         topic = f"codec-{codec}"
         await create(address, topic)
-        await produce(address, topic, PACKABLE, compression_type=None if codec == "none" else codec)
+        await produce(
+            address, topic, COMPRESSIBLE, compression_type=None if codec == "none" else codec
+        )
         async with consumer_of(address) as consumer:
             consumer.assign([TopicPartition(topic, 0)])
             await consumer.seek_to_beginning()
             found[codec] = sum(
                 (r.value, r.key, list(r.headers), r.timestamp)
-                == (PACKABLE[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
+                == (COMPRESSIBLE[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
                 for n, r in enumerate(await taken(consumer, COUNT))
             )
     return found
@@ -242,7 +244,7 @@ async def resume(address: str) -> Facts:
     async with consumer_of(address, "resumed", group="resumers") as second:
         [next_one] = await taken(second, 1)
         committed = await second.committed(TopicPartition("resumed", 0))
-    return {"committed": committed, "went_on_at": next_one.offset}
+    return {"committed": committed, "resumed_at": next_one.offset}
 
 
 async def groups(address: str) -> Facts:

@@ -11,7 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, PACKABLE, main, until
+from tests.interop.everyday.work import CODECS, COMPRESSIBLE, COUNT, RETENTION_MS, main, until
 from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def configs(address: str) -> Facts:
             return str(found["topic"]["configured"]["retention.ms"]["value"])
 
         before = shown()
-        it.alter_configs(resource({"retention.ms": KEPT_MS}))
+        it.alter_configs(resource({"retention.ms": RETENTION_MS}))
         middle = shown()
         it.reset_configs(resource(["retention.ms"]))
         return {"before": before, "set": middle, "after": shown()}
@@ -128,14 +128,14 @@ def codecs(address: str) -> Facts:
     for codec in CODECS:
         topic = f"codec-{codec}"
         create(address, topic)
-        produce(address, topic, PACKABLE, compression_type=None if codec == "none" else codec)
+        produce(address, topic, COMPRESSIBLE, compression_type=None if codec == "none" else codec)
         with consumer_of(address) as consumer:
             partition = TopicPartition(topic, 0)
             consumer.assign([partition])
             consumer.seek_to_beginning(partition)
             found[codec] = sum(
                 (r.value, r.key, r.headers, r.timestamp)
-                == (PACKABLE[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
+                == (COMPRESSIBLE[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
                 for n, r in enumerate(taken(consumer, COUNT))
             )
     return found
@@ -245,7 +245,7 @@ def resume(address: str) -> Facts:
         second.subscribe(["resumed"])
         [next_one] = taken(second, 1)
         committed = second.committed(TopicPartition("resumed", 0))
-    return {"committed": committed, "went_on_at": next_one.offset}
+    return {"committed": committed, "resumed_at": next_one.offset}
 
 
 def groups(address: str) -> Facts:

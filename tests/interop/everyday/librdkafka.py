@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, PACKABLE, main, until
+from tests.interop.everyday.work import CODECS, COMPRESSIBLE, COUNT, RETENTION_MS, main, until
 from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def configs(address: str) -> Facts:
         it.incremental_alter_configs([asked])[asked].result(LIMIT_S)
 
     before = shown()
-    change(AlterConfigOpType.SET, KEPT_MS)
+    change(AlterConfigOpType.SET, RETENTION_MS)
     middle = shown()
     change(AlterConfigOpType.DELETE, "")
     return {"before": before, "set": middle, "after": shown()}
@@ -144,14 +144,14 @@ def codecs(address: str) -> Facts:
     for codec in CODECS:
         topic = f"codec-{codec}"
         create(address, topic)
-        produce(address, topic, PACKABLE, (), **{"compression.type": codec})
+        produce(address, topic, COMPRESSIBLE, (), **{"compression.type": codec})
         consumer = consumer_of(address)
         consumer.assign([TopicPartition(topic, 0, 0)])
         messages = taken(consumer, COUNT)
         consumer.close()
         found[codec] = sum(
             (m.value(), m.key(), m.headers(), m.timestamp()[1])
-            == (PACKABLE[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
+            == (COMPRESSIBLE[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
             for n, m in enumerate(messages)
         )
     return found
@@ -237,7 +237,7 @@ def resume(address: str) -> Facts:
     second.subscribe(["resumed"])
     [next_one] = taken(second, 1)
     second.close()
-    return {"committed": committed.offset, "went_on_at": next_one.offset()}
+    return {"committed": committed.offset, "resumed_at": next_one.offset()}
 
 
 def groups(address: str) -> Facts:

@@ -1,7 +1,7 @@
-"""What every client does against a node, and the facts that it must come back with.
+"""What every client does with a node, and the facts that it must report.
 
-A client is a program or a module that does each piece of work, on an empty node, and tells what it
-saw in the words of EXPECTED. How it asks is its own affair.
+A client is a program or a module that does each piece of work with an empty node, and reports what
+it found under the keys of EXPECTED. How it finds that out is up to the client.
 """
 
 from __future__ import annotations
@@ -26,37 +26,38 @@ if TYPE_CHECKING:
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 #: How many records a client writes with each codec, and reads back.
 COUNT = 40
-#: What they hold. Even one alone is smaller when it is packed, or some clients would leave it as it
-#: is: how many records a batch has depends on how quickly they come.
-PACKABLE = [b"the same again and again %d " % n * 9 for n in range(COUNT)]
-KEPT_MS = "3600000"
+#: Their values. Each becomes smaller if it is compressed alone: the timing decides how many records
+#: a batch has, and some clients do not compress a batch that would not become smaller.
+COMPRESSIBLE = [b"the same again and again %d " % n * 9 for n in range(COUNT)]
+RETENTION_MS = "3600000"
 
 EXPECTED: dict[str, Facts] = {
     "cluster": {"brokers": 1, "has_controller": True},
-    # Made with 3 partitions, made again, given 5, removed.
+    # Created with 3 partitions, created again, increased to 5 partitions, deleted.
     "topics": {"created": 3, "again": "exists", "grown": 5, "removed": True},
-    # retention.ms of a topic as it comes, set, and taken back.
-    "configs": {"before": "604800000", "set": KEPT_MS, "after": "604800000"},
-    # Records written with each codec that come back with value, key, header and time.
+    # retention.ms of a topic: the default, after it is set, after it is reset.
+    "configs": {"before": "604800000", "set": RETENTION_MS, "after": "604800000"},
+    # The number of records written with each codec that are read with the same value, key, header
+    # and timestamp.
     "codecs": dict.fromkeys(CODECS, COUNT),
     "idempotent": {"count": COUNT, "is_in_order": True},
     # Read by assignment, from an offset in the middle.
     "assignment": {"first": 30, "count": 10},
-    # Three records at the times 1000, 2000 and 3000.
+    # Offsets by timestamp, of three records with timestamps 1000, 2000 and 3000.
     "times": {"earliest": 0, "latest": 3, "at_1500": 1, "at_9000": -1},
-    # The first records of a partition are deleted: where it begins, and what is read first.
+    # The first records of a partition are deleted: its first offset, and the first record read.
     "deletion": {"begins_at": 5, "first": 5},
-    # Partitions of each member: alone, after another came, after that one left.
+    # Partitions of each member: of one alone, after a second has joined, after that one has left.
     "rebalance": {"alone": [4], "together": [2, 2], "alone_again": [4]},
-    # A member reads some, commits and leaves; the next goes on behind it.
-    "resume": {"committed": 20, "went_on_at": 20},
-    # A group without members, by its administrator.
+    # A member reads some records, commits and leaves; the next member continues there.
+    "resume": {"committed": 20, "resumed_at": 20},
+    # An admin client lists a group without members, resets its offset, and deletes it.
     "groups": {"listed": True, "state": "Empty", "committed": 20, "reset_to": 5, "removed": True},
 }
 
 
 def until(ask: Callable[[], list[int]], wanted: list[int]) -> list[int]:
-    """The answer once it is what is waited for, or the last one when the time is up."""
+    """Ask until the result is `wanted` or the time is up; return the last result."""
     deadline = Deadline(LIMIT_S)
     while (found := ask()) != wanted and not deadline.is_over:
         deadline.pause(0.01)
@@ -64,7 +65,7 @@ def until(ask: Callable[[], list[int]], wanted: list[int]) -> list[int]:
 
 
 def main(pieces: Mapping[str, Callable[[str], Facts]]) -> None:
-    """The program of a client for Python; what a piece raised stands for its facts."""
+    """The main program of a Python client; a piece that raises reports the error as its fact."""
     for name, do in pieces.items():
         try:
             facts = do(sys.argv[1])
@@ -74,10 +75,10 @@ def main(pieces: Mapping[str, Callable[[str], Facts]]) -> None:
 
 
 def run_program(command: Sequence[str], address: str) -> dict[str, Facts]:
-    """Each piece of work by a program of its own, so that what a client leaves open ends with it.
+    """Run a client as a process of its own, so that whatever it leaves open ends with it.
 
-    It is told where, and how many seconds a piece may take, and writes a line of JSON for each:
-    name and facts.
+    Its arguments are the node's address and the number of seconds that a piece of work may take. It
+    writes a line of JSON for each piece: name and facts.
     """
     done = subprocess.run(
         [*command, address, str(LIMIT_S)],
@@ -92,7 +93,7 @@ def run_program(command: Sequence[str], address: str) -> dict[str, Facts]:
 
 
 def batches(data: str, partition: str) -> list[BatchHeader]:
-    """The headers of the batches that a node has on its disk."""
+    """The headers of the batches in a partition's segments on disk."""
     folder = os.path.join(data, partition)
     found: list[BatchHeader] = []
     for name in sorted(os.listdir(folder)):

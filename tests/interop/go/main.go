@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	count  = 40
-	keptMs = "3600000"
-	timeMs = 1_700_000_000_000
+	count       = 40
+	retentionMs = "3600000"
+	timeMs      = 1_700_000_000_000
 )
 
 type facts map[string]any
@@ -168,7 +168,7 @@ func (w worker) configs() facts {
 		must(told[0].Err)
 	}
 	before := shown()
-	change(kadm.SetConfig, keptMs)
+	change(kadm.SetConfig, retentionMs)
 	middle := shown()
 	change(kadm.DeleteConfig, "")
 	return facts{"before": before, "set": middle, "after": shown()}
@@ -327,7 +327,7 @@ func (w worker) resume() facts {
 	next := w.taken(second, 1)[0]
 	admin, end := w.admin()
 	defer end()
-	return facts{"committed": w.committed(admin, "resumers", "resumed"), "went_on_at": next.Offset}
+	return facts{"committed": w.committed(admin, "resumers", "resumed"), "resumed_at": next.Offset}
 }
 
 func (w worker) groups() facts {

@@ -4,7 +4,7 @@ import zlib from 'node:zlib'
 import kafkajs from 'kafkajs'
 import snappy from 'kafkajs-snappy'
 import lz4 from 'lz4-napi'
-import { CODECS, COUNT, KEPT_MS, LIMIT_MS, numbers, run, TIME_MS, until } from './work.mjs'
+import { CODECS, COUNT, RETENTION_MS, LIMIT_MS, numbers, run, TIME_MS, until } from './work.mjs'
 
 const { CompressionCodecs, CompressionTypes, ConfigResourceTypes, Kafka, logLevel } = kafkajs
 CompressionCodecs[CompressionTypes.Snappy] = snappy
@@ -98,7 +98,7 @@ const configs = (address) => asAdmin(address, async (admin) => {
   const change = (configEntries) => admin.alterConfigs({ resources: [{ ...resource, configEntries }] })
   await admin.createTopics({ topics: [{ topic: 'configured' }] })
   const before = await shown()
-  await change([{ name: 'retention.ms', value: KEPT_MS }])
+  await change([{ name: 'retention.ms', value: RETENTION_MS }])
   const set = await shown()
   await change([])
   return { before, set, after: await shown() }
@@ -193,7 +193,7 @@ async function resume (address) {
   await readAndCommit(address, 'resumed', 'resumers')
   const [next] = await taken(address, 'resumed', 1, { groupId: 'resumers' })
   const committed = await asAdmin(address, (admin) => committedOf(admin, 'resumers', 'resumed'))
-  return { committed, went_on_at: Number(next.offset) }
+  return { committed, resumed_at: Number(next.offset) }
 }
 
 const groups = (address) => asAdmin(address, async (admin) => {

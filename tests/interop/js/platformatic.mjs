@@ -4,7 +4,7 @@ import {
   Admin, ConfigResourceTypes, Consumer, IncrementalAlterConfigOperationTypes, ListOffsetTimestamps, Producer,
   stringDeserializers, stringSerializers
 } from '@platformatic/kafka'
-import { CODECS, COUNT, KEPT_MS, LIMIT_MS, numbers, run, TIME_MS, until, words } from './work.mjs'
+import { CODECS, COUNT, RETENTION_MS, LIMIT_MS, numbers, run, TIME_MS, until, words } from './work.mjs'
 
 const client = (address) => ({
   clientId: 'platformatic', bootstrapBrokers: [address], strict: false,
@@ -85,7 +85,7 @@ const configs = (address) => asAdmin(address, async (admin) => {
   })
   await admin.createTopics({ topics: ['configured'], partitions: 1, replicas: 1 })
   const before = await shown()
-  await change(IncrementalAlterConfigOperationTypes.SET, KEPT_MS)
+  await change(IncrementalAlterConfigOperationTypes.SET, RETENTION_MS)
   const set = await shown()
   await change(IncrementalAlterConfigOperationTypes.DELETE, null)
   return { before, set, after: await shown() }
@@ -180,7 +180,7 @@ async function resume (address) {
   await readAndCommit(address, 'resumed', 'resumers')
   const [next] = await taken(address, 'resumed', 1, { groupId: 'resumers' })
   const committed = await asAdmin(address, (admin) => committedOf(admin, 'resumers'))
-  return { committed, went_on_at: Number(next.offset) }
+  return { committed, resumed_at: Number(next.offset) }
 }
 
 const groups = (address) => asAdmin(address, async (admin) => {

@@ -2,7 +2,7 @@
 
 export const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd']
 export const COUNT = 40
-export const KEPT_MS = '3600000'
+export const RETENTION_MS = '3600000'
 export const TIME_MS = 1_700_000_000_000
 /** How long a piece of work may take, and whatever a client waits for. */
 export const LIMIT_MS = Number(process.argv[3]) * 1000

@@ -37,7 +37,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /** The everyday work by Kafka's own clients: each piece in turn, a line of JSON with its facts. */
 public final class EverydayWork {
     private static final int COUNT = 40;
-    private static final String KEPT_MS = "3600000";
+    private static final String RETENTION_MS = "3600000";
     private static final long TIME_MS = 1_700_000_000_000L;
 
     private interface Work {
@@ -188,7 +188,7 @@ public final class EverydayWork {
         try (Admin admin = admin()) {
             ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, "configured");
             String before = kept(admin, topic);
-            change(admin, topic, AlterConfigOp.OpType.SET, KEPT_MS);
+            change(admin, topic, AlterConfigOp.OpType.SET, RETENTION_MS);
             String set = kept(admin, topic);
             change(admin, topic, AlterConfigOp.OpType.DELETE, "");
             return Map.of("before", before, "set", set, "after", kept(admin, topic));
@@ -324,7 +324,7 @@ public final class EverydayWork {
             second.subscribe(List.of("resumed"));
             long next = taken(second, 1).get(0).offset();
             OffsetAndMetadata committed = second.committed(java.util.Set.of(partition)).get(partition);
-            return Map.of("committed", committed.offset(), "went_on_at", next);
+            return Map.of("committed", committed.offset(), "resumed_at", next);
         }
     }
 

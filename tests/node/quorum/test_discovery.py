@@ -12,7 +12,7 @@ from kraftlog.node.quorum.discovery import (
     DISCOVERY_CHANNEL,
     LEADERLESS_RETRY_MS,
     LONGEST_RETRY_MS,
-    REPEATED_MS,
+    REPEAT_REPORT_MS,
     Discovery,
 )
 from kraftlog.raft.messages import ElectionState
@@ -222,8 +222,8 @@ def test_r9_without_a_leader_the_report_is_repeated() -> None:
     started = Discovering(1, 2, 3)
     started.reach_all()
     started.part.poll(START)
-    assert started.part.deadline() == REPEATED_MS
-    assert len(started.poll(later(REPEATED_MS))) == 2
+    assert started.part.deadline() == REPEAT_REPORT_MS
+    assert len(started.poll(later(REPEAT_REPORT_MS))) == 2
 
 
 def test_r9_a_controller_of_kafka_is_not_asked_again() -> None:

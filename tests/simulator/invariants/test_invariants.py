@@ -40,7 +40,7 @@ from kraftlog.simulator.invariants.stable_leader import StableLeader
 from kraftlog.simulator.process import Replica
 from kraftlog.simulator.scenarios.goals import all_reached, begin, expect_to_stay
 from kraftlog.simulator.setting import KAFKA_TIMES, Setting
-from kraftlog.simulator.snapshot import Snapshot, write_down
+from kraftlog.simulator.snapshot import Snapshot, encode_snapshot
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.voter_change import VoterChange
 from kraftlog.simulator.world import World, passing
@@ -271,7 +271,7 @@ def snapshot_of(scene: Scene, end: int) -> Snapshot:
     position = disk.position_before(end)
     epoch = disk.batches[position].epoch
     voters = scene.world.voters
-    return write_down(OffsetAndEpoch(end, epoch), disk.chains[position], voters, 1)
+    return encode_snapshot(OffsetAndEpoch(end, epoch), disk.chains[position], voters, 1)
 
 
 def state_machine_goes_back(scene: Scene) -> None:

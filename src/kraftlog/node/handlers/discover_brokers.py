@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 def handle(
     node: ServingNode, slot: PendingResponse, request: DiscoverBrokersRequest, now: Now
 ) -> None:
-    """On a broker's listener, which clients reach, a request only asks."""
+    """Ignore addresses reported on a broker's listener, to which any client may connect."""
     may_report = slot.connection.listener == CONTROLLER
     slot.respond(node.discovery.respond_to(request, now, may_report=may_report))

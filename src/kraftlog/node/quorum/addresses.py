@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 class Addresses:
     """Finds the address of a quorum node.
 
-    A leader whose address has changed leads before its voters record is updated. So the order is:
-    the leader's own BeginQuorumEpoch of this epoch, then what peers report of it while it is
-    reachable there, then the report of its last start (R9), then static voters of the settings,
-    then the voters record. An address that works is kept. If the reported one does not, it takes
-    turns with the next: a false report costs an attempt.
+    A leader whose address has changed leads before its voters record is updated. So the order of
+    sources is: the BeginQuorumEpoch request of this epoch's leader; the responses of peers, while
+    the leader is reachable there; the report of the node's last start (R9); static voters of the
+    settings; the voters record. An address that works is kept. If the reported address fails, it
+    and the next one are tried in turn, so a false report costs one attempt.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class Addresses:
         self._static_addresses = static_addresses
         #: Addresses of nodes that are not voters, or of voters without endpoints.
         self._discovered = dict(bootstrap_addresses)
-        #: (epoch, leader, address) of a leader, from itself and from peers.
-        self._own_report: tuple[int, int, Address] | None = None
+        #: (epoch, leader, address) of the leader, by itself and by peers.
+        self._leader_report: tuple[int, int, Address] | None = None
         self._peer_report: tuple[int, int, Address] | None = None
         #: Of each peer: the address of the last request, and the one that has worked since.
         self._used: dict[int, Address | None] = {}
@@ -54,10 +54,10 @@ class Addresses:
     def leader_reported(self, address: Address) -> None:
         """Note the address that the current leader reports of itself."""
         election = self._core.election
-        self._own_report = election.epoch, election.leader_id, address
+        self._leader_report = election.epoch, election.leader_id, address
 
     def learn(self, peer: int, nodes: Iterable[Any], body: Any) -> None:
-        """Note the node endpoints of a peer's response, among them maybe the current leader's."""
+        """Note the node endpoints in a peer's response; the current leader may be among them."""
         election = self._core.election
         for node in nodes:
             if node.node_id == peer:
@@ -85,12 +85,12 @@ class Addresses:
         self.unreached.discard(peer)
 
     def answered(self, peer: int) -> None:
-        """A peer has done what it was asked, at the address of the last request."""
+        """A peer has served the last request, so the address of that request works."""
         if self._used.get(peer) is not None:
             self._working[peer] = self._used[peer]
 
     def unreachable(self, peer: int) -> None:
-        """Use another address; what peers report of a node may be older than the log."""
+        """Try another address next; one that peers reported may be older than the log."""
         if self._peer_report is not None and self._peer_report[1] == peer:
             self._peer_report = None
         if self._working.pop(peer, None) is None:
@@ -107,7 +107,7 @@ class Addresses:
 
     def of(self, peer: int) -> Address | None:
         election = self._core.election
-        for known in (self._own_report, self._peer_report):
+        for known in (self._leader_report, self._peer_report):
             if known is not None and known[:2] == (election.epoch, peer):
                 return known[2]
         candidates = self.candidates(peer)
@@ -125,7 +125,7 @@ class Addresses:
         found = [] if report is None else [report.address]
         if recorded is not None and recorded not in found:
             found.append(recorded)
-        return found if report is None or report.is_of_boot else found[::-1]
+        return found if report is None or report.is_self_reported else found[::-1]
 
     def recorded(self, peer: int) -> Address | None:
         """The address from the settings, the voters record, or responses of peers."""
@@ -153,5 +153,7 @@ def advertised_endpoints(settings: BrokerConfig) -> list[Endpoint]:
     """
     if settings.voters and not settings.is_given("advertised.listeners"):
         return []
-    learn = settings.advertised_controller_listeners
-    return [Endpoint(it.name, it.host, it.port) for it in learn if it.port and not it.is_anywhere]
+    listeners = settings.advertised_controller_listeners
+    return [
+        Endpoint(it.name, it.host, it.port) for it in listeners if it.port and not it.is_wildcard
+    ]

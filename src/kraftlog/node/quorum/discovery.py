@@ -2,8 +2,8 @@
 
 A controller reports its endpoint to the other members and asks them for theirs, with
 DiscoverBrokers, after its start and as long as a member's connection is unknown or broken. This
-works without a leader. A node that knows no voters yet asks its bootstrap servers. It decides no
-election: it only provides addresses.
+works without a leader. A node that knows no voters yet asks its bootstrap servers. Discovery only
+provides addresses; it has no part in elections.
 """
 
 from __future__ import annotations
@@ -32,24 +32,25 @@ if TYPE_CHECKING:
 
 DISCOVERY_CHANNEL = "discovery"
 VERSION = 0
-#: Bootstrap servers have no node id yet: their connections have these, downwards.
+#: Bootstrap servers have no known node id, so requests to them name the peers -2, -3 and so on.
 FIRST_BOOTSTRAP_ID = -2
 #: First and longest wait between two rounds of requests.
 RETRY_MS, LONGEST_RETRY_MS = 200, 10_000
 #: The longest wait without a leader: nothing else provides addresses then.
 LEADERLESS_RETRY_MS = 1000
-#: How often a controller repeats its report while it knows no leader: a false one may have
-#: replaced it.
-REPEATED_MS = 10_000
+#: How often a controller repeats its report while it knows no leader: a false report may have
+#: replaced it at another node.
+REPEAT_REPORT_MS = 10_000
 #: How often a node logs that it still knows no voters.
-LOGGED_MS = 60_000
+LOG_INTERVAL_MS = 60_000
 
 
 class Discovery:
-    """`poll` sends the requests that are due; none is while all members are reached.
+    """`poll` sends the requests that are due.
 
-    `own_endpoint` is where this controller listens for the others; None on a broker, which only
-    asks. A boot timestamp is durable before it is sent.
+    Once all members are reached, only a controller without a leader sends more. `own_endpoint` is
+    where this controller listens for the others; None on a broker, which only asks. A boot
+    timestamp is durable before it is sent.
     """
 
     def __init__(
@@ -71,16 +72,16 @@ class Discovery:
         self._endpoint: Address | None = None
         self._bootstrap_servers = bootstrap_servers
         self._request_timeout_ms = request_timeout_ms
-        #: Even if the clock was set back since the last start.
+        #: Later than at the last start, even if the clock was set back since.
         self._boot_ms = max(now.wall_ms, last_boot_ms + 1)
         self._stored_boot_ms = last_boot_ms
         self._is_storing = False
-        #: The least epoch of this node's own report.
+        #: The lowest epoch that this node may report.
         self._least_epoch = 0
-        #: The voter set whose members are known to this part.
+        #: The voter set that `_member_ids` were taken from.
         self._seen: VoterSet | None = None
         self._member_ids: frozenset[int] = frozenset()
-        #: The requests in flight, by number: the peer and the address.
+        #: By request number: the peer and the address.
         self._in_flight: dict[int, tuple[int, Address]] = {}
         self._numbers = 0
         self._rounds = 0
@@ -89,7 +90,7 @@ class Discovery:
         self._due_ms: int | None = None
         self._asked_ms = now.monotonic_ms
         self._logged_ms: int | None = None
-        #: The address at which a member was last logged.
+        #: The last address of each member that was logged.
         self._logged: dict[int, Address] = {}
 
     # Time ----------------------------------------------------------------------------------------
@@ -98,7 +99,7 @@ class Discovery:
         return None if self._in_flight or self._is_storing else self._due_ms
 
     def poll(self, now: Now) -> None:
-        self._look_at_voters()
+        self._update_members()
         if self._in_flight or self._is_storing:
             return
         self._plan(now)
@@ -115,7 +116,7 @@ class Discovery:
         if not needed:
             self._backoff.reset()
             repeats = self._endpoint is not None and self._quorum.leader_id < 0 and self._others
-            self._due_ms = self._asked_ms + REPEATED_MS if repeats else None
+            self._due_ms = self._asked_ms + REPEAT_REPORT_MS if repeats else None
         elif not self._was_needed:
             self._due_ms = time_ms + self._first_wait_ms()
         elif self._due_ms is not None and self._quorum.leader_id < 0:
@@ -123,7 +124,7 @@ class Discovery:
         self._was_needed = needed
 
     def _first_wait_ms(self) -> int:
-        """A member reports itself at once; another node may learn everything from the log."""
+        """A member reports itself at once; others wait, as the log may have all addresses."""
         if self._rounds:
             return self._backoff.next_ms()
         return 0 if self._quorum.core.me.id in self._member_ids else LEADERLESS_RETRY_MS
@@ -145,8 +146,8 @@ class Discovery:
             return False
         return not self._addresses.unreached.isdisjoint(self._others)
 
-    def _look_at_voters(self) -> None:
-        """Every new member has to be reached; a broker has its address from the log."""
+    def _update_members(self) -> None:
+        """Note new members as unreached; a broker only those without an address in the log."""
         voters = self._quorum.core.log.voter_set
         if voters is self._seen:
             return
@@ -213,7 +214,7 @@ class Discovery:
             self._end_round(now)
 
     def _to_ask(self) -> Iterator[tuple[int, Address]]:
-        """All that may know the missing members; of two addresses of a node, each in turn."""
+        """Yield peers and addresses to ask; two addresses of a node take turns by round."""
         asked = {self._endpoint}
         for node_id in self._others or self._known_nodes.ids:
             candidates = self._addresses.candidates(node_id)
@@ -248,7 +249,7 @@ class Discovery:
     def _take(
         self, peer: int, address: Address, response: DiscoverBrokersResponse, now: Now
     ) -> None:
-        """Take the addresses of a response; of another cluster's, nothing."""
+        """Take the addresses of a response, unless it comes from another cluster."""
         core = self._quorum.core
         if response.error_code or core.cluster_id_differs(response.cluster_id):
             return
@@ -273,15 +274,16 @@ class Discovery:
                 self._quorum.core.discovered = tuple(self._known_nodes.ids)
 
     def _exceed(self, report: NodeReport, now: Now) -> bool:
-        """Make this node's report newer than one of it that is not its own; return whether it was.
+        """Plan a newer report of this node if `report` is neither its own nor older.
 
-        It may be of an earlier start that this node does not remember, or false.
+        Such a report is false, or from an earlier start that this node does not remember. Return
+        whether it is one.
         """
         own = self._own_report()
         if own is None or not report.is_valid(now.wall_ms):
             return False
-        is_own = report.address == own.address and report.age <= own.age
-        if is_own or report.age < own.age:
+        is_own = report.address == own.address and report.recency <= own.recency
+        if is_own or report.recency < own.recency:
             return False
         self._least_epoch = max(self._least_epoch, report.leader_epoch)
         self._boot_ms = max(self._boot_ms, report.boot_timestamp_ms) + 1
@@ -296,7 +298,7 @@ class Discovery:
         """Remember the sender if it is a member, and return the addresses of all members."""
         from kraftlog.wire.messages import discover_brokers as api
 
-        self._look_at_voters()
+        self._update_members()
         core = self._quorum.core
         if core.cluster_id_differs(request.cluster_id):
             error = ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -326,7 +328,7 @@ class Discovery:
         )
 
     def _reports(self) -> Iterator[NodeReport]:
-        """What this node knows of each member; its own report once that is durable."""
+        """Yield the report of each member, or its recorded address if it has not reported."""
         ids: Collection[int] = self._member_ids or self._known_nodes.ids
         for node_id in sorted(ids):
             is_own = node_id == self._quorum.core.me.id
@@ -343,8 +345,8 @@ class Discovery:
     # For operators -------------------------------------------------------------------------------
 
     def _log_waiting(self, now: Now) -> None:
-        """R10: a node without voters elects nobody; it says where it looks for them."""
-        if self._logged_ms is None or now.monotonic_ms >= self._logged_ms + LOGGED_MS:
+        """R10: a node without voters does not elect itself; log which servers it asks."""
+        if self._logged_ms is None or now.monotonic_ms >= self._logged_ms + LOG_INTERVAL_MS:
             self._logged_ms = now.monotonic_ms
             where = ", ".join([f"{it[0]}:{it[1]}" for it in self._bootstrap_servers])
             self._emit(
@@ -355,7 +357,7 @@ class Discovery:
             )
 
     def _log_moved(self, peer: int, address: Address) -> None:
-        """A member was reached elsewhere than where the log or the settings have it."""
+        """Log the address of a member, if it differs from that of the settings or the log."""
         if address != self._logged.get(peer, self._addresses.recorded(peer)):
             self._logged[peer] = address
             self._emit(

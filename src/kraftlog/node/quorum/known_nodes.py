@@ -1,8 +1,8 @@
 """`KnownNodes`: where the nodes of the quorum listen, by the newest report of each (R9).
 
 A node reports its endpoint with its leader epoch and the time of its start, and others pass the
-report on. The newer epoch wins, then the newer start, and never the reverse. Endpoints of records
-and of the configuration have no such time, so they count as the oldest.
+report on. The report with the higher epoch wins; with equal epochs, the one of the later start.
+Endpoints from records and from the configuration have no such time, so they count as the oldest.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 #: The epoch and boot timestamp of an endpoint that its node has not reported.
 NOT_REPORTED = -1
-#: A report from further in the future is ignored, as its node could not exceed it. Clocks differ
-#: by less.
+#: A boot timestamp further in the future is ignored, because the node itself could then send no
+#: newer one that is accepted. Clocks differ by less.
 MAX_AHEAD_MS = 24 * 3600 * 1000
 #: The longest host name, as in DNS.
 LONGEST_HOST = 255
@@ -37,17 +37,17 @@ class NodeReport(Value):
         return self.host, self.port
 
     @property
-    def age(self) -> tuple[int, int]:
-        """The order of reports: the largest is the newest."""
+    def recency(self) -> tuple[int, int]:
+        """Orders the reports of a node: the largest is the newest."""
         return self.leader_epoch, self.boot_timestamp_ms
 
     @property
-    def is_of_boot(self) -> bool:
-        """Whether the node itself has reported it after its start."""
+    def is_self_reported(self) -> bool:
+        """Whether it comes from the node itself, not from a record or the configuration."""
         return self.boot_timestamp_ms > NOT_REPORTED
 
     def is_valid(self, wall_ms: int) -> bool:
-        """Whether the endpoint can be one, and the node can report a newer one by its clock."""
+        """Whether the host and port are possible, and the start is not too far in the future."""
         return (
             0 < len(self.host) <= LONGEST_HOST
             and 0 < self.port <= 0xFFFF
@@ -82,7 +82,7 @@ class KnownNodes:
         if node_id == self._me or not report.is_valid(wall_ms) or not self._may_remember(node_id):
             return False
         known = self._reports.get(node_id)
-        if known is not None and known.age >= report.age:
+        if known is not None and known.recency >= report.recency:
             return False
         self._reports[node_id] = report
         return known is None or known.address != report.address
@@ -96,7 +96,7 @@ class KnownNodes:
         return node_id >= 0 and is_room
 
     def keep_members(self) -> None:
-        """Forget the nodes that are not members any more."""
+        """Forget the nodes that are no longer members."""
         members = self._members()
         if members:
             self._reports = {i: it for i, it in self._reports.items() if i in members}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: The connection of these requests: the leader answers them late, which must delay no others.
 READ_CHANNEL = "reads"
-#: What responses are decoded by.
+#: Every response is decoded as the response to this request.
 _REQUEST = raft.ReadOffset(None)
 _NOT_SUPPORTED = raft.ReadOffsetResult(ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)
 

@@ -52,7 +52,7 @@ def current_record(voter: Voter, me: ReplicaKey, listeners: Sequence[Listener]) 
         return voter
     hosts = {it.name: it.host for it in voter.endpoints}
     result = [
-        Endpoint(it.name, hosts.get(it.name, "") if it.is_anywhere else it.host, it.port)
+        Endpoint(it.name, hosts.get(it.name, "") if it.is_wildcard else it.host, it.port)
         for it in listeners
     ]
     mine = Voter(me, tuple([it for it in result if it.host]))

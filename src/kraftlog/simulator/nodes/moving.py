@@ -26,10 +26,10 @@ class NewestAddresses(Invariant):
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
-        #: Of each process: how new its report of each node is. Nodes that are no members of the
-        #: quorum any more are forgotten.
+        #: By process, identified by replica and incarnation: how recent its report of each node
+        #: is. Processes forget nodes that are no longer members of the quorum.
         self._had: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
-        #: Of each node with a disk: the boot timestamp that it last wrote.
+        #: By replica and number of wipes: the boot timestamp that was last written.
         self._boots: dict[tuple[int, int], int] = {}
 
     def on_turn(self, replica: NodeReplica) -> None:
@@ -37,11 +37,11 @@ class NewestAddresses(Invariant):
         nodes = replica.node.quorum.known_nodes
         process = replica.id, replica.incarnation
         had = self._had.get(process, {})
-        has = {it.node_id: it.age for it in nodes}
-        for node_id, age in has.items():
-            if age < had.get(node_id, age):
+        has = {it.node_id: it.recency for it in nodes}
+        for node_id, recency in has.items():
+            if recency < had.get(node_id, recency):
                 self.fails(
-                    f"replica {replica.id} takes a report of {node_id} from {age} (epoch, boot "
+                    f"replica {replica.id} takes a report of {node_id} from {recency} (epoch, boot "
                     f"timestamp) after one from {had[node_id]}"
                 )
         self._had[process] = has
@@ -65,30 +65,30 @@ def moved_voters(world: World) -> Iterator[Goal]:
     """
     yield from begin(world)
     yield all_reached(world, log_end(world) + SOME_RECORDS)
-    lags = some_follower(world)
-    world.kill(lags)
-    others = [it for it in world.replicas.values() if it is not lags]
+    lagging = some_follower(world)
+    world.kill(lagging)
+    others = [it for it in world.replicas.values() if it is not lagging]
     yield all_reached(world, log_end(world) + SOME_RECORDS, [it.id for it in others])
-    stays = world.rng("moves").pick(others)
+    unmoved = world.rng("moves").pick(others)
     for replica in others:
         world.kill(replica)
-    _move(lags)
-    world.start(lags)
-    world.start(stays)
-    yield all_reached(world, log_end(world) + SOME_RECORDS, [lags.id, stays.id])
+    _move(lagging)
+    world.start(lagging)
+    world.start(unmoved)
+    yield all_reached(world, log_end(world) + SOME_RECORDS, [lagging.id, unmoved.id])
     world.saw("moved voter found")
     for replica in others:
-        if replica is not stays:
+        if replica is not unmoved:
             _move(replica)
             world.start(replica)
     yield all_reached(world, log_end(world) + SOME_RECORDS)
-    world.kill(stays)
+    world.kill(unmoved)
     yield all_reached(world, log_end(world) + SOME_RECORDS, [it.id for it in world.running])
-    world.kill(lags)
-    _move(lags)
-    world.start(lags)
+    world.kill(lagging)
+    _move(lagging)
+    world.start(lagging)
     yield all_reached(world, log_end(world) + SOME_RECORDS, [it.id for it in world.running])
-    world.start(stays)
+    world.start(unmoved)
     yield from heal_and_serve(world)
 
 

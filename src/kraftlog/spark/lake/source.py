@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 
-from kraftlog.client.fetched_batches import COMMITTED
+from kraftlog.client.fetched_batches import READ_COMMITTED
 from kraftlog.records.arrow import byte_strings, numbers
 from kraftlog.spark import positions
 from kraftlog.spark.lake.ranges import RangeArchiver
@@ -87,7 +87,7 @@ class ArchiveReader(StreamReader):
             partition.range,
             self._directory,
             json.loads(self._decoding),
-            isolation_level=COMMITTED,
+            isolation_level=READ_COMMITTED,
             may_lose=self._may_lose,
         )
         outcome = json.dumps(archiver.run().fields())

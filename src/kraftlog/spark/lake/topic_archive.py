@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kraftlog.client import groups
-from kraftlog.client.fetched_batches import COMMITTED
+from kraftlog.client.fetched_batches import READ_COMMITTED
 from kraftlog.errors import KraftlogError
 from kraftlog.spark import positions
 from kraftlog.spark.lake import layout
@@ -290,7 +290,7 @@ class TopicArchive:
     # The log
 
     def _resolved(self, names: list[PartitionName], limit: Limit) -> Positions:
-        return positions.resolved(self._cluster, names, limit, COMMITTED)
+        return positions.resolved(self._cluster, names, limit, READ_COMMITTED)
 
     def _latest(self, names: list[PartitionName]) -> Positions:
         return self._resolved(names, Limit(everywhere=LATEST))

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from kraftlog.client import configs, offsets
-from kraftlog.client.fetched_batches import COMMITTED, UNCOMMITTED
+from kraftlog.client.fetched_batches import READ_COMMITTED, READ_UNCOMMITTED
 from kraftlog.client.text_table import table
 from kraftlog.config.keys import TOPIC
 from kraftlog.errors import ConfigError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kraftlog.spark.lake_check.plan import Range
     from kraftlog.spark.lake_check.tables import LakeTable
 
-_ISOLATION = {"read_uncommitted": UNCOMMITTED, "read_committed": COMMITTED}
+_ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 _DEAD_LETTERS = "_dead_letters"
 
 
