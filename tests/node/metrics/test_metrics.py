@@ -9,6 +9,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey, Voter
 from kraftlog.node.metrics import broker_metrics, controller_metrics, quorum_metrics, registry
 from kraftlog.node.metrics.health import readiness, why_not_ready
+from kraftlog.raft.describe import describe
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord, RemoveTopicRecord
@@ -93,7 +94,9 @@ def test_a_failed_directory_is_a_reason_for_not_ready() -> None:
 def of_quorum(host: VirtualHost, name: str, later_ms: int = 0) -> dict[str, float]:
     """Label value ("" without labels) -> value of one of the families of the quorum."""
     [family] = [it for it in quorum_metrics.FAMILIES if it.name == name]
-    now = host.now.replace(wall_ms=host.now.wall_ms + later_ms)
+    now = host.now.replace(
+        monotonic_ms=host.now.monotonic_ms + later_ms, wall_ms=host.now.wall_ms + later_ms
+    )
     return {"".join(dict(labels).values()): it for labels, it in family.measure(host.node, now)}
 
 
@@ -128,6 +131,21 @@ def test_q35_lag_and_last_contact_are_reported_by_voter() -> None:
     assert of_quorum(host, "kraftlog_quorum_voter_lag") == {str(me.key.id): 0, "9": 1}
     contacts = of_quorum(host, "kraftlog_quorum_voter_last_contact_ms", later_ms=700)
     assert contacts == {str(me.key.id): 0, "9": 700}
+
+
+def test_q35_contact_of_a_voter_that_never_fetched_counts_from_the_epoch() -> None:
+    """An alert compares a number; DescribeQuorum shows -1, as Kafka does (D3)."""
+    host = make_host()
+    core = host.node.quorum.core
+    silent = Voter(ReplicaKey(9, bytes([9]) * 16))
+    core.log.voters.base = core.log.voter_set.with_voter(silent)
+    core.log.voters.entries = ()
+    led_ms = host.now.monotonic_ms - core.role.since  # type: ignore[attr-defined]  # it leads
+    contacts = of_quorum(host, "kraftlog_quorum_voter_last_contact_ms", later_ms=12_000)
+    assert contacts["9"] == led_ms + 12_000
+    shown = describe(core, host.now)
+    assert shown is not None
+    assert [it.fetched_ms for it in shown.voters if it.key.id == 9] == [-1]
 
 
 def test_q35_metrics_of_the_quorum_have_both_names_of_strimzi() -> None:

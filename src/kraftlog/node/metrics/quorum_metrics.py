@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.node.metrics.family import COUNTER, GAUGE, UNTYPED, Family, single
 from kraftlog.raft import quorum
 from kraftlog.raft.describe import describe
+from kraftlog.raft.roles.leader import Leader
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -92,15 +93,21 @@ def _voter_lags(node: Node, now: Now) -> Samples:
 
 
 def _voter_contacts(node: Node, now: Now) -> Samples:
-    """By voter, on the leader: milliseconds since its last fetch."""
-    found = describe(node.quorum.core, now)
-    voters = () if found is None else found.voters
+    """By voter, on the leader: milliseconds since its last fetch, or since the epoch began.
+
+    Never NaN, which no alert compares: a voter that has not fetched in this epoch must show.
+    """
+    core = node.quorum.core
+    found = describe(core, now)
+    if found is None or not isinstance(core.role, Leader):
+        return []
+    led_ms = now.monotonic_ms - core.role.since
     return [
         (
             (("voter", str(each.key.id)),),
-            float("nan") if each.fetched_ms < 0 else max(now.wall_ms - each.fetched_ms, 0),
+            max(led_ms if each.fetched_ms < 0 else now.wall_ms - each.fetched_ms, 0),
         )
-        for each in voters
+        for each in found.voters
     ]
 
 
@@ -207,8 +214,8 @@ _FAMILIES = (
     Family(
         OWN + "voter_last_contact_ms",
         GAUGE,
-        "By voter: milliseconds since its last fetch, NaN if it has not fetched in this epoch; on "
-        "the leader only.",
+        "By voter: milliseconds since its last fetch in this epoch, or since the epoch began if "
+        "it has not fetched in it; on the leader only.",
         _voter_contacts,
     ),
 )
