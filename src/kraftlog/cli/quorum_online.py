@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kraftlog.client.client import Client
+    from kraftlog.client.voter_plans import AddVoterPlan
     from kraftlog.config.broker import BrokerConfig
+    from kraftlog.types import Uuid
 
 
 def run(options: argparse.Namespace) -> int:
@@ -43,15 +45,31 @@ def _add(client: Client, options: argparse.Namespace) -> None:
         raise ConfigError(f"{options.node_file}: expected controller among process.roles")
     meta = load(OsFiles(), config.metadata_directory)
     listeners = _endpoints(config)
-    if not options.dry_run:
-        client.add_voter(meta.node_id, meta.directory_id, listeners)
     where = ", ".join([f"{name}://{host}:{port}" for name, host, port in listeners])
-    does = "would be added" if options.dry_run else "votes"
     directory = uuid_text(meta.directory_id)
-    if options.json:
-        print_json({"id": meta.node_id, "directoryId": directory, "dryRun": options.dry_run})
+    result = {"id": meta.node_id, "directoryId": directory, "dryRun": options.dry_run}
+    does = f"votes: {where}"
+    if options.dry_run:
+        plan = _checked_addition(client, meta.node_id, meta.directory_id)
+        result |= {"voters": [*plan.voters], "lag": plan.lag}
+        voters = ", ".join(map(str, plan.voters))
+        does = f"would be added to voters {voters}: {where}; it fetches and lags by {plan.lag} "
+        does += "records"
     else:
-        print(f"controller {meta.node_id} with directory {directory} {does}: {where}")
+        client.add_voter(meta.node_id, meta.directory_id, listeners)
+    if options.json:
+        print_json(result)
+    else:
+        print(f"controller {meta.node_id} with directory {directory} {does}")
+
+
+def _checked_addition(client: Client, voter: int, directory: Uuid) -> AddVoterPlan:
+    """What adding the controller would do; an error if the leader would refuse it."""
+    from kraftlog.client import voter_plans
+
+    quorum = client.describe_quorum()
+    voter_plans.check_added(client.cluster, quorum, voter, directory)
+    return voter_plans.added(quorum, voter, directory)
 
 
 def _endpoints(config: BrokerConfig) -> list[tuple[str, str, int]]:

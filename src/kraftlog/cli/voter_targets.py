@@ -21,9 +21,8 @@ def run(client: Client, options: argparse.Namespace) -> int:
     if options.cancel:
         return _cancel(client, options)
     targets = _ids(options.to)
-    before = client.describe_quorum()
     if options.dry_run:
-        _show_plan(before, targets, options)
+        _show_plan(client, targets, options)
         return 0
     client.reassign_voters(targets)
     reached = options.no_wait or _watch(client, targets)
@@ -58,22 +57,29 @@ def _cancel(client: Client, options: argparse.Namespace) -> int:
     return 0
 
 
-def _show_plan(quorum: Quorum, targets: list[int], options: argparse.Namespace) -> None:
-    voters = _voters(quorum)
-    added = [each for each in targets if each not in voters]
-    removed = [each for each in voters if each not in targets]
-    fetching = {each.id for each in quorum.observers}
-    missing = [each for each in added if each not in fetching]
+def _show_plan(client: Client, targets: list[int], options: argparse.Namespace) -> None:
+    from kraftlog.client import voter_plans
+
+    quorum = client.describe_quorum()
+    voter_plans.check_reassigned(client.cluster, quorum, targets)
+    plan = voter_plans.reassigned(quorum, targets)
     if options.json:
-        print_json({"voters": voters, "add": added, "remove": removed, "notFetching": missing})
+        print_json(
+            {
+                "voters": [*plan.voters],
+                "add": [*plan.to_add],
+                "remove": [*plan.to_remove],
+                "notFetching": [*plan.not_fetching],
+            }
+        )
         return
-    print(f"voters now: {_listed(voters)}")
-    print(f"to add:     {_listed(added)}")
-    print(f"to remove:  {_listed(removed)}")
-    if quorum.targets is not None:
-        print(f"replaces the unfinished move to {_listed(quorum.targets)}")
-    if missing:
-        print(f"not fetching yet, so the move would wait for them: {_listed(missing)}")
+    print(f"voters now: {_listed(plan.voters)}")
+    print(f"to add:     {_listed(plan.to_add)}")
+    print(f"to remove:  {_listed(plan.to_remove)}")
+    if plan.replaces is not None:
+        print(f"replaces the unfinished move to {_listed(plan.replaces)}")
+    if plan.not_fetching:
+        print(f"not fetching yet, so the move would wait for them: {_listed(plan.not_fetching)}")
 
 
 def _listed(ids: list[int] | tuple[int, ...]) -> str:

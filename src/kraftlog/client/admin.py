@@ -11,9 +11,10 @@ Every call blocks until it succeeds, is refused, or `timeout_s` is over. Use it 
 
 from __future__ import annotations
 
-from kraftlog.client import arguments, nodes
+from kraftlog.client import arguments, nodes, voter_plans
 from kraftlog.client.connected import ConnectedToCluster
 from kraftlog.client.nodes import ClusterDescription, Quorum, Replica
+from kraftlog.client.voter_plans import AddVoterPlan, ReassignVotersPlan
 from kraftlog.types import uuid_from_text
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -22,7 +23,16 @@ if TYPE_CHECKING:
 
     from kraftlog.types import Uuid
 
-__all__ = ["Admin", "ClusterDescription", "Listener", "Quorum", "RepairPlan", "Replica"]
+__all__ = [
+    "AddVoterPlan",
+    "Admin",
+    "ClusterDescription",
+    "Listener",
+    "Quorum",
+    "ReassignVotersPlan",
+    "RepairPlan",
+    "Replica",
+]
 
 
 class Listener(Value):
@@ -71,14 +81,22 @@ class Admin(ConnectedToCluster):
         voter: int,
         directory: Uuid | str,
         listeners: Sequence[Listener | tuple[str, str, int]],
-    ) -> None:
-        """Add a controller, which fetches already, to the voters; returns once it is committed."""
-        nodes.add_voter(
-            self.cluster,
-            arguments.number("voter", voter),
-            _uuid(directory),
-            _listeners(listeners),
-        )
+        *,
+        dry_run: bool = False,
+    ) -> AddVoterPlan:
+        """Add a controller, which fetches already, to the voters; returns once it is committed.
+
+        The plan is what the leader described before. With `dry_run` nothing changes, and what the
+        leader would refuse raises `ConfigError`; whether it reaches the listeners is not checked.
+        """
+        arguments.number("voter", voter)
+        found = _uuid(directory)
+        quorum = self.describe_quorum()
+        if dry_run:
+            voter_plans.check_added(self.cluster, quorum, voter, found)
+        else:
+            voter_plans.add(self.cluster, voter, found, _listeners(listeners))
+        return voter_plans.added(quorum, voter, found)
 
     def remove_voter(
         self, voter: int, directory: Uuid | str | None = None, *, dry_run: bool = False
@@ -98,23 +116,33 @@ class Admin(ConnectedToCluster):
         listeners: Sequence[Listener | tuple[str, str, int]],
         *,
         versions: tuple[int, int] = (0, 1),
-    ) -> None:
+        dry_run: bool = False,
+    ) -> Uuid:
         """Change the listeners of a voter, and its range of kraft.version; needs controllers.
 
         A running controller keeps its own record current and takes this back: it is for one that
-        is to return at another address.
+        is to return at another address. Returns the directory id of the voter.
         """
-        nodes.update_voter(
-            self.cluster, arguments.number("voter", voter), _listeners(listeners), versions
-        )
+        arguments.number("voter", voter)
+        if dry_run:
+            return nodes.voter_directory(self.cluster, voter)
+        return nodes.update_voter(self.cluster, voter, _listeners(listeners), versions)
 
-    def reassign_voters(self, targets: Sequence[int] | None) -> None:
+    def reassign_voters(
+        self, targets: Sequence[int] | None, *, dry_run: bool = False
+    ) -> ReassignVotersPlan:
         """Move the quorum to these voters, one by one; None cancels an unfinished move.
 
         Returns once the targets are committed: `describe_quorum` shows them until they are reached.
-        The leader has to be a node of kraftlog.
+        The leader has to be a node of kraftlog. With `dry_run` nothing changes, and what the leader
+        would refuse raises `ConfigError`.
         """
-        nodes.reassign_voters(self.cluster, targets)
+        quorum = self.describe_quorum()
+        if dry_run:
+            voter_plans.check_reassigned(self.cluster, quorum, targets)
+        else:
+            nodes.reassign_voters(self.cluster, targets)
+        return voter_plans.reassigned(quorum, targets)
 
     @staticmethod
     def plan_repair(data: str, voters: Sequence[tuple[int, Listener]]) -> RepairPlan:

@@ -411,9 +411,9 @@ class Client(ConnectedToCluster):
         self, voter: int, directory: Uuid, listeners: Sequence[tuple[str, str, int]]
     ) -> None:
         """Add a controller to the voters; listeners are (name, host, port)."""
-        from kraftlog.client import nodes
+        from kraftlog.client import voter_plans
 
-        nodes.add_voter(self.cluster, voter, directory, listeners)
+        voter_plans.add(self.cluster, voter, directory, listeners)
 
     def voter_directory(self, voter: int, directory: Uuid | None = None) -> Uuid:
         """The directory id of a voter; an error if it is no voter, or has another one."""

@@ -149,16 +149,22 @@ class Cluster:
         return self.retry(attempt, limit)
 
     def retry(self, attempt: Callable[[], T], deadline: Deadline) -> T:
-        """Retry `attempt` until it succeeds, fails for good, or the deadline passes."""
+        """Retry `attempt` until it succeeds, fails for good, or the deadline passes.
+
+        A refusal says more than the attempt after it, which had no time left.
+        """
+        refused = None
         while True:
             try:
                 return attempt()
-            except UnreachableError:
+            except UnreachableError as error:
                 if deadline.is_over or not self._was_reached:
-                    raise
+                    raise refused or error from None
+                refused = None
             except RefusedError as error:
                 if deadline.is_over or not is_retriable(error):
                     raise
+                refused = error
             self.drop_cache()
             deadline.pause(BACKOFF_S)
 

@@ -293,8 +293,8 @@ def update_voter(
     voter: int,
     listeners: Sequence[tuple[str, str, int]],
     versions: tuple[int, int],
-) -> None:
-    """Change the record of a voter; only controllers serve this."""
+) -> Uuid:
+    """Change the record of a voter; only controllers serve this. Return its directory id."""
     found = quorum(cluster)
     directory = voter_directory(cluster, voter)
 
@@ -317,6 +317,7 @@ def update_voter(
     cluster.call(
         request, update_raft_voter.UpdateRaftVoterResponse, broker=_leader(cluster), check=check
     )
+    return directory
 
 
 def reassign_voters(cluster: Cluster, targets: Sequence[int] | None) -> None:

@@ -1,0 +1,225 @@
+"""What a change of the voters would do, and what stands against it, as the quorum's leader tells.
+
+A dry run raises an error for what the leader would refuse. After a time-out the same facts say
+which of its causes holds.
+"""
+
+from __future__ import annotations
+
+from kraftlog.client import nodes
+from kraftlog.client.cluster import ErrorContext
+from kraftlog.errors import ClientError, ConfigError, ErrorCode, RefusedError, UnreachableError
+from kraftlog.types import uuid_text
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kraftlog.client.cluster import Cluster
+    from kraftlog.client.nodes import Quorum, Replica
+    from kraftlog.types import Uuid
+
+KRAFT_VERSION = "kraft.version"
+#: Reasons of a lag (`lag_reason`) with which a replica does not fetch.
+_NOT_FETCHING = {"down", "silent", "never-fetched"}
+#: Reasons with which it fetches but gets no records.
+_OBSTACLES = {
+    "snapshot": "it still has to load a snapshot",
+    "diverged": "it still has to truncate its log",
+    "refused": "the leader refuses its fetches",
+}
+
+
+class AddVoterPlan(Value):
+    """Adding a controller: `lag` is how many records it lacks, -1 if it does not fetch."""
+
+    voter: int
+    directory_id: Uuid
+    voters: tuple[int, ...]
+    lag: int
+
+
+class ReassignVotersPlan(Value):
+    """Moving to other voters; the move waits for those of `to_add` that do not fetch yet."""
+
+    voters: tuple[int, ...]
+    to_add: tuple[int, ...]
+    to_remove: tuple[int, ...]
+    not_fetching: tuple[int, ...]
+    #: The targets of the unfinished move that this one replaces or cancels.
+    replaces: tuple[int, ...] | None
+
+
+# Adding ------------------------------------------------------------------------------------------
+
+
+def added(quorum: Quorum, voter: int, directory: Uuid) -> AddVoterPlan:
+    ids = tuple(sorted([each.id for each in quorum.voters]))
+    observer = _observer(quorum, voter, directory)
+    lag = -1 if observer is None else _lag(quorum, observer)
+    return AddVoterPlan(voter, directory, ids, lag)
+
+
+def check_added(cluster: Cluster, quorum: Quorum, voter: int, directory: Uuid) -> None:
+    """Raise an error if the leader would refuse to add this controller now."""
+    found = [
+        *_version_obstacles(cluster),
+        *_is_voter_already(quorum, voter, directory),
+        *_waits(quorum),
+        *_unready(quorum, voter, directory),
+    ]
+    if found:
+        raise ConfigError(f"controller {voter} cannot be added: {'; '.join(found)}")
+
+
+def add(
+    cluster: Cluster, voter: int, directory: Uuid, listeners: Sequence[tuple[str, str, int]]
+) -> None:
+    """Add a controller to the voters; the error of a time-out says which of its causes holds."""
+    try:
+        nodes.add_voter(cluster, voter, directory, listeners)
+        return
+    except RefusedError as error:
+        if error.code != ErrorCode.REQUEST_TIMED_OUT:
+            raise
+        broker = error.broker
+    except UnreachableError as error:
+        try:
+            nodes.quorum(cluster)
+        except UnreachableError:
+            raise error from None
+        broker = "no response in time"
+    where = ", ".join([f"{host}:{port}" for _, host, port in listeners])
+    cause = _why_timed_out(cluster, voter, directory, where)
+    context = ErrorContext("AddRaftVoter", broker)
+    raise context.error(ErrorCode.REQUEST_TIMED_OUT, f"controller {voter}", cause)
+
+
+def _why_timed_out(cluster: Cluster, voter: int, directory: Uuid, where: str) -> str:
+    """The cause of a time-out, by what the leader describes after it."""
+    try:
+        quorum = nodes.quorum(cluster)
+    except ClientError as error:
+        return (
+            "the quorum has no leader that responds, so a majority of the voters may be down: "
+            f"start them, then try again ({error})"
+        )
+    found = [*_waits(quorum), *_unready(quorum, voter, directory)]
+    observer = _observer(quorum, voter, directory)
+    if not found and observer is not None and (lag := _lag(quorum, observer)) > 0:
+        found = [f"it lags by {lag} records: wait until it has caught up, then try again"]
+    return "; ".join(found) or (
+        f"it fetches and lags by 0 records, so the leader got no response from it at {where}: "
+        "check that this address is its controller listener and that the leader can reach it"
+    )
+
+
+def _is_voter_already(quorum: Quorum, voter: int, directory: Uuid) -> Iterable[str]:
+    for each in quorum.voters:
+        if each.id != voter:
+            continue
+        if each.directory_id == directory:
+            yield "it is a voter already"
+        else:
+            yield (
+                f"a voter has this id with directory {uuid_text(each.directory_id)}: remove that "
+                f"one first (kraftlog quorum remove-controller -i {voter})"
+            )
+
+
+def _waits(quorum: Quorum) -> Iterable[str]:
+    """What keeps the leader from any change of single voters."""
+    silent = [each.id for each in quorum.voters if each.lag_reason in _NOT_FETCHING]
+    if 2 * len(silent) >= len(quorum.voters):
+        yield (
+            f"no majority of the voters fetches (not fetching: {_listed(silent)}), so nothing is "
+            "committed: start them"
+        )
+    if quorum.targets is not None:
+        yield (
+            f"the voters are being moved to {_listed(quorum.targets)}: wait, or cancel that "
+            "(kraftlog quorum reassign --cancel)"
+        )
+    elif quorum.committed_voters is not None:
+        yield (
+            f"the voter change at offset {quorum.uncommitted_offset} is not committed yet (voters "
+            f"without it: {_listed(quorum.committed_voters)})"
+        )
+
+
+def _unready(quorum: Quorum, voter: int, directory: Uuid) -> Iterable[str]:
+    """Why the leader would not take this observer."""
+    observer = _observer(quorum, voter, directory)
+    if observer is None:
+        others = [uuid_text(it.directory_id) for it in quorum.observers if it.id == voter]
+        if others:
+            known = f"it fetches with directory {', '.join(others)}, not {uuid_text(directory)}"
+            yield f"{known}: give that directory"
+        else:
+            yield (
+                f"it is not fetching from leader {quorum.leader_id}: start it with "
+                "controller.quorum.bootstrap.servers that reach the quorum"
+            )
+    elif observer.lag_reason in _NOT_FETCHING:
+        yield f"it is not fetching any more ({observer.lag_reason}): start it"
+    elif observer.lag_reason in _OBSTACLES:
+        yield _OBSTACLES[observer.lag_reason]
+    elif observer.last_caught_up_ms < 0:
+        yield (
+            f"it lags by {_lag(quorum, observer)} records and has never caught up: wait until "
+            "it has"
+        )
+
+
+def _observer(quorum: Quorum, voter: int, directory: Uuid) -> Replica | None:
+    found = [it for it in quorum.observers if (it.id, it.directory_id) == (voter, directory)]
+    return found[0] if found else None
+
+
+def _lag(quorum: Quorum, replica: Replica) -> int:
+    ends = [each.log_end_offset for each in quorum.voters if each.id == quorum.leader_id]
+    return max(max([*ends, quorum.high_watermark]) - replica.log_end_offset, 0)
+
+
+def _version_obstacles(cluster: Cluster) -> Iterable[str]:
+    levels = {each.name: each.level for each in nodes.features(cluster).features}
+    if levels.get(KRAFT_VERSION, 1) < 1:
+        yield (
+            f"{KRAFT_VERSION} is 0: it becomes 1 once every voter has been started and its "
+            "directory id is recorded"
+        )
+
+
+# Reassigning -------------------------------------------------------------------------------------
+
+
+def reassigned(quorum: Quorum, targets: Sequence[int] | None) -> ReassignVotersPlan:
+    """The plan of a move; with None, of cancelling one."""
+    voters = sorted([each.id for each in quorum.voters])
+    wanted = voters if targets is None else sorted(targets)
+    fetching = {each.id for each in quorum.observers if each.lag_reason not in _NOT_FETCHING}
+    to_add = tuple([each for each in wanted if each not in voters])
+    return ReassignVotersPlan(
+        tuple(voters),
+        to_add,
+        tuple([each for each in voters if each not in wanted]),
+        tuple([each for each in to_add if each not in fetching]),
+        quorum.targets,
+    )
+
+
+def check_reassigned(cluster: Cluster, quorum: Quorum, targets: Sequence[int] | None) -> None:
+    """Raise an error if the leader would refuse these targets."""
+    found = [*_version_obstacles(cluster)]
+    if targets is None:
+        if quorum.targets is None:
+            found.append("no reassignment of the voters is in progress")
+    elif not targets or len(set(targets)) < len(targets) or min(targets) < 0:
+        found.append(f"expected different node ids, at least one, not {_listed(targets)}")
+    if found:
+        does = "moved" if targets is not None else "kept by cancelling a move"
+        raise ConfigError(f"the voters cannot be {does}: {'; '.join(found)}")
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, ids)) or "none"

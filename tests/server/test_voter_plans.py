@@ -1,0 +1,140 @@
+"""Dry runs of voter changes say what the leader would refuse; a time-out says which cause holds."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog import Admin
+from kraftlog.client.admin import Listener
+from kraftlog.errors import ClientError, ConfigError, ErrorCode, RefusedError
+from kraftlog.server.files import OsFiles
+from kraftlog.storage.meta_properties import load
+from tests.cli.shell import Shell
+from tests.client.waiting import until
+from tests.ports import free_ports
+from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIRST, SECOND, THIRD = CONTROLLERS
+#: A controller that is no voter.
+NEW = 11
+#: How long a call of an administrator lasts that is to time out.
+SOON_S = 1.5
+#: A leader whose followers are paused stays the leader for longer than a test.
+LONG_EPOCHS = "controller.quorum.fetch.timeout.ms=60000\n"
+
+
+def directory(quorum: Quorum, node_id: int) -> bytes:
+    return load(OsFiles(), quorum.data(node_id)).directory_id
+
+
+def listener(quorum: Quorum, node_id: int) -> Listener:
+    return Listener("CONTROLLER", "127.0.0.1", quorum.ports[node_id])
+
+
+def observers(admin: Admin) -> list[int]:
+    found = admin.describe_quorum().observers
+    return [each.id for each in found if each.last_caught_up_ms > 0 and not each.lag_reason]
+
+
+def test_r4_a_dry_run_of_add_controller_says_what_the_leader_would_refuse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that votes, one that was never started, and one that has caught up."""
+    quorum = Quorum(tmp_path, dynamic=True)
+    try:
+        quorum.start(FIRST, SECOND, BROKER)
+        shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
+        with Admin(quorum.address) as admin, Admin(quorum.address, timeout_s=SOON_S) as hasty:
+            until(lambda: SECOND in observers(admin), True)
+            dry_run = "quorum add-controller --dry-run --command-config"
+            assert "it is a voter already" in shell.fails(f"{dry_run} {quorum.file(FIRST)}")
+            never = shell.fails(f"{dry_run} {quorum.file(THIRD)}")
+            assert "controller 3 cannot be added: it is not fetching from leader 1: start" in never
+            shown = shell.run(f"{dry_run} {quorum.file(SECOND)}")
+            assert "would be added to voters 1: CONTROLLER://127.0.0.1:" in shown
+            assert "; it fetches and lags by " in shown
+            assert shell.json(f"{dry_run} {quorum.file(SECOND)}")["voters"] == [FIRST]
+            dry_runs_of_admin(quorum, admin)
+            time_outs_name_their_cause(quorum, hasty)
+            assert [each.id for each in admin.describe_quorum().voters] == [FIRST]
+    finally:
+        quorum.end()
+
+
+def dry_runs_of_admin(quorum: Quorum, admin: Admin) -> None:
+    """Results are typed values; what would be refused raises an error."""
+    own = directory(quorum, SECOND)
+    plan = admin.add_voter(SECOND, own, [listener(quorum, SECOND)], dry_run=True)
+    assert (plan.voter, plan.directory_id, plan.voters) == (SECOND, own, (FIRST,))
+    assert plan.lag >= 0
+    with pytest.raises(ConfigError, match=r"it fetches with directory \S+, not AAAAAAAAAAAAAAAAAA"):
+        admin.add_voter(SECOND, bytes(15) + b"\1", [listener(quorum, SECOND)], dry_run=True)
+    with pytest.raises(ConfigError, match=r"a voter has this id with directory \S+: remove that"):
+        admin.add_voter(FIRST, own, [listener(quorum, FIRST)], dry_run=True)
+    moved = admin.reassign_voters([THIRD, SECOND], dry_run=True)
+    assert (moved.voters, moved.to_add, moved.to_remove) == ((FIRST,), (SECOND, THIRD), (FIRST,))
+    assert (moved.not_fetching, moved.replaces) == ((THIRD,), None)
+    with pytest.raises(ConfigError, match="different node ids, at least one, not 2, 2"):
+        admin.reassign_voters([SECOND, SECOND], dry_run=True)
+    with pytest.raises(ConfigError, match="no reassignment of the voters is in progress"):
+        admin.reassign_voters(None, dry_run=True)
+    address = f"127.0.0.1:{quorum.ports[FIRST]}"
+    with Admin(address, controllers=True) as controllers:
+        same = [listener(quorum, FIRST)]
+        found = controllers.update_voter(FIRST, same, dry_run=True)
+        assert found == directory(quorum, FIRST)
+        with pytest.raises(ConfigError, match="controller 2 is no voter"):
+            controllers.update_voter(SECOND, same, dry_run=True)
+
+
+def time_outs_name_their_cause(quorum: Quorum, hasty: Admin) -> None:
+    own = directory(quorum, SECOND)
+    with pytest.raises(RefusedError, match="it is not fetching from leader 1") as late:
+        hasty.add_voter(THIRD, directory(quorum, THIRD), [listener(quorum, THIRD)])
+    assert late.value.code == ErrorCode.REQUEST_TIMED_OUT
+    [port] = free_ports(1)
+    nobody = Listener("CONTROLLER", "127.0.0.1", port)
+    with pytest.raises(RefusedError, match=f"got no response from it at 127.0.0.1:{port}: check"):
+        hasty.add_voter(SECOND, own, [nobody])
+
+
+def test_r13_an_uncommitted_voter_change_is_shown_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of three voters are paused, and one of them is removed: the leader cannot commit that."""
+    quorum = Quorum(tmp_path, LONG_EPOCHS, dynamic=True, all_vote=True)
+    try:
+        quorum.start(*CONTROLLERS, BROKER)
+        quorum.add(NEW)
+        shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
+        with Admin(quorum.address) as admin, Admin(quorum.address, timeout_s=SOON_S) as hasty:
+            until(lambda: NEW in observers(admin), True)
+            leader = admin.describe_quorum().leader_id
+            paused = [each for each in CONTROLLERS if each != leader]
+            for each in paused:
+                os.kill(quorum.nodes[each].process.pid, signal.SIGSTOP)
+            with pytest.raises(ClientError):
+                hasty.remove_voter(paused[0])
+            described = shell.json("quorum describe --status")
+            change = described["UncommittedVoterChange"]
+            assert change["committedVoters"] == [*CONTROLLERS]
+            assert change["offset"] >= described["HighWatermark"]
+            named = f"the voter change at offset {change['offset']} is not committed yet"
+            dry_run = f"quorum add-controller --dry-run --command-config {quorum.file(NEW)}"
+            assert named in shell.fails(dry_run)
+            with pytest.raises(RefusedError, match=named) as late:
+                hasty.add_voter(NEW, directory(quorum, NEW), [listener(quorum, NEW)])
+            assert late.value.code == ErrorCode.REQUEST_TIMED_OUT
+            for each in paused:
+                os.kill(quorum.nodes[each].process.pid, signal.SIGCONT)
+            until(lambda: "UncommittedVoterChange" in shell.json("quorum describe --status"), False)
+            assert "would be added" in shell.run(dry_run)
+    finally:
+        quorum.end()
