@@ -8,6 +8,7 @@ import pytest
 
 from kraftlog.config.keys import BROKER, TOPIC
 from kraftlog.errors import ErrorCode
+from kraftlog.types import METADATA_TOPIC
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import alter_configs, incremental_alter_configs
 from kraftlog.wire.messages.metadata_records import ClearElrRecord, ConfigRecord
@@ -96,6 +97,18 @@ def test_what_is_refused(
     found, records = alter(with_topic(), config, kind=kind, name=name)
     assert found == code
     assert bool(records) == (code == 0)
+
+
+def test_r2_deleting_throttles_of_the_metadata_topic_changes_nothing() -> None:
+    """Kafka's tool does after a reassignment. The topic has no configs: Q27 refuses to set one."""
+    throttles = [f"{role}.replication.throttled.replicas" for role in ("leader", "follower")]
+    deleted = [(key, DELETE, None) for key in throttles]
+    cluster = with_topic()
+    assert alter(cluster, *deleted, name=METADATA_TOPIC) == (0, [])
+    refused: tuple[int, list[Any]] = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+    assert alter(cluster, *deleted, ("retention.ms", SET, "1"), name=METADATA_TOPIC) == refused
+    assert alter(cluster, name=METADATA_TOPIC) == refused
+    assert alter(cluster, *deleted, name="unknown") == refused
 
 
 def test_configs_are_validated_together() -> None:

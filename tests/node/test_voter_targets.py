@@ -32,12 +32,18 @@ def moved(targets: Sequence[int] | None, *, partition: int = 0) -> ReassignableT
 
 
 def ask(
-    life: LifeOfThree, host: VirtualHost, *topics: ReassignableTopic, listener: int = CONTROLLER
+    life: LifeOfThree,
+    host: VirtualHost,
+    *topics: ReassignableTopic,
+    listener: int = CONTROLLER,
+    may_change_count: bool = True,
 ) -> Any:
     """The error code that a node responds with for the first partition."""
     name = "CONTROLLER" if listener == CONTROLLER else "PLAINTEXT"
     client = FrameClient(host, listener, name)
-    request = AlterPartitionReassignmentsRequest(timeout_ms=10_000, topics=topics)
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=10_000, topics=topics, allow_replication_factor_change=may_change_count
+    )
     client.send(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request)
     life.settle(5000)
     [(_, answer)] = client.take()
@@ -59,6 +65,17 @@ def test_r2_an_observer_registers_and_becomes_a_voter_by_its_id(listener: int) -
     assert (recorded.ids, recorded.targets) == (NODES, None)
     assert all(voter.endpoints for voter in recorded.voters)
     life.check()
+
+
+def test_r2_the_number_of_voters_changes_only_if_the_request_allows_it() -> None:
+    """As for other partitions: `--disallow-replication-factor-change` of both tools."""
+    life, leader, removed = without_a_follower()
+    two = voters(leader)
+    code = ask(life, leader, moved(NODES), may_change_count=False)
+    assert code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert voters(leader) == two
+    same_number = [leader.node.config.node_id, removed]
+    assert ask(life, leader, moved(same_number), may_change_count=False) == ErrorCode.NONE
 
 
 def test_r2_only_the_leader_takes_target_voters() -> None:

@@ -10,6 +10,7 @@ from kraftlog.cli.progress import POLL_S, ChangeProgress
 from kraftlog.cli.show import numbers, print_json, print_table
 from kraftlog.client.properties import read_text
 from kraftlog.errors import ClientError
+from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     Assignment = Mapping[PartitionName, Sequence[int]]
 
+#: Its replicas are the voters of the metadata quorum.
+METADATA = METADATA_TOPIC, 0
 #: In `log_dirs`: a directory of the broker's choice.
 ANY = "any"
 
@@ -179,10 +182,7 @@ def _partitions(client: Client, topics: Iterable[str]) -> dict[PartitionName, Pa
 def _execute(client: Client, options: argparse.Namespace) -> int:
     plan = _read_plan(options)
     targets = plan.replicas
-    known = {broker.id for broker in client.describe_cluster(fenced=True).brokers}
-    missing = sorted({broker for each in targets.values() for broker in each} - known)
-    if missing:
-        raise ClientError(f"broker {missing[0]} is not in the cluster")
+    _check_replicas(client, targets)
     partitions = _partitions(client, [topic for topic, _ in targets])
     unknown = targets.keys() - partitions.keys()
     if unknown:
@@ -193,6 +193,28 @@ def _execute(client: Client, options: argparse.Namespace) -> int:
     _print_rollback(current, options)
     code = _start(client, options, current, targets, is_watched=options.wait)
     return _move(client, options, plan.directories) or code if plan.directories else code
+
+
+def _check_replicas(client: Client, targets: Assignment) -> None:
+    """The replicas must be brokers, those of the metadata partition must fetch its log."""
+    wanted = {broker for each in targets.values() for broker in each}
+    if METADATA not in targets:
+        known = {broker.id for broker in client.describe_cluster(fenced=True).brokers}
+        missing = sorted(wanted - known)
+        if missing:
+            raise ClientError(f"broker {missing[0]} is not in the cluster")
+        return
+    if len(targets) > 1:
+        raise ClientError(
+            f"{_text(METADATA)} is the metadata quorum, whose voters its leader moves: put it into "
+            "a file of its own"
+        )
+    quorum = client.describe_quorum()
+    missing = sorted(wanted - {each.id for each in (*quorum.voters, *quorum.observers)})
+    if missing:
+        raise ClientError(
+            f"node {missing[0]} is neither a voter nor an observer of the metadata quorum: start it"
+        )
 
 
 def _move(client: Client, options: argparse.Namespace, targets: Mapping[ReplicaName, str]) -> int:
@@ -354,7 +376,7 @@ def _states(client: Client, targets: Assignment) -> dict[PartitionName, str]:
             state = _ONGOING
         elif there is None:
             state = "not possible: the partition does not exist"
-        elif there.replicas != tuple(target):
+        elif there.replicas != (tuple(sorted(target)) if name == METADATA else tuple(target)):
             state = f"not completed: the replicas are {numbers(there.replicas)}"
         else:
             state = _COMPLETED

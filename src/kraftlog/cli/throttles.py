@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from kraftlog.client.configs import BROKER, TOPIC, is_set_here
+from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def clear_throttles(client: Client, topics: Iterable[str]) -> list[str]:
         *_clear(
             client,
             "topics",
-            sorted(set(topics)),
+            sorted({*topics} - {METADATA_TOPIC}),  # which has no configs
             {f"{LEADER}.replicas", f"{FOLLOWER}.replicas"},
         ),
     ]

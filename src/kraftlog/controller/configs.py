@@ -15,6 +15,7 @@ from kraftlog.controller.decision import (
 )
 from kraftlog.controller.state import ALL_BROKERS, MIN_ISR
 from kraftlog.errors import ErrorCode
+from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import alter_configs, incremental_alter_configs
 from kraftlog.wire.messages.create_topics import CreatableTopicConfigs
@@ -106,7 +107,7 @@ def _alter(
             made = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         else:
             named.pop(key, None)
-            refusal = _refuse_resource(state, *key)
+            refusal = None if _deletes_nothing(resource) else _refuse_resource(state, *key)
             values = refusal or changed(resource)
             made = values if isinstance(values, Refusal) else _records(state, key, values, context)
         if not isinstance(made, Refusal) and len(records) + len(made) > RECORDS_IN_BATCH:
@@ -124,6 +125,17 @@ def _alter(
             records += made
         yield RESOURCE_COST
     return records, outcomes
+
+
+def _deletes_nothing(resource: Any) -> bool:
+    """Whether configs of the metadata topic are deleted, which has none.
+
+    Kafka's tool for reassignments deletes the throttles of each topic in its file.
+    """
+    if (resource.resource_type, resource.resource_name) != (TOPIC, METADATA_TOPIC):
+        return False
+    operations = [getattr(each, "config_operation", SET) for each in resource.configs]
+    return bool(operations) and all(each == DELETE for each in operations)
 
 
 def _refuse_resource(state: ControllerState, resource_type: int, name: str) -> Refusal | None:

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kraftlog.node.fetch_sessions import LAST
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.node.frame_client import FrameClient, create_topics, make_host
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.host import VirtualHost
+
+#: Fields of a partition that both APIs have.
+SHARED = (
+    "error_code",
+    "partition_index",
+    "leader_id",
+    "leader_epoch",
+    "replica_nodes",
+    "isr_nodes",
+)
 
 WAIT_MS = 400
 
@@ -60,3 +79,44 @@ def test_q27_a_closed_connection_ends_the_wait(client: FrameClient) -> None:
     slot.abandon()
     create_topics(client.host, {"later": 1})
     assert answers(client) == []
+
+
+def described(host: VirtualHost, *names: str, cursor: Cursor | None = None) -> list[Any]:
+    client = FrameClient(host)
+    topics = [TopicRequest(name=name) for name in names]
+    request = DescribeTopicPartitionsRequest(topics=topics, cursor=cursor)
+    client.send(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request)
+    host.settle()
+    [(_, answer)] = client.take()
+    return list(answer.topics)
+
+
+def test_q27_both_apis_describe_the_topic_by_name_alike() -> None:
+    """R2: Kafka's tool for reassignments asks DescribeTopicPartitions for the voters."""
+    host = make_host()
+    create_topics(host, {"demo": 1})
+    client = FrameClient(host)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=METADATA_TOPIC)])
+    client.send(ApiKey.METADATA, 12, request)
+    host.settle()
+    [(_, answer)] = client.take()
+    [other] = answer.topics
+    [topic] = described(host, METADATA_TOPIC)
+    assert (topic.error_code, topic.is_internal, topic.topic_id) == (0, True, other.topic_id)
+    [[one], [two]] = topic.partitions, other.partitions
+    assert [getattr(one, it) for it in SHARED] == [getattr(two, it) for it in SHARED]
+    assert tuple(one.replica_nodes) == host.node.quorum.core.log.voter_set.ids
+
+
+def test_q27_pages_have_the_topic_only_if_it_is_named() -> None:
+    host = make_host()
+    create_topics(host, {"demo": 1})
+    assert METADATA_TOPIC not in [each.name for each in described(host)]
+    named = described(host, "demo", METADATA_TOPIC)
+    assert [(each.name, len(each.partitions)) for each in named] == [
+        (METADATA_TOPIC, 1),
+        ("demo", 1),
+    ]
+    after = Cursor(topic_name=METADATA_TOPIC, partition_index=1)
+    [topic, _] = described(host, "demo", METADATA_TOPIC, cursor=after)
+    assert [*topic.partitions] == []

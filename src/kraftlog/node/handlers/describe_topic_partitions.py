@@ -1,4 +1,7 @@
-"""DescribeTopicPartitions 0: topics and their partitions, in pages."""
+"""DescribeTopicPartitions 0: topics and their partitions, in pages.
+
+The metadata topic is described if it is named, as in Metadata (Q27).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from kraftlog.node.handlers.metadata import (
     offline_replicas,
     unknown_topic_error,
 )
-from kraftlog.types import NULL_UUID
+from kraftlog.node.handlers.metadata_topic import described_for_pages
+from kraftlog.types import METADATA_TOPIC, NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import describe_topic_partitions as api
 
@@ -38,14 +42,19 @@ def handle(
     names = {topic.name for topic in request.topics} or set(node.image.topic_ids)
     wanted = sorted(name for name in names if cursor is None or name >= cursor.topic_name)
     limit = min(max(request.response_partition_limit, 1), MOST_PARTITIONS)
-    unreachable = node.image.brokers_without(slot.connection.listener_name)
+    listener = slot.connection.listener_name
+    unreachable = node.image.brokers_without(listener)
     topics, following = [], None
     for name in wanted:
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         if limit <= 0:
             following = api.Cursor(topic_name=name, partition_index=first)
             break
-        result, is_whole = _topic(node, name, first, limit, unreachable)
+        if name == METADATA_TOPIC:
+            result = described_for_pages(node, listener, ALL_TOPIC_OPERATIONS, first)
+            is_whole = True
+        else:
+            result, is_whole = _topic(node, name, first, limit, unreachable)
         limit -= len(result.partitions)
         topics.append(result)
         if not is_whole:

@@ -1,6 +1,7 @@
 """The metadata log as a topic that any consumer can read from any broker, for debugging (Q27).
 
-Asked for by name, Metadata shows it as internal, with the voters as replicas. Every broker has the
+Asked for by name, Metadata and DescribeTopicPartitions show it as internal, with the voters as
+replicas; Kafka's tool for reassignments needs that to move the voters (R2). Every broker has the
 log and serves what is committed. Kafka's brokers do not know the topic.
 """
 
@@ -14,6 +15,10 @@ from kraftlog.raft.messages import FetchResult
 from kraftlog.types import METADATA_TOPIC, METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import CONTROLLER
+from kraftlog.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
 from kraftlog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kraftlog.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
@@ -57,6 +62,35 @@ def described(node: ServingNode, listener: str, operations: int) -> MetadataResp
         topic_id=METADATA_TOPIC_ID,
         is_internal=True,
         partitions=[partition],
+        topic_authorized_operations=operations,
+    )
+
+
+def described_for_pages(
+    node: ServingNode, listener: str, operations: int, first: int
+) -> DescribeTopicPartitionsResponseTopic:
+    """The same in a DescribeTopicPartitions response, from partition `first` on."""
+    topic = described(node, listener, operations)
+    partitions = [
+        DescribeTopicPartitionsResponsePartition(
+            error_code=each.error_code,
+            partition_index=each.partition_index,
+            leader_id=each.leader_id,
+            leader_epoch=each.leader_epoch,
+            replica_nodes=each.replica_nodes,
+            isr_nodes=each.isr_nodes,
+            eligible_leader_replicas=(),
+            last_known_elr=(),
+            offline_replicas=each.offline_replicas,
+        )
+        for each in topic.partitions
+    ]
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=topic.error_code,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=partitions[first:],
         topic_authorized_operations=operations,
     )
 

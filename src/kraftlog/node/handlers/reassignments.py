@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 WHY = {
     ErrorCode.INVALID_REPLICA_ASSIGNMENT: "The voters must be different ids, at least one.",
+    ErrorCode.INVALID_REPLICATION_FACTOR: (
+        "The number of voters would change, which the request does not allow."
+    ),
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "No reassignment of the voters is in progress.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "The metadata log has one partition, 0.",
     ErrorCode.INVALID_REQUEST: "The metadata partition must be alone in the request.",
@@ -76,8 +79,14 @@ def _refusal(node: ServingNode, request: AlterPartitionReassignmentsRequest) -> 
         return ErrorCode.INVALID_REQUEST
     if request.topics[0].partitions[0].partition_index != 0:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not node.quorum.core.log.voter_set.kraft_version:
+    voters = node.quorum.core.log.voter_set
+    if not voters.kraft_version:
         return ErrorCode.UNSUPPORTED_VERSION
+    targets = request.topics[0].partitions[0].replicas
+    if targets is not None and not request.allow_replication_factor_change:
+        before = voters.ids if voters.targets is None else voters.targets
+        if len(targets) != len(before):
+            return ErrorCode.INVALID_REPLICATION_FACTOR
     return ErrorCode.NONE
 
 

@@ -1,0 +1,131 @@
+"""R2: the reassignment tools, Kafka's and ours, move the metadata partition as any other.
+
+Its replicas are the voters. Kafka's tool only takes ids of brokers, so the new voters are both.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog import Client
+from kraftlog.types import METADATA_TOPIC
+from tests.cli.shell import Shell
+from tests.client.waiting import until
+from tests.interop.tool_session import CLASSES
+from tests.patience import LIMIT_S
+from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from tests.interop.driver import Driver
+
+NAME = f"{METADATA_TOPIC}-0"
+#: Nodes that are controllers and brokers; `BROKER` is a broker alone, so it never becomes a voter.
+BOTH = (11, 12)
+COMBINED_FILE = """\
+process.roles=broker,controller
+node.id={node_id}
+listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+{known}
+log.dirs={data}
+"""
+
+
+@pytest.fixture
+def quorum(tmp_path: Path) -> Iterator[Quorum]:
+    """Three controllers and a broker, and two nodes that are both and observers."""
+    quorum = Quorum(tmp_path, dynamic=True, all_vote=True)
+    try:
+        quorum.start(*CONTROLLERS, BROKER)
+        quorum.add(*BOTH, template=COMBINED_FILE)
+        with Client(quorum.address, timeout_s=LIMIT_S) as client:
+            brokers = [BROKER, *BOTH]
+            until(lambda: [each.id for each in client.describe_cluster().brokers], brokers)
+        yield quorum
+    finally:
+        quorum.end()
+
+
+def plan(folder: Path, *targets: int, topics: Sequence[str] = (METADATA_TOPIC,)) -> str:
+    """The path of a file with these targets."""
+    file = folder / "plan.json"
+    parts = [{"topic": topic, "partition": 0, "replicas": targets} for topic in topics]
+    file.write_text(json.dumps({"version": 1, "partitions": parts}))
+    return str(file)
+
+
+def voters(client: Client) -> tuple[int, ...]:
+    """Those of a quorum that has no targets; else none."""
+    found = client.describe_quorum()
+    return tuple(sorted([each.id for each in found.voters])) if found.targets is None else ()
+
+
+def test_r2_kafkas_tool_moves_the_metadata_partition(
+    quorum: Quorum, jvm: Driver, tmp_path: Path
+) -> None:
+    """Executed, verified, listed and cancelled; throttles are cleared as for other topics."""
+
+    def run(*words: str) -> str:
+        where = ("--bootstrap-server", quorum.address)
+        return jvm.tool(CLASSES["kafka-reassign-partitions"], *where, *words).ok().stdout
+
+    def reassign(action: str, *targets: int) -> str:
+        return run(f"--{action}", "--reassignment-json-file", plan(tmp_path, *targets))
+
+    with Client(quorum.address, timeout_s=LIMIT_S) as client:
+        shown = reassign("execute", *BOTH)
+        assert '"replicas":[1,2,3]' in shown  # the current ones, for a rollback
+        assert f"Successfully started partition reassignment for {NAME}" in shown
+        until(lambda: voters(client), BOTH)
+        assert f"Reassignment of partition {NAME} is completed." in reassign("verify", *BOTH)
+        reassign("execute", *BOTH, BROKER)
+        until(lambda: client.describe_quorum().waits_for, (BROKER,))
+        assert f"{NAME}: replicas: {BROKER},11,12. adding: {BROKER}." in run("--list")
+        assert f"{NAME} is still in progress" in reassign("verify", *BOTH, BROKER)
+        cancelled = reassign("cancel", *BOTH, BROKER)
+        assert f"Successfully cancelled partition reassignment for: {NAME}" in cancelled
+        assert "No partition reassignments found." in run("--list")
+        assert voters(client) == BOTH
+
+
+def test_r2_our_tool_moves_the_metadata_partition(
+    quorum: Quorum,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes controllers that are no brokers, in any order."""
+    shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
+
+    def line(action: str, *targets: int, topics: Sequence[str] = (METADATA_TOPIC,)) -> str:
+        file = plan(tmp_path, *targets, topics=topics)
+        return f"reassign --{action} --reassignment-json-file {file}"
+
+    with Client(quorum.address, timeout_s=LIMIT_S) as client:
+        shown = shell.run(line("execute", 12, 1, 11), "--wait")
+        assert f"Successfully started partition reassignment for {NAME}" in shown
+        assert voters(client) == (1, *BOTH)
+        assert f"{NAME} is completed" in shell.run(line("verify", 12, 1, 11))
+        shown = shell.run(line("verify", *BOTH), code=1)
+        assert f"{NAME} is not completed: the replicas are 1,11,12" in shown
+        refused = shell.fails(line("execute", 1), "--disallow-replication-factor-change")
+        assert "The number of voters would change" in refused
+        assert "node 99 is neither a voter nor an observer" in shell.fails(line("execute", 99))
+        both = line("execute", BROKER, topics=(METADATA_TOPIC, "other"))
+        assert "put it into a file of its own" in shell.fails(both)
+        more = (1, *BOTH, BROKER)
+        shell.run(line("execute", *more))
+        until(lambda: client.describe_quorum().waits_for, (BROKER,))
+        listed = shell.run("reassign --list")
+        assert f"{NAME}: replicas: 1,{BROKER},11,12. adding: {BROKER}." in listed
+        assert "still in progress" in shell.run(line("verify", *more), code=1)
+        cancelled = shell.run(line("cancel", *more))
+        assert f"cancelled partition reassignment for {NAME}" in cancelled
+        assert "No partition reassignments found" in shell.run("reassign --list")
+        assert voters(client) == (1, *BOTH)
