@@ -68,7 +68,11 @@ def cluster_cases(cluster: LocalCluster) -> Iterator[Case]:
     each = "of the leader for 1,000 linearizable reads"
     yield f"CPU time {each} from a follower, {what}", at_follower, "ms"
     yield f"CPU time {each} from itself, {what}", at_leader, "ms"
-    yield f"CPU time {each}: from itself by from a follower", at_leader / at_follower, "times"
+    ratio = (
+        "CPU time of the leader for a linearizable read from itself, divided by that for one from a "
+        "follower"
+    )
+    yield ratio, at_leader / at_follower, "times"
 
 
 def read(kind: str) -> bytes:
