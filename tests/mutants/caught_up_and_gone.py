@@ -7,11 +7,10 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.raft.progress",
     source="""\
-            and progress.in_time
-            and now.monotonic_ms - progress.fetched_at < within_ms
+        return progress.in_time and now.monotonic_ms - progress.fetched_at < within_ms
 """,
     replacement="""\
-            and progress.in_time
+        return progress.in_time
 """,
     test="tests/raft/test_promotion.py::test_r4_an_observer_that_stopped_fetching_is_not_added",
 )

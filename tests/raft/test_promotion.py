@@ -7,13 +7,20 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey, Voter
 from kraftlog.raft.describe import describe
-from tests.raft.single_core import ELECTION, FETCH, SingleCore, committed_leader, key
+from kraftlog.raft.roles.leader import Leader
+from tests.raft.single_core import CONFIG, ELECTION, FETCH, SingleCore, committed_leader, key
 
+#: How long a leader holds a fetch that it has nothing for.
+HELD_MS = CONFIG.fetch_max_wait_ms
 OTHER_DIRECTORY = ReplicaKey(4, b"o" * 16)
 
 
 def fetches(
-    context: SingleCore, by: int, behind: int = 0, replica: ReplicaKey | None = None
+    context: SingleCore,
+    by: int,
+    behind: int = 0,
+    replica: ReplicaKey | None = None,
+    max_wait_ms: int = 0,
 ) -> None:
     """One fetch of a replica that lacks the last `behind` records."""
     offset = context.core.log.end - behind
@@ -22,7 +29,7 @@ def fetches(
             by,
             offset=offset,
             last_epoch=context.core.log.epochs.epoch_at(offset - 1),
-            max_wait_ms=0,
+            max_wait_ms=max_wait_ms,
             replica=replica or key(by),
         ),
         channel=by,
@@ -49,6 +56,15 @@ def start_reassignment(context: SingleCore, *targets: int) -> None:
 
 def voters(context: SingleCore) -> tuple[int, ...]:
     return context.core.log.voter_set.ids
+
+
+def is_caught_up(context: SingleCore, observer: int) -> bool:
+    leader = context.core.role
+    assert isinstance(leader, Leader)
+    config = context.core.config
+    return leader.progress.is_caught_up(
+        key(observer), context.now, config.fetch_timeout_ms, config.election_timeout_ms
+    )
 
 
 def waits_for(context: SingleCore) -> tuple[int, ...]:
@@ -110,13 +126,60 @@ def test_r4_a_round_must_take_less_than_the_election_timeout(took_ms: int, added
     assert voters(context) == ((1, 2, 3, 4) if added else (1, 2, 3))
 
 
-def test_r4_one_fetch_is_no_round() -> None:
+def test_r4_one_fetch_behind_the_log_end_is_no_round() -> None:
     context = committed_leader()
-    fetches(context, 4)
+    fetches(context, 4, behind=1)
     start_reassignment(context, 1, 2, 3, 4)
     assert voters(context) == (1, 2, 3)
     fetches(context, 4, behind=1)  # where the log ended at its first fetch
     assert voters(context) == (1, 2, 3, 4)
+
+
+def test_r4_a_fetch_at_the_log_end_has_caught_up() -> None:
+    """There is nothing that a round would have to fetch."""
+    context = committed_leader()
+    fetches(context, 4)
+    assert context.core.add_voter("add", Voter(key(4)), context.now) == ErrorCode.NONE
+
+
+def test_r4_the_time_that_a_fetch_is_held_does_not_count() -> None:
+    """On a quiet log each fetch is held until its longest wait, here beyond the round's limit."""
+    context = committed_leader(config=CONFIG.replace(election_timeout_ms=HELD_MS // 5))
+    for _ in range(3):
+        fetches(context, 4, max_wait_ms=HELD_MS)
+        assert is_caught_up(context, 4)
+        context.wait(HELD_MS)
+        assert is_caught_up(context, 4)
+
+
+def test_r4_a_round_begins_when_a_held_fetch_is_answered() -> None:
+    """The observer has the new record within the limit, counted from the response."""
+    context = committed_leader(config=CONFIG.replace(election_timeout_ms=HELD_MS // 5))
+    fetches(context, 4, max_wait_ms=HELD_MS)
+    context.wait(HELD_MS // 2)
+    context.propose("a")
+    context.step()
+    assert is_caught_up(context, 4)
+    context.wait(HELD_MS // 5 - 1)
+    assert is_caught_up(context, 4)
+    fetches(context, 4, max_wait_ms=HELD_MS)
+    assert is_caught_up(context, 4)
+
+
+def test_r4_an_observer_that_falls_behind_is_not_added() -> None:
+    """It fetches on, but lacks what was there an election timeout ago; caught up, it is again."""
+    context = committed_leader()
+    fetches(context, 4)
+    for count in range(4):
+        assert is_caught_up(context, 4) is (count < 2)
+        context.propose("a")
+        context.step()
+        fetches(context, 4, behind=count + 1)
+        context.wait(ELECTION // 2)
+    fetches(context, 4)
+    assert not is_caught_up(context, 4)  # the round took too long
+    fetches(context, 4)
+    assert is_caught_up(context, 4)
 
 
 def test_r4_a_fetch_short_of_the_rounds_end_ends_no_round() -> None:

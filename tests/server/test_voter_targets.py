@@ -1,4 +1,4 @@
-"""`kraftlog quorum reassign`: the quorum moves to other voters while the cluster is at work."""
+"""`kraftlog quorum reassign` and `add-controller` with real nodes, at work and without any load."""
 
 from __future__ import annotations
 
@@ -42,3 +42,45 @@ def test_r2_a_move_of_voters_is_shown_replaced_and_cancelled(
         assert "TargetVoters" not in status
     finally:
         quorum.end()
+
+
+#: As `kraftlog start --nodes` sets it for node 1: shorter than the longest wait of a fetch.
+SHORT_ELECTIONS = "controller.quorum.election.timeout.ms=100\n"
+
+
+def test_r4_r12_idle_observers_become_voters_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader holds their fetches for longer than a catch-up round may take."""
+    quorum = Quorum(tmp_path, SHORT_ELECTIONS, dynamic=True)
+    others = CONTROLLERS[1:]
+    try:
+        quorum.start(*CONTROLLERS, BROKER)
+        shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
+        with Client(quorum.address) as client:
+            until(lambda: lagging(client), dict.fromkeys((*others, BROKER), False))
+            for _ in range(3):
+                await_fetches(client)
+        for added in others:
+            shell.run("quorum add-controller", "--command-config", quorum.file(added))
+        quorum.add(11)
+        shell.run("quorum reassign --to 11")
+        assert shell.stderr.endswith("voters 11\n")
+    finally:
+        quorum.end()
+
+
+def lagging(client: Client) -> dict[int, bool]:
+    """The observers, and whether they lack records."""
+    outcome = client.describe_quorum()
+    return {it.id: it.log_end_offset < outcome.high_watermark for it in outcome.observers}
+
+
+def await_fetches(client: Client) -> None:
+    """Wait for another fetch of every observer."""
+    before = fetch_times(client)
+    until(lambda: all(now > before[i] for i, now in fetch_times(client).items()), expected=True)
+
+
+def fetch_times(client: Client) -> dict[int, int]:
+    return {it.id: it.last_fetch_ms for it in client.describe_quorum().observers}

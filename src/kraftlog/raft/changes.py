@@ -54,7 +54,7 @@ def refusal_of_added(core: Core, leader: LeaderRole, key: ReplicaKey) -> int:
         return error
     if core.log.voter_set.voter(key.id) is not None:
         return ErrorCode.DUPLICATE_VOTER
-    if not leader.progress.is_caught_up(key, core.now, core.config.fetch_timeout_ms):
+    if not _is_caught_up(core, leader, key, core.now):
         return ErrorCode.REQUEST_TIMED_OUT
     return ErrorCode.NONE
 
@@ -169,9 +169,16 @@ def _most_caught_up(core: Core, leader: LeaderRole, missing: list[int], now: Now
         if len(keys) != 1:
             continue
         added = core.new_voter(keys[0])
-        if added and leader.progress.is_caught_up(keys[0], now, core.config.fetch_timeout_ms):
+        if added and _is_caught_up(core, leader, keys[0], now):
             found.append((-leader.progress.of(keys[0]).end_offset, target, added))
     return min(found, key=_rank)[2] if found else None
+
+
+def _is_caught_up(core: Core, leader: LeaderRole, key: ReplicaKey, now: Now) -> bool:
+    config = core.config
+    return leader.progress.is_caught_up(
+        key, now, config.fetch_timeout_ms, config.election_timeout_ms
+    )
 
 
 def _first_to_go(core: Core, leader: LeaderRole, surplus: list[int]) -> int:

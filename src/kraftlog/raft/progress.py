@@ -40,8 +40,8 @@ class Progress(Value):
     caught_up_wall_ms: int = UNKNOWN
     #: The end of the log, and the time, at the previous fetch.
     end_at_last_fetch: int = UNKNOWN
-    #: Catch-up rounds (R4): the end of the log and the time at the fetch that began this round,
-    #: and whether the last round was short enough.
+    #: Catch-up rounds (R4): the end of the log and the time of the response that began this round
+    #: (no end: there is none), and whether the last round was short enough.
     round_end: int = UNKNOWN
     round_at: int = UNKNOWN
     in_time: bool = False
@@ -118,10 +118,11 @@ class ProgressTable:
         progress = self._heard(key, now)
         if self.obstacles:
             self.obstacles.pop(key, None)
-        if progress.round_end < 0 or offset >= progress.round_end:
-            took = now.monotonic_ms - progress.round_at
-            progress.in_time = progress.round_end >= 0 and took < round_limit_ms
-            progress.round_end, progress.round_at = log_end, now.monotonic_ms
+        if 0 <= progress.round_end <= offset:
+            progress.in_time = now.monotonic_ms - progress.round_at < round_limit_ms
+            progress.round_end = UNKNOWN
+        elif progress.round_end < 0 and offset >= log_end:
+            progress.in_time = True  # a round of no length
         if offset >= log_end:
             progress.caught_up_wall_ms = now.wall_ms
         elif offset >= progress.end_at_last_fetch >= 0:
@@ -129,6 +130,15 @@ class ProgressTable:
         progress.end_offset = offset
         progress.end_at_last_fetch = log_end
         progress.fetched_wall_ms = now.wall_ms
+
+    def answered(self, key: ReplicaKey, log_end: int, now: Now) -> None:
+        """Record that a fetch is answered with records: a replica that lacks some begins a round.
+
+        Only now, as the leader may have held the fetch for long while there was nothing to send.
+        """
+        progress = self.replicas.get(key)
+        if progress is not None and progress.round_end < 0 and progress.end_offset < log_end:
+            progress.round_end, progress.round_at = log_end, now.monotonic_ms
 
     def heard(self, key: ReplicaKey, now: Now) -> None:
         """Record that a replica is alive, without progress in the log."""
@@ -170,14 +180,14 @@ class ProgressTable:
             and now.monotonic_ms - progress.fetched_at < within_ms
         ]
 
-    def is_caught_up(self, key: ReplicaKey, now: Now, within_ms: int) -> bool:
-        """Whether its last catch-up round was short and it still fetches (R4)."""
+    def is_caught_up(self, key: ReplicaKey, now: Now, within_ms: int, round_limit_ms: int) -> bool:
+        """Whether its last catch-up round was short, no longer one runs, and it fetches (R4)."""
         progress = self.replicas.get(key)
-        return (
-            progress is not None
-            and progress.in_time
-            and now.monotonic_ms - progress.fetched_at < within_ms
-        )
+        if progress is None:
+            return False
+        if progress.round_end >= 0 and now.monotonic_ms - progress.round_at >= round_limit_ms:
+            return False
+        return progress.in_time and now.monotonic_ms - progress.fetched_at < within_ms
 
     def majority_end(self, history: VoterHistory, me: ReplicaKey, my_end: int, mark: int) -> int:
         """The largest offset that a majority of the voters has on disk, or -1 if unknown.
