@@ -85,6 +85,11 @@ def test_an_override_takes_precedence_on_every_node(tmp_path: Path) -> None:
         (3, ["--port", "-1"], "1 to 64533"),
         (3, ["--override", "log.retention.ms=x"], "expected a whole number"),
         (3, ["--override", "authorizer.class.name=x"], "no access control"),
+        (
+            3,
+            ["--override", "controller.quorum.fetch.timeout.ms=100"],
+            "fetch.timeout.ms=100: expected at least 750",
+        ),
         (3, ["--host", "0.0.0.0"], "clients cannot connect"),
     ],
 )

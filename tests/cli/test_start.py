@@ -96,6 +96,18 @@ def test_unsupported_protection_prevents_the_start(tmp_path: Path) -> None:
     )
 
 
+def test_a_short_fetch_timeout_prevents_the_start(tmp_path: Path) -> None:
+    """Nothing is created, and one paragraph names the key, the value and the smallest one."""
+    data, key = tmp_path / "data", "controller.quorum.fetch.timeout.ms"
+    for nodes in ([], ["--nodes", "3"]):
+        command = [sys.executable, "-m", "kraftlog", "start", "--data", str(data), "--port", "0"]
+        command += [*nodes, "--override", f"{key}=100"]
+        ended = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert (ended.returncode, ended.stdout, data.exists()) == (1, "", False)
+        [line] = ended.stderr.splitlines()
+        assert line.startswith(f"kraftlog: {key}=100: expected at least 750")
+
+
 def test_a_node_runs_with_closed_output(tmp_path: Path) -> None:
     """Its warning about an unknown key cannot be written."""
     start = [sys.executable, "-m", "kraftlog", "start", "--data", str(tmp_path), "--port", "0"]

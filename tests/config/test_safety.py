@@ -1,12 +1,13 @@
-"""Unsupported protection is refused, with the key and the consequence."""
+"""Unsupported protection and a short fetch timeout are refused, with the key and the reason."""
 
 from __future__ import annotations
 
 import pytest
 
 from kraftlog.config.read_config import read_config
-from kraftlog.config.safety import refuse_unsupported_security
+from kraftlog.config.safety import refuse_unsafe, refuse_unsupported_security
 from kraftlog.errors import ConfigError
+from kraftlog.server.start import raft_config
 from tests.config.starts import started_with
 
 BROKER_ALONE = (
@@ -76,3 +77,23 @@ def refusal(case: str) -> str:
 def test_settings_that_promise_no_protection_are_accepted(case: str) -> None:
     config, _ = read_config(started_with(case), {})
     refuse_unsupported_security(config)
+
+
+@pytest.mark.parametrize("value", ["0", "100", "749"])
+def test_a_fetch_timeout_below_the_wait_of_a_fetch_is_refused(value: str) -> None:
+    """The voters of an idle quorum would elect without end."""
+    key = "controller.quorum.fetch.timeout.ms"
+    config, _ = read_config(started_with(f"{key}={value}"), {})
+    with pytest.raises(ConfigError) as refused:
+        refuse_unsafe(config)
+    message = str(refused.value)
+    assert message.startswith(f"{key}={value}: expected at least 750. A leader of the quorum")
+    assert "answers a fetch after 500 ms" in message
+    assert "Remove the key for the default, 2000" in message
+
+
+def test_the_smallest_fetch_timeout_exceeds_the_wait_of_a_fetch() -> None:
+    config, _ = read_config(started_with("controller.quorum.fetch.timeout.ms=750"), {})
+    refuse_unsafe(config)
+    raft = raft_config(config, 0)
+    assert raft.fetch_timeout_ms == raft.fetch_max_wait_ms * 3 // 2 == 750

@@ -283,11 +283,9 @@ def table(nodes: Sequence[LocalNode], pids: Sequence[int]) -> str:
 
 def prepare(plan: Plan) -> list[str]:
     """Format what is not formatted and write the files; returns what the operator should know."""
+    _check(plan)
     empty = [node for node in plan.nodes if not plan.known or not _is_formatted(node.directory)]
-    notes = []
-    if empty:
-        _check(plan)
-        notes = _format(plan, empty)
+    notes = _format(plan, empty) if empty else []
     for node, text in reversed([*zip(plan.nodes, plan.texts, strict=True)]):
         _write(node.file, text)
     return notes
@@ -296,11 +294,11 @@ def prepare(plan: Plan) -> list[str]:
 def _check(plan: Plan) -> None:
     """Refuse settings that no node would start with, before anything is written."""
     from kraftlog.config.read_config import read_config
-    from kraftlog.config.safety import refuse_unsupported_security
+    from kraftlog.config.safety import refuse_unsafe
 
     for text in plan.texts:
         config, _ = read_config(text, {})
-        refuse_unsupported_security(config)
+        refuse_unsafe(config)
 
 
 def _format(plan: Plan, empty: Sequence[LocalNode]) -> list[str]:

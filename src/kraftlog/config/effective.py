@@ -47,7 +47,8 @@ _BROKER = {
         "Largest piece of a metadata snapshot in one response."
     ),
     "controller.quorum.fetch.timeout.ms": (
-        "Time without a successful fetch before a voter starts an election."
+        "Time without a successful fetch before a voter starts an election; at least 750, because "
+        "a leader answers a fetch without news after 500."
     ),
     "controller.quorum.request.timeout.ms": "Time to wait for a response from another controller.",
     "controller.quorum.retry.backoff.ms": (

@@ -1,6 +1,7 @@
-"""Refuses settings that ask for protection that kraftlog does not have.
+"""Refuses settings that Kafka accepts, and with which a node must not start.
 
-A node that ignored them would let every client do everything, or send secrets unencrypted.
+Some ask for protection that kraftlog does not have: a node that ignored them would let every client
+do everything, or send secrets unencrypted. With a short fetch timeout no quorum is stable.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.config.broker import BrokerConfig
 
+#: How long the quorum's leader holds a fetch without news; Kafka's value, which has no key.
+QUORUM_FETCH_WAIT_MS = 500
+#: The smallest fetch timeout: the wait, and half of it for the network, a flush and a busy node.
+LEAST_FETCH_TIMEOUT_MS = QUORUM_FETCH_WAIT_MS * 3 // 2
 #: Keys of classes that restrict access, and the consequence of their absence.
 GUARDS = {
     "authorizer.class.name": "there is no access control: every client may do everything",
@@ -19,6 +24,29 @@ GUARDS = {
     "alter.config.policy.class.name": "policies are not supported: every client may change "
     "any config",
 }
+
+
+def refuse_unsafe(config: BrokerConfig) -> None:
+    """Raise ConfigError if no node should start with these settings."""
+    _refuse_short_fetch_timeout(config)
+    refuse_unsupported_security(config)
+
+
+def _refuse_short_fetch_timeout(config: BrokerConfig) -> None:
+    """In an idle quorum followers would campaign, and leaders resign, before a fetch is answered.
+
+    A shorter wait on this node alone would not help: a leader compares the fetches of all others
+    with its own timeout.
+    """
+    key = "controller.quorum.fetch.timeout.ms"
+    if config[key] < LEAST_FETCH_TIMEOUT_MS:
+        raise ConfigError(
+            f"{key}={config[key]}: expected at least {LEAST_FETCH_TIMEOUT_MS}. A leader of the "
+            f"quorum without news answers a fetch after {QUORUM_FETCH_WAIT_MS} ms; with a shorter "
+            "timeout the voters of an idle quorum would take their leader for dead and elect "
+            "without end. Remove the key for the default, 2000, or set the same larger value on "
+            "all nodes"
+        )
 
 
 def refuse_unsupported_security(config: BrokerConfig) -> None:

@@ -9,7 +9,7 @@ from socket import gethostname
 
 from kraftlog.config import endpoints as config_of_voters
 from kraftlog.config.endpoints import bracketed
-from kraftlog.config.safety import refuse_unsupported_security
+from kraftlog.config.safety import QUORUM_FETCH_WAIT_MS, refuse_unsafe
 from kraftlog.errors import ConfigError, StorageError, in_words
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.config import BrokerAddress, NodeConfig
@@ -59,7 +59,7 @@ def serve(
     `may_format`: format an empty directory for a single-node cluster. `bootstrap`: format it for
     the quorum in the settings, whose first leader generates the cluster id (Q29, R10).
     """
-    refuse_unsupported_security(settings)
+    refuse_unsafe(settings)
     gc.set_threshold(*COLLECTED_AFTER)
     may_open = _raise_file_limit()
     log_files = min(MAX_OPEN_LOG_FILES, may_open // 4)
@@ -230,6 +230,7 @@ def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
     return RaftConfig(
         election_timeout_ms=settings.controller_quorum_election_timeout_ms,
         fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
+        fetch_max_wait_ms=QUORUM_FETCH_WAIT_MS,
         election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
         retry_backoff_max_ms=max(longest, settings.controller_quorum_retry_backoff_ms),
