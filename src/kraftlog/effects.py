@@ -374,11 +374,12 @@ class ResponseReceived(Value):
 
 
 class RequestFailed(Value):
-    """The request with this number failed or timed out."""
+    """The request with this number failed or timed out; `why` is for the operator."""
 
     channel: str
     peer: int
     number: int
+    why: str = ""
 
 
 class VersionUnsupported(Value):

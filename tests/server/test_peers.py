@@ -21,6 +21,7 @@ from kraftlog.effects import (
     VersionUnsupported,
 )
 from kraftlog.errors import ErrorCode
+from kraftlog.runner.peers import CLOSED, NO_RESPONSE, REFUSED
 from kraftlog.server.peers import MAX_PROBES, Peers
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
@@ -137,15 +138,15 @@ def test_requests_to_a_moved_peer_fail_at_once(wire: Wire) -> None:
     wire.ask()
     with wire.accept_asked(), socket.create_server(("127.0.0.1", 0)) as elsewhere:
         wire.ask(elsewhere.getsockname()[1])
-        assert wire.outcome == [RequestFailed("quorum", 2, 1)]
+        assert wire.outcome == [RequestFailed("quorum", 2, 1, CLOSED)]
 
 
 def test_a_refusal_at_a_new_address_is_no_proof_of_death(wire: Wire) -> None:
     wire.ask()
     with wire.accept_asked():
         wire.ask(free_ports(1)[0])
-        assert wire.until_told() == RequestFailed("quorum", 2, 1)
-        assert wire.until_told() == RequestFailed("quorum", 2, 2)
+        assert wire.until_told() == RequestFailed("quorum", 2, 1, CLOSED)
+        assert wire.until_told() == RequestFailed("quorum", 2, 2, REFUSED)
         assert not wire.outcome
 
 
@@ -161,7 +162,7 @@ def test_an_invalid_response_closes_the_channel(wire: Wire, garbage: bytes) -> N
     wire.ask()
     with wire.accept_asked() as other:
         other.sendall(garbage)
-        assert wire.until_told() == RequestFailed("quorum", 2, 1)
+        assert wire.until_told() == RequestFailed("quorum", 2, 1, CLOSED)
 
 
 def large_vote_answer(correlation: int) -> bytes:
@@ -200,7 +201,7 @@ def test_the_end_of_a_connection_in_a_large_response_is_noticed(wire: Wire) -> N
     with wire.accept_asked() as other:
         other.sendall(large_vote_answer(1)[:100_000])
         wire.events()
-    assert wire.until_told() == RequestFailed("quorum", 2, 1)
+    assert wire.until_told() == RequestFailed("quorum", 2, 1, CLOSED)
 
 
 def test_an_error_in_the_handler_is_not_the_peers_fault(wire: Wire) -> None:
@@ -232,7 +233,7 @@ def test_a_named_peer_is_proved_down_at_its_last_address(wire: Wire) -> None:
 
 def test_an_unknown_name_is_no_proof_of_death(wire: Wire) -> None:
     wire.ask(host="no..host")
-    assert wire.until_told() == RequestFailed("quorum", 2, 1)
+    assert wire.until_told() == RequestFailed("quorum", 2, 1, "the host name no..host is unknown")
     assert not wire.outcome
 
 
@@ -250,7 +251,7 @@ def test_only_overdue_requests_close_the_channel(wire: Wire) -> None:
         assert not wire.outcome
         assert wire.peers.deadline() == 5000
         wire.peers.expire(Now(5000, 0))
-        assert wire.outcome == [RequestFailed("quorum", 2, 2)]
+        assert wire.outcome == [RequestFailed("quorum", 2, 2, NO_RESPONSE)]
         assert wire.peers.deadline() is None
 
 
@@ -328,7 +329,7 @@ def test_an_invalid_api_versions_response_closes_the_channel(wire: Wire, garbage
     with taken:
         wire.events()
         taken.sendall(garbage)
-        assert wire.until_told() == RequestFailed("quorum", 2, 1)
+        assert wire.until_told() == RequestFailed("quorum", 2, 1, CLOSED)
 
 
 def test_a_failed_connect_is_not_retried_by_itself(wire: Wire) -> None:
@@ -336,7 +337,7 @@ def test_a_failed_connect_is_not_retried_by_itself(wire: Wire) -> None:
     wire.listener.close()
     for number in (1, 2):
         wire.ask(free_ports(1)[0])
-        assert wire.until_told() == RequestFailed("quorum", 2, number)
+        assert wire.until_told() == RequestFailed("quorum", 2, number, REFUSED)
         assert wire.peers.deadline() is None
         assert not wire.epoll.poll(0)
 
@@ -349,7 +350,7 @@ def test_reconnects_to_a_peer_that_always_closes_are_limited(wire: Wire) -> None
             wire.events()
         taken, _ = wire.listener.accept()
         taken.close()
-    assert wire.until_told() == RequestFailed("quorum", 2, 1)
+    assert wire.until_told() == RequestFailed("quorum", 2, 1, CLOSED)
     while wire.epoll.poll(0):
         wire.events()
         assert not select.select([wire.listener], [], [], 0)[0]
@@ -363,7 +364,7 @@ def test_a_channel_lost_during_a_read_is_reset(wire: Wire) -> None:
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     taken.sendall(versions_answer(2) + vote_answer(1))
     taken.close()  # a reset: received bytes can be read, and none sent
-    assert wire.until_told() == RequestFailed("quorum", 2, 1)
+    assert wire.until_told() == RequestFailed("quorum", 2, 1, CLOSED)
     wire.ask()
     with wire.accept_asked() as other:
         other.sendall(vote_answer(2))
@@ -383,20 +384,25 @@ def no_descriptor_left() -> Iterator[None]:
 def test_without_a_descriptor_requests_fail_until_there_is_one(wire: Wire) -> None:
     with no_descriptor_left():
         wire.ask()
-        assert wire.outcome == [RequestFailed("quorum", 2, 1)]
+        assert wire.outcome == [RequestFailed("quorum", 2, 1, "Too many open files")]
     wire.outcome.clear()
     wire.ask()
     wire.accept_asked().close()
 
 
 @pytest.mark.parametrize(
-    ("host", "port"),
-    [("127.0.0.1", -1), ("127.0.0.1", 65536), ("localhost", 65536 + 9093), ("a\0b", 9093)],
+    ("host", "port", "why"),
+    [
+        ("127.0.0.1", -1, "there is no port -1"),
+        ("127.0.0.1", 65536, "there is no port 65536"),
+        ("localhost", 65536 + 9093, "there is no port 74629"),
+        ("a\0b", 9093, "the host name a\0b is unknown"),
+    ],
 )
-def test_an_invalid_address_fails(wire: Wire, host: str, port: int) -> None:
+def test_an_invalid_address_fails(wire: Wire, host: str, port: int, why: str) -> None:
     """Nodes send each other addresses with 32-bit ports."""
     wire.ask(host=host, port=port)
-    assert wire.until_told() == RequestFailed("quorum", 2, 1)
+    assert wire.until_told() == RequestFailed("quorum", 2, 1, why)
     assert not wire.epoll.poll(0)
 
 

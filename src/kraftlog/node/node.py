@@ -48,6 +48,7 @@ from kraftlog.node.quorum.addresses import named_voters
 from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
 from kraftlog.node.quorum.discovery import DISCOVERY_CHANNEL
 from kraftlog.node.quorum.driver import QUORUM_CHANNEL
+from kraftlog.node.quorum.leader_watch import LeaderWatch
 from kraftlog.node.quorum.linearizable_reads import READ_CHANNEL, LinearizableReads
 from kraftlog.node.quorum.metadata_fetches import MetadataFetches
 from kraftlog.node.quorum.snapshotter import snapshot_policy_of
@@ -126,6 +127,7 @@ class Node:
             parts.active_controller(self, metadata.bootstrap) if settings.is_controller else None
         )
         self.discovery = parts.discovery(self, metadata.last_boot_ms, now)
+        self.leader_watch = LeaderWatch(self.quorum, self.log_line)
         self.linearizable_reads = LinearizableReads(self.quorum, self.emit)
         self.metadata_fetches = MetadataFetches(self.quorum)
         self.attempts = Attempts(self)
@@ -395,6 +397,7 @@ class Node:
         self.now = now
         self.quorum.poll(now)
         self.discovery.poll(now)
+        self.leader_watch.poll(now)
         self.linearizable_reads.poll(now)
         if self.is_ready or now.monotonic_ms >= self._starts_until_ms:
             # Unfencing changes all partitions of the broker: an earlier snapshot lacks that.
@@ -438,6 +441,7 @@ class Node:
             self.replica_manager,
             self.quorum,
             self.discovery,
+            self.leader_watch,
             self.linearizable_reads,
             self.active_controller,
             self.broker_probes,

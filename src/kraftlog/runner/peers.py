@@ -37,6 +37,12 @@ CLIENT_ID = "kraftlog"
 #: client, as a peer lists the APIs of our own only to a node of ours.
 FIRST_CORRELATION, FIRST_VERSION = 0, 3
 
+#: Why a request has failed, in the words of the operator log.
+CLOSED = "the connection was closed"
+REFUSED = "Connection refused"
+NO_RESPONSE = "it accepts connections and does not respond"
+NO_CONNECTION = "no connection in time"
+
 #: The most immediate reconnections to a peer that accepts connections and closes them.
 MAX_PROBES = 5
 
@@ -126,7 +132,7 @@ class PeerChannels:
         for effect in requests:
             channel = self._channel(effect, now)
             if effect.fresh and channel.in_flight:
-                self.lost(channel, now, probe=False)
+                self.lost(channel, now, probe=False, why=_silence(channel))
             self._enqueue(channel, effect, now)
             channels[channel] = None
         for channel in channels:
@@ -143,7 +149,7 @@ class PeerChannels:
                 channel.due_ms = min([at for _, at in channel.in_flight.values()])
                 if channel.due_ms <= now.monotonic_ms:
                     channel.forget_address()
-                    self.lost(channel, now, probe=False)
+                    self.lost(channel, now, probe=False, why=_silence(channel))
 
     # Requests ------------------------------------------------------------------------------------
 
@@ -303,7 +309,13 @@ class PeerChannels:
     # Connections that end ------------------------------------------------------------------------
 
     def connect_failed(
-        self, channel: PeerChannel, now: Now, *, refused: bool = False, reset: bool = False
+        self,
+        channel: PeerChannel,
+        now: Now,
+        *,
+        refused: bool = False,
+        reset: bool = False,
+        why: str = REFUSED,
     ) -> None:
         """No connection was opened; only a refusal proves that no process listens there."""
         if reset and channel.has_ended:
@@ -315,11 +327,13 @@ class PeerChannels:
         is_gone = refused and channel.has_ended
         channel.has_ended = False
         channel.forget_address()
-        self.lost(channel, now, probe=False)
+        self.lost(channel, now, probe=False, why=why)
         if is_gone:
             self._notify(PeerDown(channel.name, channel.peer, channel.ended_ms), now)
 
-    def lost(self, channel: PeerChannel, now: Now, *, probe: bool = True) -> None:
+    def lost(
+        self, channel: PeerChannel, now: Now, *, probe: bool = True, why: str = CLOSED
+    ) -> None:
         """The connection is over; its requests get no response."""
         was_connected = channel.is_connected
         self._disconnect(channel)
@@ -330,7 +344,7 @@ class PeerChannels:
             channel.probes += 1
             self._connect(channel, now)
         for effect, _ in failed.values():
-            self._notify(RequestFailed(channel.name, channel.peer, effect.number), now)
+            self._notify(RequestFailed(channel.name, channel.peer, effect.number, why), now)
 
     def _disconnect(self, channel: PeerChannel) -> None:
         self._close(channel)
@@ -339,3 +353,8 @@ class PeerChannels:
         channel.received = ReceiveBuffer()
         channel.sent_versions.clear()
         channel.supported_versions = None
+
+
+def _silence(channel: PeerChannel) -> str:
+    """Why a request to a peer has no response in time."""
+    return NO_RESPONSE if channel.is_connected else NO_CONNECTION

@@ -372,7 +372,8 @@ class QuorumIO:
     # Peers ---------------------------------------------------------------------------------------
 
     def _unreachable(self, effect: effects.UnreachablePeer, now: Now) -> None:
-        self._notify(effects.RequestFailed(effect.channel, effect.peer, effect.number), now)
+        why = "its address is unknown"
+        self._notify(effects.RequestFailed(effect.channel, effect.peer, effect.number, why), now)
 
     def _stop(self, effect: effects.Stop, _: Now) -> None:
         raise NodeStoppedError(effect.why)

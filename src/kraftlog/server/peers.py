@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import select
 import socket
 
@@ -114,7 +115,10 @@ class Peers(PeerChannels):
     def _found(self, channel: SocketChannel, found: list[SocketAddress], now: Now) -> None:
         """Connect to the addresses found; an unknown name does not prove that a peer is down."""
         if not found:
-            self.lost(channel, now, probe=False)
+            host, port = channel.address
+            is_port = 0 < port <= LAST_PORT
+            why = f"the host name {host} is unknown" if is_port else f"there is no port {port}"
+            self.lost(channel, now, probe=False, why=why)
         elif channel.in_flight:
             channel.has_ended = False  # the name may resolve to another host now
             channel.alternatives = found[1:]
@@ -154,7 +158,11 @@ class Peers(PeerChannels):
             self._try(channel, channel.alternatives.pop(0), now)
             return
         self.connect_failed(
-            channel, now, refused=error == errno.ECONNREFUSED, reset=error == errno.ECONNRESET
+            channel,
+            now,
+            refused=error == errno.ECONNREFUSED,
+            reset=error == errno.ECONNRESET,
+            why=os.strerror(error),
         )
 
     # Bytes ---------------------------------------------------------------------------------------

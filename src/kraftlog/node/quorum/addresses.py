@@ -105,6 +105,10 @@ class Addresses:
         self._used[peer] = address = self.of(peer)
         return address
 
+    def last_used(self, peer: int) -> Address | None:
+        """The address of the last request to a peer."""
+        return self._used.get(peer)
+
     def of(self, peer: int) -> Address | None:
         election = self._core.election
         for known in (self._leader_report, self._peer_report):

@@ -24,6 +24,7 @@ from kraftlog.node.quorum.batches import (
 )
 from kraftlog.node.quorum.commit_applier import CommitApplier
 from kraftlog.node.quorum.known_nodes import KnownNodes
+from kraftlog.node.quorum.leader_watch import Contacts
 from kraftlog.node.quorum.proposal_batch import EncodedBatch, ProposalBatch, largest_batch
 from kraftlog.node.quorum.quorum_latency import QuorumLatency
 from kraftlog.node.quorum.quorum_state import election_to_write
@@ -102,6 +103,8 @@ class QuorumDriver:
         self.proposal_batch = ProposalBatch()
         #: Finds a second process with the same node id and directory id as a replica.
         self.twins = TwinProcesses()
+        #: The outcome of the last request to each peer, for the operator.
+        self.contacts = Contacts()
         #: Proposals that are committed and not applied: (offset, callbacks).
         self._committed: deque[tuple[int, Sequence[OnDone]]] = deque()
         #: Called with the applied offset whenever it has moved.
@@ -463,6 +466,7 @@ class QuorumDriver:
         request = self._pending.pop((report.peer, report.number), None)
         if request is None:
             return
+        self.contacts.answered(report.peer)
         try:
             body = response_from_wire(report.response, request)
         except ProtocolError:  # for another partition: treat it as no response
@@ -481,6 +485,7 @@ class QuorumDriver:
         self.addresses.learn(report.peer, nodes, body)
 
     def _request_failed(self, report: effects.RequestFailed, now: Now) -> None:
+        self.contacts.failed(report.peer, self.addresses.last_used(report.peer), report.why)
         self.addresses.unreachable(report.peer)
         self._pending.pop((report.peer, report.number), None)
         self.core.handle(raft.NoResponse(report.peer, report.number), now)

@@ -1,0 +1,104 @@
+"""LeaderWatch: a missing leader is logged with the voters that are missing, and then the next one."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog import effects
+from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.node.quorum.leader_watch import PATIENCE_MS, REPEAT_MS, LeaderWatch
+from kraftlog.raft import messages as raft
+from kraftlog.raft.messages import ElectionState
+from kraftlog.raft.roles.follower import Follower
+from kraftlog.types import Now
+from kraftlog.wire.messages.vote import VoteResponse
+from tests.node.quorum.test_driver import NOW, driven
+
+LATER = Now(PATIENCE_MS, 0)
+
+
+class Watched:
+    """Replica 1 of three voters, none of which has responded so far."""
+
+    def __init__(self, *voter_ids: int) -> None:
+        machine, self.wanted = driven(*voter_ids)
+        assert machine.driver is not None
+        self.driver = machine.driver
+        self.lines: list[str] = []
+        self.watch = LeaderWatch(self.driver, self.lines.append)
+        self.watch.poll(NOW)
+
+    def send(self, peer: int, number: int) -> None:
+        self.driver._carry_out[raft.Send](raft.Send(peer, number, VOTE, (), False), NOW)
+
+    def fails(self, peer: int, number: int, why: str) -> None:
+        self.send(peer, number)
+        self.driver.handle(effects.RequestFailed("quorum", peer, number, why), NOW)
+
+    def answers(self, peer: int, number: int) -> None:
+        self.send(peer, number)
+        response = effects.ResponseReceived("quorum", peer, number, NO_PARTITION)
+        self.driver.handle(response, NOW)
+
+
+VOTE = raft.Vote("cluster", ReplicaKey(2), 1, ReplicaKey(1), 0, 0, pre_vote=True)
+NO_PARTITION = VoteResponse(error_code=0, topics=())
+
+
+def test_missing_voters_are_logged_with_the_reason_of_each() -> None:
+    watched = Watched(1, 2, 3, 4, 5)
+    watched.fails(2, 91, "Connection refused")
+    watched.fails(3, 92, "the host name node3 is unknown")
+    watched.answers(4, 93)
+    watched.watch.poll(Now(PATIENCE_MS - 1, 0))
+    assert watched.lines == []
+    watched.watch.poll(LATER)
+    assert watched.lines == [
+        "quorum: this node has known no leader for 5 s. A leader needs 3 of the voters 1, 2, 3, 4, "
+        "5; this node sees 2 of them: voter 1 is this node; voter 2 at 127.0.0.1:9092: Connection "
+        "refused; voter 3 at 127.0.0.1:9093: the host name node3 is unknown; voter 4 at "
+        "127.0.0.1:9094: responds; voter 5 at 127.0.0.1:9095: not asked yet. Start the voters that "
+        "do not respond, or check these addresses and the network. Only if too many of them are "
+        "lost for good, see kraftlog quorum repair --help"
+    ]
+
+
+def test_a_missing_leader_is_repeated_rarely() -> None:
+    watched = Watched(1, 2, 3)
+    watched.watch.poll(LATER)
+    assert watched.watch.deadline() == PATIENCE_MS + REPEAT_MS
+    watched.watch.poll(Now(PATIENCE_MS + REPEAT_MS - 1, 0))
+    assert len(watched.lines) == 1
+    watched.watch.poll(Now(PATIENCE_MS + REPEAT_MS, 0))
+    assert "no leader for 65 s" in watched.lines[1]
+
+
+def test_a_majority_that_responds_needs_no_other_voters() -> None:
+    watched = Watched(1, 2, 3)
+    watched.answers(2, 91)
+    watched.watch.poll(LATER)
+    [line] = watched.lines
+    assert "this node sees 2 of them" in line
+    assert line.endswith("if this line comes again, read the logs of these voters")
+
+
+@pytest.mark.parametrize(("found_ms", "lines"), [(PATIENCE_MS - 1, 0), (PATIENCE_MS + 7000, 2)])
+def test_the_next_leader_is_logged_if_its_absence_was(found_ms: int, lines: int) -> None:
+    watched = Watched(1, 2, 3)
+    watched.watch.poll(Now(min(found_ms, PATIENCE_MS), 0))
+    core = watched.driver.core
+    core.now = Now(found_ms, 0)
+    core.become("follower", ElectionState(1, 2))
+    assert isinstance(core.role, Follower)
+    core.role.heard_at = found_ms
+    watched.watch.poll(Now(found_ms, 0))
+    assert watched.watch.deadline() is None
+    assert len(watched.lines) == lines
+    if lines:
+        assert watched.lines[-1].endswith("after 12 s without a leader")
+
+
+def test_a_node_without_voters_leaves_the_log_to_discovery() -> None:
+    watched = Watched()
+    watched.watch.poll(LATER)
+    assert watched.lines == []

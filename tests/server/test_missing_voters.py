@@ -1,0 +1,42 @@
+"""A quorum without a majority: its nodes log which voters are missing, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftlog.client.deadline import Deadline
+from tests.patience import LIMIT_S
+from tests.server.quorum_of_processes import Quorum
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def await_line(quorum: Quorum, node_id: int, *words: str, count: int = 1) -> str:
+    """Wait until the log of a node has this number of lines with all words; return the last."""
+    deadline = Deadline(LIMIT_S)
+    while True:
+        text = (quorum.folder / f"errors-{node_id}.txt").read_text()
+        found = [line for line in text.splitlines() if all(word in line for word in words)]
+        if len(found) >= count:
+            return found[-1]
+        assert not deadline.is_over, text
+        deadline.pause(0.1)
+
+
+def test_a_lone_controller_names_the_voters_that_it_misses(tmp_path: Path) -> None:
+    """And the leader, once there is one; and again when a running node loses the quorum."""
+    quorum = Quorum(tmp_path)
+    try:
+        quorum.start(1)
+        line = await_line(quorum, 1, "this node has known no leader for")
+        assert "A leader needs 2 of the voters 1, 2, 3; this node sees 1 of them" in line
+        for peer in (2, 3):
+            assert f"voter {peer} at 127.0.0.1:{quorum.ports[peer]}: Connection refused" in line
+        quorum.start(2)
+        await_line(quorum, 1, "leads in epoch", "without a leader")
+        quorum.kill(2)
+        again = await_line(quorum, 1, "this node has known no leader for", count=2)
+        assert f"voter 2 at 127.0.0.1:{quorum.ports[2]}: Connection refused" in again
+    finally:
+        quorum.end()
