@@ -69,8 +69,8 @@ def cluster_cases(cluster: LocalCluster) -> Iterator[Case]:
     yield f"CPU time {each} from a follower, {what}", at_follower, "ms"
     yield f"CPU time {each} from itself, {what}", at_leader, "ms"
     ratio = (
-        "CPU time of the leader for a linearizable read from itself, divided by that for one from a "
-        "follower"
+        "CPU time of the leader for a linearizable read from itself, divided by that for one "
+        "from a follower"
     )
     yield ratio, at_leader / at_follower, "times"
 

@@ -1,4 +1,4 @@
-"""LeaderWatch: a missing leader is logged with the voters that are missing, and then the next one."""
+"""LeaderWatch logs a missing leader with the voters that do not respond, and then the next one."""
 
 from __future__ import annotations
 
@@ -54,12 +54,14 @@ def test_missing_voters_are_logged_with_the_reason_of_each() -> None:
     assert watched.lines == []
     watched.watch.poll(LATER)
     assert watched.lines == [
-        "quorum: this node has known no leader for 5 s. A leader needs 3 of the voters 1, 2, 3, 4, "
-        "5; this node sees 2 of them: voter 1 is this node; voter 2 at 127.0.0.1:9092: Connection "
-        "refused; voter 3 at 127.0.0.1:9093: the host name node3 is unknown; voter 4 at "
-        "127.0.0.1:9094: responds; voter 5 at 127.0.0.1:9095: not asked yet. Start the voters that "
-        "do not respond, or check these addresses and the network. Only if too many of them are "
-        "lost for good, see kraftlog quorum repair --help"
+        (
+            "quorum: this node has known no leader for 5 s. A leader needs 3 of the voters 1, 2, 3, 4, "
+            "5; this node sees 2 of them: voter 1 is this node; voter 2 at 127.0.0.1:9092: Connection "
+            "refused; voter 3 at 127.0.0.1:9093: the host name node3 is unknown; voter 4 at "
+            "127.0.0.1:9094: responds; voter 5 at 127.0.0.1:9095: not asked yet. Start the voters that "
+            "do not respond, or check these addresses and the network. Only if too many of them are "
+            "lost for good, see kraftlog quorum repair --help"
+        )
     ]
 
 
