@@ -9,6 +9,7 @@ DIR/_kraftlog/<topic>/lock        held by the process that archives the topic
 from __future__ import annotations
 
 import os
+import re
 
 import pyarrow as pa
 
@@ -34,12 +35,19 @@ DEAD_LETTER = pa.schema(
 )
 #: The column of a table that is partitioned by date.
 DATE = "date"
+#: The names that Kafka takes.
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _DEAD_LETTERS, _PRIVATE = "_dead_letters", "_kraftlog"
 
 
 def check_topic(name: str) -> None:
     if name in {_DEAD_LETTERS, _PRIVATE}:
         raise ConfigError(f"topic {name} can't be archived: the archive uses this name itself")
+    if not _NAME.fullmatch(name) or name in {".", ".."}:
+        raise ConfigError(
+            f"'{name}' can't be the name of a topic, and patterns are not taken: name each topic, "
+            "as in: archive orders payments --to lake. kraftlog topics --list prints the topics"
+        )
 
 
 def table_path(directory: str, topic: str) -> str:

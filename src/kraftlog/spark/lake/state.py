@@ -49,6 +49,8 @@ class ArchiveState:
     dead_letters: tuple[WrittenFile, ...] = ()
     #: Fields of values that the table has no column for, by how many records had one.
     ignored: dict[str, int] = field(default_factory=dict)
+    #: The value of --from with which the table was created; empty if it is not known.
+    begun_at: str = ""
 
     @property
     def topic_uuid(self) -> Uuid:
@@ -70,6 +72,7 @@ class ArchiveState:
                 "bad": self.bad,
                 "deadLetters": [each.fields() for each in self.dead_letters],
                 "ignored": self.ignored,
+                "from": self.begun_at,
             }
         }
 
@@ -100,6 +103,7 @@ def _read(found: Mapping[str, Any]) -> ArchiveState:
         bad=found["bad"],
         dead_letters=tuple(WrittenFile.read(each) for each in found["deadLetters"]),
         ignored=dict(found["ignored"]),
+        begun_at=found.get("from", ""),
     )
 
 

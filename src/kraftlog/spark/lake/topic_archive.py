@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kraftlog.client import groups
 from kraftlog.client.fetched_batches import READ_COMMITTED
-from kraftlog.errors import KraftlogError
+from kraftlog.errors import ConfigError, KraftlogError
 from kraftlog.spark import positions
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.decode import value_columns
@@ -49,8 +49,11 @@ ONCE, CAUGHT_UP, CONTINUOUS = "once", "caught-up", "continuous"
 class ArchiveSettings(Value):
     directory: str
     decoding: Decoding
-    #: Where a new table begins, and where the archive ends (None: it does not).
+    #: Where a new table begins, as a limit and in words, and whether --from says so.
     start: Limit
+    start_text: str
+    is_start_given: bool
+    #: Where the archive ends (None: it does not).
     end: Limit | None
     mode: str
     trigger: str
@@ -193,6 +196,28 @@ class TopicArchive:
                 f"that, or archive with --decode {self._settings.decoding.how} into another "
                 "directory"
             )
+        settings = self._settings
+        path = layout.table_path(settings.directory, self.topic)
+        if settings.by_date and not self.table.is_by_date:
+            raise LakeError(
+                f"{path} exists and is not partitioned by date: leave --partition-by out to go "
+                "on with it, or archive into another directory"
+            )
+        begun = state.begun_at
+        if settings.is_start_given and not begun:
+            note = f"{self.topic}: the table exists and goes on where it ends: --from has no effect"
+            self.notes[:] = [note]
+        if settings.is_start_given and begun and begun != settings.start_text:
+            way_out = (
+                f"delete {path}, which has no records yet"
+                if self.table.is_new
+                else "archive into another directory"
+            )
+            raise LakeError(
+                f"{path} exists and was begun with --from {begun}, so --from "
+                f"{settings.start_text} can't be followed: leave --from out to go on where the "
+                f"table ends, or {way_out}"
+            )
 
     def _check_identity(self, state: ArchiveState, found: Topic) -> None:
         now = _id_text(found)
@@ -218,6 +243,11 @@ class TopicArchive:
         first = self._earliest(list(latest))
         for name, end in latest.items():
             about = f"{name[0]}-{name[1]}"
+            if end < start[name] and self._table is None:
+                raise ConfigError(
+                    f"--from: {about} has offsets {first[name]} to {end}, and {start[name]} was "
+                    "given: give an offset in this range"
+                )
             if end < start[name]:
                 raise LakeError(
                     f"{about}: the log ends at offset {end}, but the table has the records before "
@@ -236,6 +266,7 @@ class TopicArchive:
             topic_id=_id_text(self._found_topic()),
             decode=self._settings.decoding.how,
             offsets={index: offset for (_, index), offset in start.items()},
+            begun_at=self._settings.start_text,
         )
         return ArchiveTable.create(
             self._settings.directory, state, self._schema(), by_date=self._settings.by_date
@@ -375,6 +406,7 @@ class TopicArchive:
             bad=before.bad + sum(each.bad for each in outcomes),
             dead_letters=tuple(file for each in outcomes for file in each.dead_letters),
             ignored=ignored,
+            begun_at=before.begun_at,
         )
 
     def _query(self) -> str:

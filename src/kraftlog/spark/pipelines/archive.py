@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kraftlog.client.arguments import time_ms
@@ -21,7 +24,9 @@ from kraftlog.spark.lake.topic_archive import (
 )
 from kraftlog.spark.options import EARLIEST, LATEST, Limit, Options
 from kraftlog.spark.pipelines.common import DONE, FOUND, in_thread, parser, run_pipeline
+from kraftlog.spark.pipelines.directories import check_writable
 from kraftlog.spark.pipelines.errors import UsageError
+from kraftlog.spark.positions import nested
 
 if TYPE_CHECKING:
     import argparse
@@ -34,6 +39,10 @@ if TYPE_CHECKING:
     from kraftlog.spark.pipelines.common import Pipeline
     from kraftlog.spark.positions import Positions
 
+#: What Spark takes as the interval of a trigger.
+_INTERVAL = re.compile(
+    r"\s*(?:\d+\s+(?:millisecond|second|minute|hour|day|week)s?\s*)+", re.IGNORECASE
+)
 #: Queries that run at the same time, unless all of them are to run on.
 _AT_ONCE = 4
 _POLL_S = 0.2
@@ -75,9 +84,9 @@ def _parser() -> argparse.ArgumentParser:
     group.add_argument(
         "--from",
         dest="start",
-        default="earliest",
         metavar="WHERE",
-        help=f"where a new table begins: {where}; default: earliest",
+        help=f"where a new table begins: {where}; default: earliest. A table that exists goes on "
+        "where it ends, and another --from than its first is refused",
     )
     group.add_argument("--until", dest="end", metavar="WHERE", help=f"where to end: {where}")
     group.add_argument(
@@ -136,8 +145,10 @@ class _Archive:
                         topic, clients[-1].cluster, self._settings, self._report, self._begin
                     )
                 )
+            check_writable(self._options.directory)
+            plans = [archive.plan() for archive in archives]  # checks all, before any is created
             if self._options.dry_run:
-                self._print_plan(archives)
+                self._print_plan(archives, plans)
                 return DONE
             for archive in archives:
                 start, end = archive.prepare()
@@ -210,10 +221,13 @@ class _Archive:
         if batch.group_error:
             progress.say(f"{batch.topic}: offsets are not committed: {batch.group_error}")
 
-    def _print_plan(self, archives: Sequence[TopicArchive]) -> None:
+    def _print_plan(
+        self, archives: Sequence[TopicArchive], plans: Sequence[tuple[Positions, Positions]]
+    ) -> None:
+        for note in [note for archive in archives for note in archive.notes]:
+            self._pipeline.progress.say(note)
         rows = []
-        for archive in archives:
-            start, end = archive.plan()
+        for start, end in plans:
             rows += [(*name, start[name], end[name], _count(start, end, name)) for name in end]
         heads = ("topic", "partition", "from", "to", "offsets")
         data = [dict(zip(heads, row, strict=True)) for row in rows]
@@ -259,11 +273,18 @@ def _settings(options: argparse.Namespace) -> ArchiveSettings:
         raise UsageError("--max-records-per-batch: expected at least 1")
     if options.continuous and options.end:
         raise UsageError("--until is not for --continuous")
+    if not _INTERVAL.fullmatch(options.trigger):
+        raise UsageError(
+            f"--trigger {options.trigger}: expected a time such as '10 seconds' or '1 minute'"
+        )
     schema = read_text(options.schema) if options.schema else ""
+    start = _limit("--from", options.start or "earliest")
     return ArchiveSettings(
         directory=options.directory,
         decoding=Decoding(how, schema, options.registry or "", options.on_drift),
-        start=_limit("--from", options.start),
+        start=start,
+        start_text=_text(start),
+        is_start_given=options.start is not None,
         end=None if options.end is None else _limit("--until", options.end),
         mode=ONCE if options.once else CONTINUOUS if options.continuous else CAUGHT_UP,
         trigger=options.trigger,
@@ -287,6 +308,15 @@ def _limit(option: str, text: str) -> Limit:
             f"{option} {text}: expected earliest, latest, a time such as 2026-11-23T00:00Z, or "
             'JSON such as {"orders": {"0": 23}}'
         ) from None
+
+
+def _text(limit: Limit) -> str:
+    """Where to start, in the same words however it was given."""
+    if limit.everywhere is not None:
+        return "earliest" if limit.everywhere == EARLIEST else "latest"
+    if limit.time_ms is not None:
+        return datetime.fromtimestamp(limit.time_ms / 1000, UTC).isoformat()
+    return json.dumps(nested(dict(limit.offsets or ())), sort_keys=True)
 
 
 def _count(start: Positions, end: Positions, *names: tuple[str, int]) -> int:

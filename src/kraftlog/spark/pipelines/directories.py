@@ -1,0 +1,34 @@
+"""Whether a pipeline can write where it is to, before Spark starts, and for a plan as well."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from kraftlog.errors import ConfigError
+
+
+def check_writable(directory: str) -> None:
+    """Raise unless the directory takes files, or can be created; leaves nothing."""
+    if "://" in directory:
+        return
+    place = os.path.abspath(directory)
+    while not os.path.lexists(place):
+        place = os.path.dirname(place)
+    try:
+        # Permissions alone do not say it: root has them all, and a file system may be read-only.
+        os.rmdir(tempfile.mkdtemp(prefix=".kraftlog-", dir=place))
+    except OSError as error:
+        raise ConfigError(
+            f"--to {directory}: nothing can be written to {place} ({error.strerror}): give "
+            "another directory, or its permissions to this user"
+        ) from None
+
+
+def check_new(directory: str) -> None:
+    """Raise if the directory exists already, or cannot be created."""
+    if "://" not in directory and os.path.lexists(directory):
+        raise ConfigError(
+            f"--to {directory} exists already: give a new directory, or move this one away"
+        )
+    check_writable(directory)

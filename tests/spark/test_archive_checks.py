@@ -1,0 +1,173 @@
+"""What `kraftlog pipeline archive` checks before Spark starts and before anything is created."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog import Client
+from kraftlog.spark.lake.table import ArchiveTable
+from kraftlog.spark.pipelines import common
+from tests.patience import LIMIT_S
+from tests.spark.archives import archive, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+COUNT = 4
+
+
+class SparkStartedError(AssertionError):
+    """The test is to end before this."""
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(self: common.Pipeline) -> None:
+        raise SparkStartedError
+
+    monkeypatch.setattr(common.Pipeline, "spark", property(start))
+
+
+@pytest.fixture
+def client(our_node: str) -> Iterator[Client]:
+    with Client(our_node, timeout_s=LIMIT_S) as made:
+        yield made
+
+
+@pytest.fixture
+def topic(client: Client, named: Callable[[str], str]) -> str:
+    name = named("t")
+    client.create_topic(name, partitions=2)
+    produce(client, name, COUNT)
+    return name
+
+
+def prepared(our_node: str, lake: Path, *arguments: str) -> int:
+    """A run that fails when Spark is to start, after it has created the tables."""
+    code = archive(our_node, lake, *arguments)
+    return 0 if code == 1 and os.listdir(lake) else code
+
+
+def begins(lake: Path, topic: str) -> dict[int, int]:
+    table = ArchiveTable.open(str(lake), topic)
+    assert table is not None
+    return table.state.offsets
+
+
+def test_an_unknown_topic_leaves_nothing_of_any_topic(
+    our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = tmp_path / "lake"
+    assert archive(our_node, lake, topic, "nowhere") == 1
+    assert "topic nowhere does not exist" in capsys.readouterr().err
+    assert not lake.exists()
+
+
+def test_a_table_keeps_where_it_begins_and_another_from_is_refused(
+    our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same command line goes on, as after a kill, and so does one without --from."""
+    assert prepared(our_node, tmp_path, topic, "--from", "latest") == 0
+    assert begins(tmp_path, topic) == {0: COUNT, 1: COUNT}
+    capsys.readouterr()
+    for other in ("earliest", "2026-01-01", f'{{"{topic}": {{"0": 1, "1": 1}}}}'):
+        assert archive(our_node, tmp_path, topic, "--from", other) == 3
+        said = capsys.readouterr().err
+        assert f"{tmp_path / topic} exists and was begun with --from latest, so --from" in said
+        assert f"or delete {tmp_path / topic}, which has no records yet" in said
+    assert prepared(our_node, tmp_path, topic, "--from", "latest") == 0
+    assert prepared(our_node, tmp_path, topic) == 0
+    assert begins(tmp_path, topic) == {0: COUNT, 1: COUNT}
+
+
+def test_the_same_start_in_other_words_is_the_same(
+    our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = f'{{"{topic}": {{"0": 1, "1": 2}}}}'
+    assert prepared(our_node, tmp_path / "a", topic, "--from", given) == 0
+    assert begins(tmp_path / "a", topic) == {0: 1, 1: 2}
+    again = f'{{"{topic}":{{"1":2,"0":1}}}}'
+    assert prepared(our_node, tmp_path / "a", topic, "--from", again) == 0
+    assert prepared(our_node, tmp_path / "b", topic, "--from", "2026-01-01") == 0
+    same = "2026-01-01T01:00+01:00"
+    assert prepared(our_node, tmp_path / "b", topic, "--from", same) == 0
+    assert archive(our_node, tmp_path / "b", topic, "--from", "2026-01-02") == 3
+    assert "begun with --from 2026-01-01T00:00:00+00:00" in capsys.readouterr().err
+
+
+def test_a_table_of_an_older_version_says_that_from_has_no_effect(
+    our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert prepared(our_node, tmp_path, topic) == 0
+    table = ArchiveTable.open(str(tmp_path), topic)
+    assert table is not None
+    table.state.begun_at = ""
+    table.replace([], [])
+    capsys.readouterr()
+    assert archive(our_node, tmp_path, topic, "--from", "latest", "--dry-run") == 0
+    [line] = [row for row in capsys.readouterr().out.splitlines() if '"step"' in row]
+    assert f"{topic}: the table exists and goes on where it ends: --from has no effect" in line
+
+
+def test_a_start_beyond_the_log_names_the_offsets_that_there_are(
+    our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not a loss of data, as nothing was read before."""
+    lake = tmp_path / "lake"
+    given = f'{{"{topic}": {{"0": 1, "1": 99}}}}'
+    assert archive(our_node, lake, topic, "--from", given) == 1
+    said = capsys.readouterr().err
+    assert f"--from: {topic}-1 has offsets 0 to {COUNT}, and 99 was given" in said
+    assert not lake.exists()
+
+
+def test_a_table_without_dates_is_not_partitioned_by_them_later(
+    our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert prepared(our_node, tmp_path, topic) == 0
+    assert archive(our_node, tmp_path, topic, "--partition-by", "date") == 3
+    assert "exists and is not partitioned by date" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["t", "--trigger", "soon"], 2, "--trigger soon: expected a time such as '10 seconds'"),
+        (["t", "--continuous", "--trigger", "10"], 2, "--trigger 10: expected a time"),
+        (["ord*"], 1, "'ord*' can't be the name of a topic, and patterns are not taken"),
+        (["a,b"], 1, "name each topic, as in: archive orders payments --to lake"),
+        ([".."], 1, "'..' can't be the name of a topic"),
+    ],
+)
+def test_a_wrong_argument_is_named(
+    our_node: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    text: str,
+) -> None:
+    assert archive(our_node, tmp_path / "lake", *arguments) == code
+    said = capsys.readouterr().err
+    assert text in said
+    assert len(said.splitlines()) == 1
+    assert not (tmp_path / "lake").exists()
+
+
+def test_intervals_of_spark_are_taken(our_node: str, topic: str, tmp_path: Path) -> None:
+    for text in ("1 second", "500 milliseconds", "1 minute 30 seconds"):
+        assert archive(our_node, tmp_path, topic, "--trigger", text, "--dry-run") == 0
+
+
+@pytest.mark.parametrize("plan", [[], ["--dry-run"]])
+def test_a_directory_that_takes_no_files_is_refused_by_a_plan_too(
+    our_node: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], plan: list[str]
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    assert archive(our_node, file / "lake", topic, *plan) == 1
+    assert f"--to {file / 'lake'}: nothing can be written to {file}" in capsys.readouterr().err
