@@ -130,6 +130,9 @@ def test_the_second_batch_waits_for_the_first() -> None:
         # The connection breaks: what was written already is answered as a duplicate.
         ([OK, OK, LOST, DUPLICATE], [0, 1, 2, 3, 2, 3]),
         ([OK, OK, LOST, LOST, DUPLICATE], [0, 1, 2, 3, 2, 2, 3]),
+        # It breaks when one request is in flight: the first, or the last.
+        ([LOST, DUPLICATE], [0, 0, 1, 2, 3]),
+        ([OK, OK, OK, LOST, DUPLICATE], [0, 1, 2, 3, 3]),
     ],
 )
 def test_what_is_not_acknowledged_is_sent_again_in_order(

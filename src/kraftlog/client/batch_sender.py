@@ -207,9 +207,8 @@ class BatchSender:
 
     def _receive(self, leader: int) -> None:
         """Receive the response to a leader's oldest request; raise the first error."""
-        batches = self._in_flight[leader][0]
+        batches = self._in_flight[leader].popleft()
         response = self._connections[leader].receive(self._deadline())
-        self._in_flight[leader].popleft()
         self._handle_response(response, batches, leader)
 
     def _handle_response(self, response: object, batches: BatchesByPartition, leader: int) -> None:
