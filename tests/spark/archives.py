@@ -57,3 +57,12 @@ def all_places(count: int) -> list[tuple[int, int]]:
 
 def checkpoint(lake: Path, topic: str) -> Path:
     return lake / "_kraftlog" / topic / "checkpoint"
+
+
+def values(client: Client, topic: str) -> dict[int, list[bytes | None]]:
+    """The values of each partition, in order."""
+    found: dict[int, list[bytes | None]] = {}
+    with client.consume(topic, start="beginning", until_end=True) as records:
+        for record in records:
+            found.setdefault(record.partition, []).append(record.value)
+    return found

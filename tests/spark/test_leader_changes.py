@@ -45,20 +45,20 @@ def test_a_task_follows_the_leader(cluster: LocalCluster, is_killed: bool) -> No
         if is_killed:
             cluster.kill(partition.leader)
         else:
-            move_leader(client, partition.leader)
+            move_leader(client, "t", partition.leader)
         for each in batches:
             found += offsets(each)
     assert found == list(range(3000))
 
 
-def move_leader(client: Client, leader: int) -> None:
-    """Make another replica the leader, and wait until it is."""
+def move_leader(client: Client, topic: str, leader: int) -> None:
+    """Make another replica the leader of partition 0, and wait until it is."""
     others = [node for node in (1, 2, 3) if node != leader]
-    client.reassign_partitions({("t", 0): [*others, leader]})
+    client.reassign_partitions({(topic, 0): [*others, leader]})
 
     def has_moved() -> bool:
-        client.elect_preferred_leaders([("t", 0)])
-        return client.describe_topic("t").partitions[0].leader in others
+        client.elect_preferred_leaders([(topic, 0)])
+        return client.describe_topic(topic).partitions[0].leader in others
 
     until(has_moved, "another replica leads")
 
