@@ -33,9 +33,10 @@ from tests.spark.archives import (
     produce,
     rows,
 )
+from tests.spark.test_decode import AVRO, ORDER, framed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -298,6 +299,60 @@ def test_a_column_gets_the_new_fields_of_its_objects(
         {"x": None, "y": "[]"},
     ]
     assert len(DeltaTable(str(lake / topic)).file_uris()) == 1
+
+
+def test_avro_of_a_registry_is_archived_batch_by_batch_and_day_by_day(
+    spark: SparkSession, our_node: str, client: Client, named: Callable[[str], str], tmp_path: Path
+) -> None:
+    """From the end of the log as it was to a given offset; the offsets are a group's."""
+    topic, group = named("t"), named("g")
+    client.create_topic(topic, partitions=1)
+    produce_avro(client, topic, [b"older"] * 5)
+    newer = {**AVRO, "fields": [*AVRO["fields"], {"name": "extra", "type": "int"}]}
+    schemas = {1: AVRO, 2: newer}
+    for number, schema in schemas.items():
+        (tmp_path / f"{number}.avsc").write_text(json.dumps(schema))
+    lake = tmp_path / "lake"
+    options = ["--decode", "avro-confluent", "--registry", str(tmp_path), "--on-drift", "add"]
+    options += ["--schema", str(tmp_path / "1.avsc")]
+    options += ["--partition-by", "date", "--group", group]
+    options += ["--max-records-per-batch", "6", "--until", json.dumps({topic: {"0": 20}})]
+
+    assert archive(our_node, lake, topic, *options, "--from", "latest") == 0
+    assert rows(lake, topic) == []
+    values = [
+        framed(1 + n % 2, schemas[1 + n % 2], {**ORDER, "id": n, "extra": -n}) for n in range(5, 25)
+    ]
+    values[3] = b"\0\0\0\0\x09" + values[3][5:]  # at offset 8
+    produce_avro(client, topic, values, first=5)
+    assert archive(our_node, lake, topic, *options, "--once") == 0
+    assert places(lake, topic) == [(0, offset) for offset in (5, 6, 7, 9, 10)]
+    assert client.committed(group)[topic, 0].offset == 11
+    assert archive(our_node, lake, topic, *options) == 0
+
+    found = rows(lake, topic)
+    assert [each["offset"] for each in found] == [n for n in range(5, 20) if n != 8]
+    assert [each["id"] for each in found] == [each["offset"] for each in found]
+    assert [each["extra"] for each in found] == [
+        -each["offset"] if each["offset"] % 2 else None for each in found
+    ]
+    assert found[0]["price"] == ORDER["price"]
+    [dead] = dead_letters(lake)
+    assert (dead["offset"], dead["value"]) == (8, values[3])
+    assert client.committed(group)[topic, 0].offset == 20
+    days = {path.name for path in (lake / topic).iterdir()} - {"_delta_log"}
+    assert days == {"date=2026-09-21", "date=2026-09-22"}
+    assert {str(each["date"]) for each in found if each["offset"] < 12} == {"2026-09-21"}
+    assert verify([str(lake), "-b", our_node]) == 0
+
+
+def produce_avro(client: Client, topic: str, values: Sequence[bytes], first: int = 0) -> None:
+    """Write values at these offsets, two hours apart; that of offset 12 is the first of its day."""
+    midnight = 1_790_035_200_000
+    with client.producer() as producer:
+        for offset, value in enumerate(values, first):
+            time_ms = midnight + (offset - 12) * 7_200_000
+            producer.send(topic, value, partition=0, timestamp_ms=time_ms)
 
 
 def test_a_plan_writes_nothing(
