@@ -1,4 +1,4 @@
-"""What the test of a cluster runs as a process of its own: `python -m … MASTER ADDRESS TOPIC`.
+"""What the test of a cluster runs as a process of its own: `python -m … MASTER ADDRESS TOPIC LAKE`.
 
 It prints what it found as JSON.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation has it
 
+from kraftlog.cli import main as kraftlog
 from kraftlog.spark.pipelines.simulate import SCHEMA, Runs, player
 from kraftlog.spark.session import spark_session
 from tests.spark.standalone import JAVA_OPTIONS
@@ -32,10 +33,15 @@ SETTINGS = {
 SCENARIO, SEEDS = "leader-partitioned", range(1, 9)
 
 
-def main(master: str, address: str, topic: str) -> None:
+def main(master: str, address: str, topic: str, lake: str) -> None:
     spark = spark_session("test", master=master, settings=SETTINGS)
     try:
-        print(json.dumps({"rows": rows(spark, address, topic), "digests": digests(spark)}))
+        found = {
+            "rows": rows(spark, address, topic),
+            "digests": digests(spark),
+            "codes": pipelines(address, topic, lake),
+        }
+        print(json.dumps(found))
     finally:
         spark.stop()
 
@@ -53,6 +59,21 @@ def rows(spark: SparkSession, address: str, topic: str) -> list[list[int]]:
         .collect()
     )
     return [list(row) for row in found]
+
+
+def pipelines(address: str, topic: str, lake: str) -> list[int]:
+    """The exit codes of pipelines, which use the session of this process."""
+    commands = (
+        ["archive", topic, "--to", lake],
+        ["verify", lake],
+        ["replay", f"{lake}/{topic}", "--to", again(topic)],
+    )
+    return [kraftlog(["pipeline", *words, "-b", address]) for words in commands]
+
+
+def again(topic: str) -> str:
+    """The topic of the replay."""
+    return f"{topic}-again"
 
 
 def digests(spark: SparkSession) -> dict[int, str]:

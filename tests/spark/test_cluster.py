@@ -16,6 +16,7 @@ from kraftlog.simulator.digest import simulate_with_digest
 from tests.house_rules import ROOT
 from tests.patience import LIMIT_S
 from tests.spark import cluster_program
+from tests.spark.archives import all_places, places, values
 from tests.spark.standalone import StandaloneCluster
 
 if TYPE_CHECKING:
@@ -59,16 +60,17 @@ def python(words: list[str], environment: dict[str, str]) -> subprocess.Complete
 
 
 @pytest.mark.long
-def test_sources_and_retried_tasks_run_on_workers(
-    cluster: StandaloneCluster, environment: dict[str, str], our_node: str
+def test_sources_pipelines_and_retried_tasks_run_on_workers(
+    cluster: StandaloneCluster, environment: dict[str, str], our_node: str, tmp_path: Path
 ) -> None:
-    topic = "of-a-cluster"
+    topic, again = "of-a-cluster", cluster_program.again("of-a-cluster")
     with Client(our_node, timeout_s=LIMIT_S) as client:
         client.create_topic(topic, partitions=2)
+        client.create_topic(again, partitions=2)
         with client.producer() as producer:
             for number in range(300):
                 producer.send(topic, str(number), partition=number % 2)
-    words = ["-m", "tests.spark.cluster_program", cluster.url, our_node, topic]
+    words = ["-m", "tests.spark.cluster_program", cluster.url, our_node, topic, str(tmp_path)]
     ended = python(words, environment)
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout.splitlines()[-1])
@@ -78,6 +80,11 @@ def test_sources_and_retried_tasks_run_on_workers(
         for seed in cluster_program.SEEDS
     }
     assert found["digests"] == direct
+    assert found["codes"] == [0, 0, 0], ended.stderr
+    assert "equal: 300 records compared" in ended.stdout
+    assert places(tmp_path, topic) == all_places(150)
+    with Client(our_node, timeout_s=LIMIT_S) as client:
+        assert values(client, again) == values(client, topic)
 
 
 @pytest.mark.long
