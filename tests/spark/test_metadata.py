@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tests.interop.driver import Driver
+
+SEED = 17
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
@@ -72,13 +75,10 @@ def test_a_live_cluster_is_shown_as_it_was(
 def test_kafkas_own_image_is_the_same_at_any_offset(
     kafka: str, kafka_folder: str, jvm: Driver, named: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """Both from Kafka's live log and from a copy of its directory."""
+    """Random offsets; both from Kafka's live log and from a copy of its directory."""
+    rng = random.Random(SEED)
     with Client(kafka, timeout_s=LIMIT_S) as client:
-        for number in range(3):
-            client.create_topic(named(f"t{number}"), partitions=2)
-        client.alter_configs("topics", named("t0"), {"retention.ms": "5000"})
-        client.delete_topic(named("t1"))
-        client.create_partitions(named("t2"), 4)
+        change_at_random(client, rng, named)
         live = MetadataQuorum(client.cluster)
         shutil.copytree(f"{kafka_folder}/data/__cluster_metadata-0", tmp_path / "copy")
         copied = MetadataFolder(str(tmp_path / "copy"))
@@ -89,15 +89,40 @@ def test_kafkas_own_image_is_the_same_at_any_offset(
             for record in read_records(data, position)
             if not fields[5] & 0x20 and (record.value or b"")[1:2] not in {b"\x17", b"\x18"}
         ]
-        offsets = [records[len(records) * part // 4 - 1][0] for part in (1, 2, 3, 4)]
-        states = [log.state_at(Moment(offset=o)) for o in offsets for log in (live, copied)]
+        last = records[-1][0]
+        offsets = [*rng.sample(range(records[0][0], last), 12), last]
+        states = [[log.state_at(Moment(offset=o)) for log in (live, copied)] for o in offsets]
         live.close()
     asked = [[value for at, value in records if at <= offset] for offset in offsets]
     said = json.loads(jvm.tool("ImageOracle", stdin=json.dumps(asked).encode()).ok().stdout)
-    for number, theirs in enumerate(said):
+    for offset, both, theirs in zip(offsets, states, said, strict=True):
         expected = sorted(in_order(b64decode(record)) for record in theirs)
-        for state in states[2 * number : 2 * number + 2]:
-            assert sorted(map(in_order, framed(state.image.records()))) == expected
+        for state in both:
+            ours = sorted(map(in_order, framed(state.image.records())))
+            assert ours == expected, f"at offset {offset} of {last}; seed {SEED}"
+
+
+def change_at_random(client: Client, rng: random.Random, named: Callable[[str], str]) -> None:
+    """Change topics, their partitions and configs, and a broker's config."""
+    topics: dict[str, int] = {}
+    for number in range(20):
+        what = rng.choice(["topic", "partitions", "config", "broker", "deletion"])
+        topic = rng.choice([*topics, ""])
+        if what == "broker":
+            client.alter_configs("brokers", "", {"log.cleaner.backoff.ms": 15_000 + number})
+        elif what == "topic" or not topic:
+            topics[named(f"t{number}")] = rng.randint(1, 3)
+            client.create_topic(named(f"t{number}"), partitions=topics[named(f"t{number}")])
+        elif what == "partitions":
+            topics[topic] += rng.randint(1, 2)
+            client.create_partitions(topic, topics[topic])
+        elif what == "config":
+            value = rng.choice([None, str(5000 + number)])
+            client.alter_configs("topics", topic, {"retention.ms": value})
+        else:
+            client.delete_topic(topic)
+            del topics[topic]
+    client.alter_configs("brokers", "", {"log.cleaner.backoff.ms": None})
 
 
 def test_quotas_and_scram_credentials_are_those_of_kafkas_tools(
