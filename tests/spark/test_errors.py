@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,6 @@ from tests.spark.planning import batch_reader, stream_reader, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -170,3 +170,36 @@ def test_an_error_of_a_stream_has_no_tracebacks(
     assert f"{topic}-0 was to be read from offset 1, but has offsets 2 to 3" in message
     assert "Traceback" not in message
     assert "\tat org.apache" not in message
+
+
+def test_a_batch_that_is_corrupt_on_disk_is_named_in_a_paragraph(
+    spark: SparkSession, client: Client, address: str, named: Named
+) -> None:
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    for _ in range(3):
+        write(client, topic, 3)  # each is a batch
+    corrupt_last_byte(client, topic)
+    rows = spark.read.format("kraftlog").options(
+        **{"kafka.bootstrap.servers": address, "subscribe": topic}
+    )
+    with pytest.raises(CapturedException) as raised:
+        rows.load().collect()
+    client.delete_topic(topic)
+    message = str(raised.value)
+    assert f"{topic}-0, offsets 6 to 8: checksum" in message
+    assert "Traceback" not in message
+    assert "\tat org.apache" not in message
+    assert len(message) < 500
+
+
+def corrupt_last_byte(client: Client, topic: str) -> None:
+    """Change the last byte of the log of the only broker."""
+    [folder] = client.log_dirs()[1]
+    segment = Path(folder.log_dir, f"{topic}-0", f"{0:020d}.log")
+    data = segment.read_bytes().rstrip(b"\0")  # Kafka may have reserved room
+    with segment.open("r+b") as file:
+        file.seek(len(data) - 2)
+        file.write(bytes([data[-2] ^ 1]))
