@@ -1,5 +1,8 @@
 """The commands of docs/operations.md print what the page says.
 
+Comments of the page, such as `<!-- test: stop 3 -->`, are what an operator does to the nodes
+between the commands: a method of `Machines`.
+
 python -m tests.server.test_operations    write the output of a run into the page
 """
 
@@ -9,104 +12,243 @@ import contextlib
 import io
 import re
 import shlex
+import shutil
 import signal
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kraftlog import Client
 from kraftlog.cli import main
 from kraftlog.client.deadline import Deadline
+from kraftlog.errors import ClientError
 from tests.client.waiting import until
 from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.local_cluster import LocalCluster
 from tests.server.node_process import NodeProcess
-from tests.server.quorum_of_processes import CONTROLLER_FILE, format_node
+from tests.server.quorum_of_processes import BROKER_FILE, CONTROLLER_FILE, format_node
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
-BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
-#: Node 3 is stopped after this command: the next command waits until it is.
-BEFORE_STOP = "kraftlog decommission 3 --dry-run"
-#: Controllers 4, 5 and 6 are started before this command.
-AFTER_START = "kraftlog quorum reassign --to 4,5,6 --dry-run"
+#: A block of commands, or a comment for this test.
+BLOCK = re.compile(
+    r"(?<=```console\n)(?P<commands>.*?)(?=```)|<!-- test: (?P<action>.*?) -->", re.DOTALL
+)
 NODES = [1, 2, 3]
-NEW = [4, 5, 6]
 COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-DESCRIBE = "kraftlog quorum describe"
+#: What these print may still change: leader, lag, observers, ISRs.
+DESCRIBE = (
+    "kraftlog quorum describe",
+    "kraftlog topics --describe",
+    "kraftlog log-dirs",
+    "kraftlog cluster list-endpoints",
+)
+#: These work on files of this machine, and take no address.
+OFFLINE = ("kraftlog format", "kraftlog quorum repair")
+#: What the page calls the directory and the address of the node at hand, and two disks of a broker.
+DATA, ADDRESS, DISKS = "/var/lib/kraftlog", "node6:9093", ("/disk1/kraftlog", "/disk2/kraftlog")
+ACCEPT_LOSS = re.compile(r"--accept-loss \S+")
+#: A request that is expected to fail waits this long.
+SHORT_S = 0.5
 
 
 def test_the_commands_of_the_page_print_what_it_says(tmp_path: Path) -> None:
     """Numbers, ids and addresses are not compared, nor is the padding of columns."""
     text = PAGE.read_text()
     new = with_new_output(text, tmp_path)
-    shown, expected = [[comparable(it) for it in BLOCK.findall(page)] for page in (new, text)]
+    shown, expected = [
+        [comparable(it["commands"] or "") for it in BLOCK.finditer(page)] for page in (new, text)
+    ]
     assert shown == expected
 
 
 def with_new_output(text: str, folder: Path) -> str:
     """The page with the output of a run on a new cluster."""
     with contextlib.ExitStack() as ends:
-        cluster = LocalCluster(folder)
-        ends.callback(cluster.end)
-        with Client(cluster.servers) as client:
-            until(lambda: sorted(each.id for each in client.describe_quorum().voters), NODES)
-            until(lambda: all(any(v.directory_id) for v in client.describe_quorum().voters), True)
-        return BLOCK.sub(lambda block: run_all(block[1], cluster, ends), text)
+        machines = Machines(folder, ends)
+
+        def run(found: re.Match[str]) -> str:
+            if found["action"] is None:
+                return run_all(found["commands"], machines)
+            name, *nodes = found["action"].split()
+            getattr(machines, name)(*map(int, nodes))
+            return found[0]
+
+        return BLOCK.sub(run, text)
 
 
-def run_all(block: str, cluster: LocalCluster, ends: contextlib.ExitStack) -> str:
+def run_all(block: str, machines: Machines) -> str:
     text = ""
     for command, expected in COMMAND.findall(block):
-        if command == AFTER_START:
-            start_new_controllers(cluster, ends)
-        shown = output(command, cluster.servers)
+        shown = machines.output(command)
         deadline = Deadline(LIMIT_S)
-        # Leader, lag and observers may still change.
         while command.startswith(DESCRIBE) and comparable(shown) != comparable(expected):
-            if deadline.is_over or not expected:
+            if deadline.is_over:
                 break
             deadline.pause(0.05)
-            shown = output(command, cluster.servers)
-        text += f"$ {command}\n{shown}"
-        if command == BEFORE_STOP:
-            cluster.kill(3, signal.SIGTERM)
+            shown = machines.output(command)
+        # An error belongs to the page only if it has one already.
+        assert not shown.startswith("kraftlog ") or expected.startswith("kraftlog "), shown
+        text += f"$ {machines.with_accepted_loss(command)}\n{shown}"
     return text
 
 
-def start_new_controllers(cluster: LocalCluster, ends: contextlib.ExitStack) -> None:
-    """Format and start them as the page says, and wait until they fetch."""
-    folder = Path(cluster.data).parent
-    (bootstrap,) = re.findall(
-        r"(?m)^controller.quorum.bootstrap.servers=.*", Path(cluster.file(1)).read_text()
-    )
-    with Client(cluster.servers) as client:
-        cluster_id = client.describe_cluster().id
-        for node_id, port in zip(NEW, free_ports(len(NEW)), strict=True):
-            file, data = str(folder / f"{node_id}.properties"), folder / f"data-{node_id}"
-            text = CONTROLLER_FILE.format(node_id=node_id, port=port, known=bootstrap, data=data)
-            Path(file).write_text(text)
-            format_node(file, "--no-initial-controllers", cluster_id=cluster_id)
-            node = NodeProcess(None, file, errors=f"{file}.errors", topics={})
-            ends.callback(node.make_sure_it_is_gone)
-        until(lambda: {*NEW} <= {each.id for each in client.describe_quorum().observers}, True)
+class Machines:
+    """The nodes that the page is about, and what an operator does to them."""
 
+    def __init__(self, folder: Path, ends: contextlib.ExitStack) -> None:
+        self._folder, self._ends = folder, ends
+        self._cluster = LocalCluster(folder)
+        ends.callback(self._cluster.end)
+        self._servers = self._cluster.servers
+        #: Nodes that were added to the first three.
+        self._added: dict[int, NodeProcess] = {}
+        self._disks = [folder / "disk1", folder / "disk2"]
+        #: The node whose files the page means.
+        self._here = NODES[0]
+        self._accepted = ""
+        with self._client() as client:
+            until(lambda: sorted(each.id for each in client.describe_quorum().voters), NODES)
+            until(lambda: all(any(v.directory_id) for v in client.describe_quorum().voters), True)
+            self._cluster_id = client.describe_cluster().id
+        (folder / "client.properties").write_text("default.api.timeout.ms=3000\n")
 
-def output(command: str, servers: str) -> str:
-    name, *words = shlex.split(command)
-    assert name == "kraftlog"
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        assert main([*words, "--bootstrap-server", servers]) == 0, command
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    def _client(self, timeout_s: float = LIMIT_S) -> Client:
+        return Client(self._servers, timeout_s=timeout_s)
+
+    def _file(self, node: int) -> str:
+        added = str(self._folder / f"{node}.properties")
+        return self._cluster.file(node) if node in NODES else added
+
+    def _data(self, node: int) -> str:
+        return f"{self._cluster.data}/node-{node}"
+
+    def _address(self, node: int) -> str:
+        """Where a controller listens."""
+        (address,) = re.findall(r"CONTROLLER://(\S+)", Path(self._file(node)).read_text())
+        return str(address)
+
+    def output(self, command: str) -> str:
+        """What a command of the page prints; its error, if it fails."""
+        offline = command.startswith(OFFLINE)
+        if ADDRESS in command:
+            command = command.replace(ADDRESS, self._address(self._here))
+        command = self.with_accepted_loss(command).replace("<ClusterId>", self._cluster_id)
+        command = command.replace("server.properties", self._file(self._here))
+        command = command.replace("client.properties", f"{self._folder}/client.properties")
+        command = command.replace(DATA, self._data(self._here))
+        name, *words = shlex.split(command)
+        assert name == "kraftlog"
+        words += [] if offline else ["--bootstrap-server", self._servers]
+        out, errors = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+            code = main(words)
+        text = "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+        for accepted in ACCEPT_LOSS.findall(text):
+            self._accepted = accepted
+        if offline and self._here not in NODES:
+            text = text.replace(self._address(self._here), ADDRESS)
+        text = text.replace(self._data(self._here), DATA)
+        for path, disk in zip(self._disks, DISKS, strict=True):
+            text = text.replace(f"{path}  ", f"{disk:{len(str(path))}}  ").replace(str(path), disk)
+        return text + errors.getvalue() if code else text
+
+    def with_accepted_loss(self, command: str) -> str:
+        """Replace the flag of the page by the one that the last dry run has printed."""
+        return ACCEPT_LOSS.sub(lambda _: self._accepted, command)
+
+    # What an operator does ------------------------------------------------------------------------
+
+    def at(self, node: int) -> None:
+        """The next commands are run on the machine of this node."""
+        self._here = node
+
+    def stop(self, *nodes: int) -> None:
+        """Stop nodes cleanly, one after the other."""
+        for node in nodes:
+            if node in NODES:
+                self._cluster.kill(node, signal.SIGTERM)
+            else:
+                assert self._added.pop(node).stop() == 0
+
+    def stop_during_decommission(self, node: int) -> None:
+        """The next command waits until the node is stopped."""
+        self.stop(node)
+
+    def start(self, *nodes: int) -> None:
+        """Start nodes at the same time: a few are ready only with others."""
+        with ThreadPoolExecutor(len(nodes)) as pool:
+            list(pool.map(self._start, nodes))
+
+    def _start(self, node: int) -> None:
+        if node in NODES:
+            self._cluster.restart(node)
+            return
+        file = self._file(node)
+        started = NodeProcess(None, file, errors=f"{file}.errors", topics={})
+        self._ends.callback(started.make_sure_it_is_gone)
+        self._added[node] = started
+
+    def lose(self, *nodes: int) -> None:
+        """Kill nodes that have caught up; their disks are lost with them."""
+        with self._client() as client:
+            until(lambda: len({v.log_end_offset for v in client.describe_quorum().voters}), 1)
+        for node in nodes:
+            if node in NODES:
+                self._cluster.kill(node)
+            else:
+                self._added.pop(node).kill()
+            shutil.rmtree(self._data(node))
+
+    def add_controllers(self, *nodes: int) -> None:
+        """Format and start them as the page says, and wait until they fetch."""
+        for node, port in zip(nodes, free_ports(len(nodes)), strict=True):
+            self._add(node, CONTROLLER_FILE, port, self._data(node))
+        with self._client() as client:
+            until(
+                lambda: {*nodes} <= {each.id for each in client.describe_quorum().observers}, True
+            )
+
+    def add_broker(self, node: int) -> None:
+        """Start a broker with two log directories."""
+        (port,) = free_ports(1)
+        self._add(node, BROKER_FILE, port, ",".join(map(str, self._disks)))
+
+    def _add(self, node: int, template: str, port: int, data: str) -> None:
+        (known,) = re.findall(
+            r"(?m)^controller.quorum.bootstrap.servers=.*", Path(self._file(1)).read_text()
+        )
+        file = self._file(node)
+        Path(file).write_text(template.format(node_id=node, port=port, known=known, data=data))
+        format_node(file, "--no-initial-controllers", cluster_id=self._cluster_id)
+        self._start(node)
+
+    def fail_disk(self) -> None:
+        """The broker's second disk fails, and the next records notice it."""
+        disk = self._disks[1]
+        disk.rename(f"{disk}.failed")
+        disk.write_text("a disk that is not there")
+        with self._client(SHORT_S) as client:
+            for partition in (0, 1):
+                with contextlib.suppress(ClientError):
+                    client.produce("logs", "a record", partition=partition)
+
+    def replace_disk(self) -> None:
+        self._disks[1].unlink()
+        self._disks[1].mkdir()
 
 
 def comparable(block: str) -> list[str]:
     """The lines without what differs between runs, such as ids and which voter leads."""
     lines = []
     for line in block.splitlines():
-        if not line.startswith("$ "):
+        if line.startswith("$ "):
+            line = ACCEPT_LOSS.sub("--accept-loss N", line)
+        else:
             line = re.sub(r"[\w-]{22}\b", "ID", line)
             line = re.sub(r"-?\d+", "N", line)
-            line = re.sub(r"(Follower|Leader)\s*$", "VOTER", line)
+            line = re.sub(r"(Follower|Leader)(?=\s*$|  )", "VOTER", line)
+            line = re.sub(r"N.N [KMGT]iB", "SIZE", line)
         lines.append(" ".join(line.split()))
     return lines
 
