@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -92,7 +93,13 @@ def test_no_mutant_was_lost() -> None:
     assert len([name for name in FOUND if named(name).scenario == CLUSTER]) >= 37
 
 
-def test_the_page_shows_no_deleted_mutant() -> None:
-    """`make mutants`, or the same with ARGS=NAME, writes their rows."""
+def test_the_page_shows_every_mutant_and_no_deleted_one() -> None:
+    """`make mutants ARGS=NAME` writes the row of a new one, and drops those of deleted ones."""
     with open(PAGE, encoding="utf-8") as file:
-        assert {found[1] for found in ROW.finditer(file.read())} <= set(NAMES)
+        page = file.read()
+    shown = {found[1] for found in ROW.finditer(page)}
+    assert (set(NAMES) - shown, shown - set(NAMES)) == (set(), set())
+    counts = re.search(r"^Killed: (\d+) of (\d+), ", page, re.MULTILINE)
+    assert counts is not None
+    assert int(counts[2]) == len(FOUND)
+    assert int(counts[1]) == len(FOUND) - page.count("| none |")
