@@ -90,6 +90,7 @@ def test_offsets_directories_and_features(tools: Kafka, kafka_shell: Shell, name
 
 
 def test_the_cluster_and_its_quorum(tools: Kafka, kafka_shell: Shell) -> None:
+    """Q34: the lines of `describe --status` are those of Kafka's tool."""
     outcome = tools.run(TOOLS + "ClusterTool", "cluster-id")
     assert outcome == f"Cluster ID: {kafka_shell.run('cluster cluster-id')}"
     theirs = tools.run(TOOLS + "MetadataQuorumCommand", "describe --status").splitlines()

@@ -128,7 +128,7 @@ def test_help_and_missing_arguments(capsys: pytest.CaptureFixture[str]) -> None:
 def test_d6_describe_shows_targets_while_the_voters_are_reassigned(
     targets: tuple[int, ...] | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """R4, R13: with the replicas that the next step waits for. Otherwise the output is Kafka's."""
+    """Q34, R4, R13: with the replicas that the next step waits for; otherwise as Kafka's tool."""
     voters = tuple([Replica(i, bytes([i]) * 16, 9, 0, 0, targets is not None) for i in (1, 2)])
     quorum = Quorum(1, 3, 9, voters, (), (), targets, (4,) if targets else ())
     options = Namespace(json=True, human_readable=False)

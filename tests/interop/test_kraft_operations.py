@@ -1,0 +1,145 @@
+"""Kafka's documentation for operating KRaft, followed with Kafka's tools and our nodes.
+
+The steps are those of its chapter "KRaft": provisioning nodes, adding and removing controllers,
+debugging. Only formatting is ours, `kraftlog storage`, whose flags and files are Kafka's
+(`test_format`).
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.cli import main
+from tests.client.waiting import until
+from tests.interop.test_dump_log import dumped
+from tests.interop.tool_session import CLASSES
+from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.interop.driver import Driver
+
+FIRST, SECOND, _ = CONTROLLERS
+#: Snapshots soon enough for a test.
+SETTINGS = "metadata.log.max.record.bytes.between.snapshots=2000\n"
+
+
+class Operator:
+    """Types the commands of the documentation."""
+
+    def __init__(self, jvm: Driver, folder: Path) -> None:
+        self.jvm = jvm
+        self.folder = folder
+        self.quorum = Quorum(folder, SETTINGS, dynamic=True, formatted=False)
+        self.quorum.arguments = ()  # the directories are formatted by hand
+
+    def tool(self, name: str, *words: str) -> str:
+        return self.jvm.tool(CLASSES[name], *words).ok().stdout
+
+    def by_broker(self, name: str, *words: str) -> str:
+        return self.tool(name, "--bootstrap-server", self.quorum.address, *words)
+
+    def replicas(self) -> dict[int, tuple[str, str, str]]:
+        """Directory id, lag and status by node."""
+        shown = self.by_broker("kafka-metadata-quorum", "describe", "--replication")
+        rows = [line.split() for line in shown.splitlines()[1:] if line.strip()]
+        return {int(row[0]): (row[1], row[3], row[-1]) for row in rows}
+
+    def status_of(self, node_id: int) -> str:
+        return self.replicas().get(node_id, ("", "", ""))[2]
+
+    def lag_of(self, node_id: int) -> str:
+        return self.replicas().get(node_id, ("", "", ""))[1]
+
+
+@pytest.mark.long
+def test_kafkas_documentation_for_kraft_can_be_followed(
+    jvm: Driver, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """C251: provision, upgrade, add and remove a controller, look into the metadata."""
+    operator = Operator(jvm, tmp_path)
+    try:
+        provision(operator, capsys)
+        features(operator)
+        add_and_remove_a_controller(operator)
+        debug(operator)
+    finally:
+        operator.quorum.end()
+
+
+def provision(operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:
+    """A random cluster id, a standalone controller, brokers and new controllers without voters."""
+    assert main(["storage", "random-uuid"]) == 0
+    cluster_id = capsys.readouterr().out.strip()
+    quorum = operator.quorum
+    for node_id, how in ((FIRST, "--standalone"), (SECOND, "--no-initial-controllers")):
+        words = ["--cluster-id", cluster_id, how, "--config", quorum.file(node_id)]
+        assert main(["storage", "format", *words]) == 0
+    words = ["--cluster-id", cluster_id, "--config", quorum.file(BROKER)]
+    assert main(["storage", "format", *words, "--no-initial-controllers"]) == 0
+    quorum.start(FIRST, BROKER)
+    status = operator.by_broker("kafka-metadata-quorum", "describe", "--status")
+    assert re.search(rf"ClusterId: +{cluster_id}\n", status)
+    assert re.search(rf"LeaderId: +{FIRST}\n", status)
+
+
+def features(operator: Operator) -> None:
+    """kraft.version is 1 in a quorum formatted as standalone; upgrading to it again is accepted."""
+    shown = operator.by_broker("kafka-features", "describe")
+    assert re.search(r"Feature: kraft.version.*FinalizedVersionLevel: 1", shown)
+    operator.by_broker("kafka-features", "upgrade", "--feature", "kraft.version=1")
+
+
+def add_and_remove_a_controller(operator: Operator) -> None:
+    """The new controller starts, is described until it has no lag, is added, and is removed."""
+    quorum = operator.quorum
+    quorum.start(SECOND)
+    until(lambda: operator.lag_of(SECOND), "0")
+    assert operator.status_of(SECOND) == "Observer"
+    own = ("--command-config", quorum.file(SECOND))
+    operator.tool(
+        "kafka-metadata-quorum",
+        *own,
+        *("--bootstrap-controller", f"127.0.0.1:{quorum.ports[FIRST]}", "add-controller"),
+    )
+    until(lambda: operator.status_of(SECOND), "Follower")
+    directory = operator.replicas()[SECOND][0]
+    who = ("--controller-id", str(SECOND), "--controller-directory-id", directory)
+    operator.by_broker("kafka-metadata-quorum", "remove-controller", *who)
+    until(lambda: operator.status_of(SECOND), "Observer")
+
+
+def debug(operator: Operator) -> None:
+    """The dump tool on the log and a snapshot, and the shell on the snapshot."""
+    for number in range(12):
+        words = ("--create", "--topic", f"t-{number}", "--partitions", "3")
+        operator.by_broker("kafka-topics", *words)
+    folder = f"{operator.quorum.data(FIRST)}/__cluster_metadata-0"
+
+    def snapshots() -> list[str]:
+        found = sorted(glob.glob(f"{folder}/*.checkpoint"))
+        return [path for path in found if not os.path.basename(path).startswith("0" * 20)]
+
+    until(lambda: bool(snapshots()), True)
+    copied = shutil.copy(snapshots()[-1], str(operator.folder))
+    [log] = glob.glob(f"{folder}/*.log")
+    output = dumped(operator.jvm, "--cluster-metadata-decoder", "--files", log)
+    assert '"type":"TOPIC_RECORD"' in output
+    output = dumped(operator.jvm, "--cluster-metadata-decoder", "--files", copied)
+    assert "KRaftVoters" in output
+    assert '"type":"FEATURE_LEVEL_RECORD"' in output
+
+    def shell(*words: str) -> list[str]:
+        tool = "org.apache.kafka.shell.MetadataShell"
+        return operator.jvm.tool(tool, "--snapshot", copied, *words).ok().stdout.split()
+
+    until(lambda: "t-0" in shell("ls", "/image/topics/byName"), True)
+    assert {"0", "1", "2"} <= set(shell("ls", "/image/topics/byName/t-0"))
+    assert f"replicas=[{BROKER}]" in " ".join(shell("cat", "/image/topics/byName/t-0/0"))

@@ -1,0 +1,75 @@
+"""R7 over the wire: how a node that was removed from the voters learns it, and what it answers."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from kraftlog.errors import ErrorCode
+from kraftlog.simulator.host import CLUSTER_ID, VirtualHost, directory_of
+from kraftlog.types import METADATA_TOPIC_ID
+from kraftlog.wire.apis import CONTROLLER, ApiKey
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from tests.node.frame_client import FrameClient
+from tests.node.lives_of_three import NODES, LifeOfThree
+from tests.node.test_adding_voters import ask, without_a_follower
+
+NOT_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def fetched(life: LifeOfThree, host: VirtualHost, node_id: int, epoch: int) -> Any:
+    """The partition in the answer to a replica's fetch from this node."""
+    part = FetchPartition(
+        partition=0, current_leader_epoch=epoch, fetch_offset=1, partition_max_bytes=1 << 20
+    )
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        cluster_id=CLUSTER_ID,
+        replica_state=ReplicaState(replica_id=node_id),
+        topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[part])],
+    )
+    client = FrameClient(host, CONTROLLER, "CONTROLLER")
+    client.send(ApiKey.FETCH, 17, request)
+    life.settle(1000)
+    [(_, answer)] = client.take()
+    [topic] = answer.responses
+    return topic.partitions[0]
+
+
+def test_r7_a_removed_follower_is_an_observer_that_fetches_on() -> None:
+    """The high watermark of a fetch tells it that its removal is committed."""
+    life, leader, removed = without_a_follower()
+    core, epoch = life.hosts[removed].node.quorum.core, leader.node.quorum.epoch
+    assert core.role.name == "observer"
+    life.settle(20_000)
+    assert core.log.end == leader.node.quorum.core.log.end
+    assert core.election.epoch == leader.node.quorum.epoch == epoch
+    shown = leader.node.quorum.core.role.progress.replicas  # type: ignore[attr-defined]  # it leads
+    assert shown[core.me].fetched_at > 0
+    life.check()
+
+
+def test_r7_a_removed_leader_answers_not_follower_with_the_next_leader() -> None:
+    """Q28: NOT_LEADER_OR_FOLLOWER on the wire, with the leader and epoch that it knows."""
+    life = LifeOfThree(Random(1))
+    life.loss = 0.0
+    former = life._leader()
+    former_id = former.node.config.node_id
+    request = RemoveRaftVoterRequest(
+        cluster_id=CLUSTER_ID, voter_id=former_id, voter_directory_id=directory_of(former_id)
+    )
+    epoch = former.node.quorum.epoch
+    assert ask(life, former, ApiKey.REMOVE_RAFT_VOTER, request).error_code == ErrorCode.NONE
+    life.settle(10_000)
+    others = [each for each in NODES if each != former_id]
+    leader = former.node.quorum.leader_id
+    assert leader in others
+    assert former.node.quorum.core.role.name == "observer"
+    answer = fetched(life, former, next(each for each in others if each != leader), epoch)
+    assert answer.error_code == NOT_FOLLOWER
+    assert answer.current_leader.leader_id == leader
+    assert answer.current_leader.leader_epoch == former.node.quorum.epoch > epoch
+    assert not answer.records
+    life.check()
