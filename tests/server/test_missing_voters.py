@@ -1,12 +1,15 @@
-"""A quorum without a majority: its nodes log which voters are missing, and why."""
+"""What keeps a quorum or a node from working is logged: missing voters, a wrong cluster id."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from kraftlog.client.deadline import Deadline
 from tests.patience import LIMIT_S
-from tests.server.quorum_of_processes import Quorum
+from tests.server.quorum_of_processes import CLUSTER_ID, Quorum, format_node
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,5 +41,28 @@ def test_a_lone_controller_names_the_voters_that_it_misses(tmp_path: Path) -> No
         quorum.kill(2)
         again = await_line(quorum, 1, "this node has known no leader for", count=2)
         assert f"voter 2 at 127.0.0.1:{quorum.ports[2]}: Connection refused" in again
+    finally:
+        quorum.end()
+
+
+def test_q31_a_controller_of_another_cluster_stops_with_both_ids(tmp_path: Path) -> None:
+    quorum = Quorum(tmp_path)
+    try:
+        quorum.start(1, 2)
+        shutil.rmtree(quorum.data(3))
+        format_node(quorum.file(3), cluster_id="another")
+        command = [sys.executable, "-m", "kraftlog", "start", quorum.file(3)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIMIT_S)
+        assert done.returncode == 1
+        line = done.stderr.splitlines()[-1]
+        assert line.startswith(
+            f"kraftlog: this node belongs to cluster another ({quorum.data(3)}/meta.properties), "
+            "but the leader "
+        )
+        assert (
+            f" at 127.0.0.1:{quorum.ports[1]} belongs to cluster {CLUSTER_ID}. Either" in line
+            or (f" at 127.0.0.1:{quorum.ports[2]} belongs to cluster {CLUSTER_ID}. Either" in line)
+        )
+        assert "correct controller.quorum.voters" in line
     finally:
         quorum.end()

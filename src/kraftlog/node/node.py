@@ -140,6 +140,7 @@ class Node:
         self.controller_channel = ControllerChannel(
             self.quorum, self.active_controller, self.emit, self.attempts.attempt
         )
+        self.quorum.stop_for_cluster = parts.wrong_cluster(self).stop
         self.voter_updater = parts.voter_updater(self) if settings.is_controller else None
         self.controller_registration = (
             parts.controller_registration(self) if settings.is_controller else None

@@ -14,6 +14,7 @@ from kraftlog.node.containment import fail
 from kraftlog.node.quorum.addresses import advertised_endpoints
 from kraftlog.node.quorum.discovery import Discovery
 from kraftlog.node.quorum.driver import QuorumDriver
+from kraftlog.node.quorum.wrong_cluster import WrongClusterStop
 from kraftlog.raft.core import RaftCore
 from kraftlog.replication.fetcher import fetch_config_of
 from kraftlog.replication.producer_expiration import ProducerExpiration
@@ -94,6 +95,14 @@ def quorum_driver(node: Node, metadata: RecoveredMetadata) -> QuorumDriver:
         static_addresses={i: (at.host, at.port) for i, at in node.named_voters.items()},
         advertised_endpoints=advertised_endpoints(settings),
         listener=settings.controller_listener_names[0],
+    )
+
+
+def wrong_cluster(node: Node) -> WrongClusterStop:
+    settings = node.config.settings
+    key = "controller.quorum." + ("voters" if settings.voters else "bootstrap.servers")
+    return WrongClusterStop(
+        node.quorum, node.controller_channel.send_to, node.emit, settings.metadata_directory, key
     )
 
 

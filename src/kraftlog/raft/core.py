@@ -309,10 +309,10 @@ class RaftCore:
         """Compare with this replica's cluster id; null on either side skips the check (Q30)."""
         return theirs is not None and self.cluster_id is not None and theirs != self.cluster_id
 
-    def refuse_cluster(self, peer: int) -> None:
+    def refuse_cluster(self, peer: int, theirs: str | None = None) -> None:
         """Handle a peer of another cluster; fatal until the own quorum confirmed the id (Q31)."""
         if not self.is_confirmed:
-            self.effect(Stop(f"the leader {peer} belongs to another cluster"))
+            self.effect(Stop(f"the leader {peer} belongs to another cluster", peer, theirs))
         elif peer != self._foreign_peer:
             self._foreign_peer = peer
             self.effect(messages.WrongCluster(peer))

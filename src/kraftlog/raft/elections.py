@@ -158,7 +158,7 @@ def on_begin(core: Core, slot: object, begin: Begin) -> None:
     """A leader announces itself (Q16)."""
     error = _refusal_of_leader(core, begin.cluster_id, begin.leader_id, begin.epoch)
     if error == ErrorCode.INCONSISTENT_CLUSTER_ID:
-        core.refuse_cluster(begin.leader_id)
+        core.refuse_cluster(begin.leader_id, begin.cluster_id)
     if not error and begin.leader_id < 0:
         error = ErrorCode.INVALID_REQUEST
     if not error and begin.receiver.id >= 0 and not _is_me(core, begin.receiver):

@@ -356,9 +356,14 @@ class WrongCluster(Value):
 
 
 class Stop(Value):
-    """This replica cannot continue; `why` is the message for the operator."""
+    """This replica cannot continue; `why` is the message for the operator.
+
+    A `leader` belongs to another cluster: to `cluster_id`, if its request named it.
+    """
 
     why: str
+    leader: int = -1
+    cluster_id: str | None = None
 
 
 class Proposed(Value):

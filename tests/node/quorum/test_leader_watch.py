@@ -1,4 +1,4 @@
-"""LeaderWatch logs a missing leader with the voters that do not respond, and then the next one."""
+"""LeaderWatch: logs a missing leader with the voters that are missing, and then the next one."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_missing_voters_are_logged_with_the_reason_of_each() -> None:
     watched.watch.poll(Now(PATIENCE_MS - 1, 0))
     assert watched.lines == []
     watched.watch.poll(LATER)
-    (line,) = watched.lines
+    [line] = watched.lines
     assert line == (
         "quorum: this node has known no leader for 5 s. A leader needs 3 of the voters 1, 2, 3, 4, "
         "5; this node sees 2 of them: voter 1 is this node; voter 2 at 127.0.0.1:9092: Connection "

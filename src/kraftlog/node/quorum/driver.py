@@ -105,6 +105,8 @@ class QuorumDriver:
         self.twins = TwinProcesses()
         #: The outcome of the last request to each peer, for the operator.
         self.contacts = Contacts()
+        #: Ends this node because a leader is of another cluster: `WrongClusterStop`.
+        self.stop_for_cluster: Callable[[int, str | None], None] | None = None
         #: Proposals that are committed and not applied: (offset, callbacks).
         self._committed: deque[tuple[int, Sequence[OnDone]]] = deque()
         #: Called with the applied offset whenever it has moved.
@@ -375,7 +377,10 @@ class QuorumDriver:
         self._emit(effects.LogLine(f"{what}: {why}"))
 
     def _stop(self, effect: raft.Stop, _: Now) -> None:
-        self._emit(effects.Stop(effect.why))
+        if effect.leader >= 0 and self.stop_for_cluster is not None:
+            self.stop_for_cluster(effect.leader, effect.cluster_id)
+        else:
+            self._emit(effects.Stop(effect.why))
 
     def _leader_changed(self, effect: raft.LeaderChanged, now: Now) -> None:
         if effect.leader_id >= 0:

@@ -1,0 +1,60 @@
+"""A node whose leader belongs to another cluster stops with both ids and the remedy (Q31)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog import effects
+from kraftlog.node.quorum.wrong_cluster import WrongClusterStop
+from kraftlog.wire.messages.describe_cluster import DescribeClusterResponse
+from tests.node.quorum.test_driver import NOW, driven
+
+MINE = "this node belongs to cluster cluster (/data/meta.properties), but the leader 2 "
+REMEDY = "set log.dirs to this node's own, or format an empty one with the id "
+
+
+def stopped(theirs: str | None, found: str | None) -> str:
+    """The reason, if the leader's request names `theirs` and its address belongs to `found`."""
+    machine, wanted = driven(1, 2, 3)
+    assert machine.driver is not None
+    asked: list[Any] = []
+    stop = WrongClusterStop(
+        machine.driver,
+        lambda *request: asked.append(request),
+        wanted.append,
+        "/data",
+        "controller.quorum.voters",
+    )
+    for _ in range(2):
+        stop.stop(2, theirs)
+    [(peer, where, *_, on_done)] = asked
+    assert (peer, where) == (2, ("127.0.0.1", 9092))
+    on_done(found and DescribeClusterResponse(error_code=0, cluster_id=found, brokers=()), NOW)
+    [reason] = [it.why for it in wanted if isinstance(it, effects.Stop)]
+    return str(reason)
+
+
+@pytest.mark.parametrize("theirs", [None, "other"])
+def test_q31_a_stop_names_both_clusters_and_the_address(theirs: str | None) -> None:
+    assert stopped(theirs, "other") == (
+        f"{MINE}at 127.0.0.1:9092 belongs to cluster other. Either this address is wrong: correct "
+        f"controller.quorum.voters. Or /data is a directory of another cluster: {REMEDY}of cluster "
+        "other"
+    )
+
+
+def test_q31_a_leader_that_does_not_name_its_cluster_is_named_with_its_address() -> None:
+    assert stopped(None, None).startswith(f"{MINE}at 127.0.0.1:9092 belongs to another cluster.")
+
+
+@pytest.mark.parametrize("found", [None, "cluster"])
+def test_q31_a_leader_elsewhere_has_a_wrong_address_of_this_node(found: str | None) -> None:
+    """What answers at the address that this node has for it is another node."""
+    assert stopped("other", found) == (
+        "this node belongs to cluster cluster (/data/meta.properties), but the leader 2 of cluster "
+        "other contacts it as one of its controllers. Either the controllers of cluster other have "
+        "a wrong address: correct it in their configuration. Or /data is a directory of another "
+        f"cluster: {REMEDY}other"
+    )
