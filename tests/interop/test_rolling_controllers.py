@@ -14,7 +14,7 @@ from kraftlog.client.deadline import Deadline
 from tests.client.waiting import until
 from tests.interop.kafka_broker import KafkaNodes
 from tests.patience import LIMIT_S
-from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+from tests.server.quorum_of_processes import BROKER, BROKER_FILE, CONTROLLERS, Quorum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 TOPIC = "orders"
 #: Records acknowledged between two changes, at least.
 BETWEEN = 50
-MORE = "offsets.topic.replication.factor=1\n"
+BROKERS = (BROKER, 5, 6)
+MORE = "default.replication.factor=3\nmin.insync.replicas=2\n"
 
 
 class Load:
@@ -35,7 +36,9 @@ class Load:
         self.acknowledged: list[int] = []
         self.errors: list[str] = []
         self._ends = threading.Event()
-        self._producer = Producer({"bootstrap.servers": servers, "acks": "all"})
+        # A broker of Kafka answers one produce request of a connection after the other.
+        settings = {"acks": "all", "max.in.flight.requests.per.connection": 5}
+        self._producer = Producer({"bootstrap.servers": servers, **settings})
         self._thread = threading.Thread(target=self._run)
 
     @contextmanager
@@ -69,36 +72,101 @@ class Load:
             deadline.pause(0.01)
 
 
+class Cluster:
+    """Three controllers, each a process of Kafka or of kraftlog, and three brokers of Kafka."""
+
+    def __init__(self, folder: Path, closing: ExitStack) -> None:
+        self._ours = Quorum(folder, MORE)
+        closing.callback(self._ours.end)
+        self._ours.prepare(*BROKERS[1:], template=BROKER_FILE)
+        self.kafka = KafkaNodes(folder, closing)
+        self.kafka.start(*CONTROLLERS, *BROKERS)
+        self.servers = ",".join([f"127.0.0.1:{self._ours.ports[broker]}" for broker in BROKERS])
+        self.client = closing.enter_context(Client(self.servers, timeout_s=LIMIT_S))
+        self._created: list[str] = []
+
+    def active_last(self) -> list[int]:
+        active = self.client.describe_quorum().leader_id
+        return sorted(CONTROLLERS, key=lambda controller: controller == active)
+
+    def to_ours(self, controller: int) -> None:
+        self.kafka.stop(controller)
+        self._ours.start(controller)
+        self._await(controller)
+
+    def to_kafka(self, controller: int) -> None:
+        self._ours.nodes.pop(controller).stop()
+        self.kafka.start(controller)
+        self._await(controller)
+
+    def kill_active(self) -> None:
+        """Kill the active controller, whose it may be, and start it again."""
+        active = self.client.describe_quorum().leader_id
+        if active in self.kafka.running:
+            self.kafka.kill(active)
+            self.create_topic()
+            self.kafka.start(active)
+        else:
+            self._ours.kill(active)
+            self.create_topic()
+            self._ours.start(active)
+        self._await(active)
+
+    def _await(self, controller: int) -> None:
+        """Wait until the voter has fetched from the leader, or leads."""
+
+        def follows() -> bool:
+            quorum = self.client.describe_quorum()
+            ends = {voter.id: voter.log_end_offset for voter in quorum.voters}
+            return ends[controller] >= quorum.high_watermark > 0
+
+        until(follows, expected=True)
+
+    def create_topic(self, name: str | None = None) -> None:
+        self._created.append(name or f"topic-{len(self._created)}")
+        self.client.create_topic(self._created[-1])
+
+    def expect_topics(self) -> None:
+        until(lambda: {topic.name for topic in self.client.topics()}, set(self._created))
+
+    def kill_leader(self) -> None:
+        """Kill the broker that leads the topic, and wait for another leader."""
+        killed = self.client.describe_topic(TOPIC).partitions[0].leader
+        self.kafka.kill(killed)
+
+        def has_other() -> bool:
+            return self.client.describe_topic(TOPIC).partitions[0].leader not in {killed, -1}
+
+        until(has_other, expected=True)
+
+
 @pytest.mark.long
 def test_r12_controllers_of_kafka_are_replaced_one_by_one_and_back(tmp_path: Path) -> None:
-    """Under acks=all load on Kafka's broker nothing is lost; topics are created at every step."""
-    quorum = Quorum(tmp_path, MORE)
+    """Under acks=all load on three brokers nothing is lost; topics are created at every step.
+
+    The active controller is killed once while both programs vote; a broker, at the end, shows that
+    the acknowledged records are on the others.
+    """
     with ExitStack() as closing:
-        closing.callback(quorum.end)
-        kafka = KafkaNodes(tmp_path, closing)
-        kafka.start(*CONTROLLERS, BROKER)
-        address = f"127.0.0.1:{quorum.ports[BROKER]}"
-        client = closing.enter_context(Client(address, timeout_s=LIMIT_S))
-        created = [TOPIC]
-        client.create_topic(TOPIC)
-
-        def step() -> None:
-            created.append(f"topic-{len(created)}")
-            client.create_topic(created[-1])
-            load.go_on()
-
-        load = Load(address)
+        cluster = Cluster(tmp_path, closing)
+        cluster.create_topic(TOPIC)
+        load = Load(cluster.servers)
         with load.running():
-            for controller in CONTROLLERS:
-                kafka.stop(controller)
-                quorum.start(controller)
-                step()
-            for controller in CONTROLLERS:
-                quorum.nodes.pop(controller).stop()
-                kafka.start(controller)
-                step()
+            load.go_on()
+            for number, controller in enumerate(cluster.active_last()):
+                cluster.to_ours(controller)
+                cluster.create_topic()
+                load.go_on()
+                if number == 1:
+                    cluster.kill_active()
+                    load.go_on()
+            for controller in cluster.active_last():
+                cluster.to_kafka(controller)
+                cluster.create_topic()
+                load.go_on()
         assert not load.errors
-        until(lambda: {topic.name for topic in client.topics()}, set(created))
-        with client.consume(TOPIC, "beginning") as records:
+        cluster.expect_topics()
+        cluster.kill_leader()
+        with cluster.client.consume(TOPIC, "beginning") as records:
             values = [int(next(records).value or b"") for _ in load.acknowledged]
         assert values == load.acknowledged

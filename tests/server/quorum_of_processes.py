@@ -59,6 +59,7 @@ class Quorum:
         self.folder = folder
         self.module = module
         self.more = more
+        self._is_dynamic = dynamic
         self.arguments = () if formatted else ("--bootstrap",)
         self.nodes: dict[int, NodeProcess] = {}
         ids = (*CONTROLLERS, BROKER)
@@ -86,14 +87,20 @@ class Quorum:
 
     def add(self, *node_ids: int, template: str = CONTROLLER_FILE) -> None:
         """Format and start more nodes, which know the same controllers as the others."""
+        self.prepare(*node_ids, template=template)
+        self.start(*node_ids)
+
+    def prepare(self, *node_ids: int, template: str = CONTROLLER_FILE) -> None:
+        """Write the files of more nodes and format their directories."""
         for node_id, port in zip(node_ids, free_ports(len(node_ids)), strict=True):
             self.ports[node_id] = port
             text = template.format(
                 node_id=node_id, port=port, known=self._known, data=self.data(node_id)
             )
             (self.folder / f"{node_id}.properties").write_text(text + self.more)
-            format_node(self.file(node_id), "--no-initial-controllers")
-        self.start(*node_ids)
+            format_node(
+                self.file(node_id), *(["--no-initial-controllers"] if self._is_dynamic else [])
+            )
 
     def file(self, node_id: int) -> str:
         return str(self.folder / f"{node_id}.properties")
