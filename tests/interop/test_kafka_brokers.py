@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 CONTROLLER = 1
-BROKERS = (2, 3)
+BROKERS = (2, 3, 4)
 TOPIC = "orders"
 RECORDS = 200
 COMMON = """\
@@ -45,25 +45,27 @@ listeners=PLAINTEXT://127.0.0.1:{port}
 broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=3000
 offsets.topic.num.partitions=1
-offsets.topic.replication.factor=2
+offsets.topic.replication.factor={brokers}
 """
 
 
 class KafkaBrokers:
-    """One controller of kraftlog and two brokers of Kafka."""
+    """One controller of kraftlog and brokers of Kafka."""
 
-    def __init__(self, folder: Path, jvm: Driver, closing: ExitStack) -> None:
-        self._folder, self._jvm = folder, jvm
-        self.ports = dict(zip((CONTROLLER, *BROKERS), free_ports(1 + len(BROKERS)), strict=True))
+    def __init__(
+        self, folder: Path, jvm: Driver, closing: ExitStack, brokers: tuple[int, ...] = BROKERS
+    ) -> None:
+        self._folder, self._jvm, self.brokers = folder, jvm, brokers
+        self.ports = dict(zip((CONTROLLER, *brokers), free_ports(1 + len(brokers)), strict=True))
         self._format(CONTROLLER, CONTROLLER_FILE, "--standalone")
         controller = NodeProcess(
             None, self.file(CONTROLLER), topics={}, errors=str(folder / "errors.txt")
         )
         closing.callback(controller.make_sure_it_is_gone)
         self.kafka = KafkaNodes(folder, closing)
-        for broker in BROKERS:
+        for broker in brokers:
             self._format(broker, BROKER_FILE)
-        self.kafka.start(*BROKERS)
+        self.kafka.start(*brokers)
         self.client = Client(self.servers, timeout_s=LIMIT_S)
         closing.callback(self.client.close)
 
@@ -73,6 +75,7 @@ class KafkaBrokers:
             port=self.ports[node_id],
             quorum=self.ports[CONTROLLER],
             folder=self._folder,
+            brokers=len(self.brokers),
         )
         (self._folder / f"{node_id}.properties").write_text(text)
         format_node(self.file(node_id), *how)
@@ -82,7 +85,7 @@ class KafkaBrokers:
 
     @property
     def servers(self) -> str:
-        return ",".join([f"127.0.0.1:{self.ports[broker]}" for broker in BROKERS])
+        return ",".join([f"127.0.0.1:{self.ports[broker]}" for broker in self.brokers])
 
     def run(self, tool: str, *words: str) -> str:
         """Run one of Kafka's tools, which asks a broker of Kafka."""
@@ -98,7 +101,7 @@ class KafkaBrokers:
 
     def until_full(self) -> None:
         """Wait until Kafka's leaders have proposed full ISRs to our controller."""
-        until(lambda: {len(it.isr) for it in self.partitions()}, {len(BROKERS)})
+        until(lambda: {len(it.isr) for it in self.partitions()}, {len(self.brokers)})
 
 
 @pytest.mark.long
@@ -109,28 +112,29 @@ def test_v1_v2_v3_controller_governs_kafkas_brokers(tmp_path: Path, jvm: Driver)
         administered(cluster, tmp_path)
         produced(cluster, 0)
         assert consumed(cluster) == list(range(RECORDS))
-        killed = cluster.partitions()[0].leader
-        other = next(it for it in BROKERS if it != killed)
+        records_administered(cluster, tmp_path)
+        features_administered(cluster)
+        killed, other = [it.replicas[0] for it in cluster.partitions()]
         cluster.kafka.kill(killed)
-        until(cluster.leaders, {other})
+        until(lambda: killed in cluster.leaders(), expected=False)
         produced(cluster, RECORDS)
         cluster.kafka.start(killed)
         cluster.until_full()
         cluster.run(
             "kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions"
         )
-        until(cluster.leaders, set(BROKERS))
+        until(cluster.leaders, {killed, other})
         cluster.kafka.stop(other)
-        until(cluster.leaders, {killed})
+        until(lambda: other in cluster.leaders(), expected=False)
         assert consumed(cluster) == list(range(RECORDS, 2 * RECORDS))
 
 
 @pytest.mark.long
 def test_v2_unclean_elections_on_kafkas_brokers(tmp_path: Path, jvm: Driver) -> None:
     """By Kafka's tool, and by unclean.leader.election.enable; else a partition has no leader."""
-    stale, newest = BROKERS
+    stale, newest = BROKERS[:2]
     with ExitStack() as closing:
-        cluster = KafkaBrokers(tmp_path, jvm, closing)
+        cluster = KafkaBrokers(tmp_path, jvm, closing, (stale, newest))
         placed = ",".join([f"{stale}:{newest}"] * 2)
         cluster.run("kafka-topics", "--create", "--topic", TOPIC, "--replica-assignment", placed)
         cluster.until_full()
@@ -163,15 +167,15 @@ def test_v2_unclean_elections_on_kafkas_brokers(tmp_path: Path, jvm: Driver) -> 
 
 def administered(cluster: KafkaBrokers, folder: Path) -> None:
     """Change the cluster with Kafka's tools through Kafka's brokers."""
-    placed = ":".join(map(str, BROKERS)) + "," + ":".join(map(str, reversed(BROKERS)))
+    placed = ",".join([":".join(map(str, each)) for each in (BROKERS, reversed(BROKERS))])
     topic = ("--topic", TOPIC)
     created = cluster.run("kafka-topics", "--create", *topic, "--replica-assignment", placed)
     assert f"Created topic {TOPIC}." in created
     cluster.until_full()
     entity = ("--entity-type", "topics", "--entity-name", TOPIC)
-    cluster.run("kafka-configs", "--alter", *entity, "--add-config", "min.insync.replicas=1")
+    cluster.run("kafka-configs", "--alter", *entity, "--add-config", "min.insync.replicas=2")
     shown = cluster.run("kafka-configs", "--describe", *entity)
-    assert "min.insync.replicas=1" in shown
+    assert "min.insync.replicas=2" in shown
     cluster.run("kafka-topics", "--create", "--topic", "moved", "--replica-assignment", "2")
     target = {"version": 1, "partitions": [{"topic": "moved", "partition": 0, "replicas": [3]}]}
     plan = folder / "plan.json"
@@ -182,8 +186,61 @@ def administered(cluster: KafkaBrokers, folder: Path) -> None:
     cluster.run("kafka-topics", "--delete", "--topic", "moved")
     status = cluster.run("kafka-metadata-quorum", "describe", "--status")
     assert "LeaderId:" in status
-    levels = cluster.run("kafka-features", "describe")
-    assert "metadata.version" in levels
+
+
+def records_administered(cluster: KafkaBrokers, folder: Path) -> None:
+    """Look at log directories and offsets, and delete records, with Kafka's tools."""
+    brokers = ",".join(map(str, BROKERS))
+    shown = cluster.run(
+        *("kafka-log-dirs", "--describe"), *("--broker-list", brokers, "--topic-list", TOPIC)
+    )
+    directories = json.loads(shown.splitlines()[-1])["brokers"]
+    found = {
+        (each["broker"], partition["partition"])
+        for each in directories
+        for directory in each["logDirs"]
+        for partition in directory["partitions"]
+    }
+    assert found == {(broker, f"{TOPIC}-{index}") for broker in BROKERS for index in (0, 1)}
+    group = ("--group", "readers")
+    half = RECORDS // 2
+    assert cluster.run("kafka-consumer-groups", "--list").split() == ["readers"]
+    shown = cluster.run("kafka-consumer-groups", "--describe", *group)
+    assert [line.split()[1:6] for line in shown.splitlines() if TOPIC in line] == [
+        [TOPIC, str(index), str(half), str(half), "0"] for index in (0, 1)
+    ]
+    offsets = {"topic": TOPIC, "partition": 0, "offset": half // 2}
+    file = folder / "deletions.json"
+    file.write_text(json.dumps({"version": 1, "partitions": [offsets]}))
+    shown = cluster.run("kafka-delete-records", "--offset-json-file", str(file))
+    assert f"partition: {TOPIC}-0\tlow_watermark: {half // 2}" in shown
+    # The offsets before it are gone: the group goes to the earliest that is left, and back.
+    reset = ("--reset-offsets", *group, "--topic", TOPIC, "--execute")
+    shown = cluster.run("kafka-consumer-groups", *reset, "--to-earliest")
+    assert [line.split() for line in shown.splitlines() if TOPIC in line] == [
+        ["readers", TOPIC, "0", str(half // 2)],
+        ["readers", TOPIC, "1", "0"],
+    ]
+    cluster.run("kafka-consumer-groups", *reset, "--to-latest")
+
+
+def features_administered(cluster: KafkaBrokers) -> None:
+    """Raise a feature level with Kafka's tool and lower it again."""
+    name = "group.version"
+
+    def level() -> str:
+        (line,) = [
+            each
+            for each in cluster.run("kafka-features", "describe").splitlines()
+            if each.startswith(f"Feature: {name}")
+        ]
+        return line.partition("FinalizedVersionLevel: ")[2].split()[0]
+
+    assert level() == "0"
+    cluster.run("kafka-features", "upgrade", "--feature", f"{name}=1")
+    until(level, "1")
+    cluster.run("kafka-features", "downgrade", "--feature", f"{name}=0")
+    until(level, "0")
 
 
 def produced(cluster: KafkaBrokers, first: int) -> None:
