@@ -30,15 +30,16 @@ MORE = "default.replication.factor=3\nmin.insync.replicas=2\n"
 
 
 class Load:
-    """A producer with acks=all that never stops; `acknowledged` are its numbers, in order."""
+    """An idempotent producer that never stops; `acknowledged` are its numbers, in order."""
 
     def __init__(self, servers: str) -> None:
         self.acknowledged: list[int] = []
         self.errors: list[str] = []
         self._ends = threading.Event()
-        # A broker of Kafka answers one produce request of a connection after the other.
-        settings = {"acks": "all", "max.in.flight.requests.per.connection": 5}
-        self._producer = Producer({"bootstrap.servers": servers, **settings})
+        # As Kafka's own producer does by default; librdkafka would send any number of requests,
+        # which a broker of Kafka answers one after the other.
+        settings = {"enable.idempotence": True, "max.in.flight.requests.per.connection": 5}
+        self._producer = Producer({"bootstrap.servers": servers, "acks": "all", **settings})
         self._thread = threading.Thread(target=self._run)
 
     @contextmanager
