@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.logstate.voters import VoterHistory, VoterSet, voters_by_id
+from kraftlog.logstate.voters import (
+    MAX_REMOVED,
+    ReplicaKey,
+    Voter,
+    VoterHistory,
+    VoterSet,
+    voters_by_id,
+)
 
 ONE, TWO = voters_by_id(1), voters_by_id(1, 2)
 TO_THREE = TWO.replace(targets=(3,))
@@ -26,3 +33,41 @@ def test_r7_members_are_in_force_since_the_record_that_changed_them(
 ) -> None:
     """Records that change only targets or addresses do not change the members."""
     assert VoterHistory(base, entries).members_since == since
+
+
+A, B = ReplicaKey(5, b"a" * 16), ReplicaKey(5, b"b" * 16)
+OTHERS = VoterSet((Voter(ReplicaKey(1, b"o" * 16)),))
+
+
+def test_r12_a_removed_voter_is_remembered_until_it_is_added_again() -> None:
+    """By its directory as well: with an emptied disk it is another replica."""
+    removed = OTHERS.with_voter(Voter(A)).without(5)
+    assert removed.removed == (A,)
+    replaced = removed.with_voter(Voter(B))
+    assert replaced.removed == (A,)
+    assert replaced.without(5).removed == (A, B)
+    assert replaced.with_voter(Voter(A)).removed == ()
+
+
+def test_r12_the_newest_removed_voters_are_remembered() -> None:
+    voters = OTHERS
+    for number in range(MAX_REMOVED + 1):
+        voters = voters.with_voter(Voter(ReplicaKey(number + 2, b"x" * 16))).without(number + 2)
+    assert [key.id for key in voters.removed] == list(range(3, MAX_REMOVED + 3))
+
+
+def test_r12_a_removal_is_known_from_the_record_or_from_earlier_sets() -> None:
+    """Kafka's leaders do not record whom they remove. A removal that is truncated never was."""
+    voters = OTHERS.with_voter(Voter(A))
+    by_kafka = VoterHistory(OTHERS, ((3, voters), (7, OTHERS)))
+    ours = VoterHistory(voters.without(5))
+    assert [it.has_removed(A) for it in (by_kafka, ours)] == [True, True]
+    assert [it.has_removed(B) for it in (by_kafka, ours)] == [False, False]
+    by_kafka.truncate(7)
+    assert not by_kafka.has_removed(A)
+    assert not VoterHistory(OTHERS).has_removed(A)
+
+
+def test_r12_a_voter_known_by_its_id_alone_was_not_removed() -> None:
+    """The settings may list a node that the first record does not have."""
+    assert not VoterHistory(voters_by_id(1, 5), ((0, OTHERS),)).has_removed(A)

@@ -84,3 +84,15 @@ def test_r4_a_node_without_the_kraft_version_is_not_added(
     answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, addition(removed, host_of(removed)))
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert removed not in voters(leader)
+
+
+def test_r12_an_auto_join_of_a_removed_voter_is_refused() -> None:
+    """It may have been sent before the removal. An operator may add the voter."""
+    life, leader, removed = without_a_follower()
+    request = addition(removed, host_of(removed))
+    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, request.replace(is_auto_join=True))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert removed not in voters(leader)
+    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, request)
+    assert answer.error_code == 0
+    assert leader.node.quorum.core.log.voter_set.removed == ()

@@ -6,6 +6,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 from kraftlog.client.deadline import Deadline
+from tests.cli.shell import Shell
+from tests.client.waiting import until
 from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import (
     BROKER,
@@ -20,6 +22,8 @@ from tests.server.test_quorum import admin_of, create, expect_topics
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import pytest
 
 
 JOINS = "controller.quorum.auto.join.enable=true\n"
@@ -74,6 +78,43 @@ def test_r12_one_node_grows_to_three_and_five_by_starting_nodes(tmp_path: Path) 
         expect_topics(admin, {"of-one", "of-three", "of-five", "of-the-rest"})
     finally:
         quorum.end()
+
+
+def test_r12_a_removed_controller_joins_only_when_it_is_added(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not after a restart either. With an emptied disk it is a new candidate."""
+    quorum = Quorum(tmp_path, dynamic=True)
+    removed = CONTROLLERS[2]
+    for node_id in CONTROLLERS:
+        with open(quorum.file(node_id), "a", encoding="utf-8") as file:
+            file.write(JOINS)
+    try:
+        quorum.start(*CONTROLLERS, BROKER)
+        shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
+        await_voters(quorum, CONTROLLERS)
+        for _ in range(2):
+            shell.run(f"quorum remove-controller -i {removed}")
+            await_line(quorum, removed, "kraftlog quorum add-controller")
+            quorum.kill(removed)
+            quorum.start(removed)
+            await_line(quorum, removed, "kraftlog quorum add-controller")
+            assert tuple(directories(quorum)) == CONTROLLERS[:2]
+            shell.run("quorum add-controller", "--command-config", quorum.file(removed))
+            await_voters(quorum, CONTROLLERS)
+        shell.run(f"quorum remove-controller -i {removed}")
+        quorum.kill(removed)
+        shutil.rmtree(quorum.data(removed))
+        format_node(quorum.file(removed), "--no-initial-controllers")
+        quorum.start(removed)
+        await_voters(quorum, CONTROLLERS)
+    finally:
+        quorum.end()
+
+
+def await_line(quorum: Quorum, node_id: int, text: str) -> None:
+    """Wait until this run of the node has logged it."""
+    until(lambda: text in (quorum.folder / f"errors-{node_id}.txt").read_text(), expected=True)
 
 
 def directories(quorum: Quorum) -> dict[int, str]:

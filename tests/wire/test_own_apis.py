@@ -6,7 +6,7 @@ import pytest
 
 from kraftlog.errors import UnsupportedVersionError
 from kraftlog.wire.codec import decode, encode
-from kraftlog.wire.messages.control_records import VotersRecord
+from kraftlog.wire.messages.control_records import RemovedVoter, VotersRecord
 from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
 from kraftlog.wire.messages.describe_configs import DescribeConfigsRequest
 from kraftlog.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -125,6 +125,15 @@ def test_our_apis_have_their_exact_bytes(cls: type[Message], message: Message, g
             VotersRecord(version=0, voters=(), target_voters=(4, 5), cluster_id="id"),
             0,
             "0000 01 02 904e 09 03 00000004 00000005 914e 03 03 6964",
+        ),
+        (
+            VotersRecord(
+                version=0,
+                voters=(),
+                removed_voters=(RemovedVoter(voter_id=5, voter_directory_id=b"\x07" * 16),),
+            ),
+            0,
+            f"0000 01 01 924e 16 02 00000005 {'07' * 16} 00",
         ),
         (
             VotersRecord(version=0, voters=(), target_voters=()),

@@ -99,7 +99,7 @@ def _decommission(client: Client, options: argparse.Namespace) -> int:
         _unregister(client, options)
     if node in _voters(client):
         raise ClientError(
-            f"node {node} is a voter again: disable controller.quorum.auto.join.enable on it"
+            f"node {node} is a voter again: something has added it; run this command again"
         )
     if options.json:
         print_json({"node": node, "wasVoter": is_voter, "moved": moves.partitions})

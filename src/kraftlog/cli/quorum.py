@@ -70,7 +70,12 @@ def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         description="Add a controller to the voters. --command-config names its server.properties; "
         "its log directory must be on this machine.",
     )
-    remove = commands.add_parser("remove-controller", help="remove a controller from the voters")
+    remove = commands.add_parser(
+        "remove-controller",
+        help="remove a controller from the voters",
+        description="Remove a controller from the voters. It goes on as an observer, also with "
+        "controller.quorum.auto.join.enable; add-controller makes it a voter again.",
+    )
     remove.add_argument("-i", "--controller-id", type=int, required=True, metavar="N")
     remove.add_argument(
         *("-d", "--controller-directory-id"),

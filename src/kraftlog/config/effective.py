@@ -33,7 +33,7 @@ _BROKER = {
     "cordoned.log.dirs": "Data directories that take no new replicas; *: all.",
     "controller.listener.names": "Names of the controllers' listeners.",
     "controller.quorum.auto.join.enable": (
-        "Let this controller become a voter by itself once it has caught up."
+        "Let this controller become a voter by itself once it has caught up, unless it was removed."
     ),
     "controller.quorum.bootstrap.servers": (
         "Controllers to contact first, as host:port; voters come from the log."

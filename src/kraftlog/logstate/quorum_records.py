@@ -58,12 +58,16 @@ def kraft_version_record(level: int) -> bytes:
 
 
 def voters_record(voters: VoterSet) -> bytes:
-    """Kafka's VotersRecord; targets and cluster id are our tagged fields (R1)."""
+    """Kafka's VotersRecord; targets, cluster id and removed voters are our tagged fields (R1)."""
     record = control.VotersRecord(
         version=VOTERS_VERSION,
         voters=[_voter(voter) for voter in voters.voters],
         target_voters=voters.targets,
         cluster_id=voters.cluster_id,
+        removed_voters=[
+            control.RemovedVoter(voter_id=key.id, voter_directory_id=key.directory_id)
+            for key in voters.removed
+        ],
     )
     return encode(record, VOTERS_VERSION)
 
@@ -93,4 +97,5 @@ def voters_from_record(value: bytes) -> VoterSet:
         for voter in record.voters
     ]
     targets = None if record.target_voters is None else tuple(record.target_voters)
-    return VoterSet(tuple(voters), targets, record.cluster_id)
+    removed = [ReplicaKey(it.voter_id, it.voter_directory_id) for it in record.removed_voters]
+    return VoterSet(tuple(voters), targets, record.cluster_id, tuple(removed))

@@ -47,12 +47,20 @@ class Voter(Value):
     max_version: int = 1
 
 
+#: The most removed voters to remember.
+MAX_REMOVED = 100
+
+
 class VoterSet(Value):
-    """The voters by ascending id, the target ids of a reassignment, and the cluster id."""
+    """The voters by ascending id, the target ids of a reassignment, and the cluster id.
+
+    `removed` are former voters, which do not join by themselves again (R12): the newest last.
+    """
 
     voters: tuple[Voter, ...] = ()
     targets: tuple[int, ...] | None = None
     cluster_id: str | None = None
+    removed: tuple[ReplicaKey, ...] = ()
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -90,7 +98,8 @@ class VoterSet(Value):
     def with_voter(self, added: Voter) -> VoterSet:
         others = [voter for voter in self.voters if voter.key.id != added.key.id]
         ordered = sorted([*others, added], key=lambda voter: voter.key.id)
-        return self.replace(voters=tuple(ordered))
+        removed = tuple([key for key in self.removed if key != added.key])
+        return self.replace(voters=tuple(ordered), removed=removed)
 
     def with_directory(self, key: ReplicaKey) -> VoterSet:
         """The same voters, with this directory id unless the voter has one already."""
@@ -101,7 +110,9 @@ class VoterSet(Value):
 
     def without(self, replica_id: int) -> VoterSet:
         kept = [voter for voter in self.voters if voter.key.id != replica_id]
-        return self.replace(voters=tuple(kept))
+        gone = [voter.key for voter in self.voters if voter.key.id == replica_id]
+        removed = (*self.removed, *gone)[-MAX_REMOVED:]
+        return self.replace(voters=tuple(kept), removed=removed)
 
 
 def endpoint_of(endpoints: Sequence[E], listener: str) -> E | None:
@@ -161,6 +172,19 @@ class VoterHistory:
             if voters.voters != members:
                 return voters
         return self.latest if self.entries and self.entries[0][0] == 0 else self.base
+
+    def has_removed(self, key: ReplicaKey) -> bool:
+        """Whether this replica, with this directory, was a voter and is none any more.
+
+        A leader of Apache Kafka does not record whom it removes: then an earlier set shows it, as
+        long as the log has one.
+        """
+        latest = self.latest
+        if key in latest.removed:
+            return True
+        sets = [self.base, *[voters for _, voters in self.entries]]
+        was_voter = any(voter.key == key for voters in sets for voter in voters.voters)
+        return was_voter and not latest.holds(key)
 
     def append(self, offset: int, voters: VoterSet) -> None:
         assert offset > self.latest_offset, "voter sets come in the order of the log"

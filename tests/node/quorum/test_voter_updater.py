@@ -226,15 +226,23 @@ def joining(*voter_ids: int, level: int = 1) -> tuple[QuorumDriver, UpdaterWithC
     return driver, updater, emitted
 
 
-def hear_voters(driver: QuorumDriver, emitted: list[Any], *voter_ids: int, level: int = 1) -> None:
-    """Give the leader's log these voters, with other directories than that of controller 1."""
+def hear_voters(
+    driver: QuorumDriver,
+    emitted: list[Any],
+    *voter_ids: int,
+    level: int = 1,
+    mine: bytes = b"o" * 16,
+    removed: tuple[ReplicaKey, ...] = (),
+) -> None:
+    """Give the leader's log these voters; controller 1 has another directory, or `mine`."""
     fetch = [
         it for it in emitted if isinstance(it, effects.SendRequest) and it.api_key == ApiKey.FETCH
     ][-1]
     directory = b"o" * 16 if level else NULL_UUID
-    voters = [Voter(ReplicaKey(i, directory), WHERE) for i in voter_ids]
+    voters = [Voter(ReplicaKey(i, mine if i == 1 else directory), WHERE) for i in voter_ids]
     end = driver.core.log.end
-    data = control_batch(raft.Batch(end, end, 5, 0, VoterSet(tuple(voters))), 0)
+    record = VoterSet(tuple(voters), removed=removed)
+    data = control_batch(raft.Batch(end, end, 5, 0, record), 0)
     emitted.clear()
     driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, fetched(end, data)), NOW)
     driver.handle(effects.LogFlushed(METADATA_LOG, driver.core.log.end), NOW)
@@ -282,6 +290,30 @@ def test_r12_the_voter_with_the_lost_directory_is_removed_first() -> None:
     )
     updater.poll(NOW)
     assert [it.api_key for it in changes_asked(emitted)] == [ApiKey.ADD_RAFT_VOTER]
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_r12_a_removed_voter_does_not_join_by_itself(recorded: bool) -> None:
+    """Whether the record says so, or an earlier one had it; an operator can add it again."""
+    driver, updater, emitted = joining(2, 3)
+    me = driver.core.me
+    hear_voters(driver, emitted, 1, 2, 3, mine=me.directory_id)
+    for _ in range(2):
+        hear_voters(driver, emitted, 2, 3, removed=(me,) if recorded else ())
+        updater.poll(NOW)
+        assert (changes_asked(emitted), updater.deadline()) == ([], None)
+        [line] = [it.line for it in emitted if isinstance(it, LogLine)]
+        assert "kraftlog quorum add-controller" in line
+        hear_voters(driver, emitted, 1, 2, 3, mine=me.directory_id)
+        updater.poll(NOW)
+
+
+def test_r12_a_removed_voter_with_an_emptied_disk_joins_again() -> None:
+    driver, updater, emitted = joining(2, 3)
+    hear_voters(driver, emitted, 2, 3, removed=(ReplicaKey(1, b"o" * 16),))
+    updater.poll(NOW)
+    [sent] = changes_asked(emitted)
+    assert (sent.api_key, sent.request.is_auto_join) == (ApiKey.ADD_RAFT_VOTER, True)
 
 
 def test_r12_no_auto_join_at_kraft_version_0_or_without_the_setting() -> None:

@@ -112,11 +112,14 @@ def test_a_request_without_partition_is_invalid() -> None:
 def voters() -> VoterSet:
     endpoint = Endpoint("CONTROLLER", "localhost", 9093)
     return VoterSet(
-        (Voter(ME, (endpoint,), 0, 1), Voter(OTHER)), targets=(2, 3), cluster_id="cluster"
+        (Voter(ME, (endpoint,), 0, 1), Voter(OTHER)),
+        targets=(2, 3),
+        cluster_id="cluster",
+        removed=(ReplicaKey(ME.id, b"r" * 16), ReplicaKey(9, b"s" * 16)),
     )
 
 
-def test_r1_the_voters_record_has_targets_and_cluster_id() -> None:
+def test_r1_r12_the_voters_record_has_targets_id_and_removed_voters() -> None:
     assert voters_from_record(voters_record(voters())) == voters()
 
 

@@ -133,6 +133,7 @@ class _AddVoter:
         self.node = node
         self.key = ReplicaKey(request.voter_id, request.voter_directory_id)
         self.endpoints = _endpoints(request)
+        self.is_auto_join = request.is_auto_join
         self.on_done = on_done
         self.on_appended = on_appended
 
@@ -158,6 +159,10 @@ class _AddVoter:
         low, high = (ranges[0].min_version, ranges[0].max_version) if ranges else (0, 0)
         quorum = self.node.quorum
         if not low <= quorum.core.log.voter_set.kraft_version <= high:
+            self.on_appended(ErrorCode.INVALID_REQUEST)
+            return
+        if self.is_auto_join and quorum.core.log.voters.has_removed(self.key):
+            # It was removed after it sent this request (R12).
             self.on_appended(ErrorCode.INVALID_REQUEST)
             return
         added = Voter(self.key, self.endpoints, low, high)

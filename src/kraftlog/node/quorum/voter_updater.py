@@ -4,6 +4,7 @@ A voter sends UpdateRaftVoter to the leader until its record is current; a leade
 So the directory ids of static voters get recorded (R11), and a voter with new endpoints is found
 (KIP-853). With controller.quorum.auto.join.enable a controller that is not a voter joins as in
 Kafka: it sends RemoveRaftVoter for a voter with its id and another directory, then AddRaftVoter.
+Unlike Kafka's, it does not once it has been removed: an operator has to add it again (R12).
 """
 
 from __future__ import annotations
@@ -68,6 +69,13 @@ def _replaced_voter_line(voter: ReplicaKey, me: ReplicaKey) -> str:
     )
 
 
+REMOVED_LINE = (
+    "this controller was removed from the voters, so it does not join them again by itself "
+    "(controller.quorum.auto.join.enable). To make it a voter again, run kraftlog quorum "
+    "add-controller on this node"
+)
+
+
 class VoterUpdater:
     """`poll` sends the request that is due; none is while the voters record is current.
 
@@ -94,6 +102,8 @@ class VoterUpdater:
         self._last_request: VoterChange | None = None
         #: The voter with this node's id and another directory.
         self._replaced: ReplicaKey | None = None
+        #: Whether it would join, had it not been removed.
+        self._stays_removed = False
         self._in_flight = False
         self._due_ms = 0
         self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
@@ -152,9 +162,10 @@ class VoterUpdater:
         core = self._quorum.core
         recorded = voters.voter(core.me.id)
         if recorded is not None and core.is_voter:
+            self._stays_removed = False
             wanted = current_record(recorded, core.me, self._listeners)
             return None if wanted == recorded else VoterChange(ApiKey.UPDATE_RAFT_VOTER, wanted)
-        if self._join_at and voters.kraft_version:
+        if self._join_at and voters.kraft_version and not self._was_removed():
             if recorded is not None:
                 return VoterChange(ApiKey.REMOVE_RAFT_VOTER, recorded)
             return VoterChange(ApiKey.ADD_RAFT_VOTER, Voter(core.me, self._join_at))
@@ -162,6 +173,14 @@ class VoterUpdater:
             self._replaced = recorded.key
             self._log_line(_replaced_voter_line(recorded.key, core.me))
         return None
+
+    def _was_removed(self) -> bool:
+        """Whether this replica was removed from the voters; logs it the first time."""
+        core = self._quorum.core
+        before, self._stays_removed = self._stays_removed, core.log.voters.has_removed(core.me)
+        if self._stays_removed and not before:
+            self._log_line(REMOVED_LINE)
+        return self._stays_removed
 
     def _request(self, wanted: VoterChange) -> Message:
         voter = wanted.voter
@@ -184,6 +203,7 @@ class VoterUpdater:
                 listeners=[
                     add.Listener(name=it.name, host=it.host, port=it.port) for it in voter.endpoints
                 ],
+                is_auto_join=True,
             )
         from kraftlog.wire.messages import update_raft_voter as update
 

@@ -24,6 +24,8 @@ class AddRaftVoterRequest(Message, versions=(0, 1), flexible=0):
     voter_directory_id: Uuid = uuid()
     listeners: Sequence[Listener] = array(Listener)
     ack_when_committed: bool = boolean(since=1, default=True)
+    # Our own: the node asks by itself (controller.quorum.auto.join.enable), not an operator.
+    is_auto_join: bool = boolean(tag=10000, default=False)
 
 
 class AddRaftVoterResponse(Message, versions=(0, 1), flexible=0):

@@ -56,12 +56,18 @@ class VotersRecordVoter(Message):
     k_raft_version_feature: KRaftVersionFeature = struct(KRaftVersionFeature)
 
 
+class RemovedVoter(Message):
+    voter_id: int = int32()
+    voter_directory_id: Uuid = uuid()
+
+
 class VotersRecord(Message, versions=(0, 0), flexible=0):
     version: int = int16()
     voters: Sequence[VotersRecordVoter] = array(VotersRecordVoter)
-    # Our own: the target voters of a reassignment, and the cluster id.
+    # Our own: the target voters of a reassignment, the cluster id, and voters that were removed.
     target_voters: Sequence[int] | None = array("int32", nullable=True, tag=10000, default=None)
     cluster_id: str | None = string(nullable=True, tag=10001, default=None)
+    removed_voters: Sequence[RemovedVoter] = array(RemovedVoter, tag=10002, default=())
 
 
 class ControlRecordTypeSchema(Message, versions=(0, 0)):
