@@ -37,7 +37,7 @@ class ScriptedCluster(Cluster):
 
     def __init__(self, codes: list[int]) -> None:
         super().__init__("localhost:1", client_id="test", timeout_s=60)
-        self._was_reached = True
+        self.was_reached = True
         self.codes = deque(codes)
         #: Base sequence of each batch that was sent, and after it the most that were unanswered.
         self.sent: list[int] = []

@@ -81,6 +81,15 @@ def test_an_unknown_topic(client: Client, address: str, named: Named) -> None:
     )
 
 
+def test_a_name_that_no_topic_can_have(address: str) -> None:
+    with pytest.raises(KraftlogSparkError) as raised:
+        batch_reader(address, subscribe="ord*").partitions()
+    assert str(raised.value) == (
+        "topic ord* can't be the name of a topic. The option subscribePattern takes a pattern, "
+        "subscribe names with commas between them"
+    )
+
+
 def test_an_unreachable_broker() -> None:
     with pytest.raises(KraftlogSparkError) as raised:
         stream_reader("127.0.0.1:1", subscribe="t").initialOffset()
@@ -100,7 +109,16 @@ def test_offsets_that_do_not_fit_the_log(client: Client, address: str, named: Na
         return str(raised.value)
 
     beyond = message(endingOffsets=f'{{"{topic}": {{"0": 4, "1": 0}}}}')
-    assert f"{topic}-0 was to be read up to offset 4, but ends at offset 3" in beyond
+    assert beyond == (
+        f"option endingOffsets: {topic}-0 has offsets 0 to 3, and 4 was given: give an offset in "
+        "this range"
+    )
+    typo = {"startingOffsets": f'{{"{topic}": {{"0": 33, "1": 0}}}}'}
+    assert f"option startingOffsets: {topic}-0 has offsets 0 to 3, and 33 was" in message(**typo)
+    with pytest.raises(KraftlogSparkError, match=r"option startingOffsets: .* and 33 was given"):
+        stream_reader(address, subscribe=topic, **typo).initialOffset()
+    lenient = stream_reader(address, subscribe=topic, failOnDataLoss="false", **typo)
+    assert lenient.initialOffset() == {topic: {"0": 33, "1": 0}}, "as from the connector"
     after = message(
         startingOffsets=f'{{"{topic}": {{"0": 2, "1": 0}}}}',
         endingOffsets=f'{{"{topic}": {{"0": 1, "1": 0}}}}',

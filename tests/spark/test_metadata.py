@@ -205,6 +205,10 @@ def test_the_text_names_what_has_changed(
         (["--as-of", "yesterday"], 2, "expected an offset, latest or a time such as"),
         (["--as-of", "3", "--diff", "1", "2"], 2, "--diff is for neither --as-of nor --to"),
         (["--as-of", "99999"], 1, "offset 99999 is not in the metadata log; its last one is"),
+        (["-b", "a:1"], 2, "--data and --bootstrap-server: give one of them"),
+        (["-C", "a:1"], 2, "--data and --bootstrap-controller: give one of them"),
+        (["-c", "f"], 2, "--data and --command-config: give one of them"),
+        (["--to", "/proc/nope", "--dry-run"], 1, "--to /proc/nope: nothing can be written to"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(
@@ -216,6 +220,53 @@ def test_what_cannot_be_shown_is_refused(
 ) -> None:
     assert run(["--data", str(copy), *arguments]) == code
     assert words in capsys.readouterr().err
+
+
+def test_brokers_that_were_never_reached_are_not_tried_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the other pipelines: the address may be wrong."""
+    pauses: list[float] = []
+    monkeypatch.setattr(Deadline, "pause", lambda _, seconds: pauses.append(seconds))
+    assert run(["-b", "127.0.0.1:1"]) == 1
+    said = capsys.readouterr().err
+    assert "no broker responds: 127.0.0.1:1: " in said
+    assert said.endswith("; check --bootstrap-server, and that the brokers run\n")
+    assert pauses == []
+
+
+def test_a_plan_writes_nothing_and_says_so(
+    copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = tmp_path / "lake"
+    arguments = ["--data", str(copy), "--to", str(lake), "--table", "topics"]
+    assert run([*arguments, "--dry-run"]) == 0
+    assert f"{lake}: would be written: " in capsys.readouterr().out
+    assert not lake.exists()
+    assert run(arguments) == 0
+    assert "would be written" not in capsys.readouterr().out
+    assert (lake / "topics").exists()
+
+
+def test_internal_topics_are_printed_if_that_is_wanted(
+    our_node: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A group makes __consumer_offsets; programs get all rows."""
+    topic = "__consumer_offsets"
+    with Client(our_node, timeout_s=LIMIT_S) as client:
+        client.committed("g")
+    tables = ["-b", our_node, "--table", "topics", "--table", "partitions"]
+    assert run(tables) == 0
+    text = capsys.readouterr().out
+    assert topic not in text
+    assert " rows of internal topics left out; --internal prints them" in text
+    assert run([*tables, "--internal"]) == 0
+    text = capsys.readouterr().out
+    assert (topic in text, "left out" in text) == (True, False)
+    assert topic in [row["topic"] for row in printed(capsys, *tables)["tables"]["topics"]]
+    for words, is_shown in (((), False), (("--internal",), True)):
+        assert run(["-b", our_node, "--diff", "0", "latest", "--table", "topics", *words]) == 0
+        assert (topic in capsys.readouterr().out) == is_shown
 
 
 def test_a_directory_without_metadata_is_refused(

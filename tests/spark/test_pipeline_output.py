@@ -13,6 +13,7 @@ import pytest
 from kraftlog.cli import main
 from kraftlog.cli import pipeline as command
 from kraftlog.errors import ConfigError, ErrorCode, RefusedError, UnreachableError
+from kraftlog.spark.brief_errors import DAMAGED
 from kraftlog.spark.pipelines.errors import paragraph
 from kraftlog.spark.pipelines.progress import Progress, duration_text
 from kraftlog.spark.pipelines.quiet import reason_in
@@ -49,6 +50,10 @@ kraftlog.errors.UnreachableError: 127.0.0.1:9092 did not respond: connection ref
 Driver stacktrace:
 \tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:1)
 """
+CORRUPT = TASK_FAILED.replace(
+    "UnreachableError: 127.0.0.1:9092 did not respond: connection refused",
+    "CorruptBatchError: orders-0, offsets 0 to 9: checksum 0x1, computed 0x2",
+)
 OF_PYTHON = """\
 Traceback (most recent call last):
   File "a.py", line 1, in f
@@ -70,6 +75,10 @@ JVM stacktrace:
     [
         (PLANNING_FAILED, "topic orders does not exist"),
         (TASK_FAILED, "127.0.0.1:9092 did not respond: connection refused"),
+        (
+            CORRUPT,
+            f"orders-0, offsets 0 to 9: checksum 0x1, computed 0x2. {DAMAGED}",
+        ),
         (OF_PYTHON, "division by zero (ZeroDivisionError); -v prints the stack trace"),
         (OF_SPARK, f"{' '.join(OF_SPARK.split()[:-4])}; -v prints the stack trace"),
     ],
@@ -220,5 +229,9 @@ def test_an_unknown_topic_and_no_broker_come_with_what_to_do() -> None:
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", broker="a:1", subject="topic t"
     )
     assert paragraph(unknown).startswith("topic t does not exist; kraftlog topics --list")
+    wrong = RefusedError(
+        ErrorCode.INVALID_TOPIC_EXCEPTION, api="Metadata", broker="a:1", subject="topic ord*"
+    )
+    assert paragraph(wrong).startswith("topic ord* can't be the name of a topic, and patterns are")
     gone = paragraph(UnreachableError("no broker responds: a:1: Connection refused"))
     assert gone.startswith("no broker responds: a:1: Connection refused; check --bootstrap-server")

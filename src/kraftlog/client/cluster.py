@@ -105,7 +105,8 @@ class Cluster:
         self._topics: dict[str, Topic] = {}
         self._coordinators: dict[str, int] = {}
         self._connections: dict[int, Connection] = {}
-        self._was_reached = False
+        #: Whether a broker has responded; if none ever did, its address may be wrong.
+        self.was_reached = False
         #: The address of a broker that has timed out, which is tried last.
         self._left = ""
 
@@ -158,7 +159,7 @@ class Cluster:
             try:
                 return attempt()
             except UnreachableError as error:
-                if deadline.is_over or not self._was_reached:
+                if deadline.is_over or not self.was_reached:
                     raise refused or error from None
                 refused = None
             except RefusedError as error:
@@ -213,7 +214,7 @@ class Cluster:
                 failures.append(str(error))
                 continue
             self._connections[number] = made
-            self._was_reached = True
+            self.was_reached = True
             return made
         raise UnreachableError("no broker responds: " + "; ".join(dict.fromkeys(failures)))
 

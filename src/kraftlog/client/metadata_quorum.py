@@ -197,7 +197,7 @@ class MetadataQuorum:
                 if isinstance(error, RefusedError) and error.code not in RETRIED:
                     raise
                 self.close()
-                if self._deadline.is_over:
+                if self._deadline.is_over or not self._cluster.was_reached:
                     raise
                 self._deadline.pause(BACKOFF_S)
 

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 #: PySpark's own switch: a worker reads it when it reports an exception, after which it ends.
 _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
+#: What to do about a corrupt batch.
+DAMAGED = (
+    "The records that the broker sent are damaged; kraftlog dump-log shows the batches of a log"
+)
+
 
 class KraftlogSparkError(Exception):
     """What went wrong, for the user of a query: what, where, and what to do."""
@@ -46,11 +51,13 @@ def _explained(error: KraftlogError, servers: str) -> str:
             f"{error.subject} does not exist on {servers}. Create it, or check the options "
             "subscribe, subscribePattern and assign"
         )
-    if isinstance(error, CorruptBatchError):
+    if isinstance(error, RefusedError) and error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
         return (
-            f"{error}. The records that the broker sent are damaged; kraftlog dump-log shows the "
-            "batches of a log"
+            f"{error.subject} can't be the name of a topic. The option subscribePattern takes a "
+            "pattern, subscribe names with commas between them"
         )
+    if isinstance(error, CorruptBatchError):
+        return f"{error}. {DAMAGED}"
     if isinstance(error, ConfigError):
         return str(error)
     return str(error)

@@ -151,6 +151,19 @@ class Planner:
         data_loss.settle([*losses, *more], is_fatal=self._options.fails_on_data_loss)
         return self._tasks(begin, end)
 
+    def _check_given(self, option: str, limit: Limit, found: Positions, latest: Positions) -> None:
+        """Refuse offsets of an option that are beyond the log, unless data may be lost."""
+        if limit.offsets is None or not self._options.fails_on_data_loss:
+            return
+        beyond = [name for name in found if found[name] > latest[name]]
+        if beyond:
+            first = self._offsets(beyond[:1], EARLIEST)[beyond[0]]
+            raise ConfigError(
+                f"option {option}: {data_loss.text(beyond[0])} has offsets {first} to "
+                f"{latest[beyond[0]]}, and {found[beyond[0]]} was given: give an offset in this "
+                "range"
+            )
+
     def _offsets(self, names: Sequence[tuple[str, int]], which: int) -> Positions:
         found = offsets.find(
             self._cluster, dict.fromkeys(names, which), self._options.isolation_level
@@ -180,6 +193,8 @@ class BatchReader(Planner, DataSourceReader):
             start = self._resolved(names, self._options.starting)
             end = self._resolved(names, self._options.ending)
             latest = self._offsets(names, LATEST)
+            self._check_given("startingOffsets", self._options.starting, start, latest)
+            self._check_given("endingOffsets", self._options.ending, end, latest)
             losses = []
             for name in names:
                 if latest[name] >= start[name] > end[name]:
@@ -210,7 +225,10 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def initialOffset(self) -> Nested:
         with brief_errors(self._options.servers):
             names = positions.selected(self._cluster, self._options.selection)
-            return self._noted(self._resolved(names, self._options.starting))
+            start = self._resolved(names, self._options.starting)
+            latest = self._offsets(names, LATEST)
+            self._check_given("startingOffsets", self._options.starting, start, latest)
+            return self._noted(start)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self._options.max_offsets_per_trigger

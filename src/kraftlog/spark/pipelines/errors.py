@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kraftlog.errors import (
+    CorruptBatchError,
     ErrorCode,
     KraftlogError,
     RefusedError,
@@ -12,10 +13,12 @@ from kraftlog.errors import (
     in_short,
     in_words,
 )
+from kraftlog.spark.brief_errors import DAMAGED
 
 #: An exception of ours in the text of one of Spark's, up to the next line of a stack trace.
 _OURS = re.compile(
-    r"\bkraftlog\.errors\.\w+: (.+?)\s*(?=\n\s*(?:at |Caused by|\.\.\. )|\n\n|\n[A-Z]\w+ stack|\Z)",
+    r"\bkraftlog\.errors\.(\w+): (.+?)"
+    r"\s*(?=\n\s*(?:at |Caused by|\.\.\. )|\n\n|\n[A-Z]\w+ stack|\Z)",
     re.DOTALL,
 )
 #: The last line of a Python stack trace: the exception and its message.
@@ -35,11 +38,18 @@ def paragraph(error: BaseException) -> str:
         return f"{error}; check --bootstrap-server, and that the brokers run"
     if isinstance(error, RefusedError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return f"{error.subject} does not exist; kraftlog topics --list prints those that do"
+    if isinstance(error, RefusedError) and error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+        return (
+            f"{error.subject} can't be the name of a topic, and patterns are not taken; kraftlog "
+            "topics --list prints the topics"
+        )
     if isinstance(error, KraftlogError | OSError):
         return in_words(error)
     text = str(error)
     if ours := _OURS.findall(text):
-        return _one_line(ours[-1])
+        kind, message = ours[-1]
+        advice = f". {DAMAGED}" if kind == CorruptBatchError.__name__ else ""
+        return _one_line(message) + advice
     if "Traceback (most recent call last)" in text and (raised := _PYTHON.findall(text)):
         kind, message = raised[-1]
         return f"{_one_line(message)} ({kind}); -v prints the stack trace"

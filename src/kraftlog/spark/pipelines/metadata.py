@@ -22,13 +22,16 @@ from kraftlog.client.metadata_text import (
     position,
     position_text,
 )
-from kraftlog.client.properties import timeout_s
+from kraftlog.client.properties import DEFAULT_SERVER, timeout_s
 from kraftlog.client.text_table import table
 from kraftlog.metadata.tables import OPTIONAL, TABLES_OF_IMAGE, differences, rows_of
+from kraftlog.metadata.values import is_internal
 from kraftlog.spark.pipelines.common import DONE, Pipeline, parser, run_pipeline
+from kraftlog.spark.pipelines.directories import check_writable
 from kraftlog.spark.pipelines.errors import UsageError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
@@ -75,6 +78,13 @@ def run(arguments: Sequence[str]) -> int:
     made.add_argument(
         "--to", metavar="DIR", help="write each table as a Delta table in this directory"
     )
+    made.add_argument(
+        "--internal",
+        action="store_true",
+        help="print internal topics, such as __consumer_offsets, too; --json and --to always have "
+        "them",
+    )
+    made.set_defaults(bootstrap_server=None)  # to see whether it is given
     options = made.parse_args(arguments)
     return run_pipeline("metadata", options, _run)
 
@@ -83,6 +93,9 @@ def _run(pipeline: Pipeline) -> int:
     options = pipeline.options
     if options.diff and (options.as_of or options.to):
         raise UsageError("--diff is for neither --as-of nor --to")
+    _check_place(options)
+    if options.to:
+        check_writable(options.to)
     names = options.table or list(TABLES_OF_IMAGE)
     moments = [moment(text) for text in options.diff or [options.as_of or LATEST]]
     with _log(pipeline) as log:
@@ -94,17 +107,32 @@ def _run(pipeline: Pipeline) -> int:
             "to": position(states[1]),
             "changes": [change_data(each) for each in found],
         }
-        pipeline.progress.result(data, diff_text(states[0], states[1], found))
+        shown = found if options.internal else [it for it in found if not _is_internal(it.key)]
+        text = diff_text(states[0], states[1], shown)
+        pipeline.progress.result(data, "\n".join([text, *_left_out(len(found) - len(shown))]))
         return DONE
     [state] = states
     if options.to and not options.dry_run:
         for name in names:
             _write(os.path.join(options.to, name), name, state)
     tables = {name: rows_of(state, name) for name in names}
-    pipeline.progress.result(
-        {"as_of": position(state), "tables": tables}, _text(state, tables, options.to)
-    )
+    text = _written_text(state, tables, options) if options.to else _text(state, tables, options)
+    pipeline.progress.result({"as_of": position(state), "tables": tables}, text)
     return DONE
+
+
+def _check_place(options: argparse.Namespace) -> None:
+    """One place to read from: a directory, controllers or brokers."""
+    given = {
+        "--data": options.data,
+        "--bootstrap-controller": options.bootstrap_controller,
+        "--bootstrap-server": options.bootstrap_server,
+    }
+    names = [name for name, value in given.items() if value]
+    if options.data and options.command_config:
+        names.append("--command-config")
+    if len(names) > 1:
+        raise UsageError(f"{' and '.join(names)}: give one of them, as the log is read there")
 
 
 def moment(text: str) -> Moment:
@@ -122,7 +150,7 @@ def _log(pipeline: Pipeline) -> Iterator[MetadataFolder | MetadataQuorum]:
         yield MetadataFolder(options.data)
         return
     client = Client(
-        options.bootstrap_controller or options.bootstrap_server,
+        options.bootstrap_controller or options.bootstrap_server or DEFAULT_SERVER,
         timeout_s=timeout_s(properties),
         client_id=properties.get("client.id", "kraftlog"),
         controllers=bool(options.bootstrap_controller),
@@ -134,13 +162,22 @@ def _log(pipeline: Pipeline) -> Iterator[MetadataFolder | MetadataQuorum]:
 # Output ------------------------------------------------------------------------------------------
 
 
-def _text(state: MetadataState, tables: dict[str, list[Row]], to: str | None) -> str:
+def _written_text(
+    state: MetadataState, tables: dict[str, list[Row]], options: argparse.Namespace
+) -> str:
+    counts = ", ".join(f"{len(rows)} {name}" for name, rows in tables.items())
+    would = "would be written: " if options.dry_run else ""
+    return f"as of {position_text(state)}\n{options.to}: {would}{counts}"
+
+
+def _text(state: MetadataState, tables: dict[str, list[Row]], options: argparse.Namespace) -> str:
     parts = [f"as of {position_text(state)}"]
-    if to:
-        counts = ", ".join(f"{len(rows)} {name}" for name, rows in tables.items())
-        parts.append(f"{to}: {counts}")
-        return "\n".join(parts)
-    for name, rows in tables.items():
+    hidden = 0
+    for name, every in tables.items():
+        rows = every
+        if not options.internal:
+            rows = [row for row in every if not _is_internal((row.get("topic"),))]
+        hidden += len(every) - len(rows)
         if name == "voters" and state.voters is None:
             parts.append(f"\n{name}: not in the metadata log, so those of the configuration")
             continue
@@ -156,7 +193,17 @@ def _text(state: MetadataState, tables: dict[str, list[Row]], to: str | None) ->
         if rows:
             heads = [column.upper().replace("_", " ") for column in columns]
             parts.append(table(heads, [[cell(row[column]) for column in columns] for row in rows]))
-    return "\n".join(parts)
+    return "\n".join([*parts, *_left_out(hidden)])
+
+
+def _is_internal(key: tuple[object, ...]) -> bool:
+    """Whether the key of a row, which a topic's name begins, is of an internal topic."""
+    return bool(key) and isinstance(key[0], str) and is_internal(key[0])
+
+
+def _left_out(count: int) -> list[str]:
+    rows = "row" if count == 1 else "rows"
+    return [f"\n{count} {rows} of internal topics left out; --internal prints them"] * bool(count)
 
 
 # Delta -------------------------------------------------------------------------------------------
