@@ -24,6 +24,8 @@ T0_MS = 1_700_000_000_000
 MIXED, COMPACTED, APPENDED = "parity.mixed", "parity.compacted", "parity.appended"
 #: Of `MIXED`: all codecs and headers, transactions or deleted records, nothing, one batch.
 CODECS, TRANSACTIONS, EMPTY, PLAIN = range(4)
+#: How many records were deleted at the start of `PLAIN`.
+DELETED = 4
 ALL = f"{MIXED},{COMPACTED},{APPENDED}"
 _KEYS = 5
 
@@ -83,6 +85,7 @@ def fill(address: str, *, has_transactions: bool) -> None:
             write(client, MIXED, 30, TRANSACTIONS)
             client.delete_records({(MIXED, TRANSACTIONS): 7})
         write(client, MIXED, 20, PLAIN)
+        client.delete_records({(MIXED, PLAIN): DELETED})
         write(client, APPENDED, 5, 0)
         _write_compacted(client)
 
@@ -123,7 +126,7 @@ def _write_codecs(client: Client, times: Iterator[int]) -> None:
 
 
 def _write_transactions(address: str) -> None:
-    """Committed and aborted transactions by turns, and then one that is open for a while."""
+    """Committed and aborted transactions by turns."""
     producer = Producer({"bootstrap.servers": address, "transactional.id": MIXED})
     producer.init_transactions()
     for number in range(4):

@@ -7,15 +7,31 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import Row
 
 from tests.client.fixtures import KAFKA
 from tests.spark import parity
-from tests.spark.parity import ALL, COMPACTED, MIXED, OURS, T0_MS, offsets, ordered, read
+from tests.spark.parity import (
+    ALL,
+    CODECS,
+    COMPACTED,
+    DELETED,
+    MIXED,
+    OURS,
+    PLAIN,
+    T0_MS,
+    offsets,
+    ordered,
+    read,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kraftlog import Client
 
 HEADERS = {"includeHeaders": "true"}
 COMMITTED_ONLY = {"kafka.isolation.level": "read_committed"}
@@ -53,13 +69,39 @@ BATCHES = {
         "endingOffsetsByTimestamp": at(p0=T0_MS + 50_000, p1=T0_MS + 9000, p2=0, p3=T0_MS + 10**9),
         "endingOffsets": "latest",
     },
+    "lost records": {
+        "assign": json.dumps({MIXED: [PLAIN]}),
+        "startingOffsets": json.dumps({MIXED: {f"{PLAIN}": DELETED - 2}}),
+        "failOnDataLoss": "false",
+    },
 }
 
-
-#: Options that split the ranges of a stream into tasks, each of which writes a file.
-SPLITS = {
-    "everything": {"minPartitions": "9", "maxRecordsPerPartition": "50"},
-    "committed": {"maxRecordsPerPartition": "30"},
+#: Options of streams; those that split ranges into tasks have each task write a file.
+STREAMS = {
+    "everything": {
+        **BATCHES["everything"],
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "200",
+        "minPartitions": "9",
+        "maxRecordsPerPartition": "50",
+    },
+    "committed": {
+        **BATCHES["committed"],
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "90",
+        "maxRecordsPerPartition": "30",
+    },
+    "pattern, from a time": {
+        **BATCHES["pattern"],
+        "startingTimestamp": str(T0_MS + 190_500),
+        "maxOffsetsPerTrigger": "8",
+    },
+    "assigned, with lost records": {
+        "assign": json.dumps({MIXED: [CODECS, PLAIN]}),
+        "startingOffsets": json.dumps({MIXED: {f"{CODECS}": 61, f"{PLAIN}": DELETED - 2}}),
+        "maxOffsetsPerTrigger": "25",
+        "failOnDataLoss": "false",
+    },
 }
 
 
@@ -89,30 +131,66 @@ def test_the_topics_have_what_parity_is_about(spark: SparkSession, filled: str) 
     keys = [row[0] for row in rows]
     assert None in keys
     assert b"" in keys
-    assert any(row[7] is None for row in rows)
+    assert {row[1] for row in rows} > {None, b""}, "null values, which are not empty ones"
+    headers = [row[7] for row in rows]
+    assert None in headers, "no headers"
+    assert [Row(key="none", value=None), Row(key="", value=b"")] in headers
+    assert next(row[4] for row in rows if row[2:4] == (MIXED, PLAIN)) == DELETED
     codecs = [row for row in rows if row[2:4] == (MIXED, parity.CODECS)]
     assert len(codecs) == 5 * 16
 
 
-@pytest.mark.parametrize("case", ["everything", "committed"])
+@pytest.mark.parametrize("case", STREAMS)
 def test_a_stream_has_the_same_batches(
     spark: SparkSession, connector: str, filled: str, tmp_path: Path, case: str
 ) -> None:
     found = {}
     for source in (OURS, connector):
         folder = tmp_path / source
-        query = parity.stream(
-            spark,
-            source,
-            filled,
-            folder,
-            startingOffsets="earliest",
-            maxOffsetsPerTrigger="200" if case == "everything" else "90",
-            **SPLITS[case],
-            **BATCHES[case],
-        )
+        query = parity.stream(spark, source, filled, folder, **STREAMS[case])
         files = glob.glob(str(folder / "rows" / "*.parquet"))
         rows = ordered(spark.read.parquet(str(folder / "rows")))
         found[source] = (offsets(query), rows, len(files))
     assert found[OURS] == found[connector]
     assert len(found[OURS][0]) > 1
+
+
+@pytest.fixture
+def written(spark: SparkSession, connector: str) -> DataFrame:
+    """Rows with all that the columns of both sinks may have; one task writes them, in order."""
+    return (
+        spark.range(60)
+        .coalesce(1)
+        .selectExpr(
+            "if(id % 10 = 9, null, cast(concat('key ', id % 7) as binary)) key",
+            "if(id % 4 = 3, null, concat('größe ', id)) value",
+            "case id % 5 when 0 then null when 1 then array() else array("
+            "named_struct('key', 'h', 'value', cast(cast(id as string) as binary)),"
+            "named_struct('key', 'h', 'value', cast(null as binary)),"
+            "named_struct('key', '', 'value', cast('' as binary))) end headers",
+            # Without a key each producer chooses a partition at random.
+            "cast(if(id % 10 = 9, id % 3, null) as int) partition",
+        )
+    )
+
+
+def test_both_sinks_write_the_same_records(
+    spark: SparkSession,
+    connector: str,
+    address: str,
+    client: Client,
+    written: DataFrame,
+    named: Callable[[str], str],
+) -> None:
+    """Also in the same partitions, at the same offsets."""
+    found = {}
+    for sink in (OURS, connector):
+        topic = named(sink)
+        client.create_topic(topic, partitions=5)
+        options = {"kafka.bootstrap.servers": address, "topic": topic}
+        written.write.format(sink).mode("append").options(**options).save()
+        rows = read(spark, OURS, address, {"subscribe": topic, **HEADERS})
+        found[sink] = [(row[:2], row[3:5], row[7]) for row in rows]
+    assert found[OURS] == found[connector]
+    assert len(found[OURS]) == 60
+    assert {partition for _, (partition, _), _ in found[OURS]} == {*range(5)}
