@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog import Admin
+from kraftlog import Admin, Client
 from kraftlog.client.admin import Listener
-from kraftlog.errors import ClientError, ConfigError, ErrorCode, RefusedError
+from kraftlog.errors import ClientError, ConfigError, ErrorCode, RefusedError, UnreachableError
 from kraftlog.server.files import OsFiles
 from kraftlog.storage.meta_properties import load
 from tests.cli.shell import Shell
@@ -64,6 +64,8 @@ def test_r4_a_dry_run_of_add_controller_says_what_the_leader_would_refuse(
             dry_runs_of_admin(quorum, admin)
             time_outs_name_their_cause(quorum, hasty)
             assert [each.id for each in admin.describe_quorum().voters] == [FIRST]
+            quorum.kill(FIRST)
+            no_leader_is_named(quorum)
     finally:
         quorum.end()
 
@@ -103,6 +105,21 @@ def time_outs_name_their_cause(quorum: Quorum, hasty: Admin) -> None:
     nobody = Listener("CONTROLLER", "127.0.0.1", port)
     with pytest.raises(RefusedError, match=f"got no response from it at 127.0.0.1:{port}: check"):
         hasty.add_voter(SECOND, own, [nobody])
+
+
+def no_leader_is_named(quorum: Quorum) -> None:
+    """By a dry run, and after the time-out of the request."""
+    own, at = directory(quorum, SECOND), listener(quorum, SECOND)
+    no_leader = "the quorum has no leader that responds, so a majority of the voters may be down"
+    with Admin(quorum.address, timeout_s=SOON_S) as hasty, pytest.raises(UnreachableError) as dry:
+        hasty.add_voter(SECOND, own, [at], dry_run=True)
+    assert f"controller 2 cannot be added: {no_leader}" in str(dry.value)
+    with Client(quorum.address, timeout_s=SOON_S) as client, pytest.raises(RefusedError) as late:
+        client.add_voter(SECOND, own, [(at.name, at.host, at.port)])
+    assert no_leader in str(late.value)
+    nobody = f"127.0.0.1:{quorum.ports[FIRST]}"
+    with Admin(nobody) as lost, pytest.raises(UnreachableError, match="no broker responds"):
+        lost.add_voter(SECOND, own, [at])
 
 
 def test_r13_an_uncommitted_voter_change_is_shown_and_named(

@@ -67,7 +67,7 @@ def _checked_addition(client: Client, voter: int, directory: Uuid) -> AddVoterPl
     """What adding the controller would do; an error if the leader would refuse it."""
     from kraftlog.client import voter_plans
 
-    quorum = client.describe_quorum()
+    quorum = voter_plans.described(client.cluster, voter)
     voter_plans.check_added(client.cluster, quorum, voter, directory)
     return voter_plans.added(quorum, voter, directory)
 

@@ -91,7 +91,7 @@ class Admin(ConnectedToCluster):
         """
         arguments.number("voter", voter)
         found = _uuid(directory)
-        quorum = self.describe_quorum()
+        quorum = voter_plans.described(self.cluster, voter)
         if dry_run:
             voter_plans.check_added(self.cluster, quorum, voter, found)
         else:

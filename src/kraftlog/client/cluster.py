@@ -105,7 +105,7 @@ class Cluster:
         self._topics: dict[str, Topic] = {}
         self._coordinators: dict[str, int] = {}
         self._connections: dict[int, Connection] = {}
-        #: Whether a broker has responded; if none ever did, its address may be wrong.
+        #: Whether a server has accepted a connection.
         self.was_reached = False
         #: The address of a broker that has timed out, which is tried last.
         self._left = ""

@@ -7,7 +7,7 @@ which of its causes holds.
 from __future__ import annotations
 
 from kraftlog.client import nodes
-from kraftlog.client.cluster import ErrorContext
+from kraftlog.client.cluster import ErrorContext, is_retriable
 from kraftlog.errors import ClientError, ConfigError, ErrorCode, RefusedError, UnreachableError
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
@@ -72,6 +72,26 @@ def check_added(cluster: Cluster, quorum: Quorum, voter: int, directory: Uuid) -
         raise ConfigError(f"controller {voter} cannot be added: {'; '.join(found)}")
 
 
+def described(cluster: Cluster, voter: int) -> Quorum:
+    """The quorum before a controller is added; without a leader the error says what to do."""
+    try:
+        return nodes.quorum(cluster)
+    except ClientError as error:
+        if not cluster.was_reached:
+            raise
+        why = _undescribed(error)
+        raise UnreachableError(f"controller {voter} cannot be added: {why}") from None
+
+
+def _undescribed(error: ClientError) -> str:
+    if isinstance(error, RefusedError) and not is_retriable(error):
+        return f"the leader does not describe the quorum ({error})"
+    return (
+        "the quorum has no leader that responds, so a majority of the voters may be down: start "
+        f"them, then try again ({error})"
+    )
+
+
 def add(
     cluster: Cluster, voter: int, directory: Uuid, listeners: Sequence[tuple[str, str, int]]
 ) -> None:
@@ -83,11 +103,9 @@ def add(
         if error.code != ErrorCode.REQUEST_TIMED_OUT:
             raise
         broker = error.broker
-    except UnreachableError as error:
-        try:
-            nodes.quorum(cluster)
-        except UnreachableError:
-            raise error from None
+    except UnreachableError:
+        if not cluster.was_reached:
+            raise
         broker = "no response in time"
     where = ", ".join([f"{host}:{port}" for _, host, port in listeners])
     cause = _why_timed_out(cluster, voter, directory, where)
@@ -100,10 +118,7 @@ def _why_timed_out(cluster: Cluster, voter: int, directory: Uuid, where: str) ->
     try:
         quorum = nodes.quorum(cluster)
     except ClientError as error:
-        return (
-            "the quorum has no leader that responds, so a majority of the voters may be down: "
-            f"start them, then try again ({error})"
-        )
+        return _undescribed(error)
     found = [*_waits(quorum), *_unready(quorum, voter, directory)]
     observer = _observer(quorum, voter, directory)
     if not found and observer is not None and (lag := _lag(quorum, observer)) > 0:

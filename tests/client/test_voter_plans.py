@@ -1,0 +1,87 @@
+"""What stands against adding a controller, by what the leader describes (R2, R4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.client import nodes, voter_plans
+from kraftlog.client.nodes import Feature, Features, Quorum, Replica
+from kraftlog.errors import ConfigError
+
+#: The node to add, its directory, and the end of the leader's log.
+NEW, OWN, END = 4, b"4" * 16, 50
+NEWCOMER = Replica(NEW, OWN, END, 900, 890)
+
+
+def replica(voter: int, reason: str = "") -> Replica:
+    return Replica(voter, bytes([voter]) * 16, END, 900, 890, lag_reason=reason)
+
+
+def quorum_with(observer: Replica | None = NEWCOMER, **changes: Any) -> Quorum:
+    """Leader 1 of three voters, and the newcomer as an observer."""
+    voters = tuple([replica(each) for each in (1, 2, 3)])
+    observers = () if observer is None else (observer,)
+    return Quorum(1, 7, END, voters, observers, ()).replace(**changes)
+
+
+def checked(monkeypatch: pytest.MonkeyPatch, quorum: Quorum, level: int = 1) -> str:
+    """The error of a dry run; "" if there is none."""
+    levels = Features((Feature("kraft.version", 0, 1, level),), 1)
+    monkeypatch.setattr(nodes, "features", lambda _: levels)
+    try:
+        voter_plans.check_added(None, quorum, NEW, OWN)  # type: ignore[arg-type]  # not asked
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("quorum", "expected"),
+    [
+        (quorum_with(None), "it is not fetching from leader 1: start it"),
+        (quorum_with(NEWCOMER.replace(lag_reason="down")), "not fetching any more (down)"),
+        (quorum_with(NEWCOMER.replace(lag_reason="silent")), "not fetching any more (silent)"),
+        (quorum_with(NEWCOMER.replace(lag_reason="snapshot")), "has to load a snapshot"),
+        (quorum_with(NEWCOMER.replace(lag_reason="refused")), "the leader refuses its fetches"),
+        (
+            quorum_with(NEWCOMER.replace(log_end_offset=8, last_caught_up_ms=-1)),
+            "it lags by 42 records and has never caught up",
+        ),
+        (
+            quorum_with(committed_voters=(1, 2, 3), uncommitted_offset=15),
+            "the voter change at offset 15 is not committed yet (voters without it: 1, 2, 3)",
+        ),
+        (quorum_with(targets=(1, 9)), "the voters are being moved to 1, 9: wait, or cancel that"),
+        (
+            quorum_with(voters=(replica(1), replica(2, "silent"), replica(3, "never-fetched"))),
+            "no majority of the voters fetches (not fetching: 2, 3)",
+        ),
+    ],
+)
+def test_r4_what_the_leader_would_refuse_is_named(
+    quorum: Quorum, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a dry run, and as the cause of a time-out."""
+    found = checked(monkeypatch, quorum)
+    assert found.startswith("controller 4 cannot be added: ")
+    assert expected in found
+    assert expected in cause(monkeypatch, quorum)
+
+
+def cause(monkeypatch: pytest.MonkeyPatch, quorum: Quorum) -> str:
+    monkeypatch.setattr(nodes, "quorum", lambda _: quorum)
+    return voter_plans._why_timed_out(None, NEW, OWN, "h:9093")  # type: ignore[arg-type]  # as above
+
+
+def test_r4_a_caught_up_observer_may_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may lag a little at any time; one voter of three may be down."""
+    voters = (replica(1), replica(2), replica(3, "down"))
+    lagging = NEWCOMER.replace(log_end_offset=END - 3, lag_reason="catching-up")
+    quorum = quorum_with(lagging, voters=voters)
+    assert checked(monkeypatch, quorum) == ""
+    assert voter_plans.added(quorum, NEW, OWN).lag == 3
+    assert cause(monkeypatch, quorum).startswith("it lags by 3 records: wait until")
+    assert "no response from it at h:9093" in cause(monkeypatch, quorum_with())
+    assert "kraft.version is 0" in checked(monkeypatch, quorum_with(), level=0)
