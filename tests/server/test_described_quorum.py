@@ -43,7 +43,7 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quorum]:
         quorum.end()
 
 
-def test_q34_the_command_describes_the_quorum_through_brokers_and_controllers(
+def test_q34_brokers_and_controllers_have_the_quorum_described(
     quorum: Quorum, capsys: pytest.CaptureFixture[str]
 ) -> None:
     controller = f"127.0.0.1:{quorum.ports[FIRST]}"
