@@ -45,7 +45,7 @@ def test_q31_a_stop_names_both_clusters_and_the_address(theirs: str | None) -> N
     )
 
 
-def test_q31_a_leader_that_does_not_name_its_cluster_is_named_with_its_address() -> None:
+def test_q31_a_leader_without_a_cluster_id_is_named_with_its_address() -> None:
     assert stopped(None, None).startswith(f"{MINE}at 127.0.0.1:9092 belongs to another cluster.")
 
 
