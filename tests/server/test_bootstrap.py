@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
+
+import pytest
 
 from kraftlog.client.deadline import Deadline
 from kraftlog.server.files import OsFiles
 from kraftlog.storage.meta_properties import load
 from tests.patience import LIMIT_S
-from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+from tests.server.quorum_of_processes import BROKER, CLUSTER_ID, CONTROLLERS, Quorum
 from tests.server.test_moved_voters import described
 from tests.server.test_quorum import admin_of, create, expect_topics
 
@@ -51,5 +55,20 @@ def test_r10_an_unformatted_node_without_bootstrap_does_not_start(
     command = [sys.executable, "-m", "kraftlog", "start", quorum.file(CONTROLLERS[0])]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "is not formatted" in done.stderr
+    formats = f"kraftlog format --cluster-id ID --config {command[-1]}, with the same id"
+    assert f"is not formatted. Run {formats}" in done.stderr
     assert "--bootstrap" in done.stderr
+
+
+@pytest.mark.parametrize("node_id", [CONTROLLERS[0], BROKER])
+def test_the_command_for_an_unformatted_directory_works(tmp_path: Path, node_id: int) -> None:
+    """Also without static voters, where the way into the quorum has to be given."""
+    quorum = Quorum(tmp_path, dynamic=True, formatted=False)
+    start = [sys.executable, "-m", "kraftlog", "start", quorum.file(node_id)]
+    done = subprocess.run(start, check=False, capture_output=True, text=True)
+    commands = re.findall(r"[Rr]un kraftlog (format [^,]*)", done.stderr)
+    assert len(commands) == (2 if node_id in CONTROLLERS else 1)
+    for command in commands:
+        shutil.rmtree(quorum.data(node_id), ignore_errors=True)
+        words = command.replace(" ID ", f" {CLUSTER_ID} ").split()
+        subprocess.run([sys.executable, "-m", "kraftlog", *words], check=True)

@@ -96,6 +96,7 @@ def _run_node(options: argparse.Namespace) -> int:
         ready=lambda text: log_line(text, sys.stdout),
         may_format=options.file is None,
         bootstrap=options.bootstrap,
+        config_file=options.file or "FILE",
     )
     return 0
 

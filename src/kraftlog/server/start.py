@@ -53,9 +53,11 @@ def serve(
     *,
     may_format: bool = False,
     bootstrap: bool = False,
+    config_file: str = "FILE",
 ) -> None:
     """Run a node until it is stopped; `ready` gets one line when the node is ready.
 
+    `config_file` is named in the command that formats the directory.
     `may_format`: format an empty directory for a single-node cluster. `bootstrap`: format it for
     the quorum in the settings, whose first leader generates the cluster id (Q29, R10).
     """
@@ -66,7 +68,9 @@ def serve(
     files = OsFiles()
     io_threads = IOThreads()
     worker = WorkerProcess()
-    _make_sure_it_is_formatted(files, settings, may_format=may_format, bootstrap=bootstrap)
+    _make_sure_it_is_formatted(
+        files, settings, may_format=may_format, bootstrap=bootstrap, config_file=config_file
+    )
     opened = open_directories(files, settings, HandleCache(files, log_files), log_line)
     meta, directory = opened.properties, opened.metadata
     server = Server(
@@ -113,7 +117,12 @@ def serve(
 
 
 def _make_sure_it_is_formatted(
-    files: OsFiles, settings: BrokerConfig, *, may_format: bool, bootstrap: bool
+    files: OsFiles,
+    settings: BrokerConfig,
+    *,
+    may_format: bool,
+    bootstrap: bool,
+    config_file: str,
 ) -> None:
     """Check the directory with the metadata log, or format it if that was asked for."""
     path = os.path.abspath(settings.metadata_directory)
@@ -124,11 +133,21 @@ def _make_sure_it_is_formatted(
     elif bootstrap:
         _format_for_quorum(files, path, settings)
     else:
-        raise StorageError(
-            f"{path} is not formatted. Run kraftlog format --cluster-id ID --config FILE, "
-            "with the same id on every node of the cluster; or start every node of a new "
-            "cluster with --bootstrap"
+        raise StorageError(f"{path} is not formatted. {_how_to_format(settings, config_file)}")
+
+
+def _how_to_format(settings: BrokerConfig, config_file: str) -> str:
+    """The command for this configuration: only static voters and brokers need no more flags."""
+    command = f"kraftlog format --cluster-id ID --config {config_file}"
+    if settings.is_controller and not settings.voters:
+        return (
+            "If this node joins a quorum, or another node begins it, run "
+            f"{command} --no-initial-controllers, with the id of that cluster (kraftlog quorum "
+            "describe --status shows it). If a new quorum begins with this node alone, run "
+            f"{command} --standalone, with an id of kraftlog storage random-uuid"
         )
+    way = "; or start every node of a new cluster with --bootstrap" if settings.voters else ""
+    return f"Run {command}, with the same id on every node of the cluster{way}"
 
 
 def _format_for_itself(files: OsFiles, path: str, settings: BrokerConfig) -> None:
