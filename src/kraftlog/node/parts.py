@@ -250,6 +250,7 @@ def broker_lifecycle(node: Node) -> BrokerLifecycle:
         on_registered=node.replica_manager.open_logs,
         has_opened_logs=lambda: node.replica_manager.has_opened_logs,
         is_alone=lambda: len(node.image.brokers) <= 1,
+        log_line=node.log_line,
         previous_epoch=config.previous_broker_epoch,
     )
 

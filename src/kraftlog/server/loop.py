@@ -21,11 +21,9 @@ from collections import deque
 
 from kraftlog.errors import (
     ConfigError,
-    ErrorCode,
     InternalError,
     KraftlogError,
     ProtocolError,
-    error_name,
     in_words,
 )
 from kraftlog.server.connections import Arena, Connection
@@ -123,7 +121,6 @@ class Server:
         self._signals = -1
         #: Whether a second signal has come: the controlled shutdown is not waited for.
         self.is_hurried = False
-        self._logged_refusal = int(ErrorCode.NONE)
         #: Connections whose socket is ready: those that a turn did not reach are first in the
         #: next one.
         self.unread: deque[Connection] = deque()
@@ -228,23 +225,12 @@ class Server:
         has_logged = False
         while not (self.stopping or self.node.is_ready):
             self.turn()
-            self._log_join_refusal()
             now = read_clock()
             if not has_logged and now.monotonic_ms >= silent_until_ms:
                 from kraftlog.node.metrics.health import why_not_ready
 
                 has_logged = True
                 log_line(f"not ready yet: {'; '.join(why_not_ready(self.node, now))}")
-
-    def _log_join_refusal(self) -> None:
-        """Log each reason for a refused registration once; the broker keeps retrying."""
-        lifecycle = self.node.broker_lifecycle
-        if lifecycle is not None and lifecycle.refusal != self._logged_refusal:
-            self._logged_refusal = lifecycle.refusal
-            log_line(
-                "the controller refused the registration of this broker: "
-                f"{error_name(lifecycle.refusal)}"
-            )
 
     def _leave(self) -> None:
         """Hand over leadership within the time limit of a controlled shutdown, or until a second

@@ -10,6 +10,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.node.broker.broker_lifecycle import LONGEST_RETRY_MS, BrokerLifecycle
 from kraftlog.node.broker.controller_channel import HEARTBEAT_CHANNEL
+from kraftlog.node.broker.registration_refusals import RegistrationRefusals
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
@@ -83,6 +84,7 @@ def lifecycle(
     directories: Sequence[Disk] = (),
     *,
     is_alone: bool = False,
+    log_line: Callable[[str], None] = lambda _: None,
 ) -> BrokerLifecycle:
     return BrokerLifecycle(
         broker_id=4,
@@ -100,6 +102,7 @@ def lifecycle(
         on_registered=lambda: None,
         has_opened_logs=has_opened_logs,
         is_alone=lambda: is_alone,
+        log_line=log_line,
         previous_epoch=7,
     )
 
@@ -123,6 +126,40 @@ def test_an_unregistered_broker_retries_with_backoff(code: int | None) -> None:
     assert gaps[:4] == [50, 100, 200, 400]
     assert set(gaps[4:]) == {LONGEST_RETRY_MS}
     assert member.refusal == (code or 0)
+
+
+def test_a_duplicate_registration_is_harmless_until_it_outlasts_a_session() -> None:
+    """The session of a killed process ends; another broker goes on."""
+    lines: list[str] = []
+    member = lifecycle(
+        RefusingChannel(ErrorCode.DUPLICATE_BROKER_REGISTRATION), log_line=lines.append
+    )
+    ask_until(member, 18_000)
+    [first] = lines
+    assert first == (
+        "the controller refused the registration of this broker: DUPLICATE_BROKER_REGISTRATION: a "
+        "process is registered as broker 4, and its session has not ended. After a crash this is "
+        "harmless: the session of the former process ends within broker.session.timeout.ms=9000, "
+        "and then this broker starts. It keeps asking"
+    )
+    ask_until(member, 40_000)
+    [another] = lines[1:]
+    assert another == (
+        "another broker runs with node.id=4: the registration of this one has been refused for 18 "
+        "s, longer than the session of a dead process lasts. Stop one of the two, and give it a "
+        "node.id and log.dirs of its own. This one keeps asking, and serves no client"
+    )
+
+
+def test_a_registration_after_a_refusal_is_logged() -> None:
+    lines: list[str] = []
+    refusals = RegistrationRefusals(4, 9000, lambda: None, lines.append)
+    refusals.accepted(Now(0, 0))
+    assert lines == []
+    refusals.refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, Now(1000, 0))
+    refusals.accepted(Now(8500, 0))
+    refusals.accepted(Now(9000, 0))
+    assert lines[1:] == ["the controller has registered this broker, after 7 s"]
 
 
 def test_a_leader_change_resets_the_backoff() -> None:

@@ -1,4 +1,4 @@
-"""Two processes with one node id and one directory id: the newer one is refused."""
+"""Two processes with one node id are refused, or logged if each has a directory of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import pytest
 
 from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.node.pending_response import PendingResponse
-from kraftlog.node.quorum.twin_processes import ALTERNATIONS, MAX_REPLICAS, TwinProcesses
+from kraftlog.node.quorum.twin_processes import (
+    ALTERNATIONS,
+    MAX_REPLICAS,
+    SharedIds,
+    TwinProcesses,
+)
 
 THREE = ReplicaKey(3, b"d" * 16)
 
@@ -74,3 +79,38 @@ def test_the_number_of_remembered_replicas_is_limited() -> None:
     for number in range(2 * MAX_REPLICAS):
         twins.refuses(ReplicaKey(number, b"d" * 16), PendingResponse(object()))
     assert len(twins._by_replica) == MAX_REPLICAS
+
+
+ME = ReplicaKey(1, b"m" * 16)
+
+
+def warnings(*directories: bytes, node_id: int = 3) -> list[str]:
+    shared = SharedIds(ME)
+    found = [
+        shared.warning(ReplicaKey(node_id, it * 16), f"host-{it.decode()}") for it in directories
+    ]
+    return [it for it in found if it is not None]
+
+
+def test_two_nodes_with_one_id_and_directories_of_their_own_are_logged_once() -> None:
+    [line] = warnings(*[b"a", b"b"] * 4)
+    assert line == (
+        "two nodes run with node.id=3, one with the directory id YWFhYWFhYWFhYWFhYWFhYQ on host "
+        "host-a and one with the directory id YmJiYmJiYmJiYmJiYmJiYg on host host-b, and both "
+        "fetch the metadata here. Stop the one that should not have this id, and give it a node.id "
+        "of its own and an empty directory. Do not replace voter 3 before that"
+    )
+
+
+def test_a_node_that_lost_its_directory_shares_its_id_with_no_other() -> None:
+    assert warnings(b"a", b"a", b"b", b"b", b"b") == []
+
+
+def test_a_node_with_the_id_of_the_leader_is_logged_at_once() -> None:
+    [line] = warnings(b"b", b"b", b"b", node_id=1)
+    assert "two nodes run with node.id=1" in line
+    assert "bW1tbW1tbW1tbW1tbW1tbQ and one with" in line
+
+
+def test_a_node_without_an_id_shares_none() -> None:
+    assert warnings(b"a", b"b", b"a", b"b", node_id=-1) == []

@@ -8,6 +8,7 @@ from kraftlog.metadata.changes import BrokerChanged
 from kraftlog.metadata.features import OFFERED
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.node.broker.controller_channel import HEARTBEAT_CHANNEL
+from kraftlog.node.broker.registration_refusals import RegistrationRefusals
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages import broker_heartbeat as heartbeats
@@ -60,6 +61,7 @@ class BrokerLifecycle(MetadataPublisher):
         on_registered: Callable[[], None],
         has_opened_logs: Callable[[], bool],
         is_alone: Callable[[], bool],
+        log_line: Callable[[str], None],
         previous_epoch: int = UNKNOWN,
     ) -> None:
         """`previous_epoch` is that of the last incarnation if it has shut down cleanly (KIP-966).
@@ -104,8 +106,11 @@ class BrokerLifecycle(MetadataPublisher):
         self._due_ms = 0
         self._in_flight = False
         self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
-        #: Why the registration was refused; logged once.
+        #: Why the registration was refused last.
         self.refusal = 0
+        self._refusals = RegistrationRefusals(
+            broker_id, session_ms, lambda: metadata.image.brokers.get(broker_id), log_line
+        )
 
     @property
     def registration(self) -> BrokerImage | None:
@@ -226,12 +231,14 @@ class BrokerLifecycle(MetadataPublisher):
             previous_broker_epoch=self._previous_epoch,
         )
 
-    def _on_registration(self, response: Any, _: Now) -> None:
+    def _on_registration(self, response: Any, now: Now) -> None:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
             return
         if response.error_code:
             self.refusal = response.error_code
+            self._refusals.refused(self.refusal, now)
             return
+        self._refusals.accepted(now)
         self.epoch = self.last_epoch = response.broker_epoch
         self.soon()
 

@@ -5,6 +5,7 @@ The raft core handles them, as it does Fetch requests for the metadata log (see 
 
 from __future__ import annotations
 
+from kraftlog.effects import LogLine
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import endpoint_of
 from kraftlog.node.quorum.refusals import refusal_of_other_partition
@@ -46,5 +47,9 @@ def fetch_metadata(
         code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
         slot.respond(FetchResponse(error_code=code, responses=()))
         return
+    host = getattr(slot.connection, "host", "")
+    warning = node.quorum.shared_ids.warning(body.replica, host)
+    if warning is not None:
+        node.emit(LogLine(warning))
     most = min(body.max_bytes, node.config.raft.max_fetch_bytes)
     node.quorum.handle_request(slot, body, slot.connection, now, most)

@@ -32,7 +32,7 @@ from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
 from kraftlog.node.quorum.responses import response_from_wire, response_to_wire
 from kraftlog.node.quorum.snapshotter import Snapshotter
 from kraftlog.node.quorum.tail import Tail
-from kraftlog.node.quorum.twin_processes import TwinProcesses, twin_line
+from kraftlog.node.quorum.twin_processes import SharedIds, TwinProcesses, twin_line
 from kraftlog.raft import messages as raft
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.records.header import stamp
@@ -103,6 +103,7 @@ class QuorumDriver:
         self.proposal_batch = ProposalBatch()
         #: Finds a second process with the same node id and directory id as a replica.
         self.twins = TwinProcesses()
+        self.shared_ids = SharedIds(core.me)
         #: The outcome of the last request to each peer, for the operator.
         self.contacts = Contacts()
         #: Ends this node because a leader is of another cluster: `WrongClusterStop`.

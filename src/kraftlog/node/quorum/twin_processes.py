@@ -1,6 +1,9 @@
-"""Notices two processes with one node id and directory id: one directory is a copy of the other.
+"""Notices two processes with one node id.
 
-Both would vote, fetch and update their voter record as the same replica. The evidence: fetches of
+With one directory id as well, one directory is a copy of the other (`TwinProcesses`), and the
+newer process is refused; with directories of their own, the operator is told (`SharedIds`).
+
+Both copies would vote, fetch and update their voter record as the same replica. The evidence: fetches of
 a replica alternate between two connections while the one before is unanswered. A single process
 may have two connections to a leader that it is only looking for, but goes on with one of them,
 and several fetches in a row on one connection remove the evidence.
@@ -67,6 +70,65 @@ def _count(seen: _Fetches, former: PendingResponse, connection: object) -> None:
         seen.in_a_row += 1
         if seen.in_a_row >= IN_A_ROW:
             seen.alternations = 0
+
+
+#: Changes from one directory to another that no single process makes: it moves to a new one once.
+SWITCHES = 3
+
+
+class _Fetcher(Value):
+    """The last fetch with a node id, the one with another directory id, and the evidence."""
+
+    replica: ReplicaKey
+    host: str
+    other: tuple[ReplicaKey, str] | None = None
+    switches: int = 0
+
+
+class SharedIds:
+    """The directory ids with which nodes of each id fetch metadata here."""
+
+    def __init__(self, me: ReplicaKey) -> None:
+        self._me = me
+        self._by_id: dict[int, _Fetcher] = {}
+
+    def warning(self, replica: ReplicaKey, host: str) -> str | None:
+        """Note a fetch; return the line for the operator once, if two processes have this id."""
+        if replica.id < 0:
+            return None
+        if replica.id == self._me.id and replica.directory_id != self._me.directory_id:
+            # This process is the other one.
+            switches = SWITCHES - 1
+            seen = self._by_id.setdefault(replica.id, _Fetcher(self._me, "", switches=switches))
+        elif (found := self._by_id.get(replica.id)) is not None:
+            seen = found
+        else:
+            if len(self._by_id) >= MAX_REPLICAS:
+                del self._by_id[next(iter(self._by_id))]
+            self._by_id[replica.id] = _Fetcher(replica, host)
+            return None
+        if replica.directory_id == seen.replica.directory_id:
+            return None
+        seen.other = seen.replica, seen.host
+        seen.replica, seen.host = replica, host
+        seen.switches += 1
+        return _shared_line(seen) if seen.switches == SWITCHES else None
+
+
+def _shared_line(seen: _Fetcher) -> str:
+    assert seen.other is not None, "there was a change"
+    both = [_process(*seen.other), _process(seen.replica, seen.host)]
+    number = seen.replica.id
+    return (
+        f"two nodes run with node.id={number}, {both[0]} and {both[1]}, and both fetch the "
+        "metadata here. Stop the one that should not have this id, and give it a node.id of its "
+        f"own and an empty directory. Do not replace voter {number} before that"
+    )
+
+
+def _process(replica: ReplicaKey, host: str) -> str:
+    where = f" on host {host}" if host else ""
+    return f"one with the directory id {uuid_text(replica.directory_id)}{where}"
 
 
 def twin_line(me: ReplicaKey) -> str:

@@ -64,8 +64,10 @@ def _replaced_voter_line(voter: ReplicaKey, me: ReplicaKey) -> str:
     mine, old = uuid_text(me.directory_id), uuid_text(voter.directory_id)
     return (
         f"this node is not a voter: its directory id is {mine}, but voter {me.id} has directory id "
-        f"{old}. If that directory is lost for good, replace the voter: run kraftlog quorum "
-        f"remove-controller -i {me.id} -d {old}, then kraftlog quorum add-controller on this node"
+        f"{old}. First make sure that no other running node has node.id={me.id}: if one has, give "
+        f"this one an id of its own. If the voter's directory is lost for good, replace the voter: "
+        f"run kraftlog quorum remove-controller -i {me.id} -d {old}, then kraftlog quorum "
+        "add-controller on this node"
     )
 
 

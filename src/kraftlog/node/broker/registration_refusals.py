@@ -1,0 +1,88 @@
+"""`RegistrationRefusals`: logs why the controller refuses this broker, and what that means.
+
+After a crash the former process is still registered until its session ends, so a duplicate is
+harmless at first. A refusal that outlasts that session means that another broker has this id.
+"""
+
+from __future__ import annotations
+
+from kraftlog.config.endpoints import bracketed
+from kraftlog.errors import ErrorCode, error_name
+from kraftlog.types import uuid_text
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.metadata.values import BrokerImage
+    from kraftlog.types import Now
+
+
+class RegistrationRefusals:
+    """`registered` returns the registration with this broker's id, if the log has one."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        session_ms: int,
+        registered: Callable[[], BrokerImage | None],
+        log_line: Callable[[str], None],
+    ) -> None:
+        self._broker_id = broker_id
+        self._session_ms = session_ms
+        self._registered = registered
+        self._log_line = log_line
+        self._code = int(ErrorCode.NONE)
+        self._since_ms = 0
+        self._has_logged_another = False
+
+    def refused(self, code: int, now: Now) -> None:
+        """Log each reason once, and once that a duplicate is another running broker.
+
+        Twice the session timeout: a new controller begins the session again.
+        """
+        if code != self._code:
+            self._code, self._since_ms = code, now.monotonic_ms
+            self._has_logged_another = False
+            why = f": {self._first()}" if code == ErrorCode.DUPLICATE_BROKER_REGISTRATION else ""
+            self._log_line(
+                f"the controller refused the registration of this broker: {error_name(code)}{why}"
+            )
+            return
+        refused_ms = now.monotonic_ms - self._since_ms
+        is_another = code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        if is_another and not self._has_logged_another and refused_ms > 2 * self._session_ms:
+            self._has_logged_another = True
+            self._log_line(self._another(refused_ms // 1000))
+
+    def accepted(self, now: Now) -> None:
+        """The broker is registered."""
+        if self._code:
+            seconds = (now.monotonic_ms - self._since_ms) // 1000
+            self._log_line(f"the controller has registered this broker, after {seconds} s")
+            self._code = ErrorCode.NONE
+
+    def _first(self) -> str:
+        return (
+            f"a process is registered as broker {self._broker_id}{self._where()}, and its session "
+            "has not ended. After a crash this is harmless: the session of the former process ends "
+            f"within broker.session.timeout.ms={self._session_ms}, and then this broker starts. It "
+            "keeps asking"
+        )
+
+    def _another(self, seconds: int) -> str:
+        me = self._registered()
+        ids = ", ".join([uuid_text(it) for it in me.directories]) if me is not None else ""
+        return (
+            f"another broker runs with node.id={self._broker_id}{self._where()}"
+            f"{ids and f', with the directory ids {ids}'}: the registration of this one has been "
+            f"refused for {seconds} s, longer than the session of a dead process lasts. Stop one "
+            "of the two, and give it a node.id and log.dirs of its own. This one keeps asking, and "
+            "serves no client"
+        )
+
+    def _where(self) -> str:
+        me = self._registered()
+        if me is None or not me.endpoints:
+            return ""
+        return f" at {bracketed(me.endpoints[0].host)}:{me.endpoints[0].port}"
