@@ -13,6 +13,7 @@ from kraftlog.spark.brief_errors import KraftlogSparkError
 from kraftlog.spark.options import source_options
 from kraftlog.spark.ranges import OffsetRange
 from kraftlog.spark.rows import RowMaker
+from tests.spark.archives import archive
 from tests.spark.planning import batch_reader, stream_reader, write
 
 if TYPE_CHECKING:
@@ -191,8 +192,14 @@ def test_an_error_of_a_stream_has_no_tracebacks(
 
 
 def test_a_batch_that_is_corrupt_on_disk_is_named_in_a_paragraph(
-    spark: SparkSession, client: Client, address: str, named: Named
+    spark: SparkSession,
+    client: Client,
+    address: str,
+    named: Named,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """By Spark's error, and by a pipeline's."""
     from pyspark.errors.exceptions.captured import CapturedException
 
     topic = named("t")
@@ -205,6 +212,10 @@ def test_a_batch_that_is_corrupt_on_disk_is_named_in_a_paragraph(
     )
     with pytest.raises(CapturedException) as raised:
         rows.load().collect()
+    capsys.readouterr()
+    assert archive(address, tmp_path, topic) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"kraftlog pipeline archive: {topic}-0, offsets 6 to 8: checksum")
     client.delete_topic(topic)
     message = str(raised.value)
     assert f"{topic}-0, offsets 6 to 8: checksum" in message
