@@ -7,7 +7,11 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
+from kraftlog import Client
 from kraftlog.client.deadline import Deadline
+from kraftlog.client.no_leader import NoLeaderError
 from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import CLUSTER_ID, Quorum, format_node
 
@@ -36,6 +40,15 @@ def test_a_lone_controller_names_the_voters_that_it_misses(tmp_path: Path) -> No
         assert "A leader needs 2 of the voters 1, 2, 3; this node sees 1 of them" in line
         for peer in (2, 3):
             assert f"voter {peer} at 127.0.0.1:{quorum.ports[peer]}: Connection refused" in line
+        controller = f"127.0.0.1:{quorum.ports[1]}"
+        with (
+            Client(controller, timeout_s=1, controllers=True) as client,
+            pytest.raises(NoLeaderError) as failed,
+        ):
+            client.describe_quorum()
+        message = str(failed.value)
+        assert message.startswith(f"no leader of the quorum is known to {controller}; asked for 1")
+        assert f"It knows the controllers 1 at {controller}, 2 at" in message
         quorum.start(2)
         await_line(quorum, 1, "leads in epoch", "without a leader")
         quorum.kill(2)

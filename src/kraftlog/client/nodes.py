@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kraftlog.client.cluster import ANY, BROKERS, CONTROLLER, CONTROLLERS
 from kraftlog.client.model import Broker
-from kraftlog.errors import ConfigError
+from kraftlog.client.no_leader import no_leader
+from kraftlog.errors import ClientError, ConfigError
 from kraftlog.types import METADATA_TOPIC, NULL_UUID, uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages import (
@@ -202,12 +203,15 @@ def quorum(cluster: Cluster) -> Quorum:
     topic = describe_quorum.TopicData(
         topic_name=METADATA_TOPIC, partitions=[describe_quorum.PartitionData(partition_index=0)]
     )
-    result = cluster.call(
-        describe_quorum.DescribeQuorumRequest(topics=[topic]),
-        describe_quorum.DescribeQuorumResponse,
-        broker=CONTROLLER if cluster.is_controllers else ANY,
-        check=check,
-    )
+    try:
+        result = cluster.call(
+            describe_quorum.DescribeQuorumRequest(topics=[topic]),
+            describe_quorum.DescribeQuorumResponse,
+            broker=CONTROLLER if cluster.is_controllers else ANY,
+            check=check,
+        )
+    except ClientError as error:
+        raise no_leader(cluster, error) from error
     found = result.topics[0].partitions[0]
     listeners = tuple(
         (node.node_id, tuple((each.name, each.host, each.port) for each in node.listeners))
