@@ -128,7 +128,7 @@ def test_an_unregistered_broker_retries_with_backoff(code: int | None) -> None:
     assert member.refusal == (code or 0)
 
 
-def test_a_duplicate_registration_is_harmless_until_it_outlasts_a_session() -> None:
+def test_a_duplicate_registration_is_harmless_while_a_session_lasts() -> None:
     """The session of a killed process ends; another broker goes on."""
     lines: list[str] = []
     member = lifecycle(

@@ -92,7 +92,7 @@ def warnings(*directories: bytes, node_id: int = 3) -> list[str]:
     return [it for it in found if it is not None]
 
 
-def test_two_nodes_with_one_id_and_directories_of_their_own_are_logged_once() -> None:
+def test_two_nodes_with_one_id_and_two_directories_are_logged_once() -> None:
     [line] = warnings(*[b"a", b"b"] * 4)
     assert line == (
         "two nodes run with node.id=3, one with the directory id YWFhYWFhYWFhYWFhYWFhYQ on host "
