@@ -79,7 +79,8 @@ def test_records_keep_partition_order_and_content(
     code = run([path, "--to", topic, "-b", our_node, "--keep-timestamps", "--rate", "20000"])
 
     assert code == 0
-    assert "100 records of" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"100 records of {path} are in topic {topic}: 100 written now, 0 were there" in said
     assert offsets_in(client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
     with client.consume(topic, start="beginning", until_end=True) as records:
         for record in records:
@@ -114,10 +115,13 @@ def test_a_run_that_was_stopped_goes_on_in_each_partition(
     assert run([*arguments, "--dry-run", "--json"]) == 0
     plan = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert run(arguments) == 0
+    assert ": 50 written now, 50 were there already" in capsys.readouterr().out
     assert run(arguments) == 0  # nothing is left to do
+    said = capsys.readouterr().out
+    assert f"100 records of {path} are in topic {topic}: 0 written now, 100 were there" in said
 
     assert [(each["partition"], each["next"]) for each in plan["partitions"]] == [(0, 20), (1, 30)]
-    assert plan["records"] == 50
+    assert (plan["records"], plan["already"]) == (50, 50)
     assert offsets_in(client, topic) == {0: [*range(COUNT)], 1: [*range(COUNT)]}
 
 

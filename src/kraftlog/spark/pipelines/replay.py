@@ -23,6 +23,7 @@ from kraftlog.records.reader import read_records
 from kraftlog.spark.pipelines.common import DONE, Pipeline, parser, run_pipeline
 from kraftlog.spark.pipelines.errors import UsageError
 from kraftlog.spark.positions import prorated
+from kraftlog.spark.tables import read_table
 
 if TYPE_CHECKING:
     import argparse
@@ -94,39 +95,65 @@ class _Replay:
         self._limits = _limits(self._options)
 
     def run(self) -> int:
+        # What needs no Spark is checked before it starts.
+        if columns := _columns(self._options.table):
+            self._check_columns(columns)
+        with self._pipeline.client() as client:
+            client.cluster.topic(self._options.to)
         rows = self._rows(_read(self._pipeline, self._options.table))
         name = self._topic_name(rows)
         rows = rows.where(f.col("topic") == name) if "topic" in rows.columns else rows
-        found = {
-            (self._options.to, row.partition): (row.first, row.last + 1)
-            for row in rows.groupBy("partition")
-            .agg(f.min("offset").alias("first"), f.max("offset").alias("last"))
+        spans = (
+            rows.groupBy("partition")
+            .agg(
+                f.min("offset").alias("first"),
+                f.max("offset").alias("last"),
+                f.count("*").alias("records"),
+            )
             .collect()
-        }
+        )
+        found = {(self._options.to, row.partition): (row.first, row.last + 1) for row in spans}
+        # A client of its own: brokers close connections that are idle while Spark works.
         with self._pipeline.client() as client:
             done = self._checked(client, [index for _, index in found], name)
         start = {key: max(first, done.get(key, 0)) for key, (first, _) in found.items()}
         end = {key: max(last, start[key]) for key, (_, last) in found.items()}
         left = rows.where(_between(start, end))
-        total = left.count() if found else 0
+        total = left.count() if any(start[key] < end[key] for key in end) else 0
+        before = sum(row.records for row in spans) - total
         if self._options.dry_run:
-            self._print_plan(found, start, total)
+            self._print_plan(found, start, total, before)
             return DONE
-        self._replay(_records(left, name, self._options), start, end, total)
-        text = f"{total:,} records of {self._options.table} are in topic {self._options.to}"
-        self._pipeline.progress.result({"records": total, "topic": self._options.to}, text)
+        if total:
+            self._replay(_records(left, name, self._options), start, end, total)
+        place = f"records of {self._options.table} are in topic {self._options.to}"
+        text = f"{total + before:,} {place}: {total:,} written now"
+        text += ", with --again" if self._options.again else f", {before:,} were there already"
+        data = {"records": total, "already": before, "topic": self._options.to}
+        self._pipeline.progress.result(data, text)
         return DONE
 
-    def _rows(self, rows: DataFrame) -> DataFrame:
-        missing = [name for name in _REQUIRED if name not in rows.columns]
-        if missing:
+    def _check_columns(self, columns: Sequence[str]) -> None:
+        name, topic = self._options.table, self._options.topic
+        if missing := [each for each in _REQUIRED if each not in columns]:
             raise ConfigError(
-                f"{self._options.table} has no column {' and '.join(missing)}; its columns are "
-                f"{', '.join(rows.columns)}"
+                f"{name} has no column {' and '.join(missing)}; its columns are "
+                f"{', '.join(columns)}"
             )
+        for column, _ in self._limits:
+            if column not in columns:
+                raise ConfigError(f"{name} has no column {column} to select by")
+        if self._options.keep_timestamps and "timestamp" not in columns:
+            raise ConfigError(f"{name} has no column timestamp to keep")
+        if topic and "topic" not in columns and topic != _own_name(name):
+            raise UsageError(
+                f"--topic {topic}: {name} has no column topic to choose by, so all its records are "
+                "replayed; leave --topic out"
+            )
+
+    def _rows(self, rows: DataFrame) -> DataFrame:
+        self._check_columns(rows.columns)
         for (column, is_end), limit in self._limits.items():
-            if column not in rows.columns:
-                raise ConfigError(f"{self._options.table} has no column {column} to select by")
             value = f.lit(limit)
             rows = rows.where(f.col(column) < value if is_end else f.col(column) >= value)
         return rows
@@ -135,7 +162,7 @@ class _Replay:
         """The topic whose records are replayed, as the table names it."""
         wanted: str | None = self._options.topic
         if "topic" not in rows.columns:
-            return wanted or os.path.basename(os.path.abspath(self._options.table))
+            return _own_name(self._options.table)
         names = sorted(row.topic for row in rows.select("topic").distinct().limit(20).collect())
         if wanted is None and len(names) > 1:
             raise UsageError(f"the table has records of {', '.join(names)}: choose with --topic")
@@ -178,7 +205,11 @@ class _Replay:
         self._pipeline.progress.show(written, total=total, unit="records")
 
     def _print_plan(
-        self, found: Mapping[tuple[str, int], tuple[int, int]], start: Positions, total: int
+        self,
+        found: Mapping[tuple[str, int], tuple[int, int]],
+        start: Positions,
+        total: int,
+        before: int,
     ) -> None:
         rows = [
             (key[1], first, end - 1, start[key] if start[key] < end else None)
@@ -186,9 +217,12 @@ class _Replay:
         ]
         heads = ("PARTITION", "FIRST", "LAST", "NEXT")
         names = [head.lower() for head in heads]
-        text = f"{table(heads, rows)}\n{total:,} records would be written to {self._options.to}"
+        text = (
+            f"{table(heads, rows)}\n{total:,} records would be written to {self._options.to}, "
+            f"{before:,} are there already"
+        )
         data = {"partitions": [dict(zip(names, row, strict=True)) for row in rows]}
-        self._pipeline.progress.result({**data, "records": total}, text)
+        self._pipeline.progress.result({**data, "records": total, "already": before}, text)
 
 
 def _limits(options: argparse.Namespace) -> dict[tuple[str, bool], int | datetime]:
@@ -209,16 +243,41 @@ def _limits(options: argparse.Namespace) -> dict[tuple[str, bool], int | datetim
     return found
 
 
-def _read(pipeline: Pipeline, directory: str) -> DataFrame:
-    """The rows of a Delta table, or of Parquet files."""
+def _own_name(directory: str) -> str:
+    """The topic of a table that does not name it in a column."""
+    return os.path.basename(os.path.abspath(directory))
+
+
+def _columns(directory: str) -> list[str]:
+    """The columns of a Delta table; none of Parquet files, which Spark reads. Checks both."""
     if "://" not in directory and not os.path.exists(directory):
         raise ConfigError(f"{directory} does not exist: expected a Delta table or Parquet files")
-    if os.path.isfile(directory) or not DeltaTable.is_deltatable(directory):
-        return pipeline.spark.read.parquet(directory)
-    files = DeltaTable(directory).file_uris()
-    if not files:
-        raise ConfigError(f"{directory} is a Delta table without rows")
-    return pipeline.spark.read.option("basePath", os.path.abspath(directory)).parquet(*files)
+    if _is_delta(directory):
+        opened = DeltaTable(directory)
+        if not opened.file_uris():
+            raise ConfigError(f"{directory} is a Delta table without rows")
+        return [field.name for field in opened.schema().fields]
+    if os.path.isdir(directory) and (tables := _tables_below(directory)):
+        raise ConfigError(
+            f"{directory} is a directory of tables: name one of them: {', '.join(tables)}"
+        )
+    return []
+
+
+def _is_delta(directory: str) -> bool:
+    return not os.path.isfile(directory) and DeltaTable.is_deltatable(directory)
+
+
+def _tables_below(directory: str) -> list[str]:
+    paths = (entry.path for entry in os.scandir(directory) if entry.is_dir())
+    return sorted(path for path in paths if DeltaTable.is_deltatable(path))
+
+
+def _read(pipeline: Pipeline, directory: str) -> DataFrame:
+    """The rows of a Delta table, or of Parquet files."""
+    if _is_delta(directory):
+        return read_table(pipeline.spark, directory)
+    return pipeline.spark.read.parquet(directory)
 
 
 def _records(rows: DataFrame, name: str, options: argparse.Namespace) -> DataFrame:
@@ -234,8 +293,6 @@ def _records(rows: DataFrame, name: str, options: argparse.Namespace) -> DataFra
     columns: list[Column] = [f.col("value"), f.col("partition").cast("int"), f.col("offset")]
     columns += [f.col(each) for each in ("key",) if each in rows.columns]
     if options.keep_timestamps:
-        if "timestamp" not in rows.columns:
-            raise ConfigError(f"{options.table} has no column timestamp to keep")
         columns.append(f.col("timestamp"))
     return rows.select(*columns, headers.alias("headers"))
 

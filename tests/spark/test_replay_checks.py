@@ -1,0 +1,88 @@
+"""What `kraftlog pipeline replay` checks before Spark starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from kraftlog.spark.pipelines import common
+from kraftlog.spark.pipelines.replay import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ROWS = pa.table({"value": [b"v"], "partition": pa.array([0], pa.int32()), "offset": [0]})
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(self: common.Pipeline) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(common.Pipeline, "spark", property(start))
+
+
+@pytest.fixture
+def refused(our_node: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Run it; return the exit code and the one line that it prints."""
+
+    def run_it(*arguments: object, to: str = "nowhere") -> tuple[int, str]:
+        code = run([*map(str, arguments), "--to", to, "-b", our_node])
+        [line] = capsys.readouterr().err.splitlines()
+        return code, line
+
+    return run_it
+
+
+def test_an_unknown_topic(refused: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "t"), ROWS)
+    code, said = refused(tmp_path / "t")
+    assert (code, "topic nowhere does not exist" in said) == (1, True)
+
+
+def test_a_topic_of_a_table_without_topics(
+    refused: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    """It would only change the mark by which a run finds where it goes on."""
+    write_deltalake(str(tmp_path / "orders"), ROWS)
+    code, said = refused(tmp_path / "orders", "--topic", "other")
+    assert code == 2
+    assert "--topic other: " in said
+    assert "has no column topic to choose by" in said
+    assert "nowhere does not exist" in refused(tmp_path / "orders", "--topic", "orders")[1]
+
+
+def test_a_directory_of_tables(refused: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+    for name in ("payments", "orders"):
+        write_deltalake(str(tmp_path / name), ROWS)
+    (tmp_path / "_kraftlog").mkdir()
+    code, said = refused(tmp_path)
+    assert code == 1
+    assert said.endswith(
+        f"is a directory of tables: name one of them: {tmp_path}/orders, {tmp_path}/payments"
+    )
+
+
+def test_a_table_that_has_no_records_or_not_the_columns(
+    refused: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    DeltaTable.create(str(tmp_path / "empty"), ROWS.schema)
+    assert "is a Delta table without rows" in refused(tmp_path / "empty")[1]
+    write_deltalake(str(tmp_path / "other"), pa.table({"x": [1]}))
+    columns = "has no column value and partition and offset; its columns are x"
+    assert columns in refused(tmp_path / "other")[1]
+    write_deltalake(str(tmp_path / "t"), ROWS)
+    assert "has no column timestamp to keep" in refused(tmp_path / "t", "--keep-timestamps")[1]
+    assert (
+        "has no column timestamp to select by" in refused(tmp_path / "t", "--from", "2026-01-01")[1]
+    )
+
+
+def test_brokers_that_cannot_be_reached(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_deltalake(str(tmp_path / "t"), ROWS)
+    assert run([str(tmp_path / "t"), "--to", "t", "-b", "127.0.0.1:1"]) == 1
+    assert "check --bootstrap-server, and that the brokers run" in capsys.readouterr().err
