@@ -89,3 +89,51 @@ def test_without_spark_one_line_says_what_to_install(
     monkeypatch.setattr(demo, "not_installed", lambda: "not installed: pyspark")
     assert main(["demo"]) == 1
     assert capsys.readouterr().err == "kraftlog demo: not installed: pyspark\n"
+
+
+def archive_of(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> demo.Archive:
+    """An archive whose process runs this program."""
+    monkeypatch.setattr(demo, "python_command", lambda *_: [sys.executable, "-c", code])
+    return demo.Archive("a:1", str(folder / "lake"), str(folder / "archive.txt"))
+
+
+def test_an_archive_that_ends_is_named_with_its_last_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import sys; sys.stderr.write(''.join(f'line {n}\\n' for n in range(50))); sys.exit(1)"
+    archive = archive_of(code, tmp_path, monkeypatch)
+    try:
+        archive._process.wait(LIMIT_S)
+        with pytest.raises(demo.DemoError) as raised:
+            archive.check()
+    finally:
+        archive.kill()
+    first, second, *lines = demo._failure(raised.value, is_kept=False).splitlines()
+    assert first == (
+        "kraftlog demo: the archive has ended. On a busy machine, stop other programs; then run it "
+        "again with --keep, which keeps all output, or report this"
+    )
+    assert second == "the last lines of archive.txt:"
+    assert lines == [f"    line {number}" for number in range(50 - demo.LINES, 50)]
+
+
+def test_a_slow_archive_is_waited_for_as_long_as_it_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to a limit that is far more than a slow machine needs; then its output is shown."""
+    step = '{"event": "step", "step": "starting Spark"}'
+    code = f"import time; print({step!r}, flush=True); time.sleep(9e3)"
+    made = demo.Demo(keep=False)
+    made._archive = archive = archive_of(code, tmp_path, monkeypatch)
+    try:
+        made._await("no output", lambda: os.path.getsize(archive.log) > 0)
+        waits = iter([False, False, True])
+        made._await("the archive did not begin", lambda: next(waits), archive.log)
+        monkeypatch.setattr(demo, "LIMIT_S", 0)
+        with pytest.raises(demo.DemoError) as raised:
+            made._await("the archive did not begin", lambda: False, archive.log)
+    finally:
+        made.close()
+    said = demo._failure(raised.value, is_kept=True)
+    assert said.startswith("kraftlog demo: the archive did not begin within 0 s. On a busy machine")
+    assert said.endswith(f"\n    {step}")

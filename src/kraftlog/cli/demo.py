@@ -29,14 +29,22 @@ if TYPE_CHECKING:
 NODES, PARTITIONS = 3, 3
 #: How many records are written before the next step.
 A_FEW = 2000
-#: How long a step may take; on a quiet machine each takes seconds.
-LIMIT_S = 120
+#: How long a step may take while all processes live; on a quiet machine each takes seconds.
+LIMIT_S = 1800
+#: How long a request may take with all its attempts, and how long a process may take to end.
+REQUEST_S = STOP_S = 300
+#: How many lines of a process's output an error shows.
+LINES = 15
 _POLL_S = 0.1
 FAILED = 1
 
 
 class DemoError(KraftlogError):
-    """A step did not end as it should."""
+    """A step did not end as it should; `log` is the output of the process that it waited for."""
+
+    def __init__(self, what: str, log: str = "") -> None:
+        super().__init__(what)
+        self.log = log
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -62,11 +70,22 @@ def run(arguments: Sequence[str]) -> int:
         print("kraftlog demo: interrupted", file=sys.stderr)
         return INTERRUPTED
     except (KraftlogError, OSError) as error:
-        print(f"kraftlog demo: {in_words(error)}", file=sys.stderr)
+        print(_failure(error, is_kept=options.keep), file=sys.stderr)
         return FAILED
     finally:
         demo.close()
     return 0
+
+
+def _failure(error: Exception, *, is_kept: bool) -> str:
+    """What went wrong, what to try, and the last lines of the process that it is about."""
+    keep = "" if is_kept else " with --keep, which keeps all output,"
+    advice = f"On a busy machine, stop other programs; then run it again{keep} or report this"
+    lines = [f"kraftlog demo: {in_words(error)}. {advice}"]
+    if isinstance(error, DemoError) and error.log:
+        lines.append(f"the last lines of {os.path.basename(error.log)}:")
+        lines += [f"    {line}" for line in _last_lines(error.log)]
+    return "\n".join(lines)
 
 
 class Demo:
@@ -88,7 +107,7 @@ class Demo:
     def run(self) -> None:
         started = time.perf_counter()
         self._start_nodes()
-        with Client(self._servers, timeout_s=LIMIT_S) as client:
+        with Client(self._servers, timeout_s=REQUEST_S) as client:
             self._create_topic(client)
             self._start_clients()
             self._start_archive()
@@ -138,7 +157,7 @@ class Demo:
     def _start_archive(self) -> None:
         _say(f"archiving {TOPIC} to {self._lake}: Spark starts")
         archive = self._archive = Archive(self._servers, self._lake, self._log_of("archive"))
-        self._await("the archive did not begin", lambda: archive.rows > 0)
+        self._await("the archive did not begin", lambda: archive.rows > 0, archive.log)
         _say(f"{archive.rows:,} records are in the Delta table")
 
     def _lose_a_broker(self, client: Client) -> None:
@@ -184,32 +203,34 @@ class Demo:
     def _finish_archive(self, total: int) -> None:
         archive = self._archive
         assert archive is not None
-        self._await("the archive did not catch up", lambda: archive.rows >= total)
+        self._await("the archive did not catch up", lambda: archive.rows >= total, archive.log)
         archive.stop()
         _say(f"the archive has caught up: {archive.rows:,} records")
 
     def _verify(self) -> None:
         words = ["verify", self._lake, "--bootstrap-server", self._servers]
         _say(f"kraftlog pipeline {' '.join(words)}")
-        with open(self._log_of("verify"), "wb") as log:
-            verify = subprocess.run(
-                python_command("pipeline", *words), stderr=log, check=False, timeout=2 * LIMIT_S
-            )
+        log = self._log_of("verify")
+        with open(log, "wb") as file:
+            try:
+                verify = subprocess.run(
+                    python_command("pipeline", *words), stderr=file, check=False, timeout=LIMIT_S
+                )
+            except subprocess.TimeoutExpired:
+                raise DemoError(f"verify did not end within {LIMIT_S} s", log) from None
         if verify.returncode:
-            raise DemoError(
-                f"verify ended with exit code {verify.returncode}: {_last_line(log.name)}"
-            )
+            raise DemoError(f"verify ended with exit code {verify.returncode}", log)
 
     def _log_of(self, name: str) -> str:
         return os.path.join(self._directory, f"{name}.txt")
 
-    def _await(self, otherwise: str, is_done: Callable[[], bool]) -> None:
+    def _await(self, otherwise: str, is_done: Callable[[], bool], log: str = "") -> None:
         """Wait for an event; raise if something ended meanwhile or it takes too long."""
         deadline = Deadline(LIMIT_S)
         while not is_done():
             self._check()
             if deadline.is_over:
-                raise DemoError(f"{otherwise} within {LIMIT_S} s")
+                raise DemoError(f"{otherwise} within {LIMIT_S} s", log)
             deadline.pause(_POLL_S)
 
     def _check(self) -> None:
@@ -221,7 +242,7 @@ class Demo:
         for number, process in self._nodes.items():
             if process.poll() is not None:
                 log = f"{self._plan.nodes[number - 1].directory}.txt"
-                raise DemoError(f"node {number} has ended: {_last_line(log)}")
+                raise DemoError(f"node {number} has ended", log)
 
     def close(self) -> None:
         """Stop all processes, and remove the directory unless it is kept."""
@@ -233,7 +254,7 @@ class Demo:
             process.send_signal(signal.SIGINT)
         for process in self._nodes.values():
             try:
-                process.wait(LIMIT_S)
+                process.wait(STOP_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -251,10 +272,11 @@ class Archive:
 
     def __init__(self, servers: str, lake: str, log: str) -> None:
         self.rows = 0
-        self._log = log
+        #: What it prints, on standard output as well.
+        self.log = log
         words = ["archive", TOPIC, "--to", lake, "--bootstrap-server", servers]
         words += ["--continuous", "--trigger", "1 second", "--json"]
-        with open(log, "wb") as file:
+        with open(log, "ab") as file:
             self._process = subprocess.Popen(
                 python_command("pipeline", *words),
                 stdin=subprocess.DEVNULL,
@@ -267,32 +289,39 @@ class Archive:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            event = json.loads(line)
-            if event["event"] == "progress":
-                self.rows = event["rows"]
+        with open(self.log, "ab", buffering=0) as log:
+            for line in self._process.stdout:
+                log.write(line)
+                event = json.loads(line)
+                if event["event"] == "progress":
+                    self.rows = event["rows"]
 
     def check(self) -> None:
         if self._process.poll() not in {None, INTERRUPTED}:
-            raise DemoError(f"the archive has ended: {_last_line(self._log)}")
+            raise DemoError("the archive has ended", self.log)
 
     def stop(self) -> None:
         self._process.terminate()
-        code = self._process.wait(LIMIT_S)
+        try:
+            code = self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            raise DemoError(f"the archive did not stop within {STOP_S} s", self.log) from None
         if code != INTERRUPTED:
-            raise DemoError(f"the archive ended with exit code {code}: {_last_line(self._log)}")
+            raise DemoError(f"the archive ended with exit code {code}", self.log)
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._thread.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
 
-def _last_line(path: str) -> str:
+def _last_lines(path: str) -> list[str]:
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = [line for line in file.read().splitlines() if line]
-    return lines[-1] if lines else "it printed nothing"
+    return lines[-LINES:] or ["it printed nothing"]
 
 
 def _say(text: str) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 TOPIC, GROUP = "orders", "billing"
 #: A request is tried again this long: an election takes far less.
-TIMEOUT_S = 60
+TIMEOUT_S = 300
 #: Records of a batch, and the pause after it.
 BATCH, PAUSE_S = 100, 0.05
 #: How long the group waits for records before it looks whether it should end.
