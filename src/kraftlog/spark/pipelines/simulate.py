@@ -12,6 +12,7 @@ from kraftlog.simulator.coverage import missing
 from kraftlog.simulator.digest import simulate_with_digest
 from kraftlog.simulator.run import CLUSTER, scenario_of, scenarios
 from kraftlog.spark.pipelines.common import DONE, FOUND, parser, run_pipeline
+from kraftlog.spark.pipelines.directories import check_new
 from kraftlog.spark.pipelines.errors import UsageError
 from kraftlog.value import Value
 
@@ -85,6 +86,8 @@ def _simulate(pipeline: Pipeline) -> int:
     first, end = _seeds(options.seeds)
     wanted = _runs(options)
     count = end - first
+    if options.to is not None:
+        check_new(options.to)
     if options.dry_run:
         text = f"{count:,} seeds, {first} to {end - 1}, of scenario {wanted.scenario}"
         pipeline.progress.result(
