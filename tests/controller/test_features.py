@@ -99,7 +99,7 @@ def test_a_downgrade_type_does_not_upgrade() -> None:
         (0, 0, UPGRADE, ""),
         (1, 1, UPGRADE, ""),
         (1, 1, SAFE, ""),
-        (0, 1, UPGRADE, "Directory id must be known for all of the voters"),
+        (0, 1, UPGRADE, "not yet for 1: start these controllers"),
         (0, 1, SAFE, "Can't downgrade to a newer version"),
         (1, 0, UPGRADE, "without setting the upgrade type"),
         (1, 0, SAFE, "Can't downgrade the version of this feature."),
@@ -110,7 +110,7 @@ def test_a_downgrade_type_does_not_upgrade() -> None:
 def test_r11_kraft_version_is_the_level_of_the_quorum(
     now: int, level: int, kind: int, word: str
 ) -> None:
-    """It rises by itself, never falls, and is never a record of the metadata."""
+    """It never falls, and is never a record of the metadata."""
     decision = update(
         Cluster(voters=VOTERS if now else voters_by_id(1)), "kraft.version", level, kind
     )
@@ -118,6 +118,18 @@ def test_r11_kraft_version_is_the_level_of_the_quorum(
     expected = ErrorCode.INVALID_UPDATE_VERSION if word else ErrorCode.NONE
     assert decision.response.error_code == expected
     assert word in (decision.response.error_message or "")
+
+
+@pytest.mark.parametrize("validate_only", [True, False])
+def test_r11_kraft_version_is_raised_once_all_directories_are_known(validate_only: bool) -> None:
+    """By the quorum, which has its own records for it; a repeat raises nothing."""
+    cluster = Cluster(voters=voters_by_id(1))
+    cluster.controller._context.reported_voters = lambda: VOTERS
+    decision = update(cluster, "kraft.version", 1, validate_only=validate_only)
+    assert (decision.response.error_code, decision.records) == (0, [])
+    assert decision.kraft_version == (0 if validate_only else 1)
+    again = update(Cluster(voters=VOTERS), "kraft.version", 1)
+    assert (again.response.error_code, again.kraft_version) == (0, 0)
 
 
 def test_registered_controllers_limit_feature_levels() -> None:

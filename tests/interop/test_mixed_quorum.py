@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kraftlog.client.client import Client
 from kraftlog.client.deadline import Deadline
+from kraftlog.errors import ErrorCode, RefusedError
 from tests.interop.kafka_broker import start_kafka
 from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
@@ -18,15 +19,20 @@ KAFKAS = CONTROLLERS[2]
 
 
 def test_r11_the_directory_of_kafkas_voter_is_recorded(tmp_path: Path) -> None:
-    """It sends UpdateRaftVoter to our leader at kraft.version 0, and follows it to version 1."""
+    """It sends UpdateRaftVoter to our leader at kraft.version 0, and follows it to version 1.
+
+    Only UpdateFeatures raises it, as in Kafka.
+    """
     quorum = Quorum(tmp_path)
     try:
         quorum.start(*CONTROLLERS[:2], BROKER)
         assert level(quorum) == 0
         with start_kafka(quorum.file(KAFKAS), str(tmp_path)):
             deadline = Deadline(LIMIT_S)
-            while level(quorum) == 0:
+            while not raised(quorum):
+                assert level(quorum) == 0
                 assert not deadline.is_over, described(quorum)
+            assert level(quorum) == 1
             outcome = described(quorum)
             assert [it["id"] for it in outcome["CurrentVoters"]] == list(CONTROLLERS)
             assert all(it["directoryId"] for it in outcome["CurrentVoters"])
@@ -36,6 +42,17 @@ def test_r11_the_directory_of_kafkas_voter_is_recorded(tmp_path: Path) -> None:
                 client.create_topic("by-one-of-ours-and-kafkas")
     finally:
         quorum.end()
+
+
+def raised(quorum: Quorum) -> bool:
+    """Raise kraft.version; refused while the leader does not know every directory."""
+    with Client(quorum.address) as client:
+        try:
+            client.update_features({"kraft.version": 1})
+        except RefusedError as error:
+            assert error.code == ErrorCode.INVALID_UPDATE_VERSION  # noqa: PT017 - repeated until it succeeds
+            return False
+    return True
 
 
 def level(quorum: Quorum) -> int:

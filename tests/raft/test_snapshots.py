@@ -54,7 +54,7 @@ def with_snapshot(*ids: int, voters: tuple[int, ...], cut_off: int = 0) -> CoreN
         net.isolate(cut_off)
     net.pass_time(5000)
     leader = net.leader()
-    for number in range(20):
+    for number in range(21):
         leader.propose(number, 1, 10, None, net.now)
     net.deliver_all()
     net.hosts[leader.me.id].take_snapshot()

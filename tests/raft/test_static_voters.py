@@ -30,13 +30,20 @@ def elected() -> CoreNetwork:
     return net
 
 
-def recorded() -> CoreNetwork:
-    """Every voter's directory is recorded."""
+def reported() -> CoreNetwork:
+    """Every voter has reported its directory to the leader."""
     net = elected()
     for voter_id in IDS:
-        if voter_id != net.leader().me.id:
-            assert not net.leader().update_voter("told", Voter(key(voter_id)), net.now)
-            net.pass_time(1000)
+        assert not net.leader().update_voter(f"reported {voter_id}", Voter(key(voter_id)), net.now)
+    net.pass_time(1000)
+    return net
+
+
+def recorded() -> CoreNetwork:
+    """Every voter's directory is recorded."""
+    net = reported()
+    assert not net.leader().raise_kraft_version("raised", 1, net.now)
+    net.pass_time(1000)
     return net
 
 
@@ -45,21 +52,43 @@ def known(voters: VoterSet) -> list[int]:
     return [voter.key.id for voter in voters.voters if voter.key.directory_id != NULL_UUID]
 
 
-def test_r11_the_first_leader_records_its_own_directory() -> None:
-    net = elected()
-    voters = net.leader().log.voter_set
-    assert (known(voters), voters.ids, voters.cluster_id) == ([net.leader().me.id], IDS, "cluster")
+def test_r11_static_voters_are_recorded_by_id_alone() -> None:
+    """Nothing raises kraft.version by itself, as no command can lower it again."""
+    net = reported()
+    leader = net.leader()
+    voters = leader.log.voter_set
+    assert (known(voters), voters.ids, voters.cluster_id) == ([], IDS, "cluster")
     assert voters.kraft_version == 0
+    assert known(leader.reported_voters) == list(IDS)
+    outcomes = [it for it in net.hosts[leader.me.id].others if isinstance(it, Proposed)]
+    assert [(it.slot, it.error) for it in outcomes] == [(f"reported {i}", 0) for i in IDS]
 
 
-def test_r11_kraft_version_rises_with_the_last_directory() -> None:
+def test_r11_raising_kraft_version_records_all_directories() -> None:
     """Its record precedes the voters in the same batch."""
     net = recorded()
     leader = net.leader()
     assert known(leader.log.voter_set) == list(IDS)
     sizes = [b.last_offset - b.base_offset + 1 for b in net.hosts[1].batches if b.voters]
     levels = [b.voters.kraft_version for b in net.hosts[1].batches if b.voters]
-    assert (sizes, levels) == ([2, 1, 2], [0, 0, 1])
+    assert (sizes, levels) == ([2, 2], [0, 1])
+
+
+@pytest.mark.parametrize(
+    "voter", [None, Voter(key(2), max_version=0)], ids=["unknown", "without support"]
+)
+def test_r11_kraft_version_needs_every_voters_report_and_support(voter: Voter | None) -> None:
+    """A new leader has to hear of them again."""
+    context = committed_leader(voters=voters_by_id(*IDS))
+    for each in (voter, Voter(key(3))):
+        if each is not None:
+            assert not context.core.update_voter("reported", each, context.now)
+    end = context.core.log.end
+    outcome = context.core.raise_kraft_version("raised", 1, context.now)
+    assert (outcome, context.core.log.end) == (ErrorCode.INVALID_UPDATE_VERSION, end)
+    assert not context.core.update_voter("reported", Voter(key(2)), context.now)
+    assert not context.core.raise_kraft_version("raised", 1, context.now)
+    assert known(context.core.log.voter_set) == list(IDS)
 
 
 @pytest.mark.parametrize("directory", [NULL_UUID, b"x" * 16], ids=["none", "another"])

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kraftlog.client.deadline import Deadline
+from tests.client.waiting import until
 from tests.patience import LIMIT_S
 from tests.server.node_process import read_line
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum, format_node
@@ -110,6 +111,8 @@ def test_a_replaced_disk_is_filled_from_a_snapshot_and_the_log(tmp_path: Path) -
         names = {f"t-{number}" for number in range(40)}
         for name in sorted(names):
             create(admin, name)
+        raised = ("features", "upgrade", "--feature", "kraft.version=1")
+        until(lambda: kraftlog(quorum, CONTROLLERS[0], *raised), 0)  # once all have reported
         for lost in (CONTROLLERS[0], BROKER):
             quorum.kill(lost)
             shutil.rmtree(quorum.data(lost))

@@ -45,6 +45,7 @@ class Context:
         "layers",
         "new_id",
         "now",
+        "reported_voters",
         "rng",
         "sessions",
         "static",
@@ -59,6 +60,7 @@ class Context:
         rng: Rng,
         new_id: Callable[[], Uuid],
         voters: Callable[[], VoterSet],
+        reported_voters: Callable[[], VoterSet],
     ) -> None:
         self.config = config
         #: Settings of the node's own file.
@@ -71,6 +73,8 @@ class Context:
         self.new_id = new_id
         #: The voters of the quorum, whose own records set them.
         self.voters = voters
+        #: The same with what they have reported to the leader, to raise kraft.version.
+        self.reported_voters = reported_voters
         self.now: Now
         #: When the request arrived; it may have waited for other decisions.
         self.arrived_ms = 0

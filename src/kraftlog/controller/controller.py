@@ -77,8 +77,12 @@ class Controller:
         new_id: Callable[[], Uuid],
         static: Mapping[str, str],
         voters: Callable[[], VoterSet] = VoterSet,
+        reported_voters: Callable[[], VoterSet] | None = None,
     ) -> None:
-        """`voters` returns those of the quorum, which no metadata record has."""
+        """`voters` returns those of the quorum, which no metadata record has.
+
+        `reported_voters`: the same with what the leader knows of them but has not recorded.
+        """
         self.state = ControllerState(static)
         self.sessions = BrokerSessions(config.session_timeout_ms)
         self.active = False
@@ -88,7 +92,9 @@ class Controller:
         self._routines: dict[
             str, tuple[int, Callable[[ControllerState, int], list[Message]], int]
         ] = {}
-        self._context = Context(config, static, self.sessions, rng, new_id, voters)
+        self._context = Context(
+            config, static, self.sessions, rng, new_id, voters, reported_voters or voters
+        )
         self._decisions: dict[
             int, Callable[[ControllerState, Any, Context], Decision | Deciding]
         ] = {}

@@ -27,6 +27,8 @@ class Decision(Value):
 
     records: list[Message]
     response: Any
+    #: The level to which the quorum raises kraft.version, by records of its own; 0: it does not.
+    kraft_version: int = 0
 
 
 class Refusal(Value):

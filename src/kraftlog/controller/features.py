@@ -7,6 +7,7 @@ from kraftlog.controller.decision import Decision
 from kraftlog.controller.state import ALL_BROKERS, MIN_ISR
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.features import ELR_FEATURE, KRAFT_VERSION, OFFERED, SET_BY_RECORDS
+from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.metadata_records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
 from kraftlog.wire.messages.update_features import UpdatableFeatureResult, UpdateFeaturesResponse
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from kraftlog.controller.context import Context
     from kraftlog.controller.state import ControllerState
+    from kraftlog.logstate.voters import VoterSet
     from kraftlog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
     from kraftlog.wire.schema import Message
 
@@ -53,7 +55,16 @@ def decide_update_features(
         for update in request.feature_updates
     ]
     response = UpdateFeaturesResponse(error_code=ErrorCode.NONE, results=results)
-    return Decision([] if request.validate_only else records, response)
+    if request.validate_only:
+        return Decision([], response)
+    return Decision(records, response, _raised_kraft_version(request, context))
+
+
+def _raised_kraft_version(request: UpdateFeaturesRequest, context: Context) -> int:
+    """The level to which the quorum has to raise kraft.version, or 0."""
+    now = context.voters().kraft_version
+    levels = [it.max_version_level for it in request.feature_updates if it.feature == KRAFT_VERSION]
+    return next((level for level in levels if level > now), 0)
 
 
 def cluster_min_isr(state: ControllerState, static: Mapping[str, str]) -> list[Message]:
@@ -103,12 +114,25 @@ def _refuse(state: ControllerState, update: FeatureUpdateKey, context: Context) 
     if level > now and kind != UPGRADE:
         return "Can't downgrade to a newer version."
     if is_kraft and level > now:
-        return (
-            "Directory id must be known for all of the voters. The level is 1 as soon as each of "
-            "them has been started once, and needs no command."
-        )
+        return _obstacle_to_kraft_version(context.reported_voters(), level)
     if is_kraft and level < now:
         return "Can't downgrade the version of this feature."
+    return None
+
+
+def _obstacle_to_kraft_version(voters: VoterSet, level: int) -> str | None:
+    """Why kraft.version cannot be raised with these voters; nothing undoes it later (R11)."""
+    unknown = [str(it.key.id) for it in voters.voters if it.key.directory_id == NULL_UUID]
+    if unknown:
+        return (
+            "Directory id must be known for all of the voters. It is not yet for "
+            f"{', '.join(unknown)}: start these controllers, and repeat the command."
+        )
+    unable = [str(it.key.id) for it in voters.voters if it.max_version < level]
+    if unable:
+        return f"Not all voters support it: {', '.join(unable)}."
+    if voters.targets is not None:
+        return "The voters are being reassigned."
     return None
 
 

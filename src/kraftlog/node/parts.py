@@ -176,6 +176,7 @@ def active_controller(node: Node, bootstrap: Sequence[Message]) -> ActiveControl
         new_id=config.new_id,
         static=settings.texts,
         voters=lambda: node.quorum.core.log.voter_set,
+        reported_voters=lambda: node.quorum.core.reported_voters,
     )
     return ActiveController(controller, node.quorum, bootstrap, node.emit, node.logs, node.sliced)
 

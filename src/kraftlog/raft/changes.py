@@ -73,7 +73,10 @@ def remove_voter(core: Core, leader: LeaderRole, slot: object, removed: ReplicaK
 
 
 def update_voter(core: Core, leader: LeaderRole, slot: object, updated: Voter) -> int:
-    """Update a voter's endpoints, versions and, if still unknown, its directory id (R11)."""
+    """Update a voter's endpoints, versions and, if still unknown, its directory id (R11).
+
+    At kraft.version 0 the leader only keeps it in memory, for `raise_kraft_version`, as in Kafka.
+    """
     error = _refusal(core, leader)
     if error:
         return error
@@ -81,7 +84,31 @@ def update_voter(core: Core, leader: LeaderRole, slot: object, updated: Voter) -
     known = voters.voter(updated.key.id)
     if known is None or known.key.directory_id not in {NULL_UUID, updated.key.directory_id}:
         return ErrorCode.VOTER_NOT_FOUND
+    if not voters.kraft_version:
+        leader.reported = {**leader.reported, updated.key.id: updated}
+        leader.answer_when_committed(core, slot, core.log.high_watermark)
+        return ErrorCode.NONE
     return _change(core, leader, slot, voters.with_voter(updated))
+
+
+def reported_voters(core: Core, leader: LeaderRole) -> VoterSet:
+    """The voters with what they have reported to this leader, and its own directory id."""
+    voters = core.log.voter_set
+    for reported in leader.reported.values():
+        if voters.holds(reported.key):
+            voters = voters.with_voter(reported)
+    return voters.with_directory(core.me)
+
+
+def raise_kraft_version(core: Core, leader: LeaderRole, slot: object, level: int) -> int:
+    """Record the directory ids of all voters, and so raise kraft.version for good (R11)."""
+    error = _refusal(core, leader)
+    if error:
+        return error
+    voters = reported_voters(core, leader)
+    if level > voters.kraft_version:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    return _change(core, leader, slot, voters)
 
 
 def _refusal(core: Core, leader: LeaderRole) -> int:

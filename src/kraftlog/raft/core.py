@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.logstate.voters import ReplicaKey
+    from kraftlog.logstate.voters import ReplicaKey, VoterSet
     from kraftlog.raft.log import RaftLog
     from kraftlog.raft.roles.role import Role
     from kraftlog.types import Now
@@ -460,6 +460,16 @@ class RaftCore:
 
     def update_voter(self, slot: object, voter: Voter, now: Now) -> int:
         return self._change(changes.update_voter, slot, voter, now)
+
+    def raise_kraft_version(self, slot: object, level: int, now: Now) -> int:
+        return self._change(changes.raise_kraft_version, slot, level, now)
+
+    @property
+    def reported_voters(self) -> VoterSet:
+        """The voters as this replica knows them, if it leads with what they have reported."""
+        if isinstance(self.role, Leader):
+            return changes.reported_voters(self, self.role)
+        return self.log.voter_set
 
     def _change(self, change: Callable[..., int], slot: object, what: Any, now: Now) -> int:
         self.now = now

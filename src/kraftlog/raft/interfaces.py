@@ -89,6 +89,7 @@ if TYPE_CHECKING:
 
         epoch_start: int
         progress: ProgressTable
+        reported: dict[int, Voter]
 
         def append(
             self, core: Core, count: int, size_bytes: int, payload: Any, voters: VoterSet | None

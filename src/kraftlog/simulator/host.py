@@ -162,9 +162,14 @@ def directory_of(node_id: int, path: str = "data") -> bytes:
 
 
 def voters_named(*node_ids: int) -> VoterSet:
-    """The configured voters, which have no directory ids."""
+    """The voters of a quorum that begins dynamic, at kraft.version 1."""
     return VoterSet(
-        tuple([Voter(ReplicaKey(i), (Endpoint("CONTROLLER", host_of(i), 9093),)) for i in node_ids])
+        tuple(
+            [
+                Voter(ReplicaKey(i, directory_of(i)), (Endpoint("CONTROLLER", host_of(i), 9093),))
+                for i in node_ids
+            ]
+        )
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.logstate.voters import ReplicaKey, Voter
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.metadata.features import KRAFT_VERSION
 from kraftlog.node.api_table import SERVED, ServedApi
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
@@ -18,6 +18,7 @@ from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kraftlog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kraftlog.wire.messages.update_raft_voter import KRaftVersionFeature, UpdateRaftVoterRequest
 from kraftlog.wire.messages.update_raft_voter import Listener as UpdatedListener
 from tests.node.frame_client import FrameClient
@@ -123,6 +124,26 @@ def test_r11_voters_change_only_once_all_directories_are_recorded() -> None:
         ErrorCode.UNSUPPORTED_VERSION,
         ErrorCode.VOTER_NOT_FOUND,
     ]
+
+
+def test_r11_update_features_raises_kraft_version() -> None:
+    """Not before, not by validate_only, and not twice; voters can be changed afterwards."""
+    host = VirtualHost(voters=VoterSet((Voter(ReplicaKey(1), (Endpoint("CONTROLLER", "h", 1),)),)))
+    host.settle()
+    client = FrameClient(host, CONTROLLER)
+    log = host.node.quorum.core.log
+
+    def raise_it(**fields: Any) -> int:
+        key = FeatureUpdateKey(feature=KRAFT_VERSION, max_version_level=1, upgrade_type=1)
+        request = UpdateFeaturesRequest(feature_updates=[key], **fields)
+        return client.ask(ApiKey.UPDATE_FEATURES, 1, request).error_code
+
+    assert log.voter_set.kraft_version == 0
+    end = log.end
+    assert (raise_it(validate_only=True), log.end) == (0, end)
+    assert (raise_it(), log.end, log.voter_set.kraft_version) == (0, end + 2, 1)
+    assert (raise_it(), log.end) == (0, end + 2)
+    assert log.voter_set.voters[0].key == host.node.quorum.core.me
 
 
 REQUESTS = [

@@ -147,7 +147,7 @@ def test_q4_quorum_state_holds_cluster_id_voters_and_applied_offset() -> None:
     applied = host.node.quorum.applied
     stored = quorum_state.load(host.files, FOLDER)
     assert stored is not None
-    assert (stored.version, stored.cluster_id) == (quorum_state.STATIC_VOTERS, CLUSTER_ID)
+    assert (stored.version, stored.cluster_id) == (quorum_state.DYNAMIC_VOTERS, CLUSTER_ID)
     assert (stored.voter_ids, stored.applied_offset) == ((1,), 0)
     host.files.kill()
     VirtualHost(host.files)

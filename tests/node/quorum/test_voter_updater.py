@@ -10,7 +10,7 @@ from kraftlog import effects
 from kraftlog.config.endpoints import Listener
 from kraftlog.effects import LogLine
 from kraftlog.errors import ErrorCode
-from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterHistory, VoterSet
 from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL, ControllerChannel
 from kraftlog.node.quorum.batches import METADATA_LOG, control_batch, summaries
 from kraftlog.node.quorum.responses import response_to_wire
@@ -98,6 +98,9 @@ def test_r1_a_leader_that_has_moved_writes_its_own_record() -> None:
     machine, emitted = driven(1)
     driver = machine.driver
     assert driver is not None
+    voters = driver.core.log.voter_set
+    me = driver.core.me = ReplicaKey(1, b"n" * 16)
+    driver.core.log.voters = VoterHistory(voters.with_directory(me))
     updater = updater_of(driver, emitted)
     driver.handle(effects.ElectionWritten(1), NOW)
     driver.append_batched(NOW)
@@ -112,7 +115,7 @@ def test_r1_a_leader_that_has_moved_writes_its_own_record() -> None:
     [append] = taken(emitted, effects.AppendBatch)
     [batch] = summaries(append.data)
     assert batch.voters is not None
-    assert batch.voters.voters == (Voter(ME, WHERE),)
+    assert batch.voters.voters == (Voter(me, WHERE),)
     assert updater.deadline() is None
     updater.poll(Now(due + LONGEST_RETRY_MS, 0))
     assert not taken(emitted, effects.AppendBatch)

@@ -267,7 +267,7 @@ class ActiveController:
         The response of a decision without records waits for what was proposed before.
         """
         now = self._now(since)
-        if not parts:
+        if not parts and not decision.kraft_version:
             if self._last_proposed is None:
                 self._call_back(on_done, decision.response, now)
             else:
@@ -276,10 +276,20 @@ class ActiveController:
         self.steps += 1
         proposed = self._last_proposed = _Proposed(on_done, decision.response, since)
         for part in parts:
-            then = partial(self._on_outcome, proposed) if part is parts[-1] else _do_nothing
+            is_last = part is parts[-1] and not decision.kraft_version
+            then = partial(self._on_outcome, proposed) if is_last else _do_nothing
             error = self._quorum.propose(part, then, now)
             assert not error, "a proposal is checked before it is made"
+        if decision.kraft_version:
+            self._raise_kraft_version(decision.kraft_version, proposed, now)
         self.steps -= 1
+
+    def _raise_kraft_version(self, level: int, proposed: _Proposed, now: Now) -> None:
+        """Raise kraft.version; if a change of the voters is under way, the request is repeated."""
+        then = partial(self._on_outcome, proposed)
+        error = self._quorum.change_voters(self._quorum.core.raise_kraft_version, level, then, now)
+        if error:
+            then(error, now)
 
     def _call_back(self, on_done: OnDone, response: Any, now: Now) -> None:
         """Call `on_done`; its exceptions do not affect the decision, nor the responses after it."""

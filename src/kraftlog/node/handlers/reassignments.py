@@ -33,8 +33,8 @@ WHY = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "The metadata log has one partition, 0.",
     ErrorCode.INVALID_REQUEST: "The metadata partition must be alone in the request.",
     ErrorCode.UNSUPPORTED_VERSION: (
-        "The voters can't be changed while kraft.version is 0. It becomes 1 once every voter has "
-        "been started and its directory id is recorded."
+        "The voters can't be changed while kraft.version is 0. Once every voter runs, raise it "
+        "with kraftlog features upgrade --feature kraft.version=1. It can't be lowered again."
     ),
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "This node is not the leader of the metadata quorum.",
 }

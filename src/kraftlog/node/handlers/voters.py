@@ -36,8 +36,8 @@ MESSAGES = {
     ErrorCode.VOTER_NOT_FOUND: "No such voter exists.",
     ErrorCode.REASSIGNMENT_IN_PROGRESS: "The voters are being reassigned.",
     ErrorCode.UNSUPPORTED_VERSION: (
-        "The voters can't be changed while kraft.version is 0. It becomes 1 once every voter has "
-        "been started and its directory id is recorded."
+        "The voters can't be changed while kraft.version is 0. Once every voter runs, raise it "
+        "with kraftlog features upgrade --feature kraft.version=1. It can't be lowered again."
     ),
     ErrorCode.INVALID_REQUEST: (
         "A voter needs an id from 0 on, a directory id, an endpoint of the controller listener and "

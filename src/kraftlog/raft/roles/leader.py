@@ -68,6 +68,7 @@ class Leader(Role):
         "progress",
         "proposals",
         "reads",
+        "reported",
         "since",
     )
     name = quorum.LEADER
@@ -82,6 +83,8 @@ class Leader(Role):
         #: (end offset, slot), oldest first.
         self.proposals: deque[tuple[int, Any]] = deque()
         self.reads: tuple[PendingProof, ...] = ()
+        #: At kraft.version 0: what voters have reported of themselves (R11), by their ids.
+        self.reported: dict[int, Voter] = {}
         #: Counts requests and responses, to order them.
         self.events = 0
 
@@ -111,7 +114,7 @@ class Leader(Role):
         voters, count = None, 1
         if core.log.voters.latest_offset < 0 and core.log.start == 0:
             cluster_id = core.cluster_id or core.config.fresh_cluster_id
-            voters = core.log.voter_set.with_directory(core.me).replace(cluster_id=cluster_id)
+            voters = core.log.voter_set.replace(cluster_id=cluster_id)
             count += 1 + voters.kraft_version  # plus the record of kraft.version
         payload = LeaderChange(core.me.id, core.log.voter_set.ids, core.granted, voters)
         self.append(core, count, LEADER_CHANGE_SIZE, payload, voters)

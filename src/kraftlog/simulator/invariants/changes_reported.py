@@ -36,6 +36,8 @@ class ChangesReported(Invariant):
                 for batch in self.oracle.committed_batches
                 if batch.voters is not None and batch.base_offset < end_offset
             ]
+            if change.kind == "update_voter" and not recorded[-1].kraft_version:
+                continue  # the leader only remembers it (R11)
             # The voter itself may have corrected its address since; each update has its own.
             sets = recorded if change.kind == "update_voter" else recorded[-1:]
             if not any(names(voters, change) for voters in sets):
