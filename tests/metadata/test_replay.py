@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,9 +23,39 @@ from kraftlog.wire.schema import Message
 from tests.metadata import samples
 from tests.metadata.samples import uuid
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftlog.metadata.changes import Change
+
+
+class WatchedImage(Image):
+    """Fails if a record changes a map past `put` and `drop`: the controller could not undo it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted = Image()
+
+    def put(self, held: dict[Any, Any], key: Any, value: Any) -> None:
+        self._noted(held)[key] = value
+        super().put(held, key, value)
+
+    def drop(self, held: dict[Any, Any], key: Any) -> None:
+        self._noted(held).pop(key, None)
+        super().drop(held, key)
+
+    def _noted(self, held: dict[Any, Any]) -> dict[Any, Any]:
+        (name,) = [name for name, each in self.maps().items() if each is held]
+        return self.noted.maps()[name]
+
+    def replay(self, record: Message) -> Sequence[Change]:
+        changes = super().replay(record)
+        assert self.noted == self, f"{record!r}: not with put and drop of metadata/image.py"
+        return changes
+
 
 def image_of(*log: Message) -> Image:
-    image = Image()
+    image = WatchedImage()
     for record in log:
         image.replay(record)
     return image
@@ -46,6 +76,10 @@ def test_every_record_type_is_replayed() -> None:
     }
     known = {cls.__name__ for cls in REPLAY}
     assert known | transactions == set(METADATA_TYPES.values())
+
+
+def test_records_change_an_image_with_put_and_drop_alone() -> None:
+    assert image_of(*samples.SNAPSHOT) != Image()
 
 
 # Partitions --------------------------------------------------------------------------------------
@@ -233,22 +267,29 @@ def test_changes_of_topics_configs_and_features() -> None:
     assert [*image.replay(samples.feature("f", 1))] == [FeatureChanged("f", 1)]
 
 
-@pytest.mark.parametrize(
-    ("added", "removed"),
-    [
-        (samples.config("a", "k", "v"), samples.config("a", "k", None)),
-        (samples.quota("u", "k", 1.0), samples.quota("u", "k", 0.0, remove=True)),
-        (samples.feature("f", 1), samples.feature("f", 0)),
-        (samples.acl(1), records.RemoveAccessControlEntryRecord(id=uuid(1))),
-        (samples.scram("u"), records.RemoveUserScramCredentialRecord(name="u", mechanism=1)),
-        (samples.token("t"), records.RemoveDelegationTokenRecord(token_id="t")),
-    ],
-)
+#: A value of each kind that a record can delete, and that record.
+DELETED = [
+    (samples.config("a", "k", "v"), samples.config("a", "k", None)),
+    (samples.quota("u", "k", 1.0), samples.quota("u", "k", 0.0, remove=True)),
+    (samples.feature("f", 1), samples.feature("f", 0)),
+    (samples.acl(1), records.RemoveAccessControlEntryRecord(id=uuid(1))),
+    (samples.scram("u"), records.RemoveUserScramCredentialRecord(name="u", mechanism=1)),
+    (samples.token("t"), records.RemoveDelegationTokenRecord(token_id="t")),
+]
+
+
+@pytest.mark.parametrize(("added", "removed"), DELETED)
 def test_a_deleted_value_leaves_nothing(added: Message, removed: Message) -> None:
     image = image_of(added)
     assert image != Image()
     image.replay(removed)
     assert image == Image()
+
+
+def test_the_deleted_values_are_of_every_kind() -> None:
+    """RemoveTopicRecord has a test of its own."""
+    removals = {cls for cls in REPLAY if cls.__name__.startswith("Remove")}
+    assert removals - {type(removed) for _, removed in DELETED} == {records.RemoveTopicRecord}
 
 
 def test_deleting_an_unset_value_changes_nothing() -> None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from itertools import islice
+from random import Random
 
 import pytest
 
 from kraftlog.metadata.image import Image
 from kraftlog.metadata.versions import record_version
 from kraftlog.wire.messages import metadata_records as records
-from kraftlog.wire.record_frames import decode_metadata, encode_metadata
+from kraftlog.wire.record_frames import (
+    METADATA_TYPES,
+    decode_metadata,
+    encode_metadata,
+    metadata_class,
+)
 from kraftlog.wire.schema import Message
 from tests.metadata import samples
 from tests.metadata.samples import SNAPSHOT, uuid
+from tests.wire.samples import Sampler
 
 
 def image_of(log: list[Message] | tuple[Message, ...]) -> Image:
@@ -69,6 +76,17 @@ def test_a_snapshot_has_the_image_as_of_its_start() -> None:
     image.replay(records.RemoveTopicRecord(topic_id=uuid(1)))
     image.replay(samples.topic(3, "c"))
     assert [*taken, *slices] == list(SNAPSHOT)
+
+
+def test_other_records_than_registration_changes_have_their_newest_version() -> None:
+    """A version that is missing in `metadata/versions.py` is 0, which may lack fields."""
+    newest = {
+        metadata_class(number): metadata_class(number)._versions[1] for number in METADATA_TYPES
+    }
+    del newest[records.BrokerRegistrationChangeRecord]
+    sampler = Sampler(Random(1))
+    written = {cls: record_version(sampler.message(cls, last)) for cls, last in newest.items()}
+    assert written == newest
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from kraftlog.errors import ProtocolError
 from kraftlog.node.api_table import SERVED, ServedApi
-from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
+from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, FIRST_OWN, ApiKey
 from tests.node.frame_client import FrameClient, make_host
 
 #: Advertised for the sake of clients that else send uncompressed batches; never served.
@@ -18,6 +18,10 @@ def test_advertised_versions_have_a_schema() -> None:
         api = APIS[served.key]
         first = served.first + len(PRODUCE_FOR_SHOW) * (served.key == ApiKey.PRODUCE)
         assert (api.first, api.last) == (first, max(api.last, served.last)), api.name
+
+
+def test_each_of_our_apis_is_served() -> None:
+    assert {key for key in APIS if key >= FIRST_OWN} <= set(SERVED)
 
 
 EVERY_API = pytest.mark.parametrize(

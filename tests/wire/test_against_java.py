@@ -188,6 +188,7 @@ def test_negative_lengths_are_null_as_in_kafka(name: str, jvm: Driver) -> None:
 
 def test_every_message_of_kafka_is_compared() -> None:
     """Our own APIs are compared with literal bytes instead."""
-    assert {cls for cls, _, _ in GOLDEN} == OWN
+    named = {cls for cls, _, _ in GOLDEN}
+    assert named == OWN, f"GOLDEN of tests/wire/test_own_apis.py: {named ^ OWN}"
     assert set(KAFKAS) | OWN == set(all_messages())
     assert not set(KAFKAS) & OWN

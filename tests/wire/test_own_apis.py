@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kraftlog.errors import UnsupportedVersionError
+from kraftlog.wire.apis import APIS, FIRST_OWN
 from kraftlog.wire.codec import decode, encode
 from kraftlog.wire.messages.control_records import RemovedVoter, VotersRecord
 from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
@@ -33,6 +36,7 @@ from kraftlog.wire.messages.remove_partitions import (
     RemovePartitionsTopicResult,
 )
 from kraftlog.wire.schema import Message
+from tests.house_rules import ROOT
 from tests.wire.samples import plain
 
 GOLDEN: list[tuple[type[Message], Message, str]] = [
@@ -114,6 +118,12 @@ def test_our_apis_have_their_exact_bytes(cls: type[Message], message: Message, g
     raw = bytes.fromhex(golden)
     assert encode(message, 0) == raw
     assert plain(decode(cls, 0, raw)) == plain(message)
+
+
+def test_docs_wire_md_names_each_of_our_apis() -> None:
+    text = Path(ROOT, "docs/wire.md").read_text(encoding="utf-8")
+    own = [f"{api.name} ({key})" for key, api in APIS.items() if key >= FIRST_OWN]
+    assert [name for name in own if name not in text] == []
 
 
 @pytest.mark.parametrize(
