@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import random
+import re
 import shutil
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING

@@ -136,7 +136,7 @@ def test_r11_update_features_raises_kraft_version() -> None:
     def raise_it(**fields: Any) -> int:
         key = FeatureUpdateKey(feature=KRAFT_VERSION, max_version_level=1, upgrade_type=1)
         request = UpdateFeaturesRequest(feature_updates=[key], **fields)
-        return client.ask(ApiKey.UPDATE_FEATURES, 1, request).error_code
+        return int(client.ask(ApiKey.UPDATE_FEATURES, 1, request).error_code)
 
     assert log.voter_set.kraft_version == 0
     end = log.end
