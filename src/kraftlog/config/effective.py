@@ -60,14 +60,15 @@ _BROKER = {
     "delete.topic.enable": "Allow topics to be deleted.",
     "fetch.max.bytes": "Largest amount of records in one fetch response.",
     "follower.replication.throttled.rate": (
-        "Bytes per second for which this broker's throttled followers fetch."
+        "Bytes per second that this broker's throttled followers fetch."
     ),
     "group.initial.rebalance.delay.ms": "Wait for further members of a new group.",
     "group.max.session.timeout.ms": "Longest session timeout a group member may request.",
     "group.max.size": "Largest number of members in a group.",
     "group.min.session.timeout.ms": "Shortest session timeout a group member may request.",
     "inter.broker.listener.name": (
-        "Listener between brokers; max.connections does not limit it where clients have another."
+        "Listener for traffic between brokers; max.connections does not limit it if there is "
+        "another listener for clients."
     ),
     "leader.replication.throttled.rate": (
         "Bytes per second that this broker sends to throttled followers."
@@ -114,7 +115,8 @@ _BROKER = {
     "message.max.bytes": "Default for topics that do not set their own.",
     "metadata.log.dir": "Directory of the metadata log; must be the data directory.",
     "metadata.log.max.record.bytes.between.snapshots": (
-        "Size of the log after which a snapshot is taken; unless set, also after 10,000 records."
+        "Bytes of records since the latest snapshot after which the next is taken. If this key is "
+        "not set, also after 10,000 records, or as many as the latest snapshot has if that is more."
     ),
     "metadata.log.max.snapshot.interval.ms": "Longest time between snapshots of the metadata log.",
     "min.insync.replicas": "Default for topics that do not set their own.",
@@ -147,12 +149,16 @@ _BROKER = {
     "alter.log.dirs.replication.quota.window.num": (
         "Windows over which the rate of moves between log directories is measured."
     ),
-    "alter.log.dirs.replication.quota.window.size.seconds": "Length of such a window.",
+    "alter.log.dirs.replication.quota.window.size.seconds": (
+        "Length of a window over which the rate of moves between log directories is measured."
+    ),
     "replica.alter.log.dirs.io.max.bytes.per.second": (
         "Bytes per second that replicas are copied at between log directories."
     ),
     "replication.quota.window.num": "Windows over which the rate of a throttle is measured.",
-    "replication.quota.window.size.seconds": "Length of such a window.",
+    "replication.quota.window.size.seconds": (
+        "Length of a window over which the rate of a throttle is measured."
+    ),
     "replica.socket.timeout.ms": "Time after which a follower's fetch counts as failed.",
     "queued.max.request.bytes": (
         "Memory for requests and unsent responses of all connections; beyond it, connections that "
@@ -184,8 +190,8 @@ OWN = {
 }
 _TOPIC = {
     "batch.validation": (
-        "header: check the header of a produced batch, and what its bytes can hold; records: open "
-        "it and check every record, as Kafka does. A key of kraftlog."
+        "header: check a produced batch's header and CRC, and that its size and codec fit its "
+        "records; records: decompress it and check every record, as Kafka does. A key of kraftlog."
     ),
     "cleanup.policy": (
         "delete: delete records by retention; compact: keep the latest record per key."

@@ -311,7 +311,7 @@ class _Opener:
     ) -> Generator[int, None, None]:
         """Rebuild a leader-epoch checkpoint that is missing, old, or lacks epochs before `known`.
 
-        A log without epochs would never diverge from another.
+        Without epochs, a diverging log could not be detected.
         """
         log = self.log
         log.epochs = EpochCache()
