@@ -46,7 +46,7 @@ class Cluster:
             ControllerConfig(node_id=1, cluster_id="c"),
             rng=Random(0),
             new_id=lambda: (1 << 120 | next(self.ids)).to_bytes(16, "big"),
-            static={},
+            static_config={},
         )
         decision = self.controller.activate(bootstrap_records({"metadata.version": 30}), NOW)
         self.append(decision.records)

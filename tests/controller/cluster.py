@@ -59,7 +59,7 @@ class Cluster:
             ControllerConfig(node_id=1, cluster_id=CLUSTER, **config),
             rng=Random(0),
             new_id=self._new_id,
-            static={},
+            static_config={},
             voters=lambda: self.voters,
         )
         self.state = self.controller.state

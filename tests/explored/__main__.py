@@ -14,7 +14,7 @@ def main(names: list[str]) -> int:
             continue
         outcome = explored(name, mutant)
         print(f"\n{name}: {mutant.rule}", f"    {outcome.states} states", sep="\n")
-        print(*outcome.scenario or ["    exhausted: no invariant detects it"], sep="\n", flush=True)
+        print(*outcome.trace or ["    exhausted: no invariant detects it"], sep="\n", flush=True)
         if not is_as_expected(mutant, outcome):
             surprises.append(name)
     print(f"\nnot as expected: {', '.join(surprises) or 'none'}")

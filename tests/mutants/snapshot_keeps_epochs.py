@@ -1,4 +1,4 @@
-"""The epochs before a snapshot stay in the checkpoint (Q7, Q38)."""
+"""An installed snapshot leaves earlier epochs in the leader-epoch checkpoint (Q7, Q38)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proposals made at once."""
+"""Makes a proposal without pauses between its steps."""
 
 from __future__ import annotations
 

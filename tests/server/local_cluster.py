@@ -99,9 +99,9 @@ class LocalCluster:
             started.terminate()
             assert started.wait(LIMIT_S) == 0, self.output()
         self.process.send_signal(number)
-        return self.gone()
+        return self.wait()
 
-    def gone(self) -> int:
+    def wait(self) -> int:
         code = self.process.wait(LIMIT_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
@@ -114,7 +114,7 @@ class LocalCluster:
             started.communicate()
         for number in (signal.SIGTERM, signal.SIGINT):
             self.process.send_signal(number)
-        self.gone()
+        self.wait()
 
     def output(self) -> str:
         with open(self.errors) as file:

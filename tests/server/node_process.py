@@ -78,17 +78,17 @@ class NodeProcess:
     def stop(self) -> int:
         """Stop it cleanly; return the exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.gone()
+        return self.wait()
 
     def kill(self) -> None:
         self.process.kill()
-        self.gone()
+        self.wait()
 
     def make_sure_it_is_gone(self) -> None:
         if self.process.poll() is None:
             self.kill()
 
-    def gone(self) -> int:
+    def wait(self) -> int:
         """Wait until it ends; return the exit code."""
         code = self.process.wait(LIMIT_S)
         if self.process.stdout is not None:

@@ -92,7 +92,7 @@ def test_a_whole_cluster_that_was_killed_starts_at_once(
     pids = [cluster.pid(node) for node in cluster.rows]
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    assert cluster.gone() == 1
+    assert cluster.wait() == 1
     again = LocalCluster(tmp_path, "--override", "broker.session.timeout.ms=600000")
     try:
         assert registered(again.servers, 3) == [1, 2, 3]
@@ -104,7 +104,7 @@ def test_a_whole_cluster_that_was_killed_starts_at_once(
 def test_a_second_signal_kills_the_nodes(cluster: LocalCluster) -> None:
     cluster.process.send_signal(signal.SIGTERM)
     cluster.process.send_signal(signal.SIGINT)
-    assert cluster.gone() == 130
+    assert cluster.wait() == 130
     for node in cluster.rows:
         await_end(cluster.pid(node))
 

@@ -93,7 +93,7 @@ def test_records_acknowledged_under_load_survive_every_ending(
         assert 200 * (number + 1) <= len(outcome)
         assert not acknowledged.keys() & outcome.keys()
         acknowledged |= outcome
-        assert node.gone() == code
+        assert node.wait() == code
 
 
 def test_an_internal_error_stops_the_node_without_the_clean_marker(rounds: NodeRestarts) -> None:
@@ -108,7 +108,7 @@ def test_an_internal_error_stops_the_node_without_the_clean_marker(rounds: NodeR
         assert client.answer() is not None
         client.send(frame(2, ApiKey.METADATA, MetadataRequest(topics=None)))
         assert client.answer() is None
-    assert broken.gone() == 1
+    assert broken.wait() == 1
     assert "a deliberate mistake" in broken.output()
     assert CLEAN_MARKER not in os.listdir(rounds.data)
     assert consume(rounds.start().address, 2) == [b"before", b"and after"]

@@ -59,7 +59,8 @@ def test_the_worker_rewrites_segments_or_reports_the_error(tmp_path: Path) -> No
 def test_a_task_fails_if_no_thread_can_be_started(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """The task would block the loop; the next check for dirty logs retries."""
+    """It does not run on the loop instead, which it would block; the next check for dirty logs
+    retries."""
     worker = WorkerProcess()
     with no_room_for_threads():
         result, error = asked(worker, {})

@@ -203,7 +203,7 @@ class Kills:
             for node_id, node in [*self._nodes.nodes.items()]:
                 code = node.process.poll()
                 if code == -signal.SIGKILL:
-                    node.gone()
+                    node.wait()
                     restart(self._nodes, node_id)
                     self._restarts += 1
                 elif code is not None:

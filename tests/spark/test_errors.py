@@ -206,7 +206,7 @@ def test_a_batch_that_is_corrupt_on_disk_is_named_in_a_paragraph(
     client.create_topic(topic, partitions=1)
     for _ in range(3):
         write(client, topic, 3)  # each is a batch
-    corrupt_last_byte(client, topic)
+    corrupt_last_batch(client, topic)
     rows = spark.read.format("kraftlog").options(
         **{"kafka.bootstrap.servers": address, "subscribe": topic}
     )
@@ -224,8 +224,8 @@ def test_a_batch_that_is_corrupt_on_disk_is_named_in_a_paragraph(
     assert len(message) < 500
 
 
-def corrupt_last_byte(client: Client, topic: str) -> None:
-    """Change the last byte of the log of the only broker."""
+def corrupt_last_batch(client: Client, topic: str) -> None:
+    """Flip a bit near the end of the last batch of the only broker's log."""
     [folder] = client.log_dirs()[1]
     segment = Path(folder.log_dir, f"{topic}-0", f"{0:020d}.log")
     data = segment.read_bytes().rstrip(b"\0")  # Kafka may have reserved room

@@ -123,7 +123,7 @@ class Faults:
         for process in processes:
             process.terminate()
         for process in processes:
-            process.gone()
+            process.wait()
         self._last()
 
     def fill_disk(self) -> None:

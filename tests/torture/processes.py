@@ -117,7 +117,7 @@ class Process:
             assert self.running is not None
             self.running.send_signal(signal.SIGTERM)
 
-    def gone(self) -> None:
+    def wait(self) -> None:
         until(f"node {self.id} ends when it is told to", self.is_gone)
 
     def hold(self) -> None:
@@ -227,7 +227,7 @@ class Nodes:
         chosen = processes or [self.broker, *[c for c in self.controllers if c is not self.broker]]
         for process in chosen:
             process.terminate()
-            process.gone()
+            process.wait()
 
     def end(self) -> None:
         for process in self.all.values():

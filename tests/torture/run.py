@@ -139,7 +139,7 @@ class Run:
         for process in self.nodes.all.values():
             process.terminate()
         for process in self.nodes.all.values():
-            process.gone()
+            process.wait()
             if any(process.codes):
                 wrong.append(f"node {process.id} ended with {process.codes}")
             wrong += [f"node {process.id} logged: {line}" for line in process.complaints()]

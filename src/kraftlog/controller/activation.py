@@ -32,7 +32,7 @@ def bootstrap_records(features: Mapping[str, int]) -> list[Message]:
 
 
 def activation_records(
-    state: ControllerState, bootstrap: Sequence[Message], static: Mapping[str, str]
+    state: ControllerState, bootstrap: Sequence[Message], static_config: Mapping[str, str]
 ) -> list[Message]:
     """Abort an open transaction of a former controller; write bootstrap records to an empty log."""
     records: list[Message] = []
@@ -44,6 +44,6 @@ def activation_records(
     records += bootstrap
     levels = {r.name: r.feature_level for r in bootstrap if isinstance(r, FeatureLevelRecord)}
     if levels.get(ELR_FEATURE):
-        records += cluster_min_isr(state, static)
+        records += cluster_min_isr(state, static_config)
     records.append(EndTransactionRecord())
     return records

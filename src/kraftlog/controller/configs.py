@@ -258,7 +258,7 @@ def _layers(state: ControllerState, context: Context) -> ConfigLayers:
     """Defaults of topic configs; brokers are assumed to have the same file as this node."""
     for_all = state.config(BROKER, ALL_BROKERS)
     if context.layers.all_brokers != for_all:
-        context.layers = ConfigLayers(context.static, for_all)
+        context.layers = ConfigLayers(context.static_config, for_all)
     return context.layers
 
 

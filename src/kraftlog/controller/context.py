@@ -48,14 +48,14 @@ class Context:
         "reported_voters",
         "rng",
         "sessions",
-        "static",
+        "static_config",
         "voters",
     )
 
     def __init__(
         self,
         config: ControllerConfig,
-        static: Mapping[str, str],
+        static_config: Mapping[str, str],
         sessions: BrokerSessions,
         rng: Rng,
         new_id: Callable[[], Uuid],
@@ -64,9 +64,9 @@ class Context:
     ) -> None:
         self.config = config
         #: Settings of the node's own file.
-        self.static = static
+        self.static_config = static_config
         #: The same with the latest cluster-wide broker configs.
-        self.layers = ConfigLayers(static)
+        self.layers = ConfigLayers(static_config)
         self.sessions = sessions
         self.evidence = FailureEvidence(sessions)
         self.rng = rng

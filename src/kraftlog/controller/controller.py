@@ -75,15 +75,16 @@ class Controller:
         *,
         rng: Rng,
         new_id: Callable[[], Uuid],
-        static: Mapping[str, str],
+        static_config: Mapping[str, str],
         voters: Callable[[], VoterSet] = VoterSet,
         reported_voters: Callable[[], VoterSet] | None = None,
     ) -> None:
-        """`voters` returns those of the quorum, which no metadata record has.
+        """`voters` returns the quorum's voter set.
 
-        `reported_voters`: the same with what the leader knows of them but has not recorded.
+        It is in control records, which the controller does not replay. `reported_voters`: the same,
+        updated with what voters have reported to the leader but no VotersRecord holds yet.
         """
-        self.state = ControllerState(static)
+        self.state = ControllerState(static_config)
         self.sessions = BrokerSessions(config.session_timeout_ms)
         self.active = False
         #: The last proposed offset while this node is active.
@@ -93,7 +94,7 @@ class Controller:
             str, tuple[int, Callable[[ControllerState, int], list[Message]], int]
         ] = {}
         self._context = Context(
-            config, static, self.sessions, rng, new_id, voters, reported_voters or voters
+            config, static_config, self.sessions, rng, new_id, voters, reported_voters or voters
         )
         self._decisions: dict[
             int, Callable[[ControllerState, Any, Context], Decision | Deciding]
@@ -124,7 +125,7 @@ class Controller:
     def installed(self, image: Image) -> None:
         """Replace the state by the image of a snapshot; this node is not the leader."""
         self.resign()
-        self.state = ControllerState.copy_of(image, self._context.static)
+        self.state = ControllerState.copy_of(image, self._context.static_config)
 
     def belongs_to(self, cluster_id: str | None) -> None:
         """Set the cluster id that was found in the log."""
@@ -145,7 +146,9 @@ class Controller:
             self._routines["balance"] = (at + interval_ms, decide_balance, interval_ms)
         interval_ms = config.unclean_interval_ms
         self._routines["unclean"] = (at + interval_ms, decide_unclean_elections, interval_ms)
-        return Decision(activation_records(self.state, bootstrap, self._context.static), None)
+        return Decision(
+            activation_records(self.state, bootstrap, self._context.static_config), None
+        )
 
     def resign(self) -> None:
         """Resign and undo all uncommitted decisions (V14)."""
@@ -195,8 +198,9 @@ class Controller:
     def refused(self, now: Now) -> None:
         """Handle a decision that could not be proposed.
 
-        Brokers that it would have fenced or forgotten get a new session, and periodic work backs
-        off, because both would otherwise be decided and refused again without end.
+        Brokers whose session it has ended (fenced, shut down, unregistered) get a new one, and
+        periodic work backs off, because both would otherwise be decided and refused again without
+        end.
         """
         self.sessions.forget_unregistered(
             {broker.id: broker.epoch for broker in self.state.brokers.values()}
@@ -244,9 +248,9 @@ class Controller:
         self.sessions.lost(broker_id)
 
     def broker_refuses(self, broker_id: int, epoch: int, ended_ms: int, now: Now) -> None:
-        """Fence a broker whose connection has ended and that refuses another, if that is believed.
+        """Fence a broker whose connection has ended and that refuses a new one.
 
-        Only the process of this broker epoch is meant.
+        It is fenced only if `FailureEvidence` accepts this as proof and this is still its epoch.
         """
         brokers = self.state.brokers
         if self.evidence.is_believed(brokers, broker_id, epoch, ended_ms, now.monotonic_ms):

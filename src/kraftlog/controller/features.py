@@ -46,7 +46,7 @@ def decide_update_features(
                 FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
             )
             if update.feature == ELR_FEATURE and update.max_version_level > 0:
-                records += cluster_min_isr(state, context.static)
+                records += cluster_min_isr(state, context.static_config)
             elif update.feature == ELR_FEATURE:
                 # Commits no longer need the minimum, so the present ELR becomes invalid.
                 records.append(ClearElrRecord(topic_name=""))
@@ -67,7 +67,7 @@ def _raised_kraft_version(request: UpdateFeaturesRequest, context: Context) -> i
     return next((level for level in levels if level > now), 0)
 
 
-def cluster_min_isr(state: ControllerState, static: Mapping[str, str]) -> list[Message]:
+def cluster_min_isr(state: ControllerState, static_config: Mapping[str, str]) -> list[Message]:
     """Enabling ELR sets min.insync.replicas for the cluster."""
     cluster = (BROKER, ALL_BROKERS)
     changes: list[tuple[str, str | None]] = [
@@ -76,7 +76,7 @@ def cluster_min_isr(state: ControllerState, static: Mapping[str, str]) -> list[M
         if kind == BROKER and name != ALL_BROKERS and MIN_ISR in state.config(kind, name)
     ]
     if MIN_ISR not in state.config(*cluster):
-        changes.insert(0, (ALL_BROKERS, static.get(MIN_ISR, "1")))
+        changes.insert(0, (ALL_BROKERS, static_config.get(MIN_ISR, "1")))
     return [
         ConfigRecord(resource_type=BROKER, resource_name=name, name=MIN_ISR, value=value)
         for name, value in changes

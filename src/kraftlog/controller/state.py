@@ -38,20 +38,20 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 class ControllerState(Image):
     """The speculative image; only the controller changes it."""
 
-    def __init__(self, static: Mapping[str, str]) -> None:
+    def __init__(self, static_config: Mapping[str, str]) -> None:
         super().__init__()
         self.index = PartitionIndex()
         #: Topic names by metric name: names that differ only in '.' and '_' collide.
         self.colliding: dict[str, dict[str, None]] = {}
         #: Settings of this node; brokers are assumed to have the same.
-        self._static = static
+        self._static_config = static_config
         self._journal: list[tuple[dict[Any, Any], Any, Any]] | None = None
         self._undoings: deque[tuple[int, list[tuple[dict[Any, Any], Any, Any]]]] = deque()
 
     @classmethod
-    def copy_of(cls, image: Image, static: Mapping[str, str]) -> ControllerState:
+    def copy_of(cls, image: Image, static_config: Mapping[str, str]) -> ControllerState:
         """The state of an image, with which it shares all values: nothing is replayed again."""
-        state = cls(static)
+        state = cls(static_config)
         for name, held in image.maps().items():
             setattr(state, name, held.copy())
         for key, partition in state.partitions.items():
@@ -149,7 +149,11 @@ class ControllerState(Image):
 
     def effective(self, topic: str, key: str, default: str) -> str:
         """A topic config: its own value, or the cluster-wide value, or the default."""
-        for set_here in (self.config(TOPIC, topic), self.config(BROKER, ALL_BROKERS), self._static):
+        for set_here in (
+            self.config(TOPIC, topic),
+            self.config(BROKER, ALL_BROKERS),
+            self._static_config,
+        ):
             if key in set_here:
                 return set_here[key]
         return default

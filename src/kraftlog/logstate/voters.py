@@ -47,7 +47,7 @@ class Voter(Value):
     max_version: int = 1
 
 
-#: The most removed voters to remember.
+#: How many removed voters are remembered.
 MAX_REMOVED = 100
 
 
@@ -55,6 +55,8 @@ class VoterSet(Value):
     """The voters by ascending id, the target ids of a reassignment, and the cluster id.
 
     `removed` are former voters, which do not join by themselves again (R12): the newest last.
+    `targets`, `cluster_id` and `removed` are kraftlog's tagged fields of VotersRecord; a configured
+    set has none of them.
     """
 
     voters: tuple[Voter, ...] = ()
@@ -162,10 +164,10 @@ class VoterHistory:
 
     @property
     def before_latest(self) -> VoterSet:
-        """The last set with other members than the one in force.
+        """The newest earlier set whose members differ from those in force.
 
-        The base of a log from offset 0 is configuration, which a first record with other voters
-        overrides.
+        If there is none: the base, or the set in force if the first voters record is at offset 0,
+        as the base is then only configuration.
         """
         members = self.latest.voters
         for _, voters in reversed(self.entries):

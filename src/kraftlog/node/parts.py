@@ -174,7 +174,7 @@ def active_controller(node: Node, bootstrap: Sequence[Message]) -> ActiveControl
         ),
         rng=config.rng,
         new_id=config.new_id,
-        static=settings.texts,
+        static_config=settings.texts,
         voters=lambda: node.quorum.core.log.voter_set,
         reported_voters=lambda: node.quorum.core.reported_voters,
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from kraftlog.simulator.cluster.faults import APART, CLUSTER_KINDS
+from kraftlog.simulator.cluster.faults import CLUSTER_KINDS, INDEPENDENT_KINDS
 from kraftlog.simulator.faults.fault_kinds import KINDS
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-#: The situations that the mixture must reach,
-OF_THE_MIXTURE = (
+#: What runs of the scenario `mixture` (random faults) must reach.
+MIXTURE_SITUATIONS = (
     "corrupt response",
     "a running process seemed gone",
     "response after the request timeout",
@@ -51,8 +51,8 @@ OF_THE_MIXTURE = (
     "truncation",
     "unfinished download removed",
     "unsynced batches lost",
-    "vote of a non-voter judged",
-    "vote of a non-voter refused",
+    "vote request of a non-voter considered",
+    "vote request of a non-voter refused for a live leader",
     "vote refused",
     "voter became an observer",
     "voter change of unknown outcome",
@@ -62,14 +62,14 @@ OF_THE_MIXTURE = (
     "zombie leader resigned",
     *[f"fault: {kind}" for kind in KINDS],
 )
-#: and those that all scenarios together must reach.
-OF_ALL = (
-    *OF_THE_MIXTURE,
+#: What all scenarios of the quorum together must reach.
+ALL_SITUATIONS = (
+    *MIXTURE_SITUATIONS,
     "read at any replica",
     "read given up",
 )
-#: Those that runs of a cluster must reach.
-OF_CLUSTERS = (
+#: What runs of a cluster must reach.
+CLUSTER_SITUATIONS = (
     "response after the request timeout",
     "a running process seemed gone",
     "clean shutdown",
@@ -79,12 +79,12 @@ OF_CLUSTERS = (
     "leader change",
     "message lost",
     "node stopped by its disk",
-    "commit served",
+    "OffsetCommit served",
     "coordinator moved",
     "consumer of a removed partition",
     "consumer of deleted records",
-    "deletion served",
-    "offset fetch served",
+    "DeleteRecords served",
+    "OffsetFetch served",
     "partition added",
     "partition moved",
     "partition truncated",
@@ -96,10 +96,14 @@ OF_CLUSTERS = (
     "broker wiped",
     "controller wiped",
     "combined node wiped",
-    *[f"fault: {kind}" for kind in (*CLUSTER_KINDS, *APART)],
+    *[f"fault: {kind}" for kind in (*CLUSTER_KINDS, *INDEPENDENT_KINDS)],
 )
 
 
 def missing(seen: Collection[str], scenario: str = "any") -> list[str]:
-    wanted = {"any": OF_ALL, "mixture": OF_THE_MIXTURE, "cluster": OF_CLUSTERS}.get(scenario, ())
+    wanted = {
+        "any": ALL_SITUATIONS,
+        "mixture": MIXTURE_SITUATIONS,
+        "cluster": CLUSTER_SITUATIONS,
+    }.get(scenario, ())
     return [situation for situation in wanted if situation not in seen]

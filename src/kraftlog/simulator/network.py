@@ -103,7 +103,8 @@ class Network:
             self.world.saw("vote refused" if is_real else "pre-vote refused")
         if not voter.log.voter_set.holds(candidate.me):
             loyal = not answer.granted and voter.role.has_live_leader(voter)
-            self.world.saw(f"vote of a non-voter {'refused' if loyal else 'judged'}")
+            outcome = "refused for a live leader" if loyal else "considered"
+            self.world.saw(f"vote request of a non-voter {outcome}")
 
     def _carry(
         self, source: int, target: int, act: Callable[..., None], arguments: tuple[Any, ...]

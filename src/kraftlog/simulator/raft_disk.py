@@ -19,8 +19,9 @@ class RaftDisk:
     """A log with an election state; readers see `batches`, of which `durable` are synced.
 
     The first `dropped` batches are only in the snapshot: no reader sees them, they are kept for
-    comparing logs. `spread` has the chains of batches that came in a later epoch than their own,
-    from its leader. `old_tail` is the end that an unsynced truncation removed, which may come back.
+    comparing logs. `from_later_leader` has the chains of batches that came in a later epoch than
+    their own, from its leader. `old_tail` is the end that an unsynced truncation removed, which may
+    come back.
     Each batch has a chain, a number for the whole log up to it (see `oracle`).
     """
 
@@ -34,16 +35,16 @@ class RaftDisk:
         "dropped",
         "durable",
         "election",
+        "from_later_leader",
         "old_tail",
         "snapshot",
-        "spread",
     )
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.bases: list[int] = []
         self.chains: list[int] = []
-        self.spread: set[int] = set()
+        self.from_later_leader: set[int] = set()
         self.durable = 0
         self.old_tail: list[tuple[Batch, int]] = []
         #: Counts truncations: a sync that began before one does not cover later appends.

@@ -301,12 +301,12 @@ class CoreReplica(Replica):
             world.may_fail_write(self)
         disk, batch, oracle = self.disk, effect.batch, world.oracle
         before = disk.chains[-1] if disk.chains else NO_CHAIN
-        known = oracle.known
+        next_chain = oracle.chain_count
         chain = oracle.chain(before, batch)
         disk.append(batch, chain)
         if batch.epoch != self.core.election.epoch:  # type: ignore[union-attr]  # it runs
-            disk.spread.add(chain)
-        if chain == known:
+            disk.from_later_leader.add(chain)
+        if chain == next_chain:  # no replica had this batch before
             world.appended(self, batch)
 
     def _truncate(self, effect: Truncate) -> None:

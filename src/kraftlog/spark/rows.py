@@ -1,4 +1,4 @@
-"""Fetched batches as Arrow record batches with the connector's columns."""
+"""Fetched batches as Arrow record batches with the columns of Spark's own Kafka connector."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class RowMaker:
 
 
 def _null_if_empty(headers: pa.ListArray, columns: RecordColumns) -> pa.ListArray:
-    """A record without headers has null, as from the connector."""
+    """A record without headers has null, as from Spark's own Kafka connector."""
     is_empty = flags(columns.header_counts == 0)
     return pa.ListArray.from_arrays(headers.offsets, headers.values, mask=is_empty)
 

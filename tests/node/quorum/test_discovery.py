@@ -23,7 +23,7 @@ from kraftlog.wire.messages.discover_brokers import (
     DiscoverBrokersResponse,
     DiscoveredBroker,
 )
-from tests.node.quorum.test_driver import driven
+from tests.node.quorum.test_driver import driver_with_voters
 
 if TYPE_CHECKING:
     from kraftlog.node.quorum.driver import QuorumDriver
@@ -51,7 +51,9 @@ class Discovering:
         leader: int = -1,
         servers: tuple[tuple[str, int], ...] = (),
     ) -> None:
-        machine, self.emitted = driven(*voter_ids, election=ElectionState(epoch, leader))
+        machine, self.emitted = driver_with_voters(
+            *voter_ids, election=ElectionState(epoch, leader)
+        )
         assert machine.driver is not None
         self.quorum: QuorumDriver = machine.driver
         self.part = Discovery(

@@ -88,7 +88,7 @@ class Machine:
             assert self.driver.propose(proposal_of([NoOpRecord()]), lambda _, __: None, NOW) == 0
 
 
-def driven(
+def driver_with_voters(
     *voter_ids: int,
     election: ElectionState | None = None,
     advertised_endpoints: tuple[Endpoint, ...] = (),
@@ -120,7 +120,7 @@ def driven(
 
 def test_proposals_made_while_effects_run_follow_those_effects() -> None:
     """The leader's first record, and a proposal made in its callback."""
-    machine, wanted = driven(1)
+    machine, wanted = driver_with_voters(1)
     assert machine.driver is not None
     machine.driver.handle(effects.ElectionWritten(1), NOW)
     machine.driver.append_batched(NOW)
@@ -132,7 +132,7 @@ def test_proposals_made_while_effects_run_follow_those_effects() -> None:
 
 def test_proposals_of_a_turn_become_one_batch() -> None:
     """Each has its callback; a proposal too large for the batch follows it."""
-    machine, wanted = driven(1)
+    machine, wanted = driver_with_voters(1)
     driver = machine.driver
     assert driver is not None
     driver.handle(effects.ElectionWritten(1), NOW)
@@ -150,7 +150,7 @@ def test_proposals_of_a_turn_become_one_batch() -> None:
 
 
 def test_a_node_that_does_not_lead_refuses_proposals() -> None:
-    machine, _ = driven(1, 2, election=ElectionState(5, 2))
+    machine, _ = driver_with_voters(1, 2, election=ElectionState(5, 2))
     assert machine.driver is not None
     refusal = machine.driver.propose(proposal_of([NoOpRecord()]), lambda _, __: None, NOW)
     assert refusal == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -162,12 +162,12 @@ def test_q6_an_observers_fetch_does_not_wait_for_its_disk(
     voters: tuple[int, ...], is_flushed: bool
 ) -> None:
     """A voter's next fetch acknowledges, and waits for the disk; an observer's does not."""
-    machine, wanted = driven(*voters, election=ElectionState(5, 2))
+    machine, wanted = driver_with_voters(*voters, election=ElectionState(5, 2))
     (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
     wanted.clear()
     batch = records_batch([encode_metadata(NoOpRecord(), 0)], 0)
     stamp(batch, 0, 0, 5)
-    answer = fetched(0, bytes(batch))
+    answer = fetch_response(high_watermark=0, records=bytes(batch))
     assert machine.driver is not None
     machine.driver.handle(effects.ResponseReceived("quorum", 2, ask.number, answer), NOW)
     (append,) = [it for it in wanted if isinstance(it, effects.AppendBatch)]
@@ -178,11 +178,11 @@ def test_q6_an_observers_fetch_does_not_wait_for_its_disk(
 @pytest.mark.parametrize("committed", [0, 10])
 def test_q9a_a_replaying_node_does_not_campaign(committed: int) -> None:
     """It still grants votes."""
-    machine, wanted = driven(1, 2, 3, election=ElectionState(5, 2), records=10)
+    machine, wanted = driver_with_voters(1, 2, 3, election=ElectionState(5, 2), records=10)
     driver = machine.driver
     assert driver is not None
     (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
-    answer = fetched(committed)
+    answer = fetch_response(high_watermark=committed)
     driver.handle(effects.ResponseReceived("quorum", 2, ask.number, answer), NOW)
     assert any(isinstance(it, effects.ReadLog) for it in wanted) == bool(committed)
     driver.handle(effects.PeerDown("quorum", 2, 0), NOW)
@@ -190,7 +190,7 @@ def test_q9a_a_replaying_node_does_not_campaign(committed: int) -> None:
     assert not driver.core.role.has_live_leader(driver.core)
 
 
-def fetched(high_watermark: int, records: bytes = b"") -> FetchResponse:
+def fetch_response(*, high_watermark: int, records: bytes = b"") -> FetchResponse:
     """The response of node 2, which leads epoch 5."""
     part = PartitionData(
         partition_index=0,
@@ -205,7 +205,7 @@ def fetched(high_watermark: int, records: bytes = b"") -> FetchResponse:
 
 
 def test_a_shutdown_does_not_wait_for_a_fetch_response() -> None:
-    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    machine, wanted = driver_with_voters(1, 2, election=ElectionState(5, 2))
     (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
     assert ask.api_key == ApiKey.FETCH
     assert machine.driver is not None
@@ -215,7 +215,7 @@ def test_a_shutdown_does_not_wait_for_a_fetch_response() -> None:
 
 def test_a_response_without_partition_counts_as_none() -> None:
     """So the core sends it again: every request has an outcome."""
-    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    machine, wanted = driver_with_voters(1, 2, election=ElectionState(5, 2))
     (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
     assert machine.driver is not None
     assert machine.driver.core.peer(2).in_flight == ask.number
@@ -307,7 +307,7 @@ def only(wanted: list[Any], kind: type) -> Any:
 
 def test_a_state_machine_before_the_log_start_loads_the_snapshot() -> None:
     """C105: only then does it replay the records after it."""
-    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    machine, wanted = driver_with_voters(1, 2, election=ElectionState(5, 2))
     driver, point = machine.driver, OffsetAndEpoch(7, 4)
     assert driver is not None
     pieces = snapshot_pieces([NoOpRecord()] * 3, VoterSet(), point.epoch, 0)
@@ -337,7 +337,7 @@ def test_a_state_machine_before_the_log_start_loads_the_snapshot() -> None:
 
 def test_q38_a_damaged_snapshot_is_fetched_again_from_its_beginning() -> None:
     """The log and the state machine are unchanged."""
-    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    machine, wanted = driver_with_voters(1, 2, election=ElectionState(5, 2))
     driver, point = machine.driver, OffsetAndEpoch(7, 4)
     assert driver is not None
     now = NOW
@@ -416,7 +416,7 @@ def test_the_leaders_endpoint_of_this_nodes_listener_is_used(names: list[str], p
 @pytest.mark.parametrize("is_known", [True, False], ids=["after the leader", "before it"])
 def test_endpoints_of_another_clusters_leader_are_ignored(epoch: int, is_known: bool) -> None:
     """C70: a cloned machine has the same ids; its request is refused, and its endpoint ignored."""
-    machine, _ = driven(1, 2, election=ElectionState(5, 2))
+    machine, _ = driver_with_voters(1, 2, election=ElectionState(5, 2))
     driver, slot, me = machine.driver, PendingResponse(None), ReplicaKey(1)
     assert driver is not None
     if is_known:
@@ -450,7 +450,7 @@ def asked_for_a_vote(wanted: list[Any]) -> effects.SendRequest:
 
 def test_a_leader_sends_its_endpoints() -> None:
     """C70, on the leader."""
-    machine, wanted = driven(1, 2, advertised_endpoints=(Endpoint("C", "10.0.0.1", 1),))
+    machine, wanted = driver_with_voters(1, 2, advertised_endpoints=(Endpoint("C", "10.0.0.1", 1),))
     driver = machine.driver
     assert driver is not None
     driver.poll(LATER)
@@ -469,7 +469,7 @@ def test_a_leader_sends_its_endpoints() -> None:
 
 def test_a_peer_without_pre_vote_gets_a_vote_request() -> None:
     """C29, C120: its version of Vote has no pre-vote field."""
-    machine, wanted = driven(1, 2)
+    machine, wanted = driver_with_voters(1, 2)
     driver = machine.driver
     assert driver is not None
     driver.poll(LATER)
@@ -482,7 +482,7 @@ def test_a_peer_without_pre_vote_gets_a_vote_request() -> None:
 
 def test_other_unsupported_requests_count_as_unanswered() -> None:
     """C120."""
-    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    machine, wanted = driver_with_voters(1, 2, election=ElectionState(5, 2))
     fetch = only(wanted, effects.SendRequest)
     assert machine.driver is not None
     machine.driver.handle(effects.VersionUnsupported("quorum", 2, fetch.number), NOW)
@@ -576,7 +576,7 @@ def test_completed_waits_for_a_leader_are_dropped(end: str) -> None:
 
 def test_q31_a_leader_of_another_cluster_is_logged_and_the_node_goes_on() -> None:
     """Once it knows its own quorum: here the node leads it."""
-    machine, wanted = driven(1)
+    machine, wanted = driver_with_voters(1)
     driver = machine.driver
     assert driver is not None
     driver.handle(effects.ElectionWritten(1), NOW)

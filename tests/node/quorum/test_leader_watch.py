@@ -12,7 +12,7 @@ from kraftlog.raft.messages import ElectionState
 from kraftlog.raft.roles.follower import Follower
 from kraftlog.types import Now
 from kraftlog.wire.messages.vote import VoteResponse
-from tests.node.quorum.test_driver import NOW, driven
+from tests.node.quorum.test_driver import NOW, driver_with_voters
 
 LATER = Now(PATIENCE_MS, 0)
 
@@ -21,7 +21,7 @@ class Watched:
     """Replica 1 of three voters, none of which has responded so far."""
 
     def __init__(self, *voter_ids: int) -> None:
-        machine, self.wanted = driven(*voter_ids)
+        machine, self.wanted = driver_with_voters(*voter_ids)
         assert machine.driver is not None
         self.driver = machine.driver
         self.lines: list[str] = []

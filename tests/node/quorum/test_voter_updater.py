@@ -1,4 +1,4 @@
-"""A voter keeps its endpoints in the log current; which source of a leader's address counts."""
+"""A voter keeps its endpoints in the log current; precedence of sources of a leader's address."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kraftlog.wire.messages.add_raft_voter import AddRaftVoterResponse
 from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterResponse
 from kraftlog.wire.messages.update_raft_voter import UpdateRaftVoterResponse
 from kraftlog.wire.messages.vote import NodeEndpoint
-from tests.node.quorum.test_driver import NOW, driven, fetched
+from tests.node.quorum.test_driver import NOW, driver_with_voters, fetch_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ def taken(emitted: list[Any], kind: type) -> list[Any]:
 
 def test_r1_a_leader_that_has_moved_writes_its_own_record() -> None:
     """Once a record of its epoch is committed; before that it retries."""
-    machine, emitted = driven(1)
+    machine, emitted = driver_with_voters(1)
     driver = machine.driver
     assert driver is not None
     voters = driver.core.log.voter_set
@@ -123,7 +123,7 @@ def test_r1_a_leader_that_has_moved_writes_its_own_record() -> None:
 
 def follower() -> tuple[QuorumDriver, UpdaterWithChannel, list[Any]]:
     """A follower of node 2, from which it has received nothing yet."""
-    machine, emitted = driven(1, 2, 3, election=ElectionState(5, 2))
+    machine, emitted = driver_with_voters(1, 2, 3, election=ElectionState(5, 2))
     driver = machine.driver
     assert driver is not None
     return driver, updater_of(driver, emitted), emitted
@@ -131,7 +131,8 @@ def follower() -> tuple[QuorumDriver, UpdaterWithChannel, list[Any]]:
 
 def hear_leader(driver: QuorumDriver, emitted: list[Any]) -> None:
     [sent] = taken(emitted, effects.SendRequest)
-    driver.handle(effects.ResponseReceived("quorum", 2, sent.number, fetched(0)), NOW)
+    response = fetch_response(high_watermark=0)
+    driver.handle(effects.ResponseReceived("quorum", 2, sent.number, response), NOW)
 
 
 def test_r1_a_moved_follower_sends_its_endpoints_to_the_leader() -> None:
@@ -185,7 +186,8 @@ def test_r1_a_follower_repeats_update_voter_until_its_log_has_it(code: int | Non
         now = Now(due, 0)
     voters = driver.core.log.voter_set.with_voter(Voter(ME, WHERE))
     data = control_batch(raft.Batch(0, 0, 5, 0, voters), 0)
-    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, fetched(0, data)), now)
+    fetch_result = fetch_response(high_watermark=0, records=data)
+    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, fetch_result), now)
     emitted.clear()
     updater.poll(now)
     assert not taken(emitted, effects.SendRequest)
@@ -208,7 +210,8 @@ def test_r11_a_wiped_voter_logs_that_it_does_not_vote() -> None:
     old = Voter(ReplicaKey(1, b"o" * 16), WHERE)
     voters = driver.core.log.voter_set.with_voter(old)
     data = control_batch(raft.Batch(0, 0, 5, 0, voters), 0)
-    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, fetched(0, data)), NOW)
+    response = fetch_response(high_watermark=0, records=data)
+    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, response), NOW)
     emitted.clear()
     updater.poll(NOW)
     assert updater.deadline() is None
@@ -220,7 +223,7 @@ def test_r11_a_wiped_voter_logs_that_it_does_not_vote() -> None:
 
 def joining(*voter_ids: int, level: int = 1) -> tuple[QuorumDriver, UpdaterWithChannel, list[Any]]:
     """Controller 1 with auto-join, which knows these voters from leader 2."""
-    machine, emitted = driven(2, 3, election=ElectionState(5, 2))
+    machine, emitted = driver_with_voters(2, 3, election=ElectionState(5, 2))
     driver = machine.driver
     assert driver is not None
     driver.core.me = ReplicaKey(1, b"n" * 16)
@@ -247,7 +250,8 @@ def hear_voters(
     record = VoterSet(tuple(voters), removed=removed)
     data = control_batch(raft.Batch(end, end, 5, 0, record), 0)
     emitted.clear()
-    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, fetched(end, data)), NOW)
+    response = fetch_response(high_watermark=end, records=data)
+    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, response), NOW)
     driver.handle(effects.LogFlushed(METADATA_LOG, driver.core.log.end), NOW)
 
 
@@ -297,7 +301,10 @@ def test_r12_the_voter_with_the_lost_directory_is_removed_first() -> None:
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_r12_a_removed_voter_does_not_join_by_itself(recorded: bool) -> None:
-    """Whether the record says so, or an earlier one had it; an operator can add it again."""
+    """Either the latest voters record lists it as removed, or an earlier record had it as a voter.
+
+    An operator can still add it.
+    """
     driver, updater, emitted = joining(2, 3)
     me = driver.core.me
     hear_voters(driver, emitted, 1, 2, 3, mine=me.directory_id)
@@ -330,7 +337,7 @@ def test_r12_no_auto_join_at_kraft_version_0_or_without_the_setting() -> None:
 
 
 def test_r7_a_removed_voter_sends_no_update() -> None:
-    machine, emitted = driven(2, 3, election=ElectionState(5, 2))
+    machine, emitted = driver_with_voters(2, 3, election=ElectionState(5, 2))
     assert machine.driver is not None
     updater = updater_of(machine.driver, emitted)
     updater.poll(NOW)
@@ -338,7 +345,7 @@ def test_r7_a_removed_voter_sends_no_update() -> None:
 
 
 def test_r9_an_address_from_another_voter_is_used_while_reachable() -> None:
-    """The leader's record may be outdated; the other voters' records even more so."""
+    """It may be newer than the voters record, or wrong: after a failure the record is used."""
     driver, emitted = with_address_from_node_3()
     [sent] = taken(emitted, effects.SendRequest)
     assert driver.address_of(2) == (sent.host, sent.port) == ("10.0.0.9", 9)
@@ -377,7 +384,7 @@ def name_leader_address(
 
 def test_r9_a_moved_leader_reports_its_own_endpoint() -> None:
     """Even before its record is updated."""
-    machine, emitted = driven(1, advertised_endpoints=WHERE)
+    machine, emitted = driver_with_voters(1, advertised_endpoints=WHERE)
     driver = machine.driver
     assert driver is not None
     for version in (1, 2):  # its vote for itself, and that it leads
@@ -391,7 +398,7 @@ def test_r9_a_moved_leader_reports_its_own_endpoint() -> None:
 
 def test_r9_static_voters_take_precedence_over_the_log() -> None:
     """An operator changes them to move a voter; the log still has the old address."""
-    machine, emitted = driven(
+    machine, emitted = driver_with_voters(
         1, 2, 3, election=ElectionState(5, 2), static_addresses={2: ("10.0.0.2", 2)}
     )
     [sent] = taken(emitted, effects.SendRequest)

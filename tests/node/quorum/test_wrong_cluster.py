@@ -9,7 +9,7 @@ import pytest
 from kraftlog import effects
 from kraftlog.node.quorum.wrong_cluster import WrongClusterStop
 from kraftlog.wire.messages.describe_cluster import DescribeClusterResponse
-from tests.node.quorum.test_driver import NOW, driven
+from tests.node.quorum.test_driver import NOW, driver_with_voters
 
 MINE = "this node belongs to cluster cluster (/data/meta.properties), but the leader 2 "
 REMEDY = "set log.dirs to this node's own, or format an empty one with the id "
@@ -17,7 +17,7 @@ REMEDY = "set log.dirs to this node's own, or format an empty one with the id "
 
 def stopped(theirs: str | None, found: str | None) -> str:
     """The reason, if the leader's request names `theirs` and its address belongs to `found`."""
-    machine, wanted = driven(1, 2, 3)
+    machine, wanted = driver_with_voters(1, 2, 3)
     assert machine.driver is not None
     asked: list[Any] = []
     stop = WrongClusterStop(

@@ -77,7 +77,7 @@ def test_v10_partitions_move_and_topics_are_recreated_under_load(seen: str) -> N
 
 
 def test_committed_offsets_outlive_their_coordinator() -> None:
-    expect_well_until_seen("coordinator moved", "offset fetch served")
+    expect_well_until_seen("coordinator moved", "OffsetFetch served")
 
 
 SEEN_OF_V11 = ("partitions removed", "partition added", "consumer of a removed partition")
@@ -85,7 +85,7 @@ SEEN_OF_V11 = ("partitions removed", "partition added", "consumer of a removed p
 
 def test_readers_of_deleted_records_go_on_at_the_start() -> None:
     """What clients did not ask to delete stays."""
-    expect_well_until_seen("deletion served", "consumer of deleted records")
+    expect_well_until_seen("DeleteRecords served", "consumer of deleted records")
 
 
 @pytest.mark.parametrize("seen", SEEN_OF_V11)

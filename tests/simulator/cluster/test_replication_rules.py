@@ -218,7 +218,7 @@ def test_v7_a_coordinator_answers_once_all_of_its_log_is_committed(seed: int) ->
 
     def script(story: Story) -> Iterator[Goal]:
         def fetched() -> int:
-            return story.coverage.get("offset fetch served", 0)
+            return story.coverage.get("OffsetFetch served", 0)
 
         def replica_of(node: ClusterNode) -> Partition:
             return node.node.replica_manager.partitions[key]

@@ -30,7 +30,7 @@ MUTANTS = all_mutants()
 @pytest.mark.parametrize("bound", QUICK, ids=lambda bound: bound.name)
 def test_every_run_within_the_bound_keeps_the_invariants(bound: Bound) -> None:
     outcome = explore(QuorumSpace(bound))
-    assert not outcome.broken, "\n".join(outcome.scenario)
+    assert not outcome.broken, "\n".join(outcome.trace)
     assert outcome.exhausted
     assert outcome.states > 10_000, "too few states to prove anything"
 
@@ -40,8 +40,8 @@ def test_a_broken_rule_is_detected(name: str) -> None:
     mutant = MUTANTS[name]
     outcome = explored(name, mutant)
     assert is_as_expected(mutant, outcome), outcome
-    assert len(outcome.scenario) == outcome.depth + 1
-    assert outcome.scenario[-1] == f"    broken: {outcome.broken}"
+    assert len(outcome.trace) == outcome.depth + 1
+    assert outcome.trace[-1] == f"    broken: {outcome.broken}"
 
 
 def test_a_search_ends_at_its_limit() -> None:
@@ -54,7 +54,7 @@ def test_a_search_ends_at_its_limit() -> None:
 def test_the_path_to_a_violation_is_printed() -> None:
     """Each node elects itself: the shortest path to two leaders has two moves."""
     outcome = explored("", MUTANTS["minority_elects"])
-    assert [" ".join(line.split()) for line in outcome.scenario] == [
+    assert [" ".join(line.split()) for line in outcome.trace] == [
         "1 A: campaign A leader 1 [0-1@1] durable 2 committed 0",
         "2 B: campaign B leader 1 [0-1@1] durable 2 committed 0",
         "broken: one leader an epoch: epoch 1 has A and B",

@@ -139,7 +139,7 @@ def test_a_second_vote_and_a_replica_that_stops() -> None:
     voter = new_node(0, 0)
     voter.promised = 1, 1
     vote = Vote("", ReplicaKey(1), 1, ReplicaKey(0), 0, 0, pre_vote=False)
-    message = Message(0, 1, is_answer=False, wanted=True, body=vote)
+    message = Message(0, 1, is_answer=False, is_awaited=True, body=vote)
     with pytest.raises(Broken, match="node A voted for B in epoch 1, and now for A in epoch 1"):
         check_promise(voter, message)
     voter.core.effect(Stop("no reason"))

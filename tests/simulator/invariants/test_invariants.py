@@ -19,7 +19,7 @@ from kraftlog.simulator.invariants.changes_reported import ChangesReported
 from kraftlog.simulator.invariants.client_history import ClientHistory
 from kraftlog.simulator.invariants.committed_kept import CommittedKept
 from kraftlog.simulator.invariants.committed_prefix import CommittedPrefix
-from kraftlog.simulator.invariants.counts_its_epoch import CountsItsEpoch
+from kraftlog.simulator.invariants.counts_only_own_epoch import CountsOnlyOwnEpoch
 from kraftlog.simulator.invariants.durable_majority import DurableMajority
 from kraftlog.simulator.invariants.earned_epochs import EarnedEpochs
 from kraftlog.simulator.invariants.elected_by_voters import ElectedByVoters
@@ -124,7 +124,7 @@ def commits_of_another_epoch(scene: Scene) -> None:
     scene.find(OwnEpoch).on_commit(scene.leader, core, core.log.high_watermark)
 
 
-def epoch_begins_with_a_record(scene: Scene) -> None:
+def epoch_begins_without_a_leader_change(scene: Scene) -> None:
     disk = scene.follower.disk
     batch = Batch(disk.end, disk.end, disk.batches[-1].epoch + 1, 100, None, "new")
     disk.append(batch, 1)
@@ -140,12 +140,12 @@ def starts_an_epoch_without_pre_votes(scene: Scene) -> None:
     scene.find(EarnedEpochs).on_role(scene.follower, core)
 
 
-def counts_on_another_epoch(scene: Scene) -> None:
+def counts_a_replica_of_an_older_epoch(scene: Scene) -> None:
     """Q18: the leader accepted a fetch of a replica in an older epoch."""
     election = scene.core(scene.follower).election
     fetch = Fetch("cluster", scene.follower.key, election.epoch, 0, 0, 0, 0, 1000)
     scene.follower.disk.election = election.replace(epoch=election.epoch - 1)
-    scene.find(CountsItsEpoch).on_receive(scene.leader, scene.follower, fetch)
+    scene.find(CountsOnlyOwnEpoch).on_receive(scene.leader, scene.follower, fetch)
 
 
 def minority_commits(scene: Scene) -> None:
@@ -156,12 +156,12 @@ def minority_commits(scene: Scene) -> None:
     scene.find(DurableMajority).on_commit(scene.leader, core, disk.end)
 
 
-def committed_otherwise(scene: Scene) -> None:
+def committed_prefix_differs(scene: Scene) -> None:
     scene.follower.disk.chains[0] = 10**6
     scene.find(CommittedPrefix).on_full_check()
 
 
-def committed_otherwise_in_a_step(scene: Scene) -> None:
+def committed_prefix_differs_on_commit(scene: Scene) -> None:
     disk = scene.follower.disk
     disk.chains[:] = [chain + 10**6 for chain in disk.chains]
     core = scene.core(scene.follower)
@@ -176,14 +176,17 @@ def truncates_what_others_committed(scene: Scene) -> None:
 
 
 def truncates_its_own_epoch(scene: Scene) -> None:
-    """It is not committed, and only the replica that truncates has it."""
+    """The truncated record is of the current epoch, uncommitted, and on no other replica."""
     core, disk = scene.core(scene.follower), scene.follower.disk
     disk.append(Batch(disk.end, disk.end, core.election.epoch, 100), 10**6)
     scene.world.truncates(scene.follower, disk.end - 1)
 
 
 def truncates_what_both_have(scene: Scene, *, durable_on_both: bool) -> None:
-    """In the next epoch; the leader of its epoch does not know yet that a majority has it."""
+    """Two of three have a record whose leader has not committed it yet.
+
+    One truncates it in the next epoch.
+    """
     epoch, whole = scene.core(scene.leader).election.epoch, scene.leader.disk
     end = whole.end
     whole.append(Batch(end, end, epoch, 100), 10**6)
@@ -237,7 +240,7 @@ def role_does_not_fit(scene: Scene) -> None:
     scene.find(LegalRoles).on_role(scene.follower, core)
 
 
-def role_may_not_follow(scene: Scene) -> None:
+def role_transition_is_illegal(scene: Scene) -> None:
     scene.follower.seen_role = scene.core(scene.leader).role
     core = scene.core(scene.follower)
     scene.find(LegalRoles).on_role(scene.follower, core)
@@ -366,11 +369,11 @@ def changed_too_early(scene: Scene) -> None:
 
 
 def removes_itself_during_a_move(scene: Scene) -> None:
-    """R5: it is not removed last, and names no successor."""
+    """R5: during a reassignment a leader that is no target is removed last, by its successor."""
     core = scene.core(scene.leader)
-    walking = core.log.voter_set.replace(targets=(7,))
-    core.log.voters.append(core.log.high_watermark - 2, walking)
-    core.log.voters.append(core.log.high_watermark - 1, walking.without(core.me.id))
+    reassigning = core.log.voter_set.replace(targets=(7,))
+    core.log.voters.append(core.log.high_watermark - 2, reassigning)
+    core.log.voters.append(core.log.high_watermark - 1, reassigning.without(core.me.id))
     scene.find(OneChange).on_voters(scene.leader, core)
 
 
@@ -410,12 +413,12 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (HighWatermarkGrows, high_watermark_decreases),
     (HighWatermarkGrows, new_leader_commits_less),
     (OwnEpoch, commits_of_another_epoch),
-    (OwnEpoch, epoch_begins_with_a_record),
+    (OwnEpoch, epoch_begins_without_a_leader_change),
     (EarnedEpochs, starts_an_epoch_without_pre_votes),
-    (CountsItsEpoch, counts_on_another_epoch),
+    (CountsOnlyOwnEpoch, counts_a_replica_of_an_older_epoch),
     (DurableMajority, minority_commits),
-    (CommittedPrefix, committed_otherwise),
-    (CommittedPrefix, committed_otherwise_in_a_step),
+    (CommittedPrefix, committed_prefix_differs),
+    (CommittedPrefix, committed_prefix_differs_on_commit),
     (CommittedKept, truncates_what_others_committed),
     (CommittedKept, truncates_its_own_epoch),
     (CommittedKept, truncates_what_a_majority_has),
@@ -425,7 +428,7 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (LogShape, truncates_committed),
     (LogShape, core_is_wrong_about_its_log),
     (LegalRoles, role_does_not_fit),
-    (LegalRoles, role_may_not_follow),
+    (LegalRoles, role_transition_is_illegal),
     (OneChange, removes_itself_during_a_move),
     (LegalRoles, stays_a_voter),
     (LegalRoles, leads_after_its_removal),
@@ -470,7 +473,7 @@ def test_a_record_on_a_minority_may_be_truncated() -> None:
 def test_a_record_replicated_by_a_later_leader_may_be_truncated() -> None:
     """Q21: copies alone commit nothing of an older epoch."""
     scene = Scene()
-    scene.follower.disk.spread.add(10**6)
+    scene.follower.disk.from_later_leader.add(10**6)
     truncates_what_both_have(scene, durable_on_both=True)
 
 

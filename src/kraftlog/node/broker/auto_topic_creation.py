@@ -86,8 +86,8 @@ def _metadata_error(code: int) -> int:
 def topic_of(node: Broker, name: str) -> CreatableTopic:
     """The topic to create.
 
-    A replication factor that is only Kafka's default is lowered to the number of brokers: one node
-    alone is to have consumer groups, too. One that is configured holds.
+    If the replication factor is Kafka's default, it is lowered to the number of brokers, so that
+    consumer groups also work on a single node. A configured one is used unchanged.
     """
     settings = node.config.settings
     if name == OFFSETS_TOPIC:

@@ -1,4 +1,4 @@
-"""ACLs, delegation tokens and SCRAM credentials: not supported, without authorizer and SASL.
+"""ACLs, delegation tokens and SCRAM credentials: refused, as there is no authorizer or SASL.
 
 Clients get the error codes of a Kafka broker without an authorizer and with PLAINTEXT listeners.
 Kafka would store SCRAM credentials even so; here they are refused, because nothing would use them.
@@ -73,13 +73,13 @@ REQUESTER_SINCE = 3
 
 
 def _create_token(_: Image, __: Any, version: int) -> CreateDelegationTokenResponse:
-    is_told = version >= REQUESTER_SINCE
+    has_requester = version >= REQUESTER_SINCE
     return CreateDelegationTokenResponse(
         error_code=NO_TOKENS,
         principal_type=PRINCIPAL_TYPE,
         principal_name=PRINCIPAL_NAME,
-        token_requester_principal_type=PRINCIPAL_TYPE if is_told else "",
-        token_requester_principal_name=PRINCIPAL_NAME if is_told else "",
+        token_requester_principal_type=PRINCIPAL_TYPE if has_requester else "",
+        token_requester_principal_name=PRINCIPAL_NAME if has_requester else "",
         issue_timestamp_ms=NEVER,
         expiry_timestamp_ms=NEVER,
         max_timestamp_ms=NEVER,

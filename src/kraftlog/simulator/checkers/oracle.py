@@ -26,14 +26,14 @@ class Oracle:
         self.committed: list[int] = []
         self.committed_batches: list[Batch] = []
         #: The number of chains; the next new one gets this number.
-        self.known = 0
+        self.chain_count = 0
 
     def chain(self, before: int, batch: Batch) -> int:
         """The chain of the log that ends with `batch` after the log `before`."""
         key = (before, batch.base_offset, batch.last_offset, batch.epoch, batch.payload)
-        chain = self._chains.setdefault(key, self.known)
-        if chain == self.known:
-            self.known += 1
+        chain = self._chains.setdefault(key, self.chain_count)
+        if chain == self.chain_count:
+            self.chain_count += 1
             self._links.append((before, batch))
         return chain
 

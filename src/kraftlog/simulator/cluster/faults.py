@@ -96,8 +96,9 @@ def cut_client(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
     cut_for(world, cuts + [(broker, client) for broker in brokers if directions[1]], for_ms)
 
 
-#: The kinds that are drawn apart: the rest of a plan does not depend on them. Each has its concern.
-APART = {
+#: Kinds that are drawn from an rng of their own, so that they do not change the rest of a plan;
+#: each with the name of its rng.
+INDEPENDENT_KINDS = {
     WIPED: "wiped brokers",
     CUT_CLIENT: "cut clients",
     WIPED_CONTROLLER: "wiped controllers",
@@ -118,8 +119,8 @@ def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> t
     wiped controllers.
     """
     plan = [*fault_plan.drawn(Rng(seed, "faults"), CLUSTER_KINDS, duration_ms, kinds)]
-    for kind, concern in APART.items():
-        rng = Rng(seed, concern)
+    for kind, rng_name in INDEPENDENT_KINDS.items():
+        rng = Rng(seed, rng_name)
         if rng.below(2) == 1 if kinds is None else kind in kinds:
             plan += fault_plan.drawn(rng, (kind,), duration_ms, (kind,))
     return fault_plan.in_order(plan)

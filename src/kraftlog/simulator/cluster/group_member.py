@@ -238,7 +238,7 @@ class GroupMember(Client):
         def committed(response: Any, now: Now) -> None:
             for topic in response.topics:
                 for it in topic.partitions:
-                    if not self._is_served("commit", it.error_code, now):
+                    if not self._is_served("OffsetCommit", it.error_code, now):
                         return
                     index = it.partition_index
                     self.world.groups.committed(index, offsets[index], now.monotonic_ms)
@@ -254,11 +254,11 @@ class GroupMember(Client):
 
         def fetched(response: Any, now: Now) -> None:
             [group] = response.groups
-            if not self._is_served("offset fetch", group.error_code, now):
+            if not self._is_served("OffsetFetch", group.error_code, now):
                 return
             for topic in group.topics:
                 for it in topic.partitions:
-                    if self._is_served("offset fetch", it.error_code, now):
+                    if self._is_served("OffsetFetch", it.error_code, now):
                         self._fail(
                             self.world.groups.fetched(
                                 it.partition_index, it.committed_offset, sent_ms, now.monotonic_ms

@@ -70,7 +70,7 @@ class RecordDeleter(Client):
             self.refresh_soon(now)
             return
         code = response.topics[0].partitions[0].error_code
-        self.world.answered("deletion", code)
+        self.world.answered("DeleteRecords", code)
         if code in RETRIABLE:
             self.refresh_soon(now)
         elif code and code != ErrorCode.OFFSET_OUT_OF_RANGE:  # of the next partition of its name

@@ -48,7 +48,7 @@ def _run(bound: Bound, seconds: int) -> Outcome:
     print(
         f"{found.states:10} {found.transitions:12} {found.depth:6} {took:7.1f} {_peak_mb():6}  "
         f"{bound.name}: {verdict}",
-        *found.scenario,
+        *found.trace,
         sep="\n",
         flush=True,
     )

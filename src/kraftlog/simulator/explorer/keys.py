@@ -57,7 +57,7 @@ def message_key(message: Message, names: Names) -> tuple[Any, ...]:
         names[message.source],
         names[message.target],
         message.is_answer,
-        message.wanted,
+        message.is_awaited,
         message.is_pre_vote,
         _body(message.body, names),
     )
@@ -108,8 +108,8 @@ def _held(node: Node, names: Names) -> tuple[Any, ...]:
     for effect in node.held:
         waits = _waits(node.core, effect)
         if isinstance(effect, Send):
-            wanted = node.in_flight(effect.peer) == effect.number
-            held.append((names[effect.peer], 0, _body(effect.body, names), waits, wanted))
+            is_awaited = node.in_flight(effect.peer) == effect.number
+            held.append((names[effect.peer], 0, _body(effect.body, names), waits, is_awaited))
         else:
             asker = effect.slot
             body = _body(effect.body, names)

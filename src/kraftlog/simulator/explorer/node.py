@@ -29,15 +29,15 @@ NO_PROMISE = (0, -1)
 
 
 class Message(Value):
-    """A request or response in flight; an unwanted response is never sent.
+    """A request or response in flight; a response that is not awaited is never sent.
 
-    It is unwanted if its sender has given up, has sent a newer request, or has crashed.
+    It is not awaited if the request's sender gave up, sent a newer request, or has crashed.
     """
 
     source: int
     target: int
     is_answer: bool
-    wanted: bool
+    is_awaited: bool
     body: Any
     #: The response to a pre-vote: it promises nothing.
     is_pre_vote: bool = False
@@ -47,7 +47,7 @@ class RequestContext(Value):
     """The destination of a response, which the core sees as the request's slot."""
 
     id: int
-    wanted: bool
+    is_awaited: bool
     is_pre_vote: bool
 
 
@@ -65,7 +65,7 @@ class Node:
         #: The durable election state, and those being written as (version, election state).
         self.election = core.election
         self.pending: tuple[tuple[int, ElectionState], ...] = ()
-        #: Messages that wait for the disk. All responses among them are wanted.
+        #: Messages that wait for the disk. All responses among them are awaited.
         self.held: tuple[Send | Reply, ...] = ()
         #: The newest vote that was sent: epoch and candidate.
         self.promised = NO_PROMISE

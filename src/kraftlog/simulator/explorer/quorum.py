@@ -72,10 +72,10 @@ class NodeFacts(Value):
 
 
 class MessageFacts(Value):
-    wanted: bool
+    is_awaited: bool
     epoch: int
-    #: The same message when it is no longer wanted.
-    unwanted: int
+    #: The same message when it is no longer awaited.
+    abandoned: int
     #: Its only effect is to end a leader's announcements.
     ends_telling: bool
 
@@ -200,7 +200,7 @@ class Quorum:
         """`asker` no longer waits for the response to its request to `peer`."""
         request = PLACE_OF[asker, peer, REQUEST]
         if state[request]:
-            state[request] = self.message_facts[state[request]].unwanted
+            state[request] = self.message_facts[state[request]].abandoned
         state[PLACE_OF[peer, asker, ANSWER]] = 0
         if asker in self.node_facts[state[peer]].serves:
             made = (state[peer], "forget", asker)
@@ -215,17 +215,17 @@ class Quorum:
             if asker == silent or silent not in facts.waits_for or silent in facts.held_requests:
                 continue
             request = state[PLACE_OF[asker, silent, REQUEST]]
-            is_under_way = request and self.message_facts[request].wanted
+            is_under_way = request and self.message_facts[request].is_awaited
             if not is_under_way and not state[PLACE_OF[silent, asker, ANSWER]]:
                 self._happen(state, asker, "no response", silent)
 
     def _drop_fenced(self, state: list[int]) -> None:
-        """Drop unwanted requests of an epoch that their receiver has left."""
+        """Drop abandoned requests of an epoch that their receiver has left."""
         for place in self._requests:
             message = state[place]
             if message:
                 facts = self.message_facts[message]
-                if not facts.wanted:
+                if not facts.is_awaited:
                     receiver = self.node_facts[state[TARGET[place]]]
                     if facts.epoch < receiver.durable_epoch:
                         state[place] = 0
@@ -240,7 +240,7 @@ class Quorum:
 
     def _facts(self, node: Node) -> NodeFacts:
         waits_for = node.waits_for()
-        held = {h.peer for h in node.held if isinstance(h, Send) and _is_wanted(node, h)}
+        held = {h.peer for h in node.held if isinstance(h, Send) and _is_awaited(node, h)}
         serves = {h.slot.id for h in node.held if not isinstance(h, Send)}
         serves |= {parked.request.slot.id for parked in node.parked}
         return NodeFacts(
@@ -257,10 +257,10 @@ class Quorum:
         if number == len(self.message_facts):
             body = message.body
             ends_telling = isinstance(body, BeginResult) and not body.error
-            facts = MessageFacts(message.wanted, body.epoch, number, ends_telling)
+            facts = MessageFacts(message.is_awaited, body.epoch, number, ends_telling)
             self.message_facts.append(facts)
-            if message.wanted:
-                facts.unwanted = self._message(message.replace(wanted=False))
+            if message.is_awaited:
+                facts.abandoned = self._message(message.replace(is_awaited=False))
         return number
 
 
@@ -273,7 +273,7 @@ def _place(message: Message) -> int:
     return PLACE_OF[message.source, message.target, kind]
 
 
-def _is_wanted(node: Node, send: Send) -> bool:
+def _is_awaited(node: Node, send: Send) -> bool:
     return node.in_flight(send.peer) == send.number
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.simulator.explorer.quorum import Quorum
 from kraftlog.simulator.explorer.symmetry import Symmetry
-from kraftlog.simulator.explorer.trace import scenario
+from kraftlog.simulator.explorer.trace import trace_lines
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,5 +20,5 @@ class QuorumSpace(Quorum):
         self.most_states = bound.most_states
         self.key = Symmetry(self).key
 
-    def scenario(self, way: Sequence[Move], broken: str) -> Iterator[str]:
-        return scenario(self, way, broken)
+    def trace_lines(self, way: Sequence[Move], broken: str) -> Iterator[str]:
+        return trace_lines(self, way, broken)

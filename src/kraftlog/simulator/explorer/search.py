@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
         def is_within(self, state: State) -> bool: ...
 
-        def scenario(self, way: Sequence[Move], broken: str) -> Iterator[str]:
+        def trace_lines(self, way: Sequence[Move], broken: str) -> Iterator[str]:
             """The moves as text."""
             ...
 
@@ -50,7 +50,7 @@ class Outcome(Value):
     exhausted: bool
     broken: str = ""
     #: The shortest path to the violation, one line per move.
-    scenario: tuple[str, ...] = ()
+    trace: tuple[str, ...] = ()
 
 
 class _Search:
@@ -93,8 +93,8 @@ class _Search:
         way = [*self.way_to(number), last]
         what = str(error) or type(error).__name__
         found = self.outcome(exhausted=False)
-        scenario = tuple(self.space.scenario(way, what))
-        return found.replace(broken=what, depth=len(way), scenario=scenario)
+        trace = tuple(self.space.trace_lines(way, what))
+        return found.replace(broken=what, depth=len(way), trace=trace)
 
 
 def explore(space: Space, go_on: Callable[[], bool] = lambda: True) -> Outcome:

@@ -8,7 +8,8 @@ Four shortcuts lose no behaviour:
   may be delayed anyway, and a leader that writes at once only commits earlier.
 - An unanswered request is repeated at once, unchanged. So requests need not be lost: one that is
   never delivered has the same effect.
-- An unwanted response is never sent and an unwanted fetch is not parked, as neither has an effect.
+- A response that is not awaited is never sent, and such a fetch is not parked, as neither has an
+  effect.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _receive(node: Node, message: Message) -> None:
     if message.is_answer:
         node.core.handle(Response(source, node.in_flight(source), body), NOW)
     else:
-        asker = RequestContext(source, message.wanted, getattr(body, "pre_vote", False))
+        asker = RequestContext(source, message.is_awaited, getattr(body, "pre_vote", False))
         node.core.handle(Request(asker, body, source), NOW)
 
 
@@ -181,7 +182,7 @@ def _carry_out_effects(node: Node) -> tuple[Message, ...]:
     if isinstance(role, Fetcher):
         role.heard_at = NEVER
     elif isinstance(role, Leader):
-        role.parked = tuple([p for p in role.parked if p.request.slot.wanted])
+        role.parked = tuple([p for p in role.parked if p.request.slot.is_awaited])
     messages = [_message(node, effect) for effect in sent]
     for message in messages:
         check_promise(node, message)
@@ -198,7 +199,7 @@ def _carry_out(node: Node, effect: Any) -> None:
     elif isinstance(effect, Send):
         node.held = (*node.held, effect)
     elif isinstance(effect, Reply):
-        if effect.slot.wanted:
+        if effect.slot.is_awaited:
             node.held = (*node.held, effect.replace(body=_filled(node, effect.body)))
     elif isinstance(effect, Stop):
         raise Broken("a replica never stops by itself", effect.why)
@@ -238,8 +239,8 @@ def _send_durable(node: Node, sent: list[Send | Reply]) -> None:
 
 def _message(node: Node, effect: Send | Reply) -> Message:
     if isinstance(effect, Send):
-        wanted = node.in_flight(effect.peer) == effect.number
-        return Message(node.id, effect.peer, False, wanted, effect.body)
+        is_awaited = node.in_flight(effect.peer) == effect.number
+        return Message(node.id, effect.peer, False, is_awaited, effect.body)
     asker = effect.slot
     return Message(node.id, asker.id, True, True, effect.body, asker.is_pre_vote)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.explorer.quorum import Move, Quorum, State
 
 
-def scenario(quorum: Quorum, way: Sequence[Move], broken: str) -> Iterator[str]:
+def trace_lines(quorum: Quorum, way: Sequence[Move], broken: str) -> Iterator[str]:
     """The moves in order, each with the nodes that it changed."""
     state = quorum.first
     for number, move in enumerate(way, 1):
@@ -33,7 +33,7 @@ def scenario(quorum: Quorum, way: Sequence[Move], broken: str) -> Iterator[str]:
 
 def _move(quorum: Quorum, state: State, move: Move) -> str:
     what, where, about = move
-    if where > HISTORY:
+    if where > HISTORY:  # a message on the wire
         message = quorum.messages[state[where]]
         ends = f"{NAMES[message.source]} to {NAMES[message.target]}"
         return f"{what}: {ends}: {_body(message)}"

@@ -1,4 +1,7 @@
-"""Corrupt fetch responses: truncated, bits flipped, overlapping, of a wrong epoch.
+"""Corrupt fetch responses.
+
+They are truncated, or have a flipped bit, a wrong epoch or a repeated batch, or lack the first
+batches.
 
 A host drops a batch that is truncated or has a wrong checksum, and everything after it. The rest is
 for the core to detect (KAFKA-18723). The epoch in a batch's header has no checksum: a flip into
@@ -25,12 +28,12 @@ def corrupted(body: FetchResult, rng: Rng) -> FetchResult:
     kind = rng.below(4)
     if kind == 0:
         batches = batches[:place]  # truncated in this batch, or its checksum is wrong
-    elif kind == 1:
+    elif kind == 1:  # of an epoch after the leader's
         beyond = batches[place].replace(epoch=body.epoch + 1 + rng.below(3))
         batches = (*batches[:place], beyond, *batches[place + 1 :])
-    elif kind == 2:
+    elif kind == 2:  # the same batch twice
         batches = (*batches[: place + 1], *batches[place:])
-    else:
+    else:  # begins after the requested offset
         batches = batches[1 + rng.below(len(batches)) :]
     return body.replace(batches=batches)
 

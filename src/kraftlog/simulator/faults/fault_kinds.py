@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.simulator.faults.disk_faults import DAMAGE_KINDS, DISK_KINDS
-from kraftlog.simulator.faults.fault_targets import forget, some_ids, some_replica
+from kraftlog.simulator.faults.fault_targets import end_fault, some_ids, some_replica
 from kraftlog.simulator.faults.foreign_requests import send_foreign_requests
 from kraftlog.value import TYPE_CHECKING
 
@@ -169,7 +169,7 @@ def crash_loop(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 def crash_between_actions(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     world.crash_permille[victim.id] = rng.between(1, 30)
-    world.at(world.time + for_ms, forget, world.crash_permille, victim)
+    world.at(world.time + for_ms, end_fault, world.crash_permille, victim)
 
 
 def shut_down(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def some_replica(world: SimulatedWorld, rng: Rng) -> Replica:
-    """A random replica: the leader as often as all the others together."""
+    """A random replica; in half of the cases the leader, if there is one."""
     leader = world.leader()
     if leader is not None and rng.below(2):
         return leader
@@ -24,6 +24,6 @@ def some_ids(world: SimulatedWorld, rng: Rng) -> list[int]:
     return rng.some(everybody, 1 + rng.below(max(len(everybody) - 1, 1)))
 
 
-def forget(rates: dict[int, int], victim: Replica) -> None:
-    """End a replica's fault."""
-    rates.pop(victim.id, None)
+def end_fault(faults: dict[int, int], victim: Replica) -> None:
+    """End a replica's fault; `faults`: by replica id."""
+    faults.pop(victim.id, None)

@@ -7,7 +7,7 @@ from kraftlog.simulator.invariants.changes_reported import ChangesReported
 from kraftlog.simulator.invariants.client_history import ClientHistory
 from kraftlog.simulator.invariants.committed_kept import CommittedKept
 from kraftlog.simulator.invariants.committed_prefix import CommittedPrefix
-from kraftlog.simulator.invariants.counts_its_epoch import CountsItsEpoch
+from kraftlog.simulator.invariants.counts_only_own_epoch import CountsOnlyOwnEpoch
 from kraftlog.simulator.invariants.durable_majority import DurableMajority
 from kraftlog.simulator.invariants.earned_epochs import EarnedEpochs
 from kraftlog.simulator.invariants.elected_by_voters import ElectedByVoters
@@ -41,7 +41,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     HighWatermarkGrows,
     OwnEpoch,
     DurableMajority,
-    CountsItsEpoch,
+    CountsOnlyOwnEpoch,
     CommittedPrefix,
     CommittedKept,
     LogMatching,

@@ -50,7 +50,7 @@ class CommittedKept(Invariant):
             for other in self.world.replicas.values()
             if other.disk.durable > position
             and other.disk.chains[position] == chain
-            and chain not in other.disk.spread
+            and chain not in other.disk.from_later_leader
         }
 
     def _voters_at(self, replica: Replica, position: int) -> VoterSet:

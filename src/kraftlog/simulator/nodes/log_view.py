@@ -72,10 +72,15 @@ class LogView(RaftDisk):
             else:  # the snapshot has it, too
                 position = self.position_before(batch.base_offset) + 1
                 self.ends[position], self._raws[position] = (segment, end), raw
-        self.spread.update(set(self.chains) - set(old_chains))  # their origin was not observed
+        self.from_later_leader.update(
+            set(self.chains) - set(old_chains)
+        )  # assume it: who sent them was not observed
         self.look_at_disk()
         if self.chains[: len(promised)] != promised:
-            self._fails(f"ended at {had}, durable were {len(promised)} batches; now {self.end}")
+            self._fails(
+                f"the opened log lacks or changed some of {len(promised)} durable batches: "
+                f"it ended at offset {had}, now at {self.end}"
+            )
 
     def _begin_after(self, newest: OffsetAndEpoch, chain: int) -> None:
         self.batches, self.chains = self._replica.world.oracle.log_of(chain)
@@ -131,15 +136,15 @@ class LogView(RaftDisk):
     def _add(self, segment: int, end: int, batch: Batch, raw: bytes) -> None:
         oracle = self._replica.world.oracle
         before = self.chains[-1] if self.chains else -1
-        known = oracle.known
+        next_chain = oracle.chain_count
         chain = oracle.chain(before, batch)
         core = self._replica.core
         self.append(batch, chain)
         if core is not None and core.election.epoch != batch.epoch:
-            self.spread.add(chain)
+            self.from_later_leader.add(chain)
         self.ends.append((segment, end))
         self._raws.append(raw)
-        if chain == known:
+        if chain == next_chain:  # no replica had this batch before
             self._replica.world.note_chain(batch, chain)
             self._replica.world.appended(self._replica, batch)
 

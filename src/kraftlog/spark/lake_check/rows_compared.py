@@ -45,7 +45,7 @@ class LakeRows(NamedTuple):
 
 
 class RowComparison:
-    """What `result` finds: `findings`, and the rows that both sides have."""
+    """Compares lake rows with log rows; each `find_...` method adds to `findings`."""
 
     def __init__(self, wanted: Range, lake: LakeRows, log: pa.Table) -> None:
         self._range = wanted
@@ -132,7 +132,10 @@ def _places(wanted: Numbers, among: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _unequal(one: pa.ChunkedArray, other: pa.ChunkedArray) -> list[int]:
-    """The rows in which two columns differ; nulls are equal, and no list is an empty one."""
+    """The rows in which two columns differ.
+
+    Two nulls are equal, and a null list equals an empty one.
+    """
     if one.equals(other):
         return []
     if pa.types.is_nested(one.type):

@@ -35,7 +35,7 @@ BOUND = Bound(
 def test_every_run_within_the_bound_keeps_the_invariants(bound: Bound) -> None:
     """S1 S2 S3 S4 S7 S8 S9 S10."""
     outcome = explore(ReplicationSpace(bound))
-    assert not outcome.broken, "\n".join(outcome.scenario)
+    assert not outcome.broken, "\n".join(outcome.trace)
     assert outcome.exhausted
     assert outcome.states > 1000, "too few states to prove anything"
 

@@ -162,7 +162,7 @@ class Cluster:
         for broker_id, known in enumerate(facts):
             if known.is_up and known.replayed < len(metadata.batches):
                 found.append(("replay", broker_id, metadata.batches[known.replayed]))
-            found += [it for it in known.moves if it[0] != "expire" or _has_news(facts, it)]
+            found += [it for it in known.moves if it[0] != EXPIRE or _has_news(facts, it)]
         for move in metadata.moves:
             if move[0] not in HEARTBEATS or facts[move[2]].is_up:
                 found.append(move)
@@ -214,7 +214,7 @@ class Cluster:
         message = state[place]
         if what == "lose":  # a request for which the follower no longer waits may still arrive
             if kind == REQUEST:
-                state[place] = self._unwanted(message)
+                state[place] = self._abandoned(message)
             else:
                 state[place] = 0
             self._happen(state, follower, "fetch_failed", (leader,))
@@ -230,8 +230,8 @@ class Cluster:
         follower, leader, kind = PLACES[place]
         return kind != LATE and leader in self.brokers.facts[state[follower]].waits_for
 
-    def _unwanted(self, message: int) -> int:
-        return self.messages.number(self.messages[message].replace(wanted=False))
+    def _abandoned(self, message: int) -> int:
+        return self.messages.number(self.messages[message].replace(is_awaited=False))
 
     def _happen(self, state: list[int], broker_id: int, event: str, about: Any) -> None:
         """An event at a broker; messages and metadata by their numbers."""
@@ -281,7 +281,7 @@ class Cluster:
             state[PLACE_OF[follower, leader, RESPONSE]] = 0
             self._forget(state, leader, follower)
             if state[place] and self.bound.losses:
-                state[PLACE_OF[follower, leader, LATE]] = self._unwanted(state[place])
+                state[PLACE_OF[follower, leader, LATE]] = self._abandoned(state[place])
         state[place] = message
         if kind == RESPONSE:
             self._drop_unused(state, follower)
@@ -302,7 +302,7 @@ class Cluster:
             self._forget(state, leader, broker_id)
             place = PLACE_OF[broker_id, leader, REQUEST]
             if state[place]:
-                state[place] = self._unwanted(state[place])
+                state[place] = self._abandoned(state[place])
         for follower in range(NODES):
             if follower != broker_id and broker_id in self.brokers.facts[state[follower]].waits_for:
                 places = [PLACE_OF[follower, broker_id, kind] for kind in (REQUEST, RESPONSE)]
@@ -399,11 +399,13 @@ class Cluster:
         return MetadataFacts(tuple(moves), tuple(batches))
 
 
+#: A fetch has waited at the leader for its max.wait.ms.
+EXPIRE = "expire delayed fetch"
 #: The broker's method for a move.
 _EVENTS = {
     "produce": "produce",
     "replay": "replay",
-    "expire": "expire",
+    EXPIRE: "expire",
     "lag": "lags",
     "truncate": "truncate",
     "write": "write",
@@ -472,7 +474,7 @@ def _moves_of(broker: Broker, isr_request: int, bound: Bound) -> list[Move]:
         found.append(("alter isr", me, isr_request))
         if bound.losses:
             found.append(("lose isr response", me, isr_request))
-    found += [("expire", me, (follower,)) for follower in process.parked]
+    found += [(EXPIRE, me, (follower,)) for follower in process.parked]
     if process.truncations:
         found.append(("truncate", me, ()))
     if process.unreported:

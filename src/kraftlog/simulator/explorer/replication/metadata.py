@@ -50,7 +50,7 @@ class Metadata:
     def __init__(self, bound: Bound) -> None:
         config = ControllerConfig(node_id=0, cluster_id=CLUSTER)
         self.bound = bound
-        self.controller = Controller(config, rng=NoChance(), new_id=self._new_id, static={})
+        self.controller = Controller(config, rng=NoChance(), new_id=self._new_id, static_config={})
         self.batches: tuple[tuple[Message, ...], ...] = ()
         #: The offset of the next record.
         self.end = 0

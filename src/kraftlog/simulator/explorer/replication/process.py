@@ -73,12 +73,12 @@ def record_of(topic_id: Uuid) -> bytes:
 
 
 class FetchSent(Value):
-    """A Fetch of a follower; it is not `wanted` if its sender no longer waits for the response."""
+    """A Fetch of a follower; `is_awaited`: the sender still waits for the response."""
 
     follower: int
     leader: int
     request: FetchRequest
-    wanted: bool = True
+    is_awaited: bool = True
 
 
 class FetchAnswered(Value):
@@ -245,7 +245,7 @@ class Process:
         fetch.handle(self, slot, sent.request, NOW)  # type: ignore[arg-type]  # see the class
         if slot.waiter is None:
             return
-        if sent.wanted:
+        if sent.is_awaited:
             self.parked[sent.follower] = slot
         else:
             slot.waiter.cancel()
@@ -305,7 +305,7 @@ class Process:
             raise Broken("only committed records are acknowledged", f"offset {result.base_offset}")
 
     def fetched(self, sent: FetchSent, response: FetchResponse) -> None:
-        if sent.wanted:
+        if sent.is_awaited:
             self.parked.pop(sent.follower, None)
             self.messages.append(FetchAnswered(sent.follower, self.id, response))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 
 from kraftlog.simulator.explorer.replication.cluster import Cluster
-from kraftlog.simulator.explorer.replication.trace import scenario
+from kraftlog.simulator.explorer.replication.trace import trace_lines
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,5 +28,5 @@ class ReplicationSpace(Cluster):
         """Always: the number of each kind of event is bounded instead."""
         return True
 
-    def scenario(self, way: Sequence[Move], broken: str) -> Iterator[str]:
-        return scenario(self, way, broken)
+    def trace_lines(self, way: Sequence[Move], broken: str) -> Iterator[str]:
+        return trace_lines(self, way, broken)

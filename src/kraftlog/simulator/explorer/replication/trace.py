@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.metadata.values import NO_LEADER
 from kraftlog.simulator.explorer.bounds import NAMES, NODES
-from kraftlog.simulator.explorer.replication.cluster import HISTORY, METADATA, PLACES
+from kraftlog.simulator.explorer.replication.cluster import EXPIRE, HISTORY, METADATA, PLACES
 from kraftlog.simulator.explorer.replication.log import shown, split
 from kraftlog.simulator.explorer.replication.process import FetchSent
 from kraftlog.value import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.explorer.replication.metadata import Metadata
 
 
-def scenario(cluster: Cluster, way: Sequence[Move], broken: str) -> Iterator[str]:
+def trace_lines(cluster: Cluster, way: Sequence[Move], broken: str) -> Iterator[str]:
     """The moves in order, each with what it changed."""
     state = cluster.first
     for number, move in enumerate(way, 1):
@@ -44,17 +44,19 @@ def scenario(cluster: Cluster, way: Sequence[Move], broken: str) -> Iterator[str
 
 def _move(cluster: Cluster, state: State, move: Move) -> str:
     what, where, about = move
-    if where > HISTORY:
+    if where > HISTORY:  # a message on the wire
         follower, leader, _ = PLACES[where]
         message = cluster.messages[state[where]]
         is_request = isinstance(message, FetchSent)
         ends = (follower, leader) if is_request else (leader, follower)
-        if is_request and not message.wanted:
+        if is_request and not message.is_awaited:
             what += " late"
         return f"{what}: {NAMES[ends[0]]} to {NAMES[ends[1]]}: {_body(message)}"
     if where == METADATA:
         return f"controller: {what}{_about(what, about)}"
-    rest = f" {NAMES[about[0]]}" if what in {"lag", "expire"} else ""
+    rest = f" {NAMES[about[0]]}" if what == "lag" else ""
+    if what == EXPIRE:
+        rest = f" of {NAMES[about[0]]}"
     if what == "lose power":
         rest = f", {about[0]} records are left"
     return f"{NAMES[where]}: {what}{rest}"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from kraftlog.simulator.process import Replica
 
 
-class CountsItsEpoch(Invariant):
-    name = "counts its epoch"
+class CountsOnlyOwnEpoch(Invariant):
+    name = "counts only own epoch"
 
     def on_receive(self, replica: Replica, sender: Replica, body: Any) -> None:
         core = replica.core
