@@ -64,10 +64,13 @@ def voters_record(voters: VoterSet) -> bytes:
         voters=[_voter(voter) for voter in voters.voters],
         target_voters=voters.targets,
         cluster_id=voters.cluster_id,
-        removed_voters=[
-            control.RemovedVoter(voter_id=key.id, voter_directory_id=key.directory_id)
-            for key in voters.removed
-        ],
+        # A tuple, as the default is an empty one, which is not written.
+        removed_voters=tuple(
+            [
+                control.RemovedVoter(voter_id=key.id, voter_directory_id=key.directory_id)
+                for key in voters.removed
+            ]
+        ),
     )
     return encode(record, VOTERS_VERSION)
 
