@@ -7,7 +7,9 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey, Voter
 from kraftlog.raft.describe import describe
+from kraftlog.raft.messages import SnapshotFetch, SnapshotTaken
 from kraftlog.raft.roles.leader import Leader
+from kraftlog.types import OffsetAndEpoch
 from tests.raft.single_core import CONFIG, ELECTION, FETCH, SingleCore, committed_leader, key
 
 #: How long a leader holds a fetch that it has nothing for.
@@ -197,6 +199,52 @@ def test_r4_an_observer_that_stopped_fetching_is_not_added(silent_ms: int, added
     context.wait(silent_ms)
     error = context.core.add_voter("add", Voter(key(4)), context.now)
     assert error == (ErrorCode.NONE if added else ErrorCode.REQUEST_TIMED_OUT)
+
+
+def stops_caught_up(context: SingleCore, observer: int) -> None:
+    """Its held fetch at the log end is answered without records; it fetches no more."""
+    fetches(context, observer)
+    fetches(context, observer, max_wait_ms=HELD_MS)
+    context.wait(HELD_MS)
+
+
+def test_r4_an_observer_that_returns_far_behind_is_not_added() -> None:
+    """The log has grown meanwhile; a short round makes it a voter."""
+    context = committed_leader()
+    start_reassignment(context, 1, 2, 3, 4)
+    context.core.new_voter = lambda _: None  # the step waits
+    stops_caught_up(context, 4)
+    context.propose("many", 1000)
+    context.step()
+    context.core.new_voter = Voter
+    for _ in range(3 * ELECTION // FETCH + 1):  # the leader keeps its majority
+        context.wait(FETCH - 1)
+        commit(context)
+    fetches(context, 4, behind=1000)
+    assert (voters(context), waits_for(context)) == ((1, 2, 3), (4,))
+    fetches(context, 4)
+    assert voters(context) == (1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("by_chunk", [False, True], ids=["by fetch", "by chunk"])
+def test_r4_an_observer_that_needs_a_snapshot_is_not_added(by_chunk: bool) -> None:
+    """Its next records are in a snapshot alone."""
+    context = committed_leader()
+    stops_caught_up(context, 4)
+    last = context.core.log.end
+    context.propose("many", 1000)
+    context.step()
+    for _ in range(3 * ELECTION // FETCH + 1):
+        context.wait(FETCH - 1)
+        commit(context)
+    snapshot = OffsetAndEpoch(context.core.log.high_watermark, context.core.election.epoch)
+    context.step(SnapshotTaken(snapshot))
+    if by_chunk:
+        context.ask(SnapshotFetch("cluster", key(4), snapshot.epoch, snapshot, 0, 1000), channel=4)
+    else:
+        context.ask(context.fetch(4, offset=last, last_epoch=snapshot.epoch, replica=key(4)))
+    start_reassignment(context, 1, 2, 3, 4)
+    assert (voters(context), waits_for(context)) == ((1, 2, 3), (4,))
 
 
 @pytest.mark.parametrize(("silent_ms", "added"), [(FETCH - 1, True), (FETCH, False)])

@@ -41,7 +41,7 @@ class Progress(Value):
     #: The end of the log, and the time, at the previous fetch.
     end_at_last_fetch: int = UNKNOWN
     #: Catch-up rounds (R4): the end of the log and the time of the response that began this round
-    #: (no end: there is none), and whether the last round was short enough.
+    #: (no end: the leader holds the fetch), and whether the last round was short enough.
     round_end: int = UNKNOWN
     round_at: int = UNKNOWN
     in_time: bool = False
@@ -60,6 +60,15 @@ class Progress(Value):
         if request.number > self.answered_number:
             self.channel, self.answered_number = request.channel, request.number
             self.answered_at = event
+
+    def begin_round(self, log_end: int, now: Now) -> None:
+        """Begin a catch-up round (R4), if none runs, as a fetch is answered.
+
+        Not when the fetch arrives: the leader may have held it while there was nothing to send.
+        Also at the end of the log, so that the next fetch may not come late.
+        """
+        if self.round_end < 0:
+            self.round_end, self.round_at = log_end, now.monotonic_ms
 
 
 class ProgressTable:
@@ -131,18 +140,9 @@ class ProgressTable:
         progress.end_at_last_fetch = log_end
         progress.fetched_wall_ms = now.wall_ms
 
-    def answered(self, key: ReplicaKey, log_end: int, now: Now) -> None:
-        """Record that a fetch is answered with records: a replica that lacks some begins a round.
-
-        Only now, as the leader may have held the fetch for long while there was nothing to send.
-        """
-        progress = self.replicas.get(key)
-        if progress is not None and progress.round_end < 0 and progress.end_offset < log_end:
-            progress.round_end, progress.round_at = log_end, now.monotonic_ms
-
     def heard(self, key: ReplicaKey, now: Now) -> None:
-        """Record that a replica is alive, without progress in the log."""
-        self._heard(key, now)
+        """Record that a replica is alive, but too far behind for records: it needs a snapshot."""
+        self._heard(key, now).in_time = False
 
     def _heard(self, key: ReplicaKey, now: Now) -> Progress:
         progress = self.of(key)
@@ -185,7 +185,8 @@ class ProgressTable:
         progress = self.replicas.get(key)
         if progress is None:
             return False
-        if progress.round_end >= 0 and now.monotonic_ms - progress.round_at >= round_limit_ms:
+        lacks_some = progress.end_offset < progress.round_end
+        if lacks_some and now.monotonic_ms - progress.round_at >= round_limit_ms:
             return False
         return progress.in_time and now.monotonic_ms - progress.fetched_at < within_ms
 

@@ -267,7 +267,8 @@ class Leader(Role):
             progress.note_answer(request, self.events)
         if not error and not what:
             what = {"offset": fetch.offset, "limit": core.log.end}
-            self.progress.answered(fetch.replica, core.log.end, core.now)
+            if progress is not None:
+                progress.begin_round(core.log.end, core.now)
         election = core.election
         known = self.known_high_watermark(core)
         core.reply(
