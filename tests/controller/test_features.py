@@ -99,7 +99,7 @@ def test_a_downgrade_type_does_not_upgrade() -> None:
         (0, 0, UPGRADE, ""),
         (1, 1, UPGRADE, ""),
         (1, 1, SAFE, ""),
-        (0, 1, UPGRADE, "not yet for 1: start these controllers"),
+        (0, 1, UPGRADE, "voter 1 has not reported it yet"),
         (0, 1, SAFE, "Can't downgrade to a newer version"),
         (1, 0, UPGRADE, "without setting the upgrade type"),
         (1, 0, SAFE, "Can't downgrade the version of this feature."),
@@ -118,6 +118,15 @@ def test_r11_kraft_version_is_the_level_of_the_quorum(
     expected = ErrorCode.INVALID_UPDATE_VERSION if word else ErrorCode.NONE
     assert decision.response.error_code == expected
     assert word in (decision.response.error_message or "")
+
+
+def test_r11_a_refused_kraft_version_names_each_voter_and_its_reason() -> None:
+    cluster = Cluster(voters=voters_by_id(1, 2))
+    reasons = {1: "is not fetching: start it", 2: "has not reported"}
+    cluster.controller._context.report_obstacles = lambda: reasons
+    decision = update(cluster, "kraft.version", 1)
+    message = decision.response.error_message or ""
+    assert "voter 1 is not fetching: start it; voter 2 has not reported." in message
 
 
 @pytest.mark.parametrize("validate_only", [True, False])

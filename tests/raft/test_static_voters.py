@@ -18,9 +18,11 @@ from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import ElectionState, Proposed
 from kraftlog.types import NULL_UUID
 from tests.raft.core_network import CoreNetwork
-from tests.raft.single_core import committed_leader, key
+from tests.raft.single_core import FETCH, SingleCore, committed_leader, key
 
 IDS = (1, 2, 3)
+#: Another directory of voter 2.
+OTHER = ReplicaKey(2, b"o" * 16)
 
 
 def elected() -> CoreNetwork:
@@ -89,6 +91,64 @@ def test_r11_kraft_version_needs_every_voters_report_and_support(voter: Voter | 
     assert not context.core.update_voter("reported", Voter(key(2)), context.now)
     assert not context.core.raise_kraft_version("raised", 1, context.now)
     assert known(context.core.log.voter_set) == list(IDS)
+
+
+def fetches(context: SingleCore, *replicas: ReplicaKey) -> None:
+    for each in replicas:
+        fetch = context.fetch(each.id, replica=each, max_wait_ms=0)
+        context.ask(fetch, channel=each)
+
+
+def raises(context: SingleCore) -> int:
+    return context.core.raise_kraft_version("raised", 1, context.now)
+
+
+def reporting_leader() -> SingleCore:
+    """Voters 2 and 3, known by id alone, fetch and have reported their directories."""
+    context = committed_leader(voters=voters_by_id(*IDS))
+    for voter_id in (2, 3):
+        assert not context.core.update_voter("reported", Voter(key(voter_id)), context.now)
+    return context
+
+
+def test_r11_a_directory_that_no_longer_fetches_is_not_recorded() -> None:
+    """The voter has reported and is gone, maybe with its disk."""
+    context = reporting_leader()
+    context.wait(FETCH)
+    fetches(context, key(2))
+    assert raises(context) == ErrorCode.INVALID_UPDATE_VERSION
+    assert context.core.report_obstacles == {3: "is not fetching: start it"}
+    assert known(context.core.reported_voters) == [1, 2]
+    fetches(context, key(3))
+    assert raises(context) == ErrorCode.NONE
+
+
+def test_r11_no_directory_is_recorded_while_two_fetch_with_one_id() -> None:
+    context = reporting_leader()
+    fetches(context, OTHER)
+    assert raises(context) == ErrorCode.INVALID_UPDATE_VERSION
+    assert "two directories" in context.core.report_obstacles[2]
+
+
+@pytest.mark.parametrize("reporter", [1, 2], ids=["leader's id", "follower's id"])
+def test_r11_a_directory_that_does_not_fetch_is_not_recorded(reporter: int) -> None:
+    """A second process with the same node.id was the last to report."""
+    context = reporting_leader()
+    other = Voter(ReplicaKey(reporter, OTHER.directory_id))
+    assert not context.core.update_voter("reported", other, context.now)
+    assert (2 in context.core.report_obstacles) is (reporter == 2)
+    if reporter == 2:
+        assert raises(context) == ErrorCode.INVALID_UPDATE_VERSION
+        assert not context.core.update_voter("reported", Voter(key(2)), context.now)
+    assert raises(context) == ErrorCode.NONE
+    assert [it.key for it in context.core.log.voter_set.voters] == [key(i) for i in IDS]
+
+
+def test_r11_a_new_leader_says_that_its_voters_have_not_reported_yet() -> None:
+    context = committed_leader(voters=voters_by_id(*IDS))
+    assert raises(context) == ErrorCode.INVALID_UPDATE_VERSION
+    why = "has not reported since the leader changed: try again"
+    assert context.core.report_obstacles == {2: why, 3: why}
 
 
 @pytest.mark.parametrize("directory", [NULL_UUID, b"x" * 16], ids=["none", "another"])

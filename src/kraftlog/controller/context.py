@@ -45,6 +45,7 @@ class Context:
         "layers",
         "new_id",
         "now",
+        "report_obstacles",
         "reported_voters",
         "rng",
         "sessions",
@@ -61,6 +62,7 @@ class Context:
         new_id: Callable[[], Uuid],
         voters: Callable[[], VoterSet],
         reported_voters: Callable[[], VoterSet],
+        report_obstacles: Callable[[], Mapping[int, str]],
     ) -> None:
         self.config = config
         #: Settings of the node's own file.
@@ -75,6 +77,8 @@ class Context:
         self.voters = voters
         #: The same with what they have reported to the leader, to raise kraft.version.
         self.reported_voters = reported_voters
+        #: Why directory ids are unknown in those, by the ids of the voters.
+        self.report_obstacles = report_obstacles
         self.now: Now
         #: When the request arrived; it may have waited for other decisions.
         self.arrived_ms = 0

@@ -78,11 +78,13 @@ class Controller:
         static_config: Mapping[str, str],
         voters: Callable[[], VoterSet] = VoterSet,
         reported_voters: Callable[[], VoterSet] | None = None,
+        report_obstacles: Callable[[], Mapping[int, str]] = dict,
     ) -> None:
         """`voters` returns the quorum's voter set.
 
         It is in control records, which the controller does not replay. `reported_voters`: the same,
         updated with what voters have reported to the leader but no VotersRecord holds yet.
+        `report_obstacles`: why a voter's directory id is not in those, by its id.
         """
         self.state = ControllerState(static_config)
         self.sessions = BrokerSessions(config.session_timeout_ms)
@@ -94,7 +96,14 @@ class Controller:
             str, tuple[int, Callable[[ControllerState, int], list[Message]], int]
         ] = {}
         self._context = Context(
-            config, static_config, self.sessions, rng, new_id, voters, reported_voters or voters
+            config,
+            static_config,
+            self.sessions,
+            rng,
+            new_id,
+            voters,
+            reported_voters or voters,
+            report_obstacles,
         )
         self._decisions: dict[
             int, Callable[[ControllerState, Any, Context], Decision | Deciding]

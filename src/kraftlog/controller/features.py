@@ -114,20 +114,22 @@ def _refuse(state: ControllerState, update: FeatureUpdateKey, context: Context) 
     if level > now and kind != UPGRADE:
         return "Can't downgrade to a newer version."
     if is_kraft and level > now:
-        return _obstacle_to_kraft_version(context.reported_voters(), level)
+        return _obstacle_to_kraft_version(
+            context.reported_voters(), context.report_obstacles(), level
+        )
     if is_kraft and level < now:
         return "Can't downgrade the version of this feature."
     return None
 
 
-def _obstacle_to_kraft_version(voters: VoterSet, level: int) -> str | None:
+def _obstacle_to_kraft_version(
+    voters: VoterSet, reports: Mapping[int, str], level: int
+) -> str | None:
     """Why kraft.version cannot be raised with these voters; nothing undoes it later (R11)."""
-    unknown = [str(it.key.id) for it in voters.voters if it.key.directory_id == NULL_UUID]
+    unknown = [it.key.id for it in voters.voters if it.key.directory_id == NULL_UUID]
     if unknown:
-        return (
-            "Directory id must be known for all of the voters. It is not yet for "
-            f"{', '.join(unknown)}: start these controllers, and repeat the command."
-        )
+        why = [f"voter {each} {reports.get(each, 'has not reported it yet')}" for each in unknown]
+        return f"Directory id must be known for all of the voters: {'; '.join(why)}."
     unable = [str(it.key.id) for it in voters.voters if it.max_version < level]
     if unable:
         return f"Not all voters support it: {', '.join(unable)}."

@@ -177,6 +177,7 @@ def active_controller(node: Node, bootstrap: Sequence[Message]) -> ActiveControl
         static_config=settings.texts,
         voters=lambda: node.quorum.core.log.voter_set,
         reported_voters=lambda: node.quorum.core.reported_voters,
+        report_obstacles=lambda: node.quorum.core.report_obstacles,
     )
     return ActiveController(controller, node.quorum, bootstrap, node.emit, node.logs, node.sliced)
 

@@ -92,12 +92,40 @@ def update_voter(core: Core, leader: LeaderRole, slot: object, updated: Voter) -
 
 
 def reported_voters(core: Core, leader: LeaderRole) -> VoterSet:
-    """The voters with what they have reported to this leader, and its own directory id."""
-    voters = core.log.voter_set
-    for reported in leader.reported.values():
-        if voters.holds(reported.key):
+    """The voters with what they have reported to this leader, and its own directory id.
+
+    A report that does not fit the fetches of the voter is left out: see `report_obstacles`.
+    """
+    voters, obstacles = core.log.voter_set, report_obstacles(core, leader)
+    for voter_id, reported in leader.reported.items():
+        counts = voter_id != core.me.id or reported.key == core.me
+        if counts and voter_id not in obstacles and voters.holds(reported.key):
             voters = voters.with_voter(reported)
     return voters.with_directory(core.me)
+
+
+def report_obstacles(core: Core, leader: LeaderRole) -> dict[int, str]:
+    """Why the directory ids of voters are unknown, by their ids, and what to do (R11).
+
+    Recorded for good is only a directory that its voter reports, and alone fetches with: another
+    process with this node.id, or a directory that is lost, could have reported, too.
+    """
+    found = {}
+    for voter in core.log.voter_set.voters:
+        voter_id = voter.key.id
+        if voter_id == core.me.id or voter.key.directory_id != NULL_UUID:
+            continue
+        keys = leader.progress.keys_of(voter_id, core.now, core.config.fetch_timeout_ms)
+        reported = leader.reported.get(voter_id)
+        if not keys:
+            found[voter_id] = "is not fetching: start it"
+        elif len(keys) > 1:
+            found[voter_id] = "has two directories that fetch: stop one of the two nodes"
+        elif reported is None:
+            found[voter_id] = "has not reported since the leader changed: try again"
+        elif reported.key != keys[0]:
+            found[voter_id] = "fetches with another directory than it reported: try again"
+    return found
 
 
 def raise_kraft_version(core: Core, leader: LeaderRole, slot: object, level: int) -> int:

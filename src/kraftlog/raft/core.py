@@ -471,6 +471,11 @@ class RaftCore:
             return changes.reported_voters(self, self.role)
         return self.log.voter_set
 
+    @property
+    def report_obstacles(self) -> dict[int, str]:
+        """If this replica leads: why the directory ids of voters are unknown, by their ids."""
+        return changes.report_obstacles(self, self.role) if isinstance(self.role, Leader) else {}
+
     def _change(self, change: Callable[..., int], slot: object, what: Any, now: Now) -> int:
         self.now = now
         if not isinstance(self.role, Leader):
