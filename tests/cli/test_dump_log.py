@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.cli import main
-from kraftlog.logstate.voters import voters_by_id
+from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
 from kraftlog.raft.messages import ElectionState
 from kraftlog.records.header import LENGTH_OVERHEAD
 from kraftlog.records.walk import walk
@@ -92,7 +92,8 @@ def test_records_of_the_metadata_log(
     data = str(tmp_path / "data")
     write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))
     survivor = SurvivingDirectory(OsFiles(), data)
-    survivor.repair(voters_by_id(3, 7), survivor.remains.point, T0)
+    new = VoterSet((Voter(ME), Voter(ReplicaKey(7, b"7" * 16))))
+    survivor.repair(new, survivor.remains.point, T0)
     survivor.close()
     formatted = str(tmp_path / "formatted")
     config = tmp_path / "server.properties"

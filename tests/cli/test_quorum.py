@@ -78,6 +78,7 @@ def test_records_are_dropped_only_after_acceptance(
         ("3@h:9093:short", [], "is not ID@HOST:PORT"),
         ("1@h:9093", ["--accept-loss", "4@7"], "its log would be lost"),
         ("3@h:9093", ["--accept-loss", "3@7"], "--accept-loss must be 4@7, not 3@7"),
+        ("3@h:9093,7@i:9093", [], "the new voters 7 need directory ids"),
         ("3@h:9093", ["--drop-from", "4"], "the log has offsets 0 to 3"),
         ("3@h:9093:AAAAAAAAAAAAAAAAAAAAAA", ["--accept-loss", "4"], "4@7, not 4"),
     ],
@@ -92,7 +93,7 @@ def test_repair_refuses_invalid_options(
 def test_an_unformatted_directory_explains_how_to_format(
     data: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    voters = "3@h:9093, 7@i:9093"
+    voters = "3@h:9093, 7@i:9093:BBBBBBBBBBBBBBBBBBBBBB"
     assert main(["quorum", "repair", "--data", data, "--voters", voters]) == 1
     shown = capsys.readouterr().out
     assert "enough of nodes 7 run. Start them with" in shown

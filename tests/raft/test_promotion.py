@@ -285,6 +285,21 @@ def test_r2_the_step_waits_for_a_target_without_known_endpoints() -> None:
     assert 4 in voters(context)
 
 
+@pytest.mark.parametrize(
+    "added",
+    [Voter(ReplicaKey(4)), Voter(key(4), (), 0, 0), Voter(key(4), (), 2, 2)],
+    ids=["no directory", "level 0", "level 2"],
+)
+def test_r11_no_step_lowers_kraft_version(added: Voter) -> None:
+    """The step waits for a target that has a directory id and supports the level."""
+    context = committed_leader()
+    context.core.new_voter = lambda _: added
+    catches_up(context, 4)
+    start_reassignment(context, 1, 2, 3, 4)
+    assert (voters(context), waits_for(context)) == ((1, 2, 3), (4,))
+    assert context.core.log.voter_set.kraft_version == 1
+
+
 def test_r2_two_observers_with_the_targets_id_block_the_step() -> None:
     context = committed_leader()
     catches_up(context, 4)

@@ -134,6 +134,7 @@ def test_without_the_exact_confirmation_nothing_is_written(accepted: str | None)
         (VoterSet((Voter(ReplicaKey(3, b"x" * 16)),)), "otherwise its log would be lost"),
         (VoterSet(), "none"),
         (VoterSet((Voter(ReplicaKey(3)), Voter(ReplicaKey(3)))), "duplicate id"),
+        (voters_by_id(3, 4), "the new voters 4 need directory ids, as kraft.version is 1"),
     ],
 )
 def test_invalid_voters_are_refused(voters: VoterSet, why: str) -> None:
@@ -223,6 +224,16 @@ def test_r1_the_new_voters_follow_all_existing_records() -> None:
     assert (log.end, log.last_epoch) == (7, 8 + EPOCH_LEAP)
     assert log.voter_set == VoterSet((Voter(ME),), cluster_id=CLUSTER)
     assert log.voters.entries[0] == (0, THREE)
+
+
+def test_r12_removed_voters_stay_removed() -> None:
+    """Unless the repair names them."""
+    gone = ReplicaKey(4, b"4" * 16), ReplicaKey(5, b"5" * 16)
+    first = THREE.replace(removed=gone)
+    files = left([Batch(0, 1, 7, 100, first, LeaderChange(1, (1, 2, 3), (1, 2), first))])
+    repair(files, "2@7", VoterSet((Voter(ReplicaKey(3)), Voter(gone[1]))))
+    found = looked_at(files)[0].voter_set
+    assert (found.ids, found.removed, found.kraft_version) == ((3, 5), gone[:1], 1)
 
 
 def test_q8_a_torn_end_is_truncated_and_reported() -> None:

@@ -216,15 +216,21 @@ def _missing_and_surplus(voters: VoterSet, targets: tuple[int, ...]) -> tuple[li
 def _most_caught_up(core: Core, leader: LeaderRole, missing: list[int], now: Now) -> Voter | None:
     """The missing target that has caught up and registered, and has the longest log.
 
-    Two replicas that fetch with one id block the step, since either could be meant.
+    Two replicas that fetch with one id block the step, since either could be meant. So does one
+    that would lower kraft.version: it has no directory id, or does not support the level.
     """
     found: list[tuple[int, int, Voter]] = []
+    level = core.log.voter_set.kraft_version
     for target in missing:
         keys = leader.progress.keys_of(target, now, core.config.fetch_timeout_ms)
         if len(keys) != 1:
             continue
         added = core.new_voter(keys[0])
-        if added and _is_caught_up(core, leader, keys[0], now):
+        if added is None or not added.min_version <= level <= added.max_version:
+            continue
+        if level and added.key.directory_id == NULL_UUID:
+            continue
+        if _is_caught_up(core, leader, keys[0], now):
             found.append((-leader.progress.of(keys[0]).end_offset, target, added))
     return min(found, key=_rank)[2] if found else None
 

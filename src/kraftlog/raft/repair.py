@@ -10,6 +10,7 @@ from __future__ import annotations
 from kraftlog.errors import KraftlogError
 from kraftlog.logstate.voters import VoterSet
 from kraftlog.raft.messages import MAX_EPOCH, Batch, ElectionState, LeaderChange
+from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -95,7 +96,11 @@ def plan(survivor: SurvivingState, voters: VoterSet, accepted: str | None, size_
         )
     mine = [voter for voter in voters.voters if voter.key.id == survivor.me.id]
     named = voters.with_voter(mine[0].replace(key=survivor.me))
-    named = named.replace(cluster_id=survivor.voters.cluster_id or survivor.cluster_id)
+    keys = [voter.key for voter in named.voters]
+    named = named.replace(
+        cluster_id=survivor.voters.cluster_id or survivor.cluster_id,
+        removed=tuple([key for key in survivor.voters.removed if key not in keys]),
+    )
     change = LeaderChange(survivor.me.id, named.ids, (survivor.me.id,), named)
     raises_level = named.kraft_version > survivor.voters.kraft_version
     last = survivor.end + 1 + raises_level
@@ -114,6 +119,20 @@ def _check_voters(survivor: SurvivingState, voters: VoterSet) -> None:
         )
     if not survivor.end and not survivor.start:
         raise RepairRefusedError("the log is empty: there is nothing to repair")
+    _check_level(survivor, voters)
+
+
+def _check_level(survivor: SurvivingState, voters: VoterSet) -> None:
+    """Refuse to lower kraft.version; the log's directory ids are those that must be emptied."""
+    others = [voter.key for voter in voters.voters if voter.key.id != survivor.me.id]
+    unknown = [key.id for key in others if key.directory_id == NULL_UUID]
+    if survivor.voters.kraft_version and unknown:
+        raise RepairRefusedError(
+            f"the new voters {_listed(unknown)} need directory ids, as kraft.version is 1 in this "
+            f"log: name node {survivor.me.id} alone and add the others once it runs, or give each "
+            "as ID@HOST:PORT:DIRECTORY, with the directory.id of meta.properties in its newly "
+            "formatted directory"
+        )
 
 
 def may_be_lost(survivor: SurvivingState) -> list[str]:
@@ -135,6 +154,7 @@ def may_be_lost(survivor: SurvivingState) -> list[str]:
 
 def described(survivor: SurvivingState, voters: VoterSet) -> list[str]:
     """The current state and the planned one, for the operator who has to decide."""
+    _check_voters(survivor, voters)
     known = survivor.voters
     log = f"a log from offset {survivor.start} to {survivor.end}, last epoch {survivor.last_epoch}"
     node = f"node {survivor.me.id} of cluster {survivor.cluster_id or 'unknown'}"
