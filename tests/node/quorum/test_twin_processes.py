@@ -6,12 +6,17 @@ import pytest
 
 from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.node.pending_response import PendingResponse
+from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.twin_processes import (
     ALTERNATIONS,
     MAX_REPLICAS,
     SharedIds,
     TwinProcesses,
 )
+from kraftlog.raft import messages as raft
+from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
+from kraftlog.wire.apis import CONTROLLER, ApiKey
+from tests.node.frame_client import FrameClient
 
 THREE = ReplicaKey(3, b"d" * 16)
 
@@ -106,6 +111,23 @@ def test_a_node_that_lost_its_directory_shares_its_id_with_no_other() -> None:
     assert warnings(b"a", b"a", b"b", b"b", b"b") == []
 
 
+def test_a_node_with_a_new_directory_at_each_start_shares_its_id_with_none() -> None:
+    """As on an emptyDir of Kubernetes: it never returns to a former directory."""
+    assert warnings(b"a", b"b", b"c", b"d", b"e", b"f") == []
+    assert warnings(b"a", b"b", b"a", b"c", b"a") == []
+
+
+def test_the_line_of_an_id_is_not_repeated_for_more_directories_and_ids() -> None:
+    shared = SharedIds(ME)
+    lines = [
+        shared.warning(ReplicaKey(number, bytes([letter]) * 16), "")
+        for number in [*range(1, 2 * MAX_REPLICAS)] * 2
+        for letter in b"ababcac"
+    ]
+    found = [line for line in lines if line is not None]
+    assert len(found) == len(set(found)) == MAX_REPLICAS
+
+
 def test_a_node_with_the_id_of_the_leader_is_logged_at_once() -> None:
     [line] = warnings(b"b", b"b", b"b", node_id=1)
     assert "two nodes run with node.id=1" in line
@@ -114,3 +136,14 @@ def test_a_node_with_the_id_of_the_leader_is_logged_at_once() -> None:
 
 def test_a_node_without_an_id_shares_none() -> None:
     assert warnings(b"a", b"b", b"a", b"b", node_id=-1) == []
+
+
+@pytest.mark.parametrize(("cluster_id", "count"), [("another", 0), (CLUSTER_ID, 1), (None, 1)])
+def test_a_node_of_another_cluster_is_no_second_node(cluster_id: str | None, count: int) -> None:
+    """It has a wrong address; its fetch is refused for that (Q30)."""
+    host = VirtualHost()
+    other = ReplicaKey(1, b"o" * 16)
+    fetch = raft.Fetch(cluster_id, other, host.node.quorum.epoch, 0, 0, 0, 0, 1 << 20)
+    FrameClient(host, CONTROLLER).send(ApiKey.FETCH, 17, request_to_wire(fetch)[1])
+    host.turn()
+    assert len([line for line in host.log_lines if "two nodes run" in line]) == count

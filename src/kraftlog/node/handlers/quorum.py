@@ -47,9 +47,10 @@ def fetch_metadata(
         code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
         slot.respond(FetchResponse(error_code=code, responses=()))
         return
-    host = getattr(slot.connection, "host", "")
-    warning = node.quorum.shared_ids.warning(body.replica, host)
-    if warning is not None:
-        node.emit(LogLine(warning))
+    if not node.quorum.core.cluster_id_differs(body.cluster_id):
+        host = getattr(slot.connection, "host", "")
+        warning = node.quorum.shared_ids.warning(body.replica, host)
+        if warning is not None:
+            node.emit(LogLine(warning))
     most = min(body.max_bytes, node.config.raft.max_fetch_bytes)
     node.quorum.handle_request(slot, body, slot.connection, now, most)

@@ -1,7 +1,7 @@
 """Notices two processes with one node id.
 
 With one directory id as well, one directory is a copy of the other (`TwinProcesses`), and the
-newer process is refused; with directories of their own, the operator is told (`SharedIds`).
+newer process is refused; with directories of their own, a line is logged (`SharedIds`).
 
 Both copies would vote, fetch and update their voter record as the same replica. The evidence:
 fetches of a replica alternate between two connections while the one before is unanswered. A process
@@ -72,47 +72,50 @@ def _count(seen: _Fetches, former: PendingResponse, connection: object) -> None:
             seen.alternations = 0
 
 
-#: Changes from one directory to another that no single process makes: it moves to a new one once.
-SWITCHES = 3
+#: Returns to the former directory that no single process makes: it moves to new ones only.
+RETURNS = 2
 
 
 class _Fetcher(Value):
-    """The last fetch with a node id, the one with another directory id, and the evidence."""
+    """The last fetch with a node id, the one with the former directory id, and the evidence."""
 
     replica: ReplicaKey
     host: str
     other: tuple[ReplicaKey, str] | None = None
-    switches: int = 0
+    returns: int = 0
+    is_logged: bool = False
 
 
 class SharedIds:
-    """The directory ids with which nodes of each id fetch metadata here."""
+    """The directory ids with which nodes of each id fetch metadata here.
+
+    The first `MAX_REPLICAS` ids are watched: to forget one would log its line again.
+    """
 
     def __init__(self, me: ReplicaKey) -> None:
-        self._me = me
-        self._by_id: dict[int, _Fetcher] = {}
+        self._my_id = me.id
+        # This process is one of two as soon as another directory fetches with its id.
+        self._by_id = {me.id: _Fetcher(me, "", returns=RETURNS - 1)}
 
     def warning(self, replica: ReplicaKey, host: str) -> str | None:
         """Note a fetch; return the line for the operator once, if two processes have this id."""
         if replica.id < 0:
             return None
-        if replica.id == self._me.id and replica.directory_id != self._me.directory_id:
-            # This process is the other one.
-            switches = SWITCHES - 1
-            seen = self._by_id.setdefault(replica.id, _Fetcher(self._me, "", switches=switches))
-        elif (found := self._by_id.get(replica.id)) is not None:
-            seen = found
-        else:
-            if len(self._by_id) >= MAX_REPLICAS:
-                del self._by_id[next(iter(self._by_id))]
-            self._by_id[replica.id] = _Fetcher(replica, host)
+        seen = self._by_id.get(replica.id)
+        if seen is None:
+            if len(self._by_id) < MAX_REPLICAS:
+                self._by_id[replica.id] = _Fetcher(replica, host)
             return None
         if replica.directory_id == seen.replica.directory_id:
             return None
+        is_return = seen.other is not None and seen.other[0] == replica
+        seen.returns = seen.returns + 1 if is_return or replica.id == self._my_id else 0
         seen.other = seen.replica, seen.host
         seen.replica, seen.host = replica, host
-        seen.switches += 1
-        return _shared_line(seen) if seen.switches == SWITCHES else None
+        if seen.is_logged or seen.returns < RETURNS:
+            return None
+        seen.is_logged = True
+        return _shared_line(seen)
 
 
 def _shared_line(seen: _Fetcher) -> str:
