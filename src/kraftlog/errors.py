@@ -275,6 +275,9 @@ class ClientError(KraftlogError):
 class UnreachableError(ClientError):
     """A broker could not be reached or did not respond in time."""
 
+    #: Whether a request was sent on an open connection: the broker may have carried it out.
+    was_sent = False
+
 
 class UnsupportedApiError(ClientError):
     """A broker does not support an API, or no version in common."""

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
-from kraftlog.errors import ErrorCode, RefusedError
+from kraftlog.client.cluster import BACKOFF_S, Cluster
+from kraftlog.client.connection import Connection
+from kraftlog.client.deadline import Deadline
+from kraftlog.errors import ClientError, ErrorCode, RefusedError, UnreachableError
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import response_frame
 from kraftlog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -20,6 +23,7 @@ from kraftlog.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from kraftlog.wire.messages.metadata import (
+    MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -123,3 +127,60 @@ def test_a_deleted_topic_is_not_retried(broker: Broker, client: Client) -> None:
     with pytest.raises(RefusedError, match="UNKNOWN_TOPIC_OR_PARTITION") as refused:
         client.offsets("t")
     assert refused.value.api == "Metadata"
+
+
+class Script:
+    """Attempts of a request with these errors; the last one takes the rest of the time."""
+
+    def __init__(self, deadline: Deadline, *errors: ClientError) -> None:
+        self._deadline = deadline
+        self._errors = list(errors)
+        self.attempts = 0
+
+    def __call__(self) -> None:
+        self.attempts += 1
+        if self.attempts == len(self._errors):
+            self._deadline.pause(LIMIT_S)
+        raise self._errors[self.attempts - 1]
+
+
+def unreachable(*, was_sent: bool) -> UnreachableError:
+    error = UnreachableError("host:9092: request timed out")
+    error.was_sent = was_sent
+    return error
+
+
+NOT_CONTROLLER = RefusedError(ErrorCode.NOT_CONTROLLER, api="CreateTopics", broker="b")
+
+
+@pytest.mark.parametrize("was_sent", [True, False])
+def test_a_refusal_is_not_the_outcome_of_a_later_request(*, was_sent: bool) -> None:
+    """What was sent again may have been carried out."""
+    cluster = Cluster("127.0.0.1:1", client_id="", timeout_s=0)
+    cluster.was_reached = True
+    limit = Deadline(3 * BACKOFF_S)
+    last = unreachable(was_sent=was_sent)
+    with pytest.raises(UnreachableError if was_sent else RefusedError):
+        cluster.retry(Script(limit, NOT_CONTROLLER, last), limit)
+
+
+def test_no_request_is_sent_after_the_deadline() -> None:
+    cluster = Cluster("127.0.0.1:1", client_id="", timeout_s=0)
+    limit = Deadline(BACKOFF_S / 2)
+    times: list[bool] = []
+
+    def attempt() -> None:
+        times.append(limit.is_over)
+        raise NOT_CONTROLLER
+
+    with pytest.raises(RefusedError):
+        cluster.retry(attempt, limit)
+    assert times[1:] == []
+
+
+def test_a_lost_connection_leaves_the_outcome_of_a_request_open(broker: Broker) -> None:
+    connection = Connection("127.0.0.1", broker.port, "", Deadline(LIMIT_S))
+    broker.answers[ApiKey.METADATA] = [ListOffsetsResponse(topics=[])]
+    with pytest.raises(UnreachableError) as lost:
+        connection.call(MetadataRequest(topics=None), Deadline(LIMIT_S))
+    assert lost.value.was_sent

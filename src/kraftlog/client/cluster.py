@@ -18,6 +18,7 @@ from kraftlog.client.model import (
 from kraftlog.client.versions import api_of
 from kraftlog.errors import (
     RETRIABLE,
+    ClientError,
     ErrorCode,
     RefusedError,
     UnreachableError,
@@ -152,22 +153,26 @@ class Cluster:
     def retry(self, attempt: Callable[[], T], deadline: Deadline) -> T:
         """Retry `attempt` until it succeeds, fails for good, or the deadline passes.
 
-        A refusal says more than the attempt after it, which had no time left.
+        A refusal says more than an attempt after it that sent nothing. An attempt that has sent its
+        request may have succeeded, so the refusal before it does not count.
         """
-        refused = None
+        failure: ClientError | None = None
         while True:
             try:
                 return attempt()
             except UnreachableError as error:
-                if deadline.is_over or not self.was_reached:
-                    raise refused or error from None
-                refused = None
+                if error.was_sent or not isinstance(failure, RefusedError):
+                    failure = error
+                if not self.was_reached:
+                    raise failure from None
             except RefusedError as error:
-                if deadline.is_over or not is_retriable(error):
+                if not is_retriable(error):
                     raise
-                refused = error
+                failure = error
             self.drop_cache()
             deadline.pause(BACKOFF_S)
+            if deadline.is_over:
+                raise failure
 
     def drop_cache(self) -> None:
         """Drop cached leaders and coordinators, which may have moved."""

@@ -56,8 +56,12 @@ class Connection:
 
     def call(self, request: Message, deadline: Deadline, version: int | None = None) -> Message:
         """Send a request and wait for the response; no other may be pending."""
-        self.send(request, deadline, version)
-        return self.receive(deadline)
+        try:
+            self.send(request, deadline, version)
+            return self.receive(deadline)
+        except UnreachableError as error:
+            error.was_sent = True
+            raise
 
     def send(
         self,
