@@ -76,6 +76,16 @@ class Reply(Value):
     response: Any  # a message of the API's response class
 
 
+#: The most characters of a peer's string in a line of the operator log.
+MAX_SHOWN = 100
+
+
+def printable(text: str) -> str:
+    """A peer's string as part of one line: cut, and control characters replaced."""
+    shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+    return "".join([each if each.isprintable() else "?" for each in shown])
+
+
 class LogLine(Value):
     """A line of the operator log."""
 

@@ -237,6 +237,13 @@ def test_an_unknown_name_is_no_proof_of_death(wire: Wire) -> None:
     assert not wire.outcome
 
 
+def test_an_unknown_name_cannot_forge_a_line(wire: Wire) -> None:
+    wire.ask(host="no..\nhost" + "x" * 1000)
+    outcome = wire.until_told()
+    assert isinstance(outcome, RequestFailed)
+    assert outcome.why == f"the host name no..?host{'x' * 91}... is unknown"
+
+
 def test_only_overdue_requests_close_the_channel(wire: Wire) -> None:
     """The first response has arrived, so the timeout of the second request counts."""
     wire.ask()
@@ -396,7 +403,7 @@ def test_without_a_descriptor_requests_fail_until_there_is_one(wire: Wire) -> No
         ("127.0.0.1", -1, "there is no port -1"),
         ("127.0.0.1", 65536, "there is no port 65536"),
         ("localhost", 65536 + 9093, "there is no port 74629"),
-        ("a\0b", 9093, "the host name a\0b is unknown"),
+        ("a\0b", 9093, "the host name a?b is unknown"),
     ],
 )
 def test_an_invalid_address_fails(wire: Wire, host: str, port: int, why: str) -> None:

@@ -7,6 +7,7 @@ import os
 import select
 import socket
 
+from kraftlog.effects import printable
 from kraftlog.runner.peers import MAX_PROBES, PeerChannel, PeerChannels
 from kraftlog.runner.receive_buffer import FrameLengthError
 from kraftlog.server.name_resolution import NameResolver, numeric
@@ -117,7 +118,11 @@ class Peers(PeerChannels):
         if not found:
             host, port = channel.address
             is_port = 0 < port <= LAST_PORT
-            why = f"the host name {host} is unknown" if is_port else f"there is no port {port}"
+            why = (
+                f"the host name {printable(host)} is unknown"
+                if is_port
+                else f"there is no port {port}"
+            )
             self.lost(channel, now, probe=False, why=why)
         elif channel.in_flight:
             channel.has_ended = False  # the name may resolve to another host now

@@ -8,6 +8,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.loader import MetadataLoader
+from kraftlog.metadata.values import BrokerImage
 from kraftlog.node.broker.broker_lifecycle import LONGEST_RETRY_MS, BrokerLifecycle
 from kraftlog.node.broker.controller_channel import HEARTBEAT_CHANNEL
 from kraftlog.node.broker.registration_refusals import RegistrationRefusals
@@ -15,6 +16,7 @@ from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
 from kraftlog.wire.messages.broker_registration import BrokerRegistrationResponse
+from kraftlog.wire.messages.metadata_records import BrokerEndpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -160,6 +162,18 @@ def test_a_registration_after_a_refusal_is_logged() -> None:
     refusals.accepted(Now(8500, 0))
     refusals.accepted(Now(9000, 0))
     assert lines[1:] == ["the controller has registered this broker, after 7 s"]
+
+
+def test_the_host_of_another_broker_cannot_forge_a_line() -> None:
+    lines: list[str] = []
+    endpoint = BrokerEndpoint(
+        name="PLAINTEXT", host="host\nforged" + "x" * 1000, port=9092, security_protocol=0
+    )
+    other = BrokerImage(4, 1, b"i" * 16, (endpoint,))
+    refusals = RegistrationRefusals(4, 9000, lambda: other, lines.append)
+    refusals.refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, Now(0, 0))
+    [line] = lines
+    assert f"broker 4 at host?forged{'x' * 89}...:9092, and its" in line
 
 
 def test_a_leader_change_resets_the_backoff() -> None:

@@ -103,3 +103,11 @@ def test_a_node_without_voters_leaves_the_log_to_discovery() -> None:
     watched = Watched()
     watched.watch.poll(LATER)
     assert watched.lines == []
+
+
+def test_an_address_from_a_peer_cannot_forge_a_line() -> None:
+    watched = Watched(1, 2, 3)
+    watched.driver.contacts.failed(2, ("host\nall is well", 9092), "Connection refused")
+    watched.watch.poll(LATER)
+    [line] = watched.lines
+    assert "voter 2 at host?all is well:9092: Connection refused" in line

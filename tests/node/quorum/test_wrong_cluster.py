@@ -49,6 +49,15 @@ def test_q31_a_leader_without_a_cluster_id_is_named_with_its_address() -> None:
     assert stopped(None, None).startswith(f"{MINE}at 127.0.0.1:9092 belongs to another cluster.")
 
 
+@pytest.mark.parametrize(("theirs", "found"), [(None, "x"), ("x", None)])
+def test_q31_another_clusters_id_cannot_forge_a_line(theirs: str | None, found: str | None) -> None:
+    forged = "x\nquorum: \x1b[2J" + "y" * 30_000
+    reason = stopped(theirs and forged, found and forged)
+    assert "cluster x?quorum: ?[2Jyyy" in reason
+    assert reason.isprintable()
+    assert len(reason) < 1000
+
+
 @pytest.mark.parametrize("found", [None, "cluster"])
 def test_q31_a_leader_elsewhere_has_a_wrong_address_of_this_node(found: str | None) -> None:
     """What answers at the address that this node has for it is another node."""

@@ -7,6 +7,7 @@ harmless at first. A refusal that outlasts that session means that another broke
 from __future__ import annotations
 
 from kraftlog.config.endpoints import bracketed
+from kraftlog.effects import printable
 from kraftlog.errors import ErrorCode, error_name
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
@@ -85,4 +86,4 @@ class RegistrationRefusals:
         me = self._registered()
         if me is None or not me.endpoints:
             return ""
-        return f" at {bracketed(me.endpoints[0].host)}:{me.endpoints[0].port}"
+        return f" at {bracketed(printable(me.endpoints[0].host))}:{me.endpoints[0].port}"

@@ -7,6 +7,7 @@ needed, which of them respond, and what each of the others does instead.
 from __future__ import annotations
 
 from kraftlog.config.endpoints import bracketed
+from kraftlog.effects import printable
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class LeaderWatch:
         where = where or quorum.addresses.of(voter_id)
         name = f"voter {voter_id}"
         if where is not None:
-            name += f" at {bracketed(where[0])}:{where[1]}"
+            name += f" at {bracketed(printable(where[0]))}:{where[1]}"
         if outcome is None:
             return False, f"{name}: not asked yet"
         if outcome[0]:

@@ -80,8 +80,8 @@ class WrongClusterStop:
         )
 
     def _followed(self, leader: int, where: tuple[str, int] | None, theirs: str | None) -> str:
-        at = "" if where is None else f" at {bracketed(where[0])}:{where[1]}"
-        cluster = "another cluster" if theirs is None else f"cluster {theirs}"
+        at = "" if where is None else f" at {bracketed(effects.printable(where[0]))}:{where[1]}"
+        cluster = "another cluster" if theirs is None else f"cluster {effects.printable(theirs)}"
         return (
             f"but the leader {leader}{at} belongs to {cluster}. Either this address is wrong: "
             f"correct {self._key}. Or {self._directory} is a directory of another cluster: set "
@@ -89,6 +89,7 @@ class WrongClusterStop:
         )
 
     def _contacted(self, leader: int, theirs: str) -> str:
+        theirs = effects.printable(theirs)
         return (
             f"but the leader {leader} of cluster {theirs} contacts it as one of its controllers. "
             f"Either the controllers of cluster {theirs} have a wrong address: correct it in "
