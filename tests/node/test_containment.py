@@ -16,6 +16,7 @@ from kraftlog.node import api_table
 from kraftlog.node.api_table import SERVED
 from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL
 from kraftlog.node.handlers.fetch import DelayedFetch
+from kraftlog.node.quorum.leader_watch import LeaderWatch
 from kraftlog.raft.core import RaftCore
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.host import VirtualConnection, VirtualHost
@@ -84,6 +85,18 @@ def test_an_exception_within_a_step_of_the_quorum_ends_the_node(
         FrameClient(host, CONTROLLER).send(
             ApiKey.VOTE, 1, VoteRequest(cluster_id=None, voter_id=1, topics=topics)
         )
+
+
+def test_an_exception_in_the_words_of_a_line_does_not_end_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = make_host(demo=1)
+    monkeypatch.setattr(LeaderWatch, "_found", raise_error)
+    host.node.needs_poll = True
+    host.turn()
+    assert any("watching the leader" in line for line in host.log_lines)
+    monkeypatch.undo()
+    still_serves(host, 0)
 
 
 class RecordingConnection(VirtualConnection):

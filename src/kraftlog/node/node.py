@@ -398,7 +398,6 @@ class Node:
         self.now = now
         self.quorum.poll(now)
         self.discovery.poll(now)
-        self.leader_watch.poll(now)
         self.linearizable_reads.poll(now)
         if self.is_ready or now.monotonic_ms >= self._starts_until_ms:
             # Unfencing changes all partitions of the broker: an earlier snapshot lacks that.
@@ -410,6 +409,7 @@ class Node:
                 self.active_controller.waits_for_response(self.broker_lifecycle.epoch, now)
             self.active_controller.poll(now)
         poll = self.attempts.poll
+        poll("watching the leader", self.leader_watch, now)
         if self.voter_updater is not None:
             poll("updating the voter record of this node", self.voter_updater, now)
         if self.controller_registration is not None:

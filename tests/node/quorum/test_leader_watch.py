@@ -105,6 +105,15 @@ def test_a_node_without_voters_leaves_the_log_to_discovery() -> None:
     assert watched.lines == []
 
 
+def test_a_line_about_voters_leaves_the_core_unchanged() -> None:
+    watched = Watched(1, 2, 3)
+    watched.driver.contacts.answered(2)
+    known = dict(watched.driver.core.peers)
+    watched.watch.poll(LATER)
+    assert len(watched.lines) == 1
+    assert watched.driver.core.peers == known
+
+
 def test_an_address_from_a_peer_cannot_forge_a_line() -> None:
     watched = Watched(1, 2, 3)
     watched.driver.contacts.failed(2, ("host\nall is well", 9092), "Connection refused")

@@ -15,8 +15,8 @@ MINE = "this node belongs to cluster cluster (/data/meta.properties), but the le
 REMEDY = "set log.dirs to this node's own, or format an empty one with the id "
 
 
-def stopped(theirs: str | None, found: str | None) -> str:
-    """The reason, if the leader's request names `theirs` and its address belongs to `found`."""
+def outcome(theirs: str | None, found: str | None, *, is_confirmed: bool = False) -> list[Any]:
+    """The effects, if the leader's request names `theirs` and its address belongs to `found`."""
     machine, wanted = driver_with_voters(1, 2, 3)
     assert machine.driver is not None
     asked: list[Any] = []
@@ -30,10 +30,29 @@ def stopped(theirs: str | None, found: str | None) -> str:
     for _ in range(2):
         stop.stop(2, theirs)
     [(peer, where, *_, on_done)] = asked
+    machine.driver.core.is_confirmed = is_confirmed
     assert (peer, where) == (2, ("127.0.0.1", 9092))
     on_done(found and DescribeClusterResponse(error_code=0, cluster_id=found, brokers=()), NOW)
-    [reason] = [it.why for it in wanted if isinstance(it, effects.Stop)]
+    machine.driver.core.is_confirmed = False
+    stop.stop(2, theirs)
+    assert len(asked) == 1 + is_confirmed
+    return wanted
+
+
+def stopped(theirs: str | None, found: str | None) -> str:
+    [reason] = [it.why for it in outcome(theirs, found) if isinstance(it, effects.Stop)]
     return str(reason)
+
+
+def test_q31_a_node_that_found_its_own_leader_meanwhile_goes_on() -> None:
+    """It would stop for a later leader of another cluster, if it had lost its own."""
+    found = outcome(None, "other", is_confirmed=True)
+    assert not [it for it in found if isinstance(it, effects.Stop)]
+    [line] = [it.line for it in found if isinstance(it, effects.LogLine)]
+    assert line == (
+        "the leader 2 at 127.0.0.1:9092 belonged to another cluster; this node has found a leader "
+        "of its own cluster since, and goes on"
+    )
 
 
 @pytest.mark.parametrize("theirs", [None, "other"])
@@ -45,8 +64,12 @@ def test_q31_a_stop_names_both_clusters_and_the_address(theirs: str | None) -> N
     )
 
 
-def test_q31_a_leader_without_a_cluster_id_is_named_with_its_address() -> None:
-    assert stopped(None, None).startswith(f"{MINE}at 127.0.0.1:9092 belongs to another cluster.")
+@pytest.mark.parametrize("found", [None, "cluster"])
+def test_q31_a_leader_without_another_cluster_id_is_named_with_its_address(
+    found: str | None,
+) -> None:
+    """A node of this node's own cluster may respond at that address by now."""
+    assert stopped(None, found).startswith(f"{MINE}at 127.0.0.1:9092 belongs to another cluster.")
 
 
 @pytest.mark.parametrize(("theirs", "found"), [(None, "x"), ("x", None)])

@@ -71,6 +71,10 @@ class LeaderWatch:
                 self._has_logged = True
                 self._log_line(self._paragraph((time_ms - self._missing_since_ms) // 1000))
 
+    def postpone(self, now: Now) -> None:
+        """`poll` has raised: describe the voters again later."""
+        self._due_ms = now.monotonic_ms + REPEAT_MS
+
     def _found(self, time_ms: int) -> None:
         if self._has_logged and self._missing_since_ms is not None:
             self._has_logged = False
@@ -110,7 +114,8 @@ class LeaderWatch:
             return False, f"{name}: not asked yet"
         if outcome[0]:
             return False, f"{name}: {outcome[0]}"
-        if core.peer(voter_id).is_foreign:
+        peer = core.peers.get(voter_id)
+        if peer is not None and peer.is_foreign:
             return False, f"{name}: belongs to another cluster"
         return True, f"{name}: responds"
 

@@ -56,6 +56,9 @@ class WrongClusterStop:
         from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
 
         def on_done(response: Any, _: Now) -> None:
+            if self._quorum.core.is_confirmed:
+                self._go_on(leader, where)
+                return
             found = None if response is None else response.cluster_id or None
             self._stop(leader, where, found, theirs)
 
@@ -64,11 +67,24 @@ class WrongClusterStop:
         )
         self._send_to(leader, where, ApiKey.DESCRIBE_CLUSTER, request, TIMEOUT_MS, on_done)
 
+    def _go_on(self, leader: int, where: tuple[str, int]) -> None:
+        """Meanwhile this node's own quorum has confirmed its cluster id (Q31)."""
+        self._is_stopping = False
+        host = bracketed(effects.printable(where[0]))
+        self._emit(
+            effects.LogLine(
+                f"the leader {leader} at {host}:{where[1]} belonged to another cluster; this node "
+                "has found a leader of its own cluster since, and goes on"
+            )
+        )
+
     def _stop(
         self, leader: int, where: tuple[str, int] | None, found: str | None, theirs: str | None
     ) -> None:
         """`found`: the cluster id at the address `where` this node has for the leader."""
         mine = self._quorum.core.cluster_id
+        if found == mine:  # another node responds there now
+            found = None
         if theirs is None or found == theirs:
             but = self._followed(leader, where, found)
         else:
