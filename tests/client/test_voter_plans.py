@@ -7,9 +7,19 @@ from typing import Any
 import pytest
 
 from kraftlog.client import nodes, voter_plans
+from kraftlog.client.admin import Admin
+from kraftlog.client.cluster import Cluster
+from kraftlog.client.deadline import Deadline
 from kraftlog.client.nodes import Feature, Features, Quorum, Replica
-from kraftlog.errors import ConfigError
+from kraftlog.errors import ConfigError, ErrorCode, RefusedError
+from kraftlog.wire.messages.add_raft_voter import AddRaftVoterRequest
+from kraftlog.wire.messages.describe_quorum import (
+    DescribeQuorumResponse,
+    PartitionResult,
+    TopicResult,
+)
 
+TIMEOUT_S = 0.5
 #: The node to add, its directory, and the end of the leader's log.
 NEW, OWN, END = 4, b"4" * 16, 50
 NEWCOMER = Replica(NEW, OWN, END, 900, 890)
@@ -29,7 +39,7 @@ def quorum_with(observer: Replica | None = NEWCOMER, **changes: Any) -> Quorum:
 def checked(monkeypatch: pytest.MonkeyPatch, quorum: Quorum, level: int = 1) -> str:
     """The error of a dry run; "" if there is none."""
     levels = Features((Feature("kraft.version", 0, 1, level),), 1)
-    monkeypatch.setattr(nodes, "features", lambda _: levels)
+    monkeypatch.setattr(nodes, "features", lambda *_, **__: levels)
     try:
         voter_plans.check_added(None, quorum, NEW, OWN)  # type: ignore[arg-type]  # not asked
     except ConfigError as error:
@@ -71,8 +81,8 @@ def test_r4_what_the_leader_would_refuse_is_named(
 
 
 def cause(monkeypatch: pytest.MonkeyPatch, quorum: Quorum) -> str:
-    monkeypatch.setattr(nodes, "quorum", lambda _: quorum)
-    return voter_plans._why_timed_out(None, NEW, OWN, "h:9093")  # type: ignore[arg-type]  # as above
+    monkeypatch.setattr(nodes, "quorum", lambda *_: quorum)
+    return voter_plans._why_timed_out(None, NEW, OWN, "h:9093", Deadline(0))  # type: ignore[arg-type]  # as above
 
 
 def test_r4_a_caught_up_observer_may_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,3 +95,39 @@ def test_r4_a_caught_up_observer_may_be_added(monkeypatch: pytest.MonkeyPatch) -
     assert cause(monkeypatch, quorum).startswith("it lags by 3 records: wait until")
     assert "no response from it at h:9093" in cause(monkeypatch, quorum_with())
     assert "kraft.version is 0" in checked(monkeypatch, quorum_with(), level=0)
+
+
+def test_all_requests_of_a_voter_change_have_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cause of a time-out gets a second, or what is left if that is more."""
+    partition = PartitionResult(
+        partition_index=0,
+        error_code=0,
+        leader_id=1,
+        leader_epoch=1,
+        high_watermark=1,
+        current_voters=(),
+        observers=(),
+    )
+    topic = TopicResult(topic_name="__cluster_metadata", partitions=[partition])
+    described = DescribeQuorumResponse(error_code=0, topics=[topic])
+    limits: list[Deadline] = []
+
+    def call(_: Cluster, request: Any, *__: Any, deadline: Deadline, **___: Any) -> Any:
+        limits.append(deadline)
+        if isinstance(request, AddRaftVoterRequest):
+            assert request.timeout_ms <= TIMEOUT_S * 1000
+            raise RefusedError(ErrorCode.REQUEST_TIMED_OUT, api="AddRaftVoter", broker="b")
+        return described
+
+    monkeypatch.setattr(Cluster, "call", call)
+    with Admin("h:1", timeout_s=TIMEOUT_S) as admin:
+        with pytest.raises(RefusedError, match="it is not fetching"):
+            admin.add_voter(NEW, OWN, [("C", "h", 9093)])
+        first, added, explained = limits
+        assert first is added
+        assert explained.left_s() <= voter_plans.EXPLAIN_S
+
+
+def test_a_dry_run_reads_its_listeners() -> None:
+    with Admin("h:1") as admin, pytest.raises(TypeError):
+        admin.add_voter(NEW, OWN, 9093, dry_run=True)  # type: ignore[arg-type]  # what is tested

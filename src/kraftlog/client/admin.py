@@ -6,7 +6,8 @@
         for voter in admin.describe_quorum().voters:
             print(voter.id, voter.log_end_offset)
 
-Every call blocks until it succeeds, is refused, or `timeout_s` is over. Use it in one thread.
+Every call blocks until it succeeds, is refused, or `timeout_s` is over; `add_voter` then takes
+up to a second more to find the cause. Use it in one thread.
 """
 
 from __future__ import annotations
@@ -86,28 +87,37 @@ class Admin(ConnectedToCluster):
     ) -> AddVoterPlan:
         """Add a controller, which fetches already, to the voters; returns once it is committed.
 
-        The plan is what the leader described before. With `dry_run` nothing changes, and what the
-        leader would refuse raises `ConfigError`; whether it reaches the listeners is not checked.
+        The plan is what the leader described before. With `dry_run` nothing changes. `ConfigError`
+        says that the controller is a voter, does not fetch or has never caught up, that no
+        majority fetches, that a change is unfinished, or that kraft.version is 0. Whether the
+        leader reaches the listeners, and which kraft.version the controller supports, is not
+        checked.
         """
         arguments.number("voter", voter)
         found = _uuid(directory)
-        quorum = voter_plans.described(self.cluster, voter)
+        addresses = _listeners(listeners)
+        limit = self.cluster.deadline()
+        quorum = voter_plans.described(self.cluster, voter, limit)
         if dry_run:
-            voter_plans.check_added(self.cluster, quorum, voter, found)
+            voter_plans.check_added(self.cluster, quorum, voter, found, limit)
         else:
-            voter_plans.add(self.cluster, voter, found, _listeners(listeners))
+            voter_plans.add(self.cluster, voter, found, addresses, limit)
         return voter_plans.added(quorum, voter, found)
 
     def remove_voter(
         self, voter: int, directory: Uuid | str | None = None, *, dry_run: bool = False
     ) -> Uuid:
-        """Remove a voter, by its id alone or with its directory; return the directory id."""
+        """Remove a voter, by its id alone or with its directory; return the directory id.
+
+        With `dry_run` nothing changes; only whether there is such a voter is checked.
+        """
         arguments.number("voter", voter)
         found = None if directory is None else _uuid(directory)
+        limit = self.cluster.deadline()
         if found is None or dry_run:
-            found = nodes.voter_directory(self.cluster, voter, found)
+            found = nodes.voter_directory(self.cluster, voter, found, limit)
         if not dry_run:
-            nodes.remove_voter(self.cluster, voter, found)
+            nodes.remove_voter(self.cluster, voter, found, limit)
         return found
 
     def update_voter(
@@ -121,12 +131,14 @@ class Admin(ConnectedToCluster):
         """Change the listeners of a voter, and its range of kraft.version; needs controllers.
 
         A running controller keeps its own record current and takes this back: it is for one that
-        is to return at another address. Returns the directory id of the voter.
+        is to return at another address. Returns the directory id of the voter. With `dry_run`
+        nothing changes; only whether there is such a voter is checked.
         """
         arguments.number("voter", voter)
+        addresses = _listeners(listeners)
         if dry_run:
             return nodes.voter_directory(self.cluster, voter)
-        return nodes.update_voter(self.cluster, voter, _listeners(listeners), versions)
+        return nodes.update_voter(self.cluster, voter, addresses, versions)
 
     def reassign_voters(
         self, targets: Sequence[int] | None, *, dry_run: bool = False
@@ -134,14 +146,16 @@ class Admin(ConnectedToCluster):
         """Move the quorum to these voters, one by one; None cancels an unfinished move.
 
         Returns once the targets are committed: `describe_quorum` shows them until they are reached.
-        The leader has to be a node of kraftlog. With `dry_run` nothing changes, and what the leader
-        would refuse raises `ConfigError`.
+        The leader has to be a node of kraftlog. With `dry_run` nothing changes. `ConfigError` says
+        that the targets are not different ids, that no move can be cancelled, or that kraft.version
+        is 0.
         """
-        quorum = self.describe_quorum()
+        limit = self.cluster.deadline()
+        quorum = nodes.quorum(self.cluster, limit)
         if dry_run:
-            voter_plans.check_reassigned(self.cluster, quorum, targets)
+            voter_plans.check_reassigned(self.cluster, quorum, targets, limit)
         else:
-            nodes.reassign_voters(self.cluster, targets)
+            nodes.reassign_voters(self.cluster, targets, limit)
         return voter_plans.reassigned(quorum, targets)
 
     @staticmethod

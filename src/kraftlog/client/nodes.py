@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kraftlog.client.cluster import Cluster, ErrorContext
+    from kraftlog.client.deadline import Deadline
     from kraftlog.types import Uuid
 
 
@@ -121,18 +122,21 @@ def unregister(cluster: Cluster, broker: int) -> None:
     )
 
 
-def api_versions(cluster: Cluster, broker: int = ANY) -> ApiVersionsResponse:
+def api_versions(
+    cluster: Cluster, broker: int = ANY, deadline: Deadline | None = None
+) -> ApiVersionsResponse:
     """The API versions of a broker, and the features of the cluster."""
     return cluster.call(
         ApiVersionsRequest(client_software_name="kraftlog", client_software_version="0"),
         ApiVersionsResponse,
         broker=broker,
+        deadline=deadline,
         check=lambda response, context: context.check(response.error_code),
     )
 
 
-def features(cluster: Cluster, broker: int = ANY) -> Features:
-    result = api_versions(cluster, broker)
+def features(cluster: Cluster, broker: int = ANY, deadline: Deadline | None = None) -> Features:
+    result = api_versions(cluster, broker, deadline)
     levels = {each.name: each.max_version_level for each in result.finalized_features}
     found = [
         Feature(each.name, each.min_version, each.max_version, levels.get(each.name, 0))
@@ -191,7 +195,7 @@ def log_dirs(
     }
 
 
-def quorum(cluster: Cluster) -> Quorum:
+def quorum(cluster: Cluster, deadline: Deadline | None = None) -> Quorum:
     """The metadata quorum, as described by its leader."""
 
     def check(response: describe_quorum.DescribeQuorumResponse, context: ErrorContext) -> None:
@@ -208,6 +212,7 @@ def quorum(cluster: Cluster) -> Quorum:
             describe_quorum.DescribeQuorumRequest(topics=[topic]),
             describe_quorum.DescribeQuorumResponse,
             broker=CONTROLLER if cluster.is_controllers else ANY,
+            deadline=deadline,
             check=check,
         )
     except ClientError as error:
@@ -245,16 +250,21 @@ def _replica(result: describe_quorum.ReplicaState) -> Replica:
 
 
 def add_voter(
-    cluster: Cluster, voter: int, directory: Uuid, listeners: Sequence[tuple[str, str, int]]
+    cluster: Cluster,
+    voter: int,
+    directory: Uuid,
+    listeners: Sequence[tuple[str, str, int]],
+    deadline: Deadline | None = None,
 ) -> None:
     """Add a controller that has caught up to the voters; listeners are (name, host, port)."""
 
     def check(response: add_raft_voter.AddRaftVoterResponse, context: ErrorContext) -> None:
         context.check(response.error_code, f"controller {voter}", response.error_message)
 
+    limit = deadline or cluster.deadline()
     request = add_raft_voter.AddRaftVoterRequest(
         cluster_id=None,
-        timeout_ms=int(cluster.timeout_s * 1000),
+        timeout_ms=int(limit.left_s() * 1000),
         voter_id=voter,
         voter_directory_id=directory,
         listeners=[
@@ -262,12 +272,23 @@ def add_voter(
             for name, host, port in listeners
         ],
     )
-    cluster.call(request, add_raft_voter.AddRaftVoterResponse, broker=_leader(cluster), check=check)
+    cluster.call(
+        request,
+        add_raft_voter.AddRaftVoterResponse,
+        broker=_leader(cluster),
+        deadline=limit,
+        check=check,
+    )
 
 
-def voter_directory(cluster: Cluster, voter: int, directory: Uuid | None = None) -> Uuid:
+def voter_directory(
+    cluster: Cluster,
+    voter: int,
+    directory: Uuid | None = None,
+    deadline: Deadline | None = None,
+) -> Uuid:
     """The directory id of a voter; an error if it is no voter, or has another one."""
-    found = quorum(cluster)
+    found = quorum(cluster, deadline)
     for each in found.voters:
         if each.id == voter and directory in {None, each.directory_id}:
             if each.directory_id == NULL_UUID:
@@ -280,7 +301,9 @@ def voter_directory(cluster: Cluster, voter: int, directory: Uuid | None = None)
     raise ConfigError(f"controller {named} is no voter; the voters are {ids}")
 
 
-def remove_voter(cluster: Cluster, voter: int, directory: Uuid) -> None:
+def remove_voter(
+    cluster: Cluster, voter: int, directory: Uuid, deadline: Deadline | None = None
+) -> None:
     def check(response: remove_raft_voter.RemoveRaftVoterResponse, context: ErrorContext) -> None:
         context.check(response.error_code, f"controller {voter}", response.error_message)
 
@@ -288,7 +311,11 @@ def remove_voter(cluster: Cluster, voter: int, directory: Uuid) -> None:
         cluster_id=None, voter_id=voter, voter_directory_id=directory
     )
     cluster.call(
-        request, remove_raft_voter.RemoveRaftVoterResponse, broker=_leader(cluster), check=check
+        request,
+        remove_raft_voter.RemoveRaftVoterResponse,
+        broker=_leader(cluster),
+        deadline=deadline,
+        check=check,
     )
 
 
@@ -299,8 +326,9 @@ def update_voter(
     versions: tuple[int, int],
 ) -> Uuid:
     """Change the record of a voter; only controllers serve this. Return its directory id."""
-    found = quorum(cluster)
-    directory = voter_directory(cluster, voter)
+    limit = cluster.deadline()
+    found = quorum(cluster, limit)
+    directory = voter_directory(cluster, voter, None, limit)
 
     def check(response: update_raft_voter.UpdateRaftVoterResponse, context: ErrorContext) -> None:
         context.check(response.error_code, f"controller {voter}")
@@ -319,12 +347,18 @@ def update_voter(
         ),
     )
     cluster.call(
-        request, update_raft_voter.UpdateRaftVoterResponse, broker=_leader(cluster), check=check
+        request,
+        update_raft_voter.UpdateRaftVoterResponse,
+        broker=_leader(cluster),
+        deadline=limit,
+        check=check,
     )
     return directory
 
 
-def reassign_voters(cluster: Cluster, targets: Sequence[int] | None) -> None:
+def reassign_voters(
+    cluster: Cluster, targets: Sequence[int] | None, deadline: Deadline | None = None
+) -> None:
     """Set the target voters, which the quorum then moves to one by one; None cancels that.
 
     Returns once the quorum has noted them, not when it has reached them.
@@ -338,11 +372,18 @@ def reassign_voters(cluster: Cluster, targets: Sequence[int] | None) -> None:
 
     replicas = None if targets is None else tuple(targets)
     partition = ReassignablePartition(partition_index=0, replicas=replicas)
+    limit = deadline or cluster.deadline()
     request = AlterPartitionReassignmentsRequest(
-        timeout_ms=int(cluster.timeout_s * 1000),
+        timeout_ms=int(limit.left_s() * 1000),
         topics=[ReassignableTopic(name=METADATA_TOPIC, partitions=[partition])],
     )
-    cluster.call(request, AlterPartitionReassignmentsResponse, broker=_leader(cluster), check=check)
+    cluster.call(
+        request,
+        AlterPartitionReassignmentsResponse,
+        broker=_leader(cluster),
+        deadline=limit,
+        check=check,
+    )
 
 
 def _leader(cluster: Cluster) -> int:

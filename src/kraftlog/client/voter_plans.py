@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kraftlog.client import nodes
 from kraftlog.client.cluster import ErrorContext, is_retriable
+from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ClientError, ConfigError, ErrorCode, RefusedError, UnreachableError
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
 
 KRAFT_VERSION = "kraft.version"
+#: The least time for the cause of a time-out: the leader responds to a describe at once.
+EXPLAIN_S = 1.0
 #: Reasons of a lag (`lag_reason`) with which a replica does not fetch.
 _NOT_FETCHING = {"down", "silent", "never-fetched"}
 #: Reasons with which it fetches but gets no records.
@@ -60,10 +63,16 @@ def added(quorum: Quorum, voter: int, directory: Uuid) -> AddVoterPlan:
     return AddVoterPlan(voter, directory, ids, lag)
 
 
-def check_added(cluster: Cluster, quorum: Quorum, voter: int, directory: Uuid) -> None:
+def check_added(
+    cluster: Cluster,
+    quorum: Quorum,
+    voter: int,
+    directory: Uuid,
+    deadline: Deadline | None = None,
+) -> None:
     """Raise an error if the leader would refuse to add this controller now."""
     found = [
-        *_version_obstacles(cluster),
+        *_version_obstacles(cluster, deadline),
         *_is_voter_already(quorum, voter, directory),
         *_waits(quorum),
         *_unready(quorum, voter, directory),
@@ -72,10 +81,10 @@ def check_added(cluster: Cluster, quorum: Quorum, voter: int, directory: Uuid) -
         raise ConfigError(f"controller {voter} cannot be added: {'; '.join(found)}")
 
 
-def described(cluster: Cluster, voter: int) -> Quorum:
+def described(cluster: Cluster, voter: int, deadline: Deadline | None = None) -> Quorum:
     """The quorum before a controller is added; without a leader the error says what to do."""
     try:
-        return nodes.quorum(cluster)
+        return nodes.quorum(cluster, deadline)
     except ClientError as error:
         if not cluster.was_reached:
             raise
@@ -93,11 +102,19 @@ def _undescribed(error: ClientError) -> str:
 
 
 def add(
-    cluster: Cluster, voter: int, directory: Uuid, listeners: Sequence[tuple[str, str, int]]
+    cluster: Cluster,
+    voter: int,
+    directory: Uuid,
+    listeners: Sequence[tuple[str, str, int]],
+    deadline: Deadline | None = None,
 ) -> None:
-    """Add a controller to the voters; the error of a time-out says which of its causes holds."""
+    """Add a controller to the voters; the error of a time-out says which of its causes holds.
+
+    That takes up to `EXPLAIN_S` after the deadline.
+    """
+    limit = deadline or cluster.deadline()
     try:
-        nodes.add_voter(cluster, voter, directory, listeners)
+        nodes.add_voter(cluster, voter, directory, listeners, limit)
         return
     except RefusedError as error:
         if error.code != ErrorCode.REQUEST_TIMED_OUT:
@@ -108,15 +125,19 @@ def add(
             raise
         broker = "no response in time"
     where = ", ".join([f"{host}:{port}" for _, host, port in listeners])
-    cause = _why_timed_out(cluster, voter, directory, where)
+    cause = _why_timed_out(
+        cluster, voter, directory, where, Deadline(max(limit.left_s(), EXPLAIN_S))
+    )
     context = ErrorContext("AddRaftVoter", broker)
     raise context.error(ErrorCode.REQUEST_TIMED_OUT, f"controller {voter}", cause)
 
 
-def _why_timed_out(cluster: Cluster, voter: int, directory: Uuid, where: str) -> str:
+def _why_timed_out(
+    cluster: Cluster, voter: int, directory: Uuid, where: str, deadline: Deadline
+) -> str:
     """The cause of a time-out, by what the leader describes after it."""
     try:
-        quorum = nodes.quorum(cluster)
+        quorum = nodes.quorum(cluster, deadline)
     except ClientError as error:
         return _undescribed(error)
     found = [*_waits(quorum), *_unready(quorum, voter, directory)]
@@ -196,8 +217,8 @@ def _lag(quorum: Quorum, replica: Replica) -> int:
     return max(max([*ends, quorum.high_watermark]) - replica.log_end_offset, 0)
 
 
-def _version_obstacles(cluster: Cluster) -> Iterable[str]:
-    levels = {each.name: each.level for each in nodes.features(cluster).features}
+def _version_obstacles(cluster: Cluster, deadline: Deadline | None) -> Iterable[str]:
+    levels = {each.name: each.level for each in nodes.features(cluster, deadline=deadline).features}
     if levels.get(KRAFT_VERSION, 1) < 1:
         yield (
             f"{KRAFT_VERSION} is 0: it becomes 1 once every voter has been started and its "
@@ -223,9 +244,14 @@ def reassigned(quorum: Quorum, targets: Sequence[int] | None) -> ReassignVotersP
     )
 
 
-def check_reassigned(cluster: Cluster, quorum: Quorum, targets: Sequence[int] | None) -> None:
+def check_reassigned(
+    cluster: Cluster,
+    quorum: Quorum,
+    targets: Sequence[int] | None,
+    deadline: Deadline | None = None,
+) -> None:
     """Raise an error if the leader would refuse these targets."""
-    found = [*_version_obstacles(cluster)]
+    found = [*_version_obstacles(cluster, deadline)]
     if targets is None:
         if quorum.targets is None:
             found.append("no reassignment of the voters is in progress")
