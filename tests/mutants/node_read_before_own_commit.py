@@ -9,6 +9,6 @@ MUTANT = Mutant(
     source="if not self.reads or core.log.high_watermark <= self.epoch_start:",
     replacement="if not self.reads:",
     scenario="mixture",
-    seed=41,
+    seed=7,
     nodes=True,
 )
