@@ -185,6 +185,13 @@ RETRIABLE = frozenset(
 )
 
 
+#: What to do where kraft.version is 0: directory ids are not recorded, and voters can't be changed.
+RAISE_KRAFT_VERSION = (
+    "once every voter runs, raise it with kraftlog features upgrade --feature kraft.version=1 "
+    "(it can't be lowered again)"
+)
+
+
 class KraftlogError(Exception):
     """Base class of all kraftlog exceptions."""
 

@@ -12,6 +12,7 @@ from kraftlog.client.cluster import Cluster
 from kraftlog.client.deadline import Deadline
 from kraftlog.client.nodes import Feature, Features, Quorum, Replica
 from kraftlog.errors import ConfigError, ErrorCode, RefusedError
+from kraftlog.types import NULL_UUID
 from kraftlog.wire.messages.add_raft_voter import AddRaftVoterRequest
 from kraftlog.wire.messages.describe_quorum import (
     DescribeQuorumResponse,
@@ -22,6 +23,7 @@ from kraftlog.wire.messages.describe_quorum import (
 TIMEOUT_S = 0.5
 #: The node to add, its directory, and the end of the leader's log.
 NEW, OWN, END = 4, b"4" * 16, 50
+REMEDY = "raise it with kraftlog features upgrade --feature kraft.version=1"
 NEWCOMER = Replica(NEW, OWN, END, 900, 890)
 
 
@@ -94,7 +96,9 @@ def test_r4_a_caught_up_observer_may_be_added(monkeypatch: pytest.MonkeyPatch) -
     assert voter_plans.added(quorum, NEW, OWN).lag == 3
     assert cause(monkeypatch, quorum).startswith("it lags by 3 records: wait until")
     assert "no response from it at h:9093" in cause(monkeypatch, quorum_with())
-    assert "kraft.version is 0" in checked(monkeypatch, quorum_with(), level=0)
+    refused = checked(monkeypatch, quorum_with(), level=0)
+    assert "kraft.version is 0" in refused
+    assert REMEDY in refused
 
 
 def test_all_requests_of_a_voter_change_have_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,3 +135,12 @@ def test_all_requests_of_a_voter_change_have_one_deadline(monkeypatch: pytest.Mo
 def test_a_dry_run_reads_its_listeners() -> None:
     with Admin("h:1") as admin, pytest.raises(TypeError):
         admin.add_voter(NEW, OWN, 9093, dry_run=True)  # type: ignore[arg-type]  # what is tested
+
+
+def test_r11_a_voter_without_directory_id_is_refused_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    voter = replica(2).replace(directory_id=NULL_UUID)
+    monkeypatch.setattr(nodes, "quorum", lambda *_, **__: quorum_with(voters=(replica(1), voter)))
+    with pytest.raises(ConfigError, match=REMEDY):
+        nodes.voter_directory(None, 2)  # type: ignore[arg-type]  # as above

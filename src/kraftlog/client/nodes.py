@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.client.cluster import ANY, BROKERS, CONTROLLER, CONTROLLERS
 from kraftlog.client.model import Broker
 from kraftlog.client.no_leader import no_leader
-from kraftlog.errors import ClientError, ConfigError
+from kraftlog.errors import RAISE_KRAFT_VERSION, ClientError, ConfigError
 from kraftlog.types import METADATA_TOPIC, NULL_UUID, uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages import (
@@ -293,7 +293,8 @@ def voter_directory(
         if each.id == voter and directory in {None, each.directory_id}:
             if each.directory_id == NULL_UUID:
                 raise ConfigError(
-                    f"the directory id of voter {voter} is not recorded yet: start it once"
+                    f"the directory id of voter {voter} is not recorded, as kraft.version is "
+                    f"0: {RAISE_KRAFT_VERSION}"
                 )
             return each.directory_id
     named = f"{voter} with directory {uuid_text(directory)}" if directory else f"{voter}"

@@ -9,7 +9,14 @@ from __future__ import annotations
 from kraftlog.client import nodes
 from kraftlog.client.cluster import ErrorContext, is_retriable
 from kraftlog.client.deadline import Deadline
-from kraftlog.errors import ClientError, ConfigError, ErrorCode, RefusedError, UnreachableError
+from kraftlog.errors import (
+    RAISE_KRAFT_VERSION,
+    ClientError,
+    ConfigError,
+    ErrorCode,
+    RefusedError,
+    UnreachableError,
+)
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -220,10 +227,7 @@ def _lag(quorum: Quorum, replica: Replica) -> int:
 def _version_obstacles(cluster: Cluster, deadline: Deadline | None) -> Iterable[str]:
     levels = {each.name: each.level for each in nodes.features(cluster, deadline=deadline).features}
     if levels.get(KRAFT_VERSION, 1) < 1:
-        yield (
-            f"{KRAFT_VERSION} is 0: it becomes 1 once every voter has been started and its "
-            "directory id is recorded"
-        )
+        yield f"{KRAFT_VERSION} is 0: {RAISE_KRAFT_VERSION}"
 
 
 # Reassigning -------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ target voters, responds once that is committed, and moves to them one voter at a
 
 from __future__ import annotations
 
-from kraftlog.errors import ErrorCode
+from kraftlog.errors import RAISE_KRAFT_VERSION, ErrorCode
 from kraftlog.node.handlers import forwarding
 from kraftlog.node.handlers.forwarding import LeaderOnly
 from kraftlog.types import METADATA_TOPIC
@@ -33,8 +33,7 @@ WHY = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "The metadata log has one partition, 0.",
     ErrorCode.INVALID_REQUEST: "The metadata partition must be alone in the request.",
     ErrorCode.UNSUPPORTED_VERSION: (
-        "The voters can't be changed while kraft.version is 0. Once every voter runs, raise it "
-        "with kraftlog features upgrade --feature kraft.version=1. It can't be lowered again."
+        f"The voters can't be changed while kraft.version is 0: {RAISE_KRAFT_VERSION}."
     ),
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "This node is not the leader of the metadata quorum.",
 }

@@ -8,7 +8,7 @@ else prevents adding a node that is only a broker.
 
 from __future__ import annotations
 
-from kraftlog.errors import ErrorCode
+from kraftlog.errors import RAISE_KRAFT_VERSION, ErrorCode
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
 from kraftlog.metadata.features import KRAFT_VERSION
 from kraftlog.node.handlers.forwarding import DEFAULT_TIMEOUT_MS, LeaderOnly
@@ -36,8 +36,7 @@ MESSAGES = {
     ErrorCode.VOTER_NOT_FOUND: "No such voter exists.",
     ErrorCode.REASSIGNMENT_IN_PROGRESS: "The voters are being reassigned.",
     ErrorCode.UNSUPPORTED_VERSION: (
-        "The voters can't be changed while kraft.version is 0. Once every voter runs, raise it "
-        "with kraftlog features upgrade --feature kraft.version=1. It can't be lowered again."
+        f"The voters can't be changed while kraft.version is 0: {RAISE_KRAFT_VERSION}."
     ),
     ErrorCode.INVALID_REQUEST: (
         "A voter needs an id from 0 on, a directory id, an endpoint of the controller listener and "

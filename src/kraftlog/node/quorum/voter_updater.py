@@ -1,9 +1,10 @@
 """`VoterUpdater`: keeps this voter's record in the log current, and joins the quorum.
 
 A voter sends UpdateRaftVoter to the leader until its record is current; a leader updates its own.
-So the directory ids of static voters get recorded (R11), and a voter with new endpoints is found
-(KIP-853). With controller.quorum.auto.join.enable a controller that is not a voter joins as in
-Kafka: it sends RemoveRaftVoter for a voter with its id and another directory, then AddRaftVoter.
+So the leader knows the directory ids of static voters when an operator raises kraft.version (R11),
+and a voter with new endpoints is found (KIP-853). With controller.quorum.auto.join.enable a
+controller that is not a voter joins as in Kafka: it sends RemoveRaftVoter for a voter with its id
+and another directory, then AddRaftVoter.
 Unlike Kafka's, it does not once it has been removed: an operator has to add it again (R12).
 """
 
