@@ -68,6 +68,13 @@ def test_r12_a_removal_is_known_from_the_record_or_from_earlier_sets() -> None:
     assert not VoterHistory(OTHERS).has_removed(A)
 
 
+def test_r12_a_voter_of_the_configuration_alone_was_not_removed() -> None:
+    """It was formatted with --initial-controllers, and found a quorum without it."""
+    configured = OTHERS.with_voter(Voter(A))
+    assert not VoterHistory(configured, ((0, OTHERS),)).has_removed(A)
+    assert VoterHistory(configured, ((3, OTHERS),)).has_removed(A)  # a base from a snapshot
+
+
 def test_r12_a_voter_known_by_its_id_alone_was_not_removed() -> None:
     """The settings may list a node that the first record does not have."""
     assert not VoterHistory(voters_by_id(1, 5), ((0, OTHERS),)).has_removed(A)

@@ -99,7 +99,9 @@ def _decommission(client: Client, options: argparse.Namespace) -> int:
         _unregister(client, options)
     if node in _voters(client):
         raise ClientError(
-            f"node {node} is a voter again: something has added it; run this command again"
+            f"node {node} is a voter again. Either an operator has added it: run this command "
+            "again. Or it has joined by itself under a leader that is a node of Apache Kafka: set "
+            "controller.quorum.auto.join.enable=false on it, restart it, and run this command again"
         )
     if options.json:
         print_json({"node": node, "wasVoter": is_voter, "moved": moves.partitions})

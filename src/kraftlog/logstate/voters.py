@@ -184,7 +184,9 @@ class VoterHistory:
         latest = self.latest
         if key in latest.removed:
             return True
-        sets = [self.base, *[voters for _, voters in self.entries]]
+        sets = [voters for _, voters in self.entries]
+        if not self.entries or self.entries[0][0] > 0:  # else the base is only configuration
+            sets.append(self.base)
         was_voter = any(voter.key == key for voters in sets for voter in voters.voters)
         return was_voter and not latest.holds(key)
 

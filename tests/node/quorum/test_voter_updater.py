@@ -318,6 +318,15 @@ def test_r12_a_removed_voter_does_not_join_by_itself(recorded: bool) -> None:
         updater.poll(NOW)
 
 
+def test_r12_a_removed_voter_replaced_by_its_id_logs_one_line() -> None:
+    driver, updater, emitted = joining(2, 3)
+    hear_voters(driver, emitted, 1, 2, 3, removed=(driver.core.me,))
+    updater.poll(NOW)
+    [line] = [it.line for it in emitted if isinstance(it, LogLine)]
+    assert "run kraftlog quorum remove-controller -i 1 -d" in line
+    assert changes_asked(emitted) == []
+
+
 def test_r12_a_removed_voter_with_an_emptied_disk_joins_again() -> None:
     driver, updater, emitted = joining(2, 3)
     hear_voters(driver, emitted, 2, 3, removed=(ReplicaKey(1, b"o" * 16),))

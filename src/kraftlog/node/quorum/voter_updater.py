@@ -178,12 +178,17 @@ class VoterUpdater:
         return None
 
     def _was_removed(self) -> bool:
-        """Whether this replica was removed from the voters; logs it the first time."""
+        """Whether this replica was removed from the voters; logs it the first time.
+
+        Unless its id votes with another directory: then that is logged, with what to do.
+        """
         core = self._quorum.core
-        before, self._stays_removed = self._stays_removed, core.log.voters.has_removed(core.me)
+        was_removed = core.log.voters.has_removed(core.me)
+        before = self._stays_removed
+        self._stays_removed = was_removed and core.log.voter_set.voter(core.me.id) is None
         if self._stays_removed and not before:
             self._log_line(REMOVED_LINE)
-        return self._stays_removed
+        return was_removed
 
     def _request(self, wanted: VoterChange) -> Message:
         voter = wanted.voter
