@@ -68,6 +68,16 @@ def test_r12_a_removal_is_known_from_the_record_or_from_earlier_sets() -> None:
     assert not VoterHistory(OTHERS).has_removed(A)
 
 
+def test_r12_removals_that_kafka_left_out_are_recorded_again() -> None:
+    """A was removed by ours, B by Kafka's; the next record of ours has both, unless it adds one."""
+    ours = OTHERS.with_voter(Voter(A)).without(5)
+    by_kafka = OTHERS.with_voter(Voter(B))
+    history = VoterHistory(VoterSet(), ((0, ours), (3, by_kafka), (7, OTHERS)))
+    assert [history.has_removed(A), history.has_removed(B)] == [True, True]
+    assert history.with_removed(OTHERS).removed == (A, B)
+    assert history.with_removed(OTHERS.with_voter(Voter(B))).removed == (A,)
+
+
 def test_r12_a_voter_of_the_configuration_alone_was_not_removed() -> None:
     """It was formatted with --initial-controllers, and found a quorum without it."""
     configured = OTHERS.with_voter(Voter(A))

@@ -11,6 +11,7 @@ from kraftlog.logstate.voters import Voter, VoterHistory, voters_by_id
 from kraftlog.raft.core import RaftCore
 from kraftlog.raft.messages import ClusterIdKnown, Proposed, Request, Vote
 from tests.raft.core_network import CoreNetwork
+from tests.raft.single_core import committed_leader, key, voters_of
 
 
 def running(*ids: int, voters: tuple[int, ...]) -> CoreNetwork:
@@ -327,3 +328,12 @@ def test_the_last_voter_cannot_be_removed() -> None:
     net = running(1, voters=(1,))
     leader = net.leader()
     assert leader.remove_voter("x", leader.me, net.now) == ErrorCode.INVALID_REQUEST
+
+
+def test_r12_the_next_change_records_removals_that_kafka_left_out() -> None:
+    """An earlier leader, of Apache Kafka, has removed 4."""
+    context = committed_leader()
+    voters = context.core.log.voters
+    voters.entries = ((0, voters_of(1, 2, 3, 4)), (1, voters_of(1, 2, 3)))
+    assert context.core.remove_voter("removed", key(3), context.now) == ErrorCode.NONE
+    assert context.core.log.voter_set.removed == (key(4), key(3))

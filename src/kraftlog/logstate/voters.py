@@ -181,14 +181,28 @@ class VoterHistory:
         A leader of Apache Kafka does not record whom it removes: then an earlier set shows it, as
         long as the log has one.
         """
-        latest = self.latest
-        if key in latest.removed:
-            return True
+        return key in self.latest.removed or key in self._former()
+
+    def with_removed(self, voters: VoterSet) -> VoterSet:
+        """This next set, with the former voters that records of a leader of Kafka have left out."""
+        known = (*voters.removed, *[voter.key for voter in voters.voters])
+        missing = [key for key in self._former() if key not in known]
+        if not missing:
+            return voters
+        return voters.replace(removed=(*missing, *voters.removed)[-MAX_REMOVED:])
+
+    def _former(self) -> list[ReplicaKey]:
+        """The voters of earlier sets, and those removed before, that are none in the latest."""
         sets = [voters for _, voters in self.entries]
         if not self.entries or self.entries[0][0] > 0:  # else the base is only configuration
-            sets.append(self.base)
-        was_voter = any(voter.key == key for voters in sets for voter in voters.voters)
-        return was_voter and not latest.holds(key)
+            sets.insert(0, self.base)
+        keys = [
+            key
+            for voters in sets
+            for key in (*voters.removed, *[voter.key for voter in voters.voters])
+            if key.directory_id != NULL_UUID and not self.latest.holds(key)
+        ]
+        return list(dict.fromkeys(keys))
 
     def append(self, offset: int, voters: VoterSet) -> None:
         assert offset > self.latest_offset, "voter sets come in the order of the log"

@@ -165,6 +165,7 @@ def append_voters(core: Core, leader: LeaderRole, voters: VoterSet) -> None:
     core.timers.pop(LEAVE, None)  # it need not resign now
     if voters.cluster_id is None:  # an older log, or one of Kafka's, has no cluster id
         voters = voters.replace(cluster_id=core.cluster_id)
+    voters = core.log.voters.with_removed(voters)
     # The record that raises kraft.version comes before the voters that need it.
     count = 1 + (voters.kraft_version > core.log.voter_set.kraft_version)
     leader.append(core, count, VOTERS_SIZE, ("voters", voters), voters)
