@@ -6,8 +6,8 @@
         for voter in admin.describe_quorum().voters:
             print(voter.id, voter.log_end_offset)
 
-Every call blocks until it succeeds, is refused, or `timeout_s` is over; `add_voter` then takes
-up to a second more to find the cause. Use it in one thread.
+Every call blocks until it succeeds, is refused, or `timeout_s` is over. To find the cause of a
+time-out takes up to two seconds more. Use it in one thread.
 """
 
 from __future__ import annotations

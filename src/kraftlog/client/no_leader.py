@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from kraftlog.errors import ClientError, ErrorCode, RefusedError
+from kraftlog.client.cluster import ANY
+from kraftlog.client.deadline import Deadline
+from kraftlog.errors import ClientError, ErrorCode, RefusedError, UnreachableError
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.version import VERSION
+from kraftlog.wire.apis import OWN_CLIENT
+from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
     from kraftlog.client.cluster import Cluster
@@ -17,6 +22,10 @@ CODES = {
 }
 
 
+#: How long a broker has for another request, after it did not respond to one for the leader.
+RESPONDS_S = 1.0
+
+
 class NoLeaderError(ClientError):
     """No leader of the quorum was found within the timeout."""
 
@@ -26,16 +35,33 @@ def no_leader(cluster: Cluster, error: ClientError) -> ClientError:
     if isinstance(error, RefusedError):
         if error.code not in CODES:
             return error
-    elif not (cluster.is_controllers and cluster.brokers):
-        return error  # no server was reached
+    elif not (cluster.brokers if cluster.is_controllers else _responds(cluster, error)):
+        return error  # no server was reached, or none responds to anything
     servers = ", ".join([f"{host}:{port}" for host, port in cluster.servers])
     known = ""
     if cluster.is_controllers and cluster.brokers:
         voters = sorted(cluster.brokers.values(), key=lambda it: it.id)
         named = ", ".join([f"{it.id} at {it.address}" for it in voters])
-        known = f" It knows the controllers {named}."
+        knows = "It knows" if len(cluster.servers) == 1 else "They know"
+        known = f" {knows} the controllers {named}."
     return NoLeaderError(
         f"no leader of the quorum is known to {servers}; asked for {cluster.timeout_s:g} s.{known} "
         "A leader needs a majority of the voters: the logs of the nodes name those that are "
         f"missing, with the error of each. The last error was: {error}"
     )
+
+
+def _responds(cluster: Cluster, error: ClientError) -> bool:
+    """Whether a broker that did not respond to this request in time responds to another one.
+
+    Brokers wait for a leader, for longer than the timeout of the request may be.
+    """
+    if not (isinstance(error, UnreachableError) and error.was_sent):
+        return False
+    limit = Deadline(RESPONDS_S)
+    request = ApiVersionsRequest(client_software_name=OWN_CLIENT, client_software_version=VERSION)
+    try:
+        cluster.connection(ANY, limit).call(request, limit)
+    except ClientError:
+        return False
+    return True

@@ -216,7 +216,10 @@ def quorum(cluster: Cluster, deadline: Deadline | None = None) -> Quorum:
             check=check,
         )
     except ClientError as error:
-        raise no_leader(cluster, error) from error
+        explained = no_leader(cluster, error)
+        if explained is error:
+            raise
+        raise explained from error
     found = result.topics[0].partitions[0]
     listeners = tuple(
         (node.node_id, tuple((each.name, each.host, each.port) for each in node.listeners))
