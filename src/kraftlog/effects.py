@@ -390,6 +390,8 @@ class RequestFailed(Value):
     peer: int
     number: int
     why: str = ""
+    #: Whether this node has given the request up, which says nothing about the peer.
+    is_aborted: bool = False
 
 
 class VersionUnsupported(Value):

@@ -21,7 +21,7 @@ from kraftlog.effects import (
     VersionUnsupported,
 )
 from kraftlog.errors import ErrorCode
-from kraftlog.runner.peers import CLOSED, NO_RESPONSE, REFUSED
+from kraftlog.runner.peers import ABORTED, CLOSED, NO_RESPONSE, REFUSED
 from kraftlog.server.peers import MAX_PROBES, Peers
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
@@ -61,6 +61,10 @@ def versions_answer(votes_up_to: int) -> bytes:
 def first_answer(error: int, known: Sequence[ApiVersion]) -> bytes:
     response = ApiVersionsResponse(error_code=error, api_keys=known)
     return b"".join(response_frame(APIS[ApiKey.API_VERSIONS], 3, 0, response))
+
+
+#: The outcome of the first request, if another one took its place.
+ABORTED_ONE = RequestFailed("quorum", 2, 1, ABORTED, is_aborted=True)
 
 
 class Wire:
@@ -138,14 +142,14 @@ def test_requests_to_a_moved_peer_fail_at_once(wire: Wire) -> None:
     wire.ask()
     with wire.accept_asked(), socket.create_server(("127.0.0.1", 0)) as elsewhere:
         wire.ask(elsewhere.getsockname()[1])
-        assert wire.outcome == [RequestFailed("quorum", 2, 1, CLOSED)]
+        assert wire.outcome == [ABORTED_ONE]
 
 
 def test_a_refusal_at_a_new_address_is_no_proof_of_death(wire: Wire) -> None:
     wire.ask()
     with wire.accept_asked():
         wire.ask(free_ports(1)[0])
-        assert wire.until_told() == RequestFailed("quorum", 2, 1, CLOSED)
+        assert wire.until_told() == ABORTED_ONE
         assert wire.until_told() == RequestFailed("quorum", 2, 2, REFUSED)
         assert not wire.outcome
 
@@ -279,6 +283,18 @@ def test_a_request_may_use_a_connection_of_its_own(wire: Wire) -> None:
             assert other.recv(1) == b"", "it is closed by the node that has asked"
     wire.peers.expire(Now(5000, 0))
     assert not wire.outcome
+
+
+def test_a_request_that_another_one_replaces_is_aborted(wire: Wire) -> None:
+    """The peer may respond to everything."""
+    wire.ask()
+    with wire.accept_asked():
+        where = wire.listener.getsockname()[1]
+        wire.peers.send(
+            SendRequest("quorum", 2, "127.0.0.1", where, 9, ApiKey.VOTE, 2, PLAIN, 1000, fresh=True)
+        )
+        wire.peers.flush(NOW)
+        assert wire.outcome == [ABORTED_ONE]
 
 
 def pre_vote() -> VoteRequest:

@@ -42,6 +42,7 @@ CLOSED = "the connection was closed"
 REFUSED = "Connection refused"
 NO_RESPONSE = "it accepts connections and does not respond"
 NO_CONNECTION = "no connection in time"
+ABORTED = "another request took its place"
 
 #: The most immediate reconnections to a peer that accepts connections and closes them.
 MAX_PROBES = 5
@@ -132,7 +133,7 @@ class PeerChannels:
         for effect in requests:
             channel = self._channel(effect, now)
             if effect.fresh and channel.in_flight:
-                self.lost(channel, now, probe=False, why=_silence(channel))
+                self.lost(channel, now, probe=False, why=ABORTED)
             self._enqueue(channel, effect, now)
             channels[channel] = None
         for channel in channels:
@@ -160,7 +161,7 @@ class PeerChannels:
         if channel is None:
             channel = self._channels[key] = self.channel_type(effect.channel, effect.peer, address)
         elif channel.address != address:
-            self.lost(channel, now, probe=False)
+            self.lost(channel, now, probe=False, why=ABORTED)
             channel.address, channel.has_ended = address, False
             channel.forget_address()
         return channel
@@ -344,7 +345,10 @@ class PeerChannels:
             channel.probes += 1
             self._connect(channel, now)
         for effect, _ in failed.values():
-            self._notify(RequestFailed(channel.name, channel.peer, effect.number, why), now)
+            report = RequestFailed(
+                channel.name, channel.peer, effect.number, why, is_aborted=why == ABORTED
+            )
+            self._notify(report, now)
 
     def _disconnect(self, channel: PeerChannel) -> None:
         self._close(channel)

@@ -164,6 +164,17 @@ def test_a_registration_after_a_refusal_is_logged() -> None:
     assert lines[1:] == ["the controller has registered this broker, after 7 s"]
 
 
+def test_alternating_refusals_are_repeated_rarely() -> None:
+    lines: list[str] = []
+    refusals = RegistrationRefusals(4, 9000, lambda: None, lines.append)
+    for second in range(0, 60, 2):
+        refusals.refused(ErrorCode.NOT_CONTROLLER, Now(second * 1000, 0))
+        refusals.refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, Now(second * 1000 + 1000, 0))
+    assert len(lines) == 2
+    refusals.refused(ErrorCode.NOT_CONTROLLER, Now(60_000, 0))
+    assert len(lines) == 3
+
+
 def test_the_host_of_another_broker_cannot_forge_a_line() -> None:
     lines: list[str] = []
     endpoint = BrokerEndpoint(

@@ -114,6 +114,24 @@ def test_a_line_about_voters_leaves_the_core_unchanged() -> None:
     assert watched.driver.core.peers == known
 
 
+def test_a_request_that_was_given_up_says_nothing_about_a_voter() -> None:
+    watched = Watched(1, 2, 3)
+    watched.answers(2, 91)
+    watched.send(2, 92)
+    aborted = effects.RequestFailed("quorum", 2, 92, "another request", is_aborted=True)
+    watched.driver.handle(aborted, NOW)
+    watched.watch.poll(LATER)
+    assert "voter 2 at 127.0.0.1:9092: responds" in watched.lines[0]
+
+
+def test_a_voter_that_is_too_old_responds_but_does_not_vote() -> None:
+    watched = Watched(1, 2, 3)
+    watched.send(2, 91)
+    watched.driver.handle(effects.VersionUnsupported("quorum", 2, 91), NOW)
+    watched.watch.poll(LATER)
+    assert "9092: responds, but does not support this version of Vote;" in watched.lines[0]
+
+
 def test_an_address_from_a_peer_cannot_forge_a_line() -> None:
     watched = Watched(1, 2, 3)
     watched.driver.contacts.failed(2, ("host\nall is well", 9092), "Connection refused")

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 
+#: How often a reason is repeated that alternates with another one.
+REPEAT_MS = 60_000
+
+
 class RegistrationRefusals:
     """`registered` returns the registration with this broker's id, if the log has one."""
 
@@ -36,25 +40,30 @@ class RegistrationRefusals:
         self._code = int(ErrorCode.NONE)
         self._since_ms = 0
         self._has_logged_another = False
+        #: When each line was logged, by its code and whether it names another broker.
+        self._logged_ms: dict[tuple[int, bool], int] = {}
 
     def refused(self, code: int, now: Now) -> None:
         """Log each reason once, and once that a duplicate is another running broker.
 
-        Twice the session timeout: a new controller begins the session again.
+        Twice the session timeout: a new controller begins the session again. Reasons that alternate
+        are repeated rarely.
         """
         if code != self._code:
             self._code, self._since_ms = code, now.monotonic_ms
             self._has_logged_another = False
             why = f": {self._first()}" if code == ErrorCode.DUPLICATE_BROKER_REGISTRATION else ""
-            self._log_line(
-                f"the controller refused the registration of this broker: {error_name(code)}{why}"
+            self._log_rarely(
+                (code, False),
+                f"the controller refused the registration of this broker: {error_name(code)}{why}",
+                now,
             )
             return
         refused_ms = now.monotonic_ms - self._since_ms
         is_another = code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
         if is_another and not self._has_logged_another and refused_ms > 2 * self._session_ms:
             self._has_logged_another = True
-            self._log_line(self._another(refused_ms // 1000))
+            self._log_rarely((code, True), self._another(refused_ms // 1000), now)
 
     def accepted(self, now: Now) -> None:
         """The broker is registered."""
@@ -62,6 +71,13 @@ class RegistrationRefusals:
             seconds = (now.monotonic_ms - self._since_ms) // 1000
             self._log_line(f"the controller has registered this broker, after {seconds} s")
             self._code = ErrorCode.NONE
+            self._logged_ms.clear()
+
+    def _log_rarely(self, key: tuple[int, bool], line: str, now: Now) -> None:
+        logged_ms = self._logged_ms.get(key)
+        if logged_ms is None or now.monotonic_ms - logged_ms >= REPEAT_MS:
+            self._logged_ms[key] = now.monotonic_ms
+            self._log_line(line)
 
     def _first(self) -> str:
         return (

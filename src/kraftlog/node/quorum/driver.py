@@ -37,6 +37,7 @@ from kraftlog.raft import messages as raft
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.records.header import stamp
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS
 from kraftlog.wire.messages import fetch, vote
 from kraftlog.wire.messages.begin_quorum_epoch import LeaderEndpoint
 
@@ -491,13 +492,18 @@ class QuorumDriver:
         self.addresses.learn(report.peer, nodes, body)
 
     def _request_failed(self, report: effects.RequestFailed, now: Now) -> None:
-        self.contacts.failed(report.peer, self.addresses.last_used(report.peer), report.why)
+        if not report.is_aborted:
+            self.contacts.failed(report.peer, self.addresses.last_used(report.peer), report.why)
         self.addresses.unreachable(report.peer)
         self._pending.pop((report.peer, report.number), None)
         self.core.handle(raft.NoResponse(report.peer, report.number), now)
 
     def _version_unsupported(self, report: effects.VersionUnsupported, now: Now) -> None:
         request = self._pending.pop((report.peer, report.number), None)
+        if request is not None:
+            name = APIS[request_to_wire(request)[0]].name
+            why = f"responds, but does not support this version of {name}"
+            self.contacts.failed(report.peer, self.addresses.last_used(report.peer), why)
         if isinstance(request, raft.Vote):
             refusal = raft.VoteResult(
                 ErrorCode.UNSUPPORTED_VERSION, NO_LEADER, request.epoch, granted=False
