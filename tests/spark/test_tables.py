@@ -51,6 +51,15 @@ def test_columns_are_those_of_the_table_and_rows_those_of_live_files(
     ]
 
 
+def test_names_of_directories_are_no_patterns(spark: SparkSession, tmp_path: Path) -> None:
+    """Nor are they decoded twice. Deltalake itself refuses `[` in the name of a table."""
+    path = str(tmp_path / "a {x}* table?")
+    keys = ["a b", "50%", "x:y", "c%20d", "e[f]*{g}?h"]
+    write_deltalake(path, pa.table({"key": keys, "n": [*range(5)]}), partition_by=["key"])
+    found = [(row["key"], row["n"]) for row in read_table(spark, path).collect()]
+    assert sorted(found, key=lambda row: row[1]) == [*zip(keys, range(5), strict=True)]
+
+
 def test_a_table_without_rows_has_its_columns(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     DeltaTable.create(path, pa.schema([("offset", pa.int64()), ("value", pa.binary())]))

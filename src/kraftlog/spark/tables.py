@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -34,7 +35,9 @@ def read_table(spark: SparkSession, path: str) -> DataFrame:
     files = _files(table, base)
     if not files:
         return spark.createDataFrame([], schema)
-    rows = spark.read.schema(schema).option("basePath", base).parquet(*files)
+    # Spark takes each of these as a pattern, the base path as it is.
+    patterns = [re.sub(r"([\\*?{}\[\]])", r"\\\1", file) for file in files]
+    rows = spark.read.schema(schema).option("basePath", base).parquet(*patterns)
     return rows.select([f"`{name.replace('`', '``')}`" for name in schema.names])
 
 
