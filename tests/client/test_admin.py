@@ -56,9 +56,7 @@ def test_d5_admin_changes_the_voters_of_apache_kafka(tmp_path: Path) -> None:
         KafkaNodes(tmp_path, stack).start(*CONTROLLERS)
         admin = stack.enter_context(controllers_of(quorum))
         change_voters(quorum, admin)
-        third = next(it for it in admin.describe_quorum().observers if it.id == THIRD)
-        admin.add_voter(THIRD, third.directory_id, [listener(quorum, THIRD)])
-        assert sorted(voters(admin)) == [FIRST, THIRD]
+        add(quorum, admin, THIRD)
 
 
 def run_the_example(address: str) -> None:
@@ -74,7 +72,7 @@ def change_voters(quorum: Quorum, admin: Admin) -> None:
     found = admin.describe_quorum()
     assert (found.leader_id, voters(admin)) == (FIRST, [FIRST])
     assert found.high_watermark > 0
-    add(quorum, admin)
+    add(quorum, admin, SECOND)
     at = listener(quorum, SECOND)
     admin.update_voter(SECOND, [at])
     listeners = dict(admin.describe_quorum().listeners)
@@ -85,11 +83,12 @@ def change_voters(quorum: Quorum, admin: Admin) -> None:
     until(lambda: voters(admin), [FIRST])
 
 
-def add(quorum: Quorum, admin: Admin) -> None:
-    until(lambda: SECOND in [it.id for it in admin.describe_quorum().observers], True)
-    second = next(it for it in admin.describe_quorum().observers if it.id == SECOND)
-    admin.add_voter(SECOND, second.directory_id, [listener(quorum, SECOND)])
-    until(lambda: sorted(voters(admin)), [FIRST, SECOND])
+def add(quorum: Quorum, admin: Admin, new: int) -> None:
+    """Add a controller to the first one, once it fetches."""
+    until(lambda: new in [it.id for it in admin.describe_quorum().observers], True)
+    observer = next(it for it in admin.describe_quorum().observers if it.id == new)
+    admin.add_voter(new, observer.directory_id, [listener(quorum, new)])
+    until(lambda: sorted(voters(admin)), [FIRST, new])
 
 
 def controllers_of(quorum: Quorum) -> Admin:
