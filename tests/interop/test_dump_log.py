@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.logstate.voters import voters_by_id
+from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
 from kraftlog.raft.messages import ElectionState
 from kraftlog.runner.repair import SurvivingDirectory
 from kraftlog.server.files import OsFiles
@@ -88,7 +88,8 @@ def test_kafka_dumps_a_repaired_metadata_log(jvm: Driver, tmp_path: Path) -> Non
     data = str(tmp_path / "data")
     write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))
     survivor = SurvivingDirectory(OsFiles(), data)
-    survivor.repair(voters_by_id(3, 7), survivor.remains.point, T0)
+    new = VoterSet((Voter(ME), Voter(ReplicaKey(7, b"7" * 16))))
+    survivor.repair(new, survivor.remains.point, T0)
     survivor.close()
     segment = f"{data}/__cluster_metadata-0/{0:020d}.log"
     output = dumped(jvm, "--cluster-metadata-decoder", "--files", segment)
