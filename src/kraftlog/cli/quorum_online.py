@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kraftlog.client.client import Client
-    from kraftlog.client.voter_plans import AddVoterPlan
     from kraftlog.config.broker import BrokerConfig
-    from kraftlog.types import Uuid
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,6 +31,7 @@ def _own_file_kept(options: argparse.Namespace) -> argparse.Namespace:
 
 def _add(client: Client, options: argparse.Namespace) -> None:
     from kraftlog.cli.config_file import load_config
+    from kraftlog.client import voter_plans
     from kraftlog.server.files import OsFiles
     from kraftlog.storage.meta_properties import load
 
@@ -50,7 +49,7 @@ def _add(client: Client, options: argparse.Namespace) -> None:
     result = {"id": meta.node_id, "directoryId": directory, "dryRun": options.dry_run}
     does = f"votes: {where}"
     if options.dry_run:
-        plan = _checked_addition(client, meta.node_id, meta.directory_id)
+        plan = voter_plans.plan_addition(client.cluster, meta.node_id, meta.directory_id)
         result |= {"voters": [*plan.voters], "lag": plan.lag}
         voters = ", ".join(map(str, plan.voters))
         does = f"would be added to voters {voters}: {where}; it fetches and lags by {plan.lag} "
@@ -61,15 +60,6 @@ def _add(client: Client, options: argparse.Namespace) -> None:
         print_json(result)
     else:
         print(f"controller {meta.node_id} with directory {directory} {does}")
-
-
-def _checked_addition(client: Client, voter: int, directory: Uuid) -> AddVoterPlan:
-    """What adding the controller would do; an error if the leader would refuse it."""
-    from kraftlog.client import voter_plans
-
-    quorum = voter_plans.described(client.cluster, voter)
-    voter_plans.check_added(client.cluster, quorum, voter, directory)
-    return voter_plans.added(quorum, voter, directory)
 
 
 def _endpoints(config: BrokerConfig) -> list[tuple[str, str, int]]:

@@ -97,11 +97,10 @@ class Admin(ConnectedToCluster):
         found = _uuid(directory)
         addresses = _listeners(listeners)
         limit = self.cluster.deadline()
-        quorum = voter_plans.described(self.cluster, voter, limit)
         if dry_run:
-            voter_plans.check_added(self.cluster, quorum, voter, found, limit)
-        else:
-            voter_plans.add(self.cluster, voter, found, addresses, limit)
+            return voter_plans.plan_addition(self.cluster, voter, found, limit)
+        quorum = voter_plans.described(self.cluster, voter, limit)
+        voter_plans.add(self.cluster, voter, found, addresses, limit)
         return voter_plans.added(quorum, voter, found)
 
     def remove_voter(

@@ -70,6 +70,16 @@ def added(quorum: Quorum, voter: int, directory: Uuid) -> AddVoterPlan:
     return AddVoterPlan(voter, directory, ids, lag)
 
 
+def plan_addition(
+    cluster: Cluster, voter: int, directory: Uuid, deadline: Deadline | None = None
+) -> AddVoterPlan:
+    """What adding a controller would do; an error if the leader would refuse it now."""
+    limit = deadline or cluster.deadline()
+    quorum = described(cluster, voter, limit)
+    check_added(cluster, quorum, voter, directory, limit)
+    return added(quorum, voter, directory)
+
+
 def check_added(
     cluster: Cluster,
     quorum: Quorum,

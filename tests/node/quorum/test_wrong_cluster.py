@@ -82,7 +82,7 @@ def test_q31_another_clusters_id_cannot_forge_a_line(theirs: str | None, found: 
 
 
 @pytest.mark.parametrize("found", [None, "cluster"])
-def test_q31_a_leader_elsewhere_has_a_wrong_address_of_this_node(found: str | None) -> None:
+def test_q31_another_leader_has_a_wrong_address_of_this_node(found: str | None) -> None:
     """What answers at the address that this node has for it is another node."""
     assert stopped("other", found) == (
         "this node belongs to cluster cluster (/data/meta.properties), but the leader 2 of cluster "
