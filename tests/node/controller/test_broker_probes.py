@@ -9,8 +9,15 @@ import pytest
 
 from kraftlog.effects import PeerDown, RequestFailed, ResponseReceived, SendRequest
 from kraftlog.node.broker.controller_channel import PROBE_CHANNEL
-from kraftlog.node.controller.broker_probes import LONGEST_RETRY_MS, RETRY_MS
+from kraftlog.node.controller.broker_probes import (
+    FIRST_REQUESTS_MS,
+    LONGEST_RETRY_MS,
+    RETRY_MS,
+)
 from kraftlog.simulator.host import SETTINGS, VirtualHost
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.node.frame_client import FrameClient
 from tests.node.lives_of_three import NODES, LifeOfThree
 
 
@@ -127,12 +134,45 @@ def test_v2_a_setting_turns_the_probes_off() -> None:
     assert VirtualHost().node.broker_probes is not None
 
 
-def test_v2_the_next_controller_fences_the_one_before(cluster: Probed) -> None:
+def kill_the_leader(cluster: Probed) -> int:
     """Both followers notice it before one of them is elected."""
-    leader = cluster.leader.config.node_id
+    leader: int = cluster.leader.config.node_id
     cluster._stop(leader, power=False)
     for host in cluster.hosts.values():
         host.node.handle(PeerDown("quorum", leader, host.now.monotonic_ms), host.now)
+    return leader
+
+
+def response_to(client: FrameClient, cluster: Probed) -> Any:
+    for _ in range(10_000):
+        if responses := client.take():
+            [(_, response)] = responses
+            return response
+        cluster.settle(1)
+    pytest.fail("no response within ten seconds")
+
+
+def test_v2_requests_that_waited_are_decided_before_a_broker_is_fenced(cluster: Probed) -> None:
+    kill_the_leader(cluster)
+    clients = [FrameClient(host) for host in cluster.hosts.values()]
+    for client in clients:
+        topic = CreatableTopic(
+            name=f"topic-{client.host.node.config.node_id}",
+            num_partitions=1,
+            replication_factor=1,
+            assignments=(),
+            configs=(),
+        )
+        client.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic]))
+    for client in clients:
+        assert response_to(client, cluster).topics[0].error_code == 0
+    assert cluster.fenced() == set(), "changing many partitions would have delayed the responses"
+    cluster.settle(FIRST_REQUESTS_MS)
+    assert cluster.fenced() != set()
+
+
+def test_v2_the_next_controller_fences_the_one_before(cluster: Probed) -> None:
+    leader = kill_the_leader(cluster)
     cluster.settle(3000)
     assert cluster.leader.config.node_id != leader
     assert cluster.fenced() == {leader}, "its session would last for nine seconds"

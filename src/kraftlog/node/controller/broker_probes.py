@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 TIMEOUT_MS = 5_000
 #: First and longest wait before a broker without a connection is probed again.
 RETRY_MS, LONGEST_RETRY_MS = 20, 5_000
+#: How long a new active controller decides requests before it fences brokers that had failed
+#: before it was elected. Fencing changes all partitions of a broker in one decision; the requests
+#: that have waited for a controller are small, and arrive within this time.
+FIRST_REQUESTS_MS = 20
 
 
 class _Probe:
@@ -64,6 +68,8 @@ class BrokerProbes(MetadataPublisher):
         self._metadata = metadata
         self._emit = emit
         self._is_active = False
+        #: When earlier evidence is passed on; None: it has been.
+        self._earlier_evidence_due_ms: int | None = None
         self._numbers = 0
         self._probes: dict[int, _Probe] = {}
         #: Nodes whose quorum connection was refused: their broker epoch, and when that one ended.
@@ -76,13 +82,13 @@ class BrokerProbes(MetadataPublisher):
         self._is_active = True
         for broker in self._metadata.image.brokers.values():
             self._follow(broker)
-        for broker_id, (epoch, ended_ms) in list(self._gone.items()):
-            if now.monotonic_ms - ended_ms <= self._controller.sessions.timeout_ms:
-                self._controller.broker_refuses(broker_id, epoch, ended_ms, now)
+        if self._gone:
+            self._earlier_evidence_due_ms = now.monotonic_ms + FIRST_REQUESTS_MS
 
     def end(self) -> None:
         """Another controller is active; the connections stay until the brokers close them."""
         self._is_active = False
+        self._earlier_evidence_due_ms = None
         self._probes.clear()
 
     def changed(self, change: Change) -> None:
@@ -112,9 +118,15 @@ class BrokerProbes(MetadataPublisher):
 
     def deadline(self) -> int | None:
         dues = [probe.due_ms for probe in self._probes.values() if probe.due_ms is not None]
+        if self._earlier_evidence_due_ms is not None:
+            dues.append(self._earlier_evidence_due_ms)
         return min(dues, default=None)
 
     def poll(self, now: Now) -> None:
+        due_ms = self._earlier_evidence_due_ms
+        if due_ms is not None and due_ms <= now.monotonic_ms:
+            self._earlier_evidence_due_ms = None
+            self._pass_on_earlier_evidence(now)
         for broker_id, probe in self._probes.items():
             if probe.due_ms is not None and probe.due_ms <= now.monotonic_ms:
                 self._send(broker_id, probe, now)
@@ -156,6 +168,11 @@ class BrokerProbes(MetadataPublisher):
             probe.wait_ms = min(2 * probe.wait_ms, LONGEST_RETRY_MS)
 
     # Evidence ------------------------------------------------------------------------------------
+
+    def _pass_on_earlier_evidence(self, now: Now) -> None:
+        for broker_id, (epoch, ended_ms) in list(self._gone.items()):
+            if now.monotonic_ms - ended_ms <= self._controller.sessions.timeout_ms:
+                self._controller.broker_refuses(broker_id, epoch, ended_ms, now)
 
     def refused(self, report: PeerDown, now: Now) -> None:
         """A connection has ended, and another was refused."""
