@@ -9,7 +9,7 @@ import os
 import re
 import tomllib
 
-from tests.citations import documented, is_test, linked
+from tests.citations import documented, is_test, link_with_names
 from tests.house_rules import ROOT
 
 ITEMS = os.path.join(ROOT, "tests", "checklist.toml")
@@ -21,7 +21,7 @@ def checklist_table(files: dict[str, str], items: dict[str, dict[str, str]] | No
     groups = items if items is not None else load()
     cells = cited(files)
     known = {item for group in groups.values() for item in group}
-    complain(known, cells)
+    refuse_gaps(known, cells)
     lines = [f"{len(known)} items, each with its tests."]
     for title, group in groups.items():
         lines += ["", f"## {title}", "", "| | what | tests |", "|---|---|---|"]
@@ -41,16 +41,16 @@ def cited(files: dict[str, str]) -> dict[str, list[str]]:
     for path, text in files.items():
         if not is_test(path):
             continue
-        here: dict[str, list[str]] = {}
+        in_file: dict[str, list[str]] = {}
         for name, docstring in documented(text):
             for item in CITATION.findall(docstring):
-                here.setdefault(item, []).append(name)
-        for item, names in here.items():
-            cells.setdefault(item, []).append(linked(path, dict.fromkeys(names)))
+                in_file.setdefault(item, []).append(name)
+        for item, names in in_file.items():
+            cells.setdefault(item, []).append(link_with_names(path, dict.fromkeys(names)))
     return cells
 
 
-def complain(known: set[str], cells: dict[str, list[str]]) -> None:
+def refuse_gaps(known: set[str], cells: dict[str, list[str]]) -> None:
     """Raise an error for items without a test, and for unknown items."""
     unknown = sorted(set(cells) - known)
     if unknown:

@@ -16,9 +16,9 @@ def _rules() -> dict[str, str]:
     with open(os.path.join(os.path.dirname(__file__), "rules.toml"), "rb") as file:
         families = tomllib.load(file)
     return {
-        f"{family}{number}": says
+        f"{family}{number}": sentence
         for family, rules in families.items()
-        for number, says in rules.items()
+        for number, sentence in rules.items()
     }
 
 
@@ -33,15 +33,15 @@ def is_test(path: str) -> bool:
 
 
 def documented(source: str) -> Iterator[tuple[str, str]]:
-    """Each function's name and docstring; those of modules and classes count for all of it."""
+    """Each function's name and docstring; the docstring of a module or class has the name ""."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             name = node.name if isinstance(node, ast.FunctionDef) else ""
             yield name, ast.get_docstring(node) or ""
 
 
-def linked(path: str, names: Iterable[str]) -> str:
-    """A test file and the tests in it, for a table in docs/."""
+def link_with_names(path: str, names: Iterable[str]) -> str:
+    """A link to a test file, and the names of tests in it, for a table in docs/."""
     tests = ", ".join(f"`{name}`" for name in names if name)
     link = f"[{path.removeprefix('tests/')}](../../{path})"
     return f"{link}: {tests}" if tests else link

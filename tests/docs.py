@@ -23,7 +23,7 @@ from kraftlog.node.metrics import broker_metrics, controller_metrics, registry
 from kraftlog.server import pages
 from kraftlog.wire import apis
 from tests.checklist import checklist_table
-from tests.citations import RULES, documented, is_test, linked
+from tests.citations import RULES, documented, is_test, link_with_names
 from tests.clauses import clauses_table
 from tests.house_rules import ROOT, repository
 from tests.interop.everyday.clients import clients_table
@@ -42,7 +42,7 @@ CITATION_IN_NAME = re.compile(r"test_([qprdv])(\d+)[a-z]?_")
 def cited_rules(source: str) -> dict[str, list[str]]:
     """Rule -> names of the tests that cite it, in their name or docstring.
 
-    A rule in the docstring of a module or class is cited by the whole of it: the name is "".
+    For a rule in the docstring of a module or class, the name is "".
     """
     cited: dict[str, list[str]] = {}
     for name, text in documented(source):
@@ -63,8 +63,8 @@ def rules_table(files: dict[str, str]) -> str:
             for rule, names in cited_rules(text).items():
                 if rule not in cells:
                     raise ValueError(f"{path} cites {rule}, which is no rule")
-                cells[rule].append(linked(path, names))
-    covered = sum(1 for where in cells.values() if where)
+                cells[rule].append(link_with_names(path, names))
+    covered = sum(1 for links in cells.values() if links)
     lines = [
         f"{covered} of {len(cells)} rules are cited by tests.",
         "",
@@ -72,8 +72,8 @@ def rules_table(files: dict[str, str]) -> str:
     ]
     lines += ["|---|---|---|"]
     lines += [
-        f"| {rule} | {RULES[rule]} | {'<br>'.join(where) or 'none yet'} |"
-        for rule, where in cells.items()
+        f"| {rule} | {RULES[rule]} | {'<br>'.join(links) or 'none yet'} |"
+        for rule, links in cells.items()
     ]
     return "\n".join(lines)
 
@@ -92,7 +92,7 @@ def settings_table(_: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def idle_settings(_: dict[str, str]) -> str:
+def settings_without_effect(_: dict[str, str]) -> str:
     """Kafka's broker keys that are accepted without effect."""
     idle = [f"`{name}`" for name in BROKER_KEYS.names() if name not in EFFECTIVE[BROKER]]
     return textwrap.fill(", ".join(idle), 100, break_on_hyphens=False, break_long_words=False)
@@ -114,12 +114,12 @@ def apis_table(_: dict[str, str]) -> str:
 def metrics_table(_: dict[str, str]) -> str:
     """Every metric family, and the nodes that have it."""
     lines = ["| metric | kind | on | description |", "|---|---|---|---|"]
-    for where, families in (
+    for nodes, families in (
         ("every node", (*registry.OF_EVERY_NODE, *pages.OF_THE_HOST)),
         ("controllers", controller_metrics.FAMILIES),
         ("brokers", broker_metrics.FAMILIES),
     ):
-        lines += [f"| `{it.name}` | {it.kind} | {where} | {it.what} |" for it in families]
+        lines += [f"| `{it.name}` | {it.kind} | {nodes} | {it.what} |" for it in families]
     return "\n".join(lines)
 
 
@@ -129,13 +129,13 @@ TABLES: dict[str, Callable[[dict[str, str]], str]] = {
     "clauses": clauses_table,
     "checklist": checklist_table,
     "settings": settings_table,
-    "settings-without-effect": idle_settings,
+    "settings-without-effect": settings_without_effect,
     "metrics": metrics_table,
     "clients": clients_table,
 }
 
 
-def renewed(text: str, files: dict[str, str]) -> str:
+def with_new_tables(text: str, files: dict[str, str]) -> str:
     """The text with new tables."""
 
     def make(place: re.Match[str]) -> str:
@@ -149,7 +149,7 @@ def renewed(text: str, files: dict[str, str]) -> str:
 def outdated(files: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Files with outdated tables, and their new content."""
     for path, text in files.items():
-        if path.endswith(".md") and (new := renewed(text, files)) != text:
+        if path.endswith(".md") and (new := with_new_tables(text, files)) != text:
             yield path, new
 
 

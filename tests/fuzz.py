@@ -2,10 +2,10 @@
 
     python -m tests.fuzz --minutes 5
 
-The first two bytes of an input choose message and version, the rest is the message. An input passes
-if `judge` raises nothing: the compiled reader and the slow one agree. Failing inputs are written to
-tests/wire/corpus, where an ordinary test reads them; inputs that reach new code are kept in
-.cache/fuzz for the next run.
+The first two bytes of an input choose the message type and version, the rest is the message. An
+input passes if `judge` raises nothing: the compiled reader and the slow one agree. Failing inputs
+are written to tests/wire/corpus, where an ordinary test reads them; inputs that reach new code are
+kept in .cache/fuzz for the next run.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tests.wire.judge import VERSIONS, chosen, judge
 from tests.wire.samples import Sampler
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FOUND = os.path.join(HERE, "wire", "corpus")
-KEPT = os.path.join(os.path.dirname(HERE), ".cache", "fuzz")
+FAILING_INPUTS = os.path.join(HERE, "wire", "corpus")
+NEW_CODE_INPUTS = os.path.join(os.path.dirname(HERE), ".cache", "fuzz")
 LONGEST_INPUT = 300
 
 
-def one_input(data: bytes) -> None:
+def fuzz_one(data: bytes) -> None:
     cls, version, raw = chosen(data)
     if (cls, version) not in codec._readers:
         read = compiler.compile_reader(cls, version)
@@ -37,13 +37,13 @@ def one_input(data: bytes) -> None:
     judge(cls, version, raw)
 
 
-def sow() -> None:
-    """Write a valid message of every kind as seeds of the fuzzer."""
-    os.makedirs(KEPT, exist_ok=True)
+def write_seeds() -> None:
+    """Write a valid message of every type and version, from which the fuzzer starts."""
+    os.makedirs(NEW_CODE_INPUTS, exist_ok=True)
     for index, (cls, version) in enumerate(VERSIONS):
         random = Random(f"{cls.__name__}{version}")
         message = Sampler(random, small=True, ours=True).message(cls, version)
-        with open(os.path.join(KEPT, f"seed-{cls.__name__}-{version}"), "wb") as file:
+        with open(os.path.join(NEW_CODE_INPUTS, f"seed-{cls.__name__}-{version}"), "wb") as file:
             file.write(index.to_bytes(2, "big") + codec.encode(message, version))
 
 
@@ -51,16 +51,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--minutes", type=float, default=5)
     minutes = parser.parse_args().minutes
-    sow()
+    write_seeds()
     options = [
         f"-max_total_time={int(minutes * 60)}",
         f"-max_len={LONGEST_INPUT}",
-        f"-artifact_prefix={FOUND}{os.sep}",
+        f"-artifact_prefix={FAILING_INPUTS}{os.sep}",
         "-use_value_profile=1",
         "-print_final_stats=1",
         "-verbosity=1",
     ]
-    atheris.Setup([sys.argv[0], *options, KEPT, FOUND], one_input)
+    atheris.Setup([sys.argv[0], *options, NEW_CODE_INPUTS, FAILING_INPUTS], fuzz_one)
     atheris.Fuzz()
 
 

@@ -20,11 +20,11 @@ from tests.node.lives_of_three import LifeOfThree
 
 LIVES: tuple[type[Life], ...] = (Life, DynamicLife, LifeOfThree, LifeOfThree)
 STEPS = 150
-#: How many requests before a failure are printed.
-LAST, WIDTH = 5, 1500
+#: How many requests before a failure are printed, and how many characters of each.
+LAST_REQUESTS, WIDTH = 5, 1500
 
 
-def one_life(seed: int, steps: int) -> tuple[BaseException, list[str]] | None:
+def run_seed(seed: int, steps: int) -> tuple[BaseException, list[str]] | None:
     """The failure of a run, and the requests until then."""
     life = None
     try:
@@ -38,25 +38,27 @@ def one_life(seed: int, steps: int) -> tuple[BaseException, list[str]] | None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--seed", type=int, default=1000, help="of the first life")
-    parser.add_argument("--lives", type=int, default=sys.maxsize)
+    parser.add_argument("--seed", type=int, default=1000, help="seed of the first run")
+    parser.add_argument("--lives", type=int, default=sys.maxsize, help="number of runs")
     parser.add_argument("--steps", type=int, default=STEPS)
-    given = parser.parse_args()
-    end = monotonic() + 60 * given.minutes
+    options = parser.parse_args()
+    end = monotonic() + 60 * options.minutes
     seen: set[tuple[str, str, int | None]] = set()
-    seed = given.seed
-    while monotonic() < end and seed < given.seed + given.lives:
-        found = one_life(seed, given.steps)
+    seed = options.seed
+    while monotonic() < end and seed < options.seed + options.lives:
+        found = run_seed(seed, options.steps)
         if found is not None:
             error, done = found
-            at = extract_tb(error.__traceback__)[-1]
-            kind = type(error).__name__, at.filename, at.lineno
+            place = extract_tb(error.__traceback__)[-1]
+            kind = type(error).__name__, place.filename, place.lineno
             if kind not in seen:
                 seen.add(kind)
                 print(f"seed {seed}:", "".join(format_exception(error)))
-                print(*[f"  > {line[:WIDTH]}" for line in done[-LAST:]], sep="\n", flush=True)
+                print(
+                    *[f"  > {line[:WIDTH]}" for line in done[-LAST_REQUESTS:]], sep="\n", flush=True
+                )
         seed += 1
-    print(f"{seed - given.seed} lives, {len(seen)} ways to fail")
+    print(f"{seed - options.seed} runs, {len(seen)} kinds of failure")
     return bool(seen)
 
 

@@ -1,8 +1,8 @@
 """Runs tests against a changed module, and returns those that fail.
 
-A test detects the change by an assertion, by a missing expected exception, by a violation that a
-simulated world reports, or by an error in its own code. A bare exception from within the product is
-marked: it may have any cause.
+A test detects the change by an assertion, by an expected exception that is missing, by a violation
+that a simulated world reports, or by an error in its own code. A bare exception from within the
+product is marked: it may have any cause.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Notes:
 
     def __init__(self) -> None:
         self.killers: list[Killer] = []
-        self.played = 0
+        self.calls = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.played += report.when == "call"
+        self.calls += report.when == "call"
 
     def pytest_exception_interact(
         self,
@@ -70,7 +70,7 @@ def killers(
     if child == 0:
         os.close(reading)
         with os.fdopen(writing, "w") as answer:
-            json.dump(_play(module, alter, tests, first=first), answer)
+            json.dump(_run_tests(module, alter, tests, first=first), answer)
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as answer:
@@ -83,20 +83,20 @@ def killers(
     return [Killer(*killer) for killer in found]
 
 
-def _play(
+def _run_tests(
     module: str, alter: Callable[[str], str], tests: Sequence[str], *, first: bool
 ) -> list[Killer] | str:
-    """Runs in the child. A returned text is the reason why there is no result."""
+    """Runs in the child. Returns the failed tests, or a text: why there is no result."""
     sys.meta_path.insert(0, AlteredFinder(module, alter))
-    nothing = os.open(os.devnull, os.O_WRONLY)
+    devnull = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
-        os.dup2(nothing, stream)
+        os.dup2(devnull, stream)
     os.chdir(ROOT)
     notes = Notes()
     options = ["-q", "-p", "no:cacheprovider", *(["-x"] if first else [])]
     code = pytest.main([*options, *tests], plugins=[notes])
     if module not in sys.modules and not notes.killers:
         return f"{', '.join(tests)}: {module} is not used there (pytest ended with {int(code)})"
-    if not notes.played and not notes.killers:
+    if not notes.calls and not notes.killers:
         return f"{', '.join(tests)}: no test ran (pytest ended with {int(code)})"
     return notes.killers

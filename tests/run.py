@@ -47,7 +47,7 @@ def group_of(node_id: str) -> str:
     return GROUPS.get(parts[1], "ground") if len(parts) > 2 else "ground"
 
 
-class Shares:
+class GroupTimes:
     """Sums the time and number of tests of each group."""
 
     def __init__(self) -> None:
@@ -76,14 +76,14 @@ class Shares:
 def main(arguments: list[str]) -> int:
     # Where Python writes no bytecode, each worker and each child compiles pytest and all tests.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    shares = Shares()
+    times = GroupTimes()
     start = time.perf_counter()
     options = ["-n", str(min(WORKERS, (os.cpu_count() or 1) + 1)), "--dist", "loadgroup"]
     if "-m" not in arguments:
         options += ["-m", "not long"]
-    code = int(pytest.main([*options, *arguments], plugins=[shares]))
-    print(shares.table(time.perf_counter() - start))
-    if code == 0 and not any(shares.tests.values()):
+    code = int(pytest.main([*options, *arguments], plugins=[times]))
+    print(times.table(time.perf_counter() - start))
+    if code == 0 and not any(times.tests.values()):
         print("no test ran")
         return int(pytest.ExitCode.NO_TESTS_COLLECTED)
     return code

@@ -25,7 +25,7 @@ def test_with_settings_of_its_own(n):
 
 
 @pytest.mark.parametrize(("ci", "derandomized"), [("true", True), ("", False)])
-def test_the_profile_is_used(
+def test_every_test_inherits_from_the_loaded_profile(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ci: str, derandomized: bool
 ) -> None:
     monkeypatch.setenv("CI", ci)

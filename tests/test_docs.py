@@ -46,7 +46,7 @@ def test_an_unknown_rule_or_table_is_refused() -> None:
     with pytest.raises(ValueError, match="Q39, which is no rule"):
         docs.rules_table({"tests/test_a.py": '"""Q39."""'})
     with pytest.raises(ValueError, match="no function makes"):
-        docs.renewed("<!-- made by make docs: nonsense -->\n<!-- end -->", {})
+        docs.with_new_tables("<!-- made by make docs: nonsense -->\n<!-- end -->", {})
 
 
 def test_a_table_names_every_api_that_is_served_and_no_other() -> None:
@@ -69,8 +69,10 @@ def test_only_an_outdated_table_is_reported() -> None:
 @pytest.mark.parametrize(
     "where", [("tests/simulator/",), ("tests/server/", "tests/interop/", "tests/cli/")]
 )
-def test_every_rule_of_replication_is_tested_in_both_hosts(where: tuple[str, ...]) -> None:
-    """In the simulator, and in real processes."""
+def test_every_replication_rule_is_tested_simulated_and_in_processes(
+    where: tuple[str, ...],
+) -> None:
+    """V rules are cited by tests of the simulator, and by tests with real processes."""
     cited = {
         rule
         for path, text in repository().items()

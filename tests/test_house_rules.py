@@ -40,20 +40,20 @@ BANNED = {
 
 
 @pytest.mark.parametrize("rule", BANNED)
-def test_banned_words(files: dict[str, str], rule: str) -> None:
+def test_no_file_contains_banned_words(files: dict[str, str], rule: str) -> None:
     pattern, bad, good = BANNED[rule]
     assert list(house_rules.banned(pattern, files)) == []
     assert len(list(house_rules.banned(pattern, in_src(f"{good}\n{bad}\n")))) == 1
     assert list(house_rules.banned(pattern, in_src(good))) == []
 
 
-def test_no_stray_files(files: dict[str, str]) -> None:
+def test_no_file_is_a_stray(files: dict[str, str]) -> None:
     assert list(house_rules.stray_files(files)) == []
     stray = ["uv.lock", "a/package-lock.json", "b.orig", "x.egg-info/PKG", "lib/kafka.jar"]
     assert list(house_rules.stray_files([*stray, "src/lock.py", "storage/log.py"])) == stray
 
 
-def test_file_length(files: dict[str, str]) -> None:
+def test_no_file_is_too_long(files: dict[str, str]) -> None:
     assert list(house_rules.long_files(files, house_rules.LONG_FILES)) == []
     long = in_src("x = 1\n" * 601)
     [path] = long
@@ -63,7 +63,7 @@ def test_file_length(files: dict[str, str]) -> None:
     assert list(house_rules.long_files(in_src("x = 1\n"), {path: (601, "a table")})) != []
 
 
-def test_function_length(files: dict[str, str]) -> None:
+def test_no_function_is_too_long(files: dict[str, str]) -> None:
     assert list(house_rules.long_functions(files, house_rules.LONG_FUNCTIONS)) == []
     text = "class A:\n    def f(self):\n" + "        x = 1\n"
     assert list(house_rules.long_functions(in_src(text + "        x = 1\n" * 68), {})) == []
@@ -118,7 +118,7 @@ def test_no_import_runs_in_a_circle(files: dict[str, str]) -> None:
     assert list(house_rules.import_circles(modules(n__a="n.f.b", n__f__b="n.f.d"))) == []
 
 
-def test_names_are_the_fields_own(files: dict[str, str]) -> None:
+def test_no_name_is_a_former_private_word(files: dict[str, str]) -> None:
     assert list(house_rules.private_words(files)) == []
     bad = {"src/kraftlog/upkeep.py": "class PassedOn: pass\ndef f(errands): governing = 1\n"}
     assert len(list(house_rules.private_words(bad))) == 3
@@ -143,7 +143,7 @@ def test_waivers_have_reasons(files: dict[str, str], bare: str) -> None:
     assert (list(house_rules.bare_waivers(in_src(reasoned))) == []) == is_complete
 
 
-def test_no_dead_code(files: dict[str, str]) -> None:
+def test_every_name_of_src_is_used(files: dict[str, str]) -> None:
     assert list(house_rules.unused_names(files, house_rules.UNUSED)) == []
     text = "def lonely(): pass\n# lonely\ndef called(): pass\ncalled()\nclass Named: pass\n"
     dead = {**in_src(text), "tests/test_a.py": "x = 'a.Named'\n'''lonely in prose'''\n"}
@@ -160,7 +160,7 @@ def test_test_modules_say_what_they_test(files: dict[str, str]) -> None:
     assert len(list(house_rules.modules_without_docstring(mute))) == 1
 
 
-def test_links_lead_somewhere(files: dict[str, str]) -> None:
+def test_every_link_of_the_docs_has_a_target(files: dict[str, str]) -> None:
     assert list(house_rules.broken_links(files, files)) == []
     docs = {
         "docs/a.md": "[b](b.md) [h](b.md#the-way) [web](https://x.y) [up](../src) `[no](code)`",

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 FENCE = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-#: The port of the one-minute start, and the prefix of the quorum's ports.
-ALONE, QUORUM = "127.0.0.1:9092", "1909"
+#: The address of the one-minute start, and the prefix of the quorum's ports.
+ADDRESS, PORT_PREFIX = "127.0.0.1:9092", "1909"
 KINDS = ("console", "sh", "python")
 #: The page with the commands for several nodes.
 CLUSTER = "docs/cluster.md"
 #: Commands that are not run here, by their prefix, and the reason.
-ELSEWHERE = {
+NOT_RUN = {
     "python3 -m venv": "kraftlog is installed already",
     "kraftlog start": "started here on a free port, in a directory of its own",
 }
@@ -45,14 +45,14 @@ TOOLS = {
 }
 
 
-def readme(page: str = "README.md") -> str:
+def page_text(page: str = "README.md") -> str:
     with open(os.path.join(ROOT, page), encoding="utf-8") as file:
         return file.read()
 
 
 def fences(section: str, kind: str, page: str = "README.md") -> list[str]:
     """The fenced texts of a kind under a heading."""
-    under = readme(page).split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
+    under = page_text(page).split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
     return [found["text"] for found in FENCE.finditer(under) if found["kind"] == kind]
 
 
@@ -67,8 +67,8 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
     return found
 
 
-def is_done_elsewhere(command: str) -> bool:
-    return any(command.startswith(beginning) for beginning in ELSEWHERE)
+def is_skipped(command: str) -> bool:
+    return any(command.startswith(beginning) for beginning in NOT_RUN)
 
 
 def environment() -> dict[str, str]:
@@ -99,7 +99,9 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
     assert process.stop() == 0, "SIGTERM stops it cleanly, as README says"
 
 
-def test_the_one_minute_start(node: NodeProcess, tmp_path: Path, kcat: str, jvm: Driver) -> None:
+def test_commands_of_one_minute_print_what_the_page_shows(
+    node: NodeProcess, tmp_path: Path, kcat: str, jvm: Driver
+) -> None:
     """The clients in the order of the page: each sees the results of the previous ones."""
     assert kcat
 
@@ -108,24 +110,24 @@ def test_the_one_minute_start(node: NodeProcess, tmp_path: Path, kcat: str, jvm:
         done = jvm.tool(f"org.apache.kafka.tools.{TOOLS[name]}", *arguments).ok()
         return done.stdout.splitlines()
 
-    def type_all(text: str) -> int:
+    def run_all(text: str) -> int:
         typed = [
-            (command, says)
-            for command, says in commands(text.replace(ALONE, node.address))
-            if not is_done_elsewhere(command)
+            (command, output)
+            for command, output in commands(text.replace(ADDRESS, node.address))
+            if not is_skipped(command)
         ]
-        for command, says in typed:
-            is_kafkas = command.split()[0] in TOOLS
-            assert (tool(command) if is_kafkas else run(command, tmp_path)) == says, command
+        for command, output in typed:
+            is_tool = command.split()[0] in TOOLS
+            assert (tool(command) if is_tool else run(command, tmp_path)) == output, command
         return len(typed)
 
     start, by_kcat, by_tools = fences("One minute", "console")
     (python,) = fences("One minute", "python")
-    assert type_all(start) == 0
-    assert type_all(by_kcat) == 2
-    (tmp_path / "first.py").write_text(python.replace(ALONE, node.address))
+    assert run_all(start) == 0
+    assert run_all(by_kcat) == 2
+    (tmp_path / "first.py").write_text(python.replace(ADDRESS, node.address))
     assert run("python first.py", tmp_path) == ["hello", "from Python"]
-    assert type_all(by_tools) == 3
+    assert run_all(by_tools) == 3
 
 
 class Terminal:
@@ -149,13 +151,13 @@ class Terminal:
         assert self._shell.stdout is not None
         return read_line(self._shell.stdout)
 
-    def ends(self) -> str:
+    def finish(self) -> str:
         """Close the input; return the unread output."""
         output, _ = self._shell.communicate(timeout=LIMIT_S)
         assert self._shell.returncode == 0
         return str(output.decode())
 
-    def give_up(self) -> None:
+    def kill(self) -> None:
         """Kill it with all its child processes."""
         if self._shell.poll() is None:
             self.type("kill -9 $(jobs -p); exit 1")
@@ -166,55 +168,59 @@ class Terminal:
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     opened = Terminal(tmp_path)
     yield opened
-    opened.give_up()
+    opened.kill()
 
 
-def test_three_controllers_and_a_broker(terminal: Terminal, kcat: str) -> None:
+def test_commands_for_three_controllers_print_what_the_page_shows(
+    terminal: Terminal, kcat: str
+) -> None:
     assert kcat
     prefix = str(free_ports(4)[0])[:-1]
     begin, end = fences("Three controllers and a broker", "sh", CLUSTER)
-    terminal.type(begin.replace(QUORUM, prefix))
+    terminal.type(begin.replace(PORT_PREFIX, prefix))
     lines = [terminal.line() for _ in range(8)]
     assert [line.split()[0] for line in lines[:4]] == ["Formatting"] * 4
     assert sorted(lines[4:]) == [f"kraftlog ready on 127.0.0.1:{prefix}{n}" for n in (1, 2, 3, 4)]
     (use,) = fences("Three controllers and a broker", "console", CLUSTER)
-    for command, says in commands(use.replace(QUORUM, prefix)):
+    for command, output in commands(use.replace(PORT_PREFIX, prefix)):
         terminal.type(command)
-        assert [terminal.line() for _ in says] == says
+        assert [terminal.line() for _ in output] == output
     terminal.type(end)
-    assert terminal.ends() == ""
+    assert terminal.finish() == ""
 
 
-def test_the_table_of_a_local_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page shows what the command prints; tests/server/test_cluster_start.py starts it."""
+def test_kraftlog_start_nodes_prints_the_table_that_the_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the table: tests/server/test_cluster_start.py starts such a cluster."""
     monkeypatch.chdir(tmp_path)
     [(command, shown)] = commands(fences("One command", "console", CLUSTER)[0])
     nodes = local_cluster.plan(options_of(shlex.split(command)[2:])).nodes
     assert local_cluster.table(nodes, [4711, 4712, 4713]).splitlines() == shown
 
 
-def test_the_simulator_makes_the_page_that_it_is_asked_for(tmp_path: Path) -> None:
+def test_commands_of_watch_a_quorum_write_the_page(tmp_path: Path) -> None:
     (text,) = fences("Watch a quorum", "console")
     for command, _ in commands(text):
         assert run(command, tmp_path)
     assert (tmp_path / "run.html").stat().st_size > 10_000
 
 
-def test_everything_else_is_a_target_of_make() -> None:
-    """Every other command in README.md must be tested, too."""
+def test_every_other_command_of_the_page_is_a_make_target() -> None:
+    """A new command in README.md must be run by a test of this file, or be a make target."""
     with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as file:
         targets = re.findall(r"^([a-z]+):", file.read(), re.MULTILINE)
     tried = ("One minute", "Watch a quorum")
     typed = [text for section in tried for kind in KINDS for text in fences(section, kind)]
-    others = [text for _, text in FENCE.findall(readme()) if text not in typed]
-    for command, _ in [it for text in others for it in commands(text)]:
+    others = [text for _, text in FENCE.findall(page_text()) if text not in typed]
+    for command, _ in [found for text in others for found in commands(text)]:
         make, target = command.split()[:2]
         assert make == "make", f"{command}: tests/test_readme.py does not run this"
         assert target in targets, command
 
 
-def test_the_map_has_every_page_of_the_docs() -> None:
+def test_readme_links_every_page_of_the_docs() -> None:
     docs = os.path.join(ROOT, "docs")
     made = [f"generated/{name}" for name in os.listdir(os.path.join(docs, "generated"))]
     pages = [name for name in (*os.listdir(docs), *made) if name.endswith(".md")]
-    assert [name for name in pages if f"(docs/{name})" not in readme()] == []
+    assert [name for name in pages if f"(docs/{name})" not in page_text()] == []

@@ -14,7 +14,7 @@ def named_tests(page: str) -> list[tuple[str, str]]:
     return NAMED.findall(page)
 
 
-def there_is(file: str, name: str) -> bool:
+def has_test(file: str, name: str) -> bool:
     path = os.path.join(ROOT, "tests", file)
     if not os.path.exists(path):
         return False
@@ -27,12 +27,12 @@ def test_every_row_names_an_existing_test() -> None:
         text = page.read()
     named = named_tests(text)
     assert len(named) > 40
-    assert [test for test in named if not there_is(*test)] == []
+    assert [test for test in named if not has_test(*test)] == []
     rows = [line for line in text.splitlines() if line.startswith("| ") and "| event |" not in line]
     assert [row for row in rows if not named_tests(row)] == []
 
 
 def test_a_missing_test_is_reported() -> None:
-    assert there_is("test_robustness.py", "there_is")
-    assert not there_is("test_robustness.py", "nothing_of_that_name")
-    assert not there_is("no_such_file.py", "there_is")
+    assert has_test("test_robustness.py", "has_test")
+    assert not has_test("test_robustness.py", "nothing_of_that_name")
+    assert not has_test("no_such_file.py", "has_test")

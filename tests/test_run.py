@@ -34,17 +34,17 @@ def test_every_group_has_a_budget() -> None:
     assert set(run.GROUPS.values()) <= set(run.BUDGETS)
 
 
-def test_wall_time_is_divided_by_the_time_of_the_tests() -> None:
-    shares = run.Shares()
+def test_wall_time_is_divided_in_proportion_to_the_time_of_tests() -> None:
+    times = run.GroupTimes()
     for r in (
         report("tests/raft/test_a.py::test_a", 2.0, when="setup"),
         report("tests/raft/test_a.py::test_a", 4.0),
         report("tests/spark/test_a.py::test_a", 2.0, outcome="skipped"),
     ):
-        shares.pytest_runtest_logreport(r)
-    assert shares.tests["quorum"] == 1
-    assert shares.tests["spark"] == 0
-    lines = shares.table(280.0).splitlines()
+        times.pytest_runtest_logreport(r)
+    assert times.tests["quorum"] == 1
+    assert times.tests["spark"] == 0
+    lines = times.table(280.0).splitlines()
     quorum_s, spark_s = str(run.BUDGETS["quorum"]), str(run.BUDGETS["spark"])
     [quorum] = [line for line in lines if line.startswith("quorum")]
     [spark] = [line for line in lines if line.startswith("spark")]
@@ -68,7 +68,7 @@ def test_a_run_without_a_test_fails(
 def test_tests_of_an_xdist_group_run_in_one_worker(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A version of pytest that pytest-xdist does not know yet would start two JVMs of each kind."""
+    """With a pytest that pytest-xdist does not support, two JVMs of each kind would start."""
     monkeypatch.setenv("PYTHONPATH", house_rules.ROOT)
     body = """
 import os

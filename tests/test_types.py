@@ -17,6 +17,6 @@ def test_a_uuid_is_read_as_it_was_printed(uuid: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "A" * 21, "A" * 23, "A" * 21 + " A", "é" * 22])
-def test_what_is_no_uuid_is_refused(text: str) -> None:
+def test_a_text_of_wrong_length_or_letters_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a UUID of 22"):
         uuid_from_text(text)

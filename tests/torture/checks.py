@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from kraftlog.metadata.image import Image
-    from tests.torture.journal import Change, Journal, Name, Sent
+    from tests.torture.journal import Change, Journal, PartitionName, Sent
 
-    #: Records of a topic by partition and offset: key and value.
+    #: The key and value of each record of a topic, by partition and offset.
     Found = dict[tuple[int, int], tuple[bytes | None, bytes]]
 
 
-def by_place(records: Iterable[Any]) -> Found:
+def by_offset(records: Iterable[Any]) -> Found:
     return {(each.partition, each.offset): (each.key, each.value) for each in records}
 
 
@@ -29,8 +29,8 @@ def lost_records(sent: Sequence[Sent], found: Mapping[str, Found]) -> Iterable[s
 
     Exceptions are records before the log start, and those superseded in a compacted topic.
     """
-    begins: dict[Name, int] = {}
-    newest: dict[tuple[Name, bytes | None], int] = {}
+    begins: dict[PartitionName, int] = {}
+    newest: dict[tuple[PartitionName, bytes | None], int] = {}
     for topic, records in found.items():
         for (partition, offset), (key, _) in records.items():
             name = topic, partition
@@ -38,72 +38,74 @@ def lost_records(sent: Sequence[Sent], found: Mapping[str, Found]) -> Iterable[s
             newest[name, key] = max(offset, newest.get((name, key), -1))
     for each in sent:
         name = each.topic, each.partition
-        there = found.get(each.topic, {}).get((each.partition, each.offset))
-        if there == (each.key, each.value):
+        at_offset = found.get(each.topic, {}).get((each.partition, each.offset))
+        if at_offset == (each.key, each.value):
             continue
         is_replaced = each.topic == "compacted" and newest.get((name, each.key), -1) > each.offset
         is_deleted = each.topic in {"trimmed", "retained"} and each.offset < begins.get(name, 0)
-        if there is not None or not (is_replaced or is_deleted):
-            yield f"{_place(*name, each.offset)}: {each.value[:40]!r} was taken, {there!r} is there"
+        if at_offset is not None or not (is_replaced or is_deleted):
+            place = _place(*name, each.offset)
+            yield f"{place}: {each.value[:40]!r} was acknowledged, found {at_offset!r}"
 
 
 def _place(topic: str, partition: int, offset: int) -> str:
     return f"{topic}-{partition} offset {offset}"
 
 
-def strange_records(invoked: set[bytes], found: Mapping[str, Found]) -> Iterable[str]:
+def unexpected_records(invoked: set[bytes], found: Mapping[str, Found]) -> Iterable[str]:
     """There are no unsent records; those of idempotent producers are unique and in order."""
     for topic, records in found.items():
         seen: set[bytes] = set()
         last: dict[int, int] = defaultdict(int)
         for (partition, offset), (_, value) in sorted(records.items()):
             if value not in invoked:
-                yield f"{topic}-{partition} offset {offset}: nobody sent {value[:40]!r}"
+                yield f"{topic}-{partition} offset {offset}: {value[:40]!r} was never sent"
                 continue
             if topic not in NUMBERED:
                 continue
             if value in seen:
-                yield f"{topic}-{partition} offset {offset}: {value[:40]!r} once more"
+                yield f"{topic}-{partition} offset {offset}: {value[:40]!r} is a duplicate"
             seen.add(value)
             number = int(value.split()[1])
             if number < last[partition]:
-                yield f"{topic}-{partition} offset {offset}: {number} behind {last[partition]}"
+                yield f"{topic}-{partition} offset {offset}: {number} follows {last[partition]}"
             last[partition] = number
 
 
 def changed_records(
     seen: Mapping[tuple[str, int, int], bytes], found: Mapping[str, Found]
 ) -> Iterable[str]:
-    """Consumed records are still there."""
+    """Consumed records are still at their offsets."""
     for (topic, partition, offset), value in seen.items():
-        there = found[topic].get((partition, offset))
-        if there is None or there[1] != value:
-            yield f"{_place(topic, partition, offset)}: {value[:40]!r} was seen, {there!r} is there"
+        at_offset = found[topic].get((partition, offset))
+        if at_offset is None or at_offset[1] != value:
+            place = _place(topic, partition, offset)
+            yield f"{place}: {value[:40]!r} was consumed, then found {at_offset!r}"
 
 
-def lost_deletions(journal: Journal, found: Mapping[str, Found]) -> Iterable[str]:
+def wrong_deletions(journal: Journal, found: Mapping[str, Found]) -> Iterable[str]:
     """Deleted records do not reappear, and no others are deleted with them."""
-    begin = min([offset for _, offset in found["trimmed"]], default=journal.trims_asked)
-    if not journal.trimmed_to <= begin <= max(journal.trims_asked, 0):
+    begin = min([offset for _, offset in found["trimmed"]], default=journal.trim_requested)
+    if not journal.trimmed_to <= begin <= max(journal.trim_requested, 0):
         yield (
             f"trimmed begins at {begin}, deleted up to {journal.trimmed_to}, "
-            f"asked for {journal.trims_asked}"
+            f"asked for {journal.trim_requested}"
         )
     kept = found["retained"]
     if kept and min(kept)[1] and sum(len(value) for _, value in kept.values()) < 50_000:
         yield f"of retained only {len(kept)} records from {min(kept)[1]} on are left"
 
 
-def lost_commits(journal: Journal, outcome: Mapping[Name, int]) -> Iterable[str]:
+def lost_commits(journal: Journal, outcome: Mapping[PartitionName, int]) -> Iterable[str]:
     """A committed offset is at least the last acknowledged one, and was requested."""
     for name, floor in journal.committed.items():
-        there = outcome.get(name, 0)
-        if there < floor or there not in journal.commits_asked[name]:
-            yield f"{name} was committed up to {floor}, {there} is there"
+        final = outcome.get(name, 0)
+        if final < floor or final not in journal.requested_commits[name]:
+            yield f"{name} was committed up to {floor}, found {final}"
 
 
-def possible_partitions(changes: Sequence[Change]) -> set[int]:
-    """The possible partition counts of a topic; 0: it does not exist."""
+def possible_partition_counts(changes: Sequence[Change]) -> set[int]:
+    """The possible partition counts of a topic after these changes; 0: it does not exist."""
     may_be = {0}
     for change in changes:
         if change.is_done:
@@ -118,27 +120,29 @@ def lost_changes(journal: Journal, image: Image) -> Iterable[str]:
     changes = defaultdict(list)
     for change in journal.changes:
         changes[change.topic].append(change)
-    for topic, its in changes.items():
-        there = image.topic_named(topic)
-        count = 0 if there is None else there.partition_count
-        if topic != "remade" and count not in possible_partitions(its):
-            yield f"{topic} has {count} partitions after {its}"
+    for topic, requested in changes.items():
+        final = image.topic_named(topic)
+        count = 0 if final is None else final.partition_count
+        if topic != "remade" and count not in possible_partition_counts(requested):
+            yield f"{topic} has {count} partitions after {requested}"
         outcome = journal.ids.get(topic)
-        if there is not None and outcome is not None and repr(there.id) != outcome:
-            yield f"{topic} was {outcome}, and is {there.id!r}"
+        if final is not None and outcome is not None and repr(final.id) != outcome:
+            yield f"{topic} was {outcome}, and is {final.id!r}"
 
 
-def lost_lives(journal: Journal, topic_id: str | None, found: Found) -> Iterable[str]:
+def records_of_other_topics(journal: Journal, topic_id: str | None, found: Found) -> Iterable[str]:
     """A recreated topic has only its own records."""
     mine = journal.lives.get(topic_id or "", {})
     for offset, value in mine.items():
-        there = found.get((0, offset))
-        if there is None or there[1] != value:
-            yield f"remade offset {offset}: {value!r} was acknowledged, {there!r} is there"
-    others = {v for life, its in journal.lives.items() if life != topic_id for v in its.values()}
+        at_offset = found.get((0, offset))
+        if at_offset is None or at_offset[1] != value:
+            yield f"remade offset {offset}: {value!r} was acknowledged, found {at_offset!r}"
+    others = {
+        v for other, records in journal.lives.items() if other != topic_id for v in records.values()
+    }
     for (_, offset), (_, value) in found.items():
         if value in others:
-            yield f"remade offset {offset}: {value!r} is of another topic of that name"
+            yield f"remade offset {offset}: {value!r} is of an earlier topic of that name"
 
 
 class Registers(Register):

@@ -1,4 +1,4 @@
-"""Random faults of the nodes, one at a time, each undone before the next."""
+"""Random faults of the nodes, one at a time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tests.torture.processes import Nodes, Process
 
 #: Durations of faults, below and above the timeouts of sessions, fetches and elections.
-LASTING_S = (0.0, 0.3, 1.0, 3.0, 7.0)
-#: Bytes that a full disk still accepts.
-ROOM = (0, 3_000, 50_000)
+DURATIONS_S = (0.0, 0.3, 1.0, 3.0, 7.0)
+#: Bytes that can still be written when the disk fills.
+REMAINING_BYTES = (0, 3_000, 50_000)
 
 
 class Faults:
-    """Steps by the seed. Nodes that end by themselves are started again."""
+    """Injects a random fault at each step, and starts the nodes that have ended."""
 
     def __init__(self, nodes: Nodes, journal: Journal, rng: random.Random) -> None:
         self.nodes = nodes
@@ -31,7 +31,7 @@ class Faults:
         self.rng = rng
         self.kinds: list[tuple[int, Callable[[], None]]] = [
             (5, self.kill_one),
-            (3, self.hold_one),
+            (3, self.pause_one),
             (2, self.stop_one),
             (2, self.kill_at_start),
             (1, self.kill_all),
@@ -40,7 +40,7 @@ class Faults:
             (1, self.calm),
         ]
         if nodes.kind != ALONE:
-            self.kinds += [(2, self.kill_two_controllers), (2, self.hold_two_controllers)]
+            self.kinds += [(2, self.kill_two_controllers), (2, self.pause_two_controllers)]
         if nodes.kind == QUORUM:
             self.kinds.append((2, self.lose_a_disk))
 
@@ -61,8 +61,8 @@ class Faults:
     def _one(self) -> Process:
         return self.rng.choice(list(self.nodes.all.values()))
 
-    def _last(self) -> None:
-        time.sleep(self.rng.choice(LASTING_S))
+    def _wait(self) -> None:
+        time.sleep(self.rng.choice(DURATIONS_S))
 
     def calm(self) -> None:
         self._note("nothing")
@@ -75,7 +75,7 @@ class Faults:
         self._note("kill", *processes)
         for process in processes:
             process.kill()
-        self._last()
+        self._wait()
 
     def kill_two_controllers(self) -> None:
         self._kill(*self.rng.sample(self.nodes.controllers, 2))
@@ -86,7 +86,7 @@ class Faults:
         self._kill(*everyone)
 
     def kill_at_start(self) -> None:
-        """Kill it again during its recovery."""
+        """Kill and start a node up to three times, to interrupt its recovery."""
         process = self._one()
         for _ in range(self.rng.randrange(1, 4)):
             self._note("kill early", process)
@@ -95,20 +95,20 @@ class Faults:
             time.sleep(self.rng.random() * 1.5)
         process.kill()
 
-    def hold_one(self) -> None:
-        self._hold(self._one())
+    def pause_one(self) -> None:
+        self._pause(self._one())
 
-    def hold_two_controllers(self) -> None:
-        self._hold(*self.rng.sample(self.nodes.controllers, 2))
+    def pause_two_controllers(self) -> None:
+        self._pause(*self.rng.sample(self.nodes.controllers, 2))
 
-    def _hold(self, *processes: Process) -> None:
-        self._note("hold", *processes)
+    def _pause(self, *processes: Process) -> None:
+        self._note("pause", *processes)
         for process in processes:
             process.hold()
-        self._last()
+        self._wait()
         for process in processes:
-            process.go_on()
-        self._note("go on", *processes)
+            process.resume()
+        self._note("resume", *processes)
 
     def stop_one(self) -> None:
         self._stop(self._one())
@@ -124,15 +124,15 @@ class Faults:
             process.terminate()
         for process in processes:
             process.wait()
-        self._last()
+        self._wait()
 
     def fill_disk(self) -> None:
-        """A node without space for metadata stops, and is restarted once there is space."""
+        """A node that cannot write its metadata stops; `step` restarts it once there is space."""
         process = self._one()
         self._note("fill the disk of", process)
-        process.let_files_grow(self.rng.choice(ROOM))
-        self._last()
-        process.let_files_grow()
+        process.limit_file_size(self.rng.choice(REMAINING_BYTES))
+        self._wait()
+        process.limit_file_size()
         if process.is_gone():
             process.codes.clear()
 
@@ -153,18 +153,18 @@ def caught_up(nodes: Nodes) -> bool:
     """Whether every node of the quorum has the records committed a moment ago."""
     try:
         with Client(nodes.address, timeout_s=20) as client:
-            there = client.describe_quorum().high_watermark
+            committed = client.describe_quorum().high_watermark
             quorum = client.describe_quorum()
     except (ClientError, OSError):
         return False
     replicas = [*quorum.voters, *quorum.observers]
-    return all(each.log_end_offset >= there for each in replicas) and len(replicas) == len(
+    return all(each.log_end_offset >= committed for each in replicas) and len(replicas) == len(
         nodes.all
     )
 
 
 def in_sync(nodes: Nodes) -> bool:
-    """Whether all replicas are in sync, and every broker has replayed this."""
+    """Whether the metadata of every broker shows all replicas in sync."""
     try:
         for address in nodes.address.split(","):
             with Client(address, timeout_s=20) as client:

@@ -13,8 +13,8 @@ from tests.torture.processes import seconds
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    #: Topic and index.
-    Name = tuple[str, int]
+    #: Topic and partition.
+    PartitionName = tuple[str, int]
 
 
 class Sent(Value):
@@ -28,7 +28,7 @@ class Sent(Value):
 
 
 class Change(Value):
-    """A change of a topic, and its outcome: "done", or None if unknown."""
+    """A requested change of a topic; if it is not known to be done, it may be done or not."""
 
     topic: str
     #: "create", "grow" or "delete"
@@ -48,13 +48,13 @@ class Journal:
         self.changes: list[Change] = []
         self.registers: list[Operation] = []
         #: The highest acknowledged commit of a group, and every requested one.
-        self.committed: dict[Name, int] = {}
-        self.commits_asked: dict[Name, set[int]] = defaultdict(set)
+        self.committed: dict[PartitionName, int] = {}
+        self.requested_commits: dict[PartitionName, set[int]] = defaultdict(set)
         #: Consumed values by partition and offset.
         self.seen: dict[tuple[str, int, int], bytes] = {}
         #: Log start offsets returned by DeleteRecords, and the requested ones.
         self.trimmed_to = 0
-        self.trims_asked = 0
+        self.trim_requested = 0
         #: Topics by topic id, and their records.
         self.ids: dict[str, str] = {}
         self.lives: dict[str, dict[int, bytes]] = {}
@@ -74,17 +74,17 @@ class Journal:
         with self.lock:
             self.faults.append(f"{self.now() / 1e6:7.2f} {what}")
 
-    def wrote(
+    def record_call(
         self, process: str, call: Hashable, invoked: int, returned: int | None, result: Hashable
     ) -> None:
         with self.lock:
             self.registers.append(Operation(process, call, invoked, returned, result))
 
-    def was_committed(self, name: Name, offset: int) -> None:
+    def record_commit(self, name: PartitionName, offset: int) -> None:
         with self.lock:
             self.committed[name] = max(offset, self.committed.get(name, 0))
 
-    def saw(self, name: Name, offset: int, value: bytes) -> None:
+    def record_consumed(self, name: PartitionName, offset: int, value: bytes) -> None:
         """A consumed record must never change."""
         with self.lock:
             before = self.seen.setdefault((*name, offset), value)

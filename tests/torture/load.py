@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 GROUP = "readers"
 REGISTERS = 3
-#: Limit of unacknowledged records.
-UNDER_WAY = 300
+#: Limit of unacknowledged records of a producer.
+MAX_UNACKNOWLEDGED = 300
 FILLING = b"." * 150
 #: Topics of the loads; small segments are rolled, deleted and compacted often.
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
@@ -88,7 +88,7 @@ class Load:
             *[(f"admin-{n}", self.administer, (n,)) for n in range(2)],
             ("trimmer", self.trim, ()),
         ]
-        if self.replicas == 1:  # a broker may take the topic for the one that was deleted
+        if self.replicas == 1:  # else a broker's metadata may still show the deleted topic
             works.append(("remaker", self.remake, ()))
         for name, work, arguments in works:
             thread = threading.Thread(target=self._guarded, args=(name, work, arguments), name=name)
@@ -107,7 +107,7 @@ class Load:
                     self.journal.problem(f"its group: {client.describe_group(GROUP)}")
 
     def join(self) -> None:
-        """Stop all threads, whatever has failed; hanging ones have been reported."""
+        """Wait for the threads, up to the time limit of each."""
         for thread in self.threads:
             thread.join(LIMIT_S)
 
@@ -124,7 +124,7 @@ class Load:
         rng = random.Random(f"{self.seed} {topic}")
         settings: dict[str, Any] = {
             "bootstrap.servers": self.address,
-            # A leader alone may lose what no follower has.
+            # With acks=1 a killed leader may lose records that no follower has.
             "acks": "all" if is_numbered or self.replicas > 1 or rng.random() < 0.5 else "1",
             "enable.idempotence": is_numbered,
             "message.timeout.ms": 60_000,
@@ -141,24 +141,24 @@ class Load:
         number = 0
         while not self.stopping.is_set():
             for _ in range(rng.randrange(1, 12)):
-                if len(producer) > UNDER_WAY:
+                if len(producer) > MAX_UNACKNOWLEDGED:
                     break
                 number += 1
                 key = b"%d" % rng.randrange(KEYS)
                 value = b"%s %d %s" % (topic.encode(), number, FILLING[: rng.randrange(150)])
                 self.journal.invoked.add(value)
                 partition = rng.randrange(TOPICS[topic][0])
-                producer.produce(topic, value, key, partition, on_delivery=self._told)
+                producer.produce(topic, value, key, partition, on_delivery=self._on_delivery)
             producer.poll(self.pace_s)
         left = producer.flush(100)
         if left:
-            self.journal.problem(f"{left} records of {topic} were neither taken nor refused")
+            self.journal.problem(f"{left} records of {topic} were neither acknowledged nor refused")
 
     def _fatal(self, topic: str, error: Any) -> None:
         if error.fatal():
             self.journal.problem(f"the producer of {topic} can't go on: {error!r}")
 
-    def _told(self, error: Any, message: Any) -> None:
+    def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None or message.offset() < 0:
             self.journal.unknown += 1
             return
@@ -191,7 +191,7 @@ class Load:
                     "socket.timeout.ms": 10_000,
                 }
             )
-            consumer.subscribe(list(READ_BY_GROUP), on_assign=self._assigned)
+            consumer.subscribe(list(READ_BY_GROUP), on_assign=self._check_committed)
             try:
                 for _ in range(rng.randrange(20, 300)):
                     if self.stopping.is_set():
@@ -200,7 +200,7 @@ class Load:
             finally:
                 consumer.close()
 
-    def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
+    def _check_committed(self, consumer: Any, partitions: list[Any]) -> None:
         """A new owner of a partition starts no earlier than the last acknowledged commit."""
         floors = {(p.topic, p.partition): 0 for p in partitions}
         with self.journal.lock:
@@ -222,13 +222,13 @@ class Load:
         for message in consumer.consume(200, self.pace_s):
             if message.error() is None:
                 name = message.topic(), message.partition()
-                self.journal.saw(name, message.offset(), message.value())
+                self.journal.record_consumed(name, message.offset(), message.value())
                 ends[name] = message.offset() + 1
         if not ends or rng.random() < 0.3:
             return
         for name, end in ends.items():
             with self.journal.lock:
-                self.journal.commits_asked[name].add(end)
+                self.journal.requested_commits[name].add(end)
         try:
             outcome = consumer.commit(
                 offsets=[TopicPartition(*name, end) for name, end in ends.items()],
@@ -238,7 +238,7 @@ class Load:
             return
         for each in outcome:
             if each.error is None:
-                self.journal.was_committed((each.topic, each.partition), each.offset)
+                self.journal.record_commit((each.topic, each.partition), each.offset)
 
     # The cluster ---------------------------------------------------------------------------------
 
@@ -282,15 +282,18 @@ class Load:
                         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     )
 
-    def _change(self, change: Change, attempt: Callable[[], None], is_so_already: int) -> bool:
-        """Whether it is known to have come about: an attempt whose answer was lost may have been
-        the one that did it, and the next one be told that there is nothing to do."""
+    def _change(self, change: Change, attempt: Callable[[], None], done_already: int) -> bool:
+        """Attempt a change; return whether it is known to be done.
+
+        `done_already` is the error of a change that an earlier attempt, whose response was lost,
+        made.
+        """
         done = False
         try:
             attempt()
             done = True
         except RefusedError as error:
-            done = error.code == is_so_already
+            done = error.code == done_already
         except (ClientError, OSError):
             pass
         with self.journal.lock:
@@ -318,13 +321,15 @@ class Load:
                 returned = journal.now()
             except (ClientError, OSError):
                 pass
-            journal.wrote(f"admin-{number}", (register, "write", value), invoked, returned, None)
+            journal.record_call(
+                f"admin-{number}", (register, "write", value), invoked, returned, None
+            )
             return
         try:
             outcome = value_of(client, register)
         except (ClientError, OSError):
             return
-        journal.wrote(f"admin-{number}", (register, "read"), 0, journal.now(), outcome)
+        journal.record_call(f"admin-{number}", (register, "read"), 0, journal.now(), outcome)
 
     def trim(self) -> None:
         """Delete the oldest records now and then."""
@@ -334,17 +339,17 @@ class Load:
             while not self.stopping.wait(10 * self.pace_s):
                 try:
                     end = client.offsets(*name[:1])[0].offset
-                    to = max(self.journal.trims_asked, end - rng.randrange(20, 200))
-                    self.journal.trims_asked = to
-                    start = client.delete_records({name: to})[name]
+                    before = max(self.journal.trim_requested, end - rng.randrange(20, 200))
+                    self.journal.trim_requested = before
+                    start = client.delete_records({name: before})[name]
                 except (ClientError, OSError):
                     continue
-                if start < to:
-                    self.journal.problem(f"{name} begins at {start}, asked for {to}")
+                if start < before:
+                    self.journal.problem(f"{name} begins at {start}, requested {before}")
                 self.journal.trimmed_to = max(self.journal.trimmed_to, start)
 
     def remake(self) -> None:
-        """A topic that is created, written, read, deleted and recreated under its name."""
+        """Create, write and delete a topic, again and again under the same name."""
         name, life = "remade", 0
         with Client(self.address, timeout_s=20) as client:
             while not self.stopping.wait(self.pace_s):
@@ -354,7 +359,7 @@ class Load:
                     lambda: client.create_topic(name, 1, self.replicas),
                     ErrorCode.TOPIC_ALREADY_EXISTS,
                 )
-                self._live(client, name, life)
+                self._write_remade(client, name, life)
                 if self.stopping.is_set():
                     return
                 self._change(
@@ -363,7 +368,7 @@ class Load:
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 )
 
-    def _live(self, client: Client, name: str, life: int) -> None:
+    def _write_remade(self, client: Client, name: str, life: int) -> None:
         for number in range(20):
             value = b"life %d number %d" % (life, number)
             self.journal.invoked.add(value)
@@ -387,7 +392,7 @@ def value_of(client: Client, register: str) -> str | None:
 
 
 def read_all(address: str, topics: Mapping[str, int]) -> dict[str, list[Any]]:
-    """Every record of these topics."""
+    """Every record of each topic."""
     found: dict[str, list[Any]] = {}
     with Client(address, timeout_s=LIMIT_S) as client:
         for topic in topics:

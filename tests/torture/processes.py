@@ -29,8 +29,8 @@ controller.listener.names=CONTROLLER
 controller.quorum.voters={node_id}@127.0.0.1:0
 log.dirs={data}
 """
-#: Everything periodic happens often.
-OFTEN = """\
+#: Short intervals, so that all periodic work happens during a run.
+SHORT_INTERVALS = """\
 metadata.log.max.record.bytes.between.snapshots=5000
 broker.session.timeout.ms=4000
 broker.heartbeat.interval.ms=500
@@ -71,7 +71,7 @@ class Process:
         self.output = f"{folder}/output-{node_id}.txt"
         self.errors = f"{folder}/errors-{node_id}.txt"
         self.running: subprocess.Popen[bytes] | None = None
-        self.is_held = False
+        self.is_paused = False
         #: Number of starts, and the exit codes of processes that were not killed.
         self.lives = 0
         self.codes: list[int] = []
@@ -109,29 +109,29 @@ class Process:
             self.running.kill()
             self.running.wait()
             self.running = None
-        self.is_held = False
+        self.is_paused = False
 
     def terminate(self) -> None:
-        """Send SIGTERM; `gone` waits for the end."""
+        """Send SIGTERM; `wait` waits for the end."""
         if not self.is_gone():
             assert self.running is not None
             self.running.send_signal(signal.SIGTERM)
 
     def wait(self) -> None:
-        until(f"node {self.id} ends when it is told to", self.is_gone)
+        until(f"node {self.id} ends after SIGTERM", self.is_gone)
 
     def hold(self) -> None:
         if not self.is_gone():
             assert self.running is not None
             self.running.send_signal(signal.SIGSTOP)
-            self.is_held = True
+            self.is_paused = True
 
-    def go_on(self) -> None:
-        if self.is_held and self.running is not None:
+    def resume(self) -> None:
+        if self.is_paused and self.running is not None:
             self.running.send_signal(signal.SIGCONT)
-        self.is_held = False
+        self.is_paused = False
 
-    def let_files_grow(self, size: int = UNLIMITED) -> None:
+    def limit_file_size(self, size: int = UNLIMITED) -> None:
         """Limit files to `size` bytes: to the node, the disk is full."""
         if not self.is_gone():
             assert self.running is not None
@@ -153,7 +153,7 @@ class Process:
         return ["\n".join(lines[max(0, n - 1) : n + 40]) for n in wrong[:1]]
 
 
-#: What is tortured: a single node, three controllers and a broker, or three nodes that replicate.
+#: The kinds of a run: a single node, three controllers and a broker, or three nodes that replicate.
 ALONE, QUORUM, CLUSTER = "alone", "quorum", "cluster"
 
 
@@ -173,7 +173,7 @@ class Nodes:
         self.controllers = [it for it in self.all.values() if kind != QUORUM or it.id != BROKER]
 
     def _format_nodes(self, ids: tuple[int, ...]) -> str:
-        """Format nodes of a file each; the address of the last one, which is the broker."""
+        """Format each node by a file of its own; return the address of the last, the broker."""
         ports = dict(zip(ids, free_ports(len(ids)), strict=True))
         voters = ",".join([f"{i}@127.0.0.1:{ports[i]}" for i in ids if i != BROKER])
         for node_id in ids:
@@ -186,14 +186,14 @@ class Nodes:
                     data=process.data,
                     known=f"controller.quorum.voters={voters}",
                 )
-                file.write(text + OFTEN)
+                file.write(text + SHORT_INTERVALS)
             format_node(process.file)
         return f"127.0.0.1:{ports[ids[-1]]}"
 
     def _format_cluster(self) -> str:
-        """Format the nodes as `kraftlog start --nodes 3` does; the addresses of all."""
+        """Format the nodes as `kraftlog start --nodes 3` does; return the addresses of all."""
         words = ["--nodes", "3", "--data", self.folder, "--port", "0"]
-        for line in OFTEN.splitlines():
+        for line in SHORT_INTERVALS.splitlines():
             words += ["--override", line]
         plan = local_cluster.plan(options_of(words))
         local_cluster.prepare(plan)
@@ -211,8 +211,8 @@ class Nodes:
     def revive(self) -> None:
         """Undo all faults: every node runs, is ready and has disk space."""
         for process in self.all.values():
-            process.go_on()
-            process.let_files_grow()
+            process.resume()
+            process.limit_file_size()
 
         def is_whole() -> bool:
             for process in self.all.values():
@@ -234,7 +234,7 @@ class Nodes:
             process.kill()
 
 
-def numbers_of(pid: int) -> tuple[int, int] | None:
+def memory_and_descriptors(pid: int) -> tuple[int, int] | None:
     """Resident bytes and open descriptors of a process; None if it has ended."""
     try:
         with open(f"/proc/{pid}/statm") as file:

@@ -14,14 +14,14 @@ from tests.torture.faults import Faults, caught_up, in_sync
 from tests.torture.journal import Journal
 from tests.torture.load import GROUP, REGISTERS, TOPICS, Load, read_all, value_of
 from tests.torture.metadata_logs import MetadataLog, differences
-from tests.torture.processes import CLUSTER, Nodes, numbers_of, seconds, until
+from tests.torture.processes import CLUSTER, Nodes, memory_and_descriptors, seconds, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Limits of memory and descriptors of a node, however long it runs.
-MOST_BYTES = 500 << 20
-MOST_DESCRIPTORS = 2000
+#: Limits of the memory and descriptors of a node, however long it runs.
+MAX_BYTES = 500 << 20
+MAX_DESCRIPTORS = 2000
 
 
 class Outcome(Value):
@@ -46,7 +46,7 @@ class Run:
         self.faults = Faults(self.nodes, self.journal, random.Random(seed))
         self.folder = folder
         #: Maximum of each node: resident bytes and descriptors.
-        self.most: dict[int, tuple[int, int]] = {}
+        self.peaks: dict[int, tuple[int, int]] = {}
 
     def torture(self, is_over: Callable[[], bool]) -> Outcome:
         """Inject faults until the time is over; then stop the nodes."""
@@ -60,50 +60,50 @@ class Run:
                     self.faults.step()
                     self.measure()
             except TimeoutError as error:
-                self.journal.problem(f"in vain was waited until {error}")
-            self._heal_and_judge()
+                self.journal.problem(f"timed out waiting: {error}")
+            self._undo_faults_and_check()
         finally:
             self.load.stopping.set()
             self.nodes.end()
             self.load.join()
-            self._leave_a_report()
+            self._write_report()
         return Outcome(tuple(self.journal.problems), self.summary())
 
     def summary(self) -> str:
         journal = self.journal
-        most = ", ".join(f"{i}: {rss >> 20} MiB {fds} fds" for i, (rss, fds) in self.most.items())
+        peaks = ", ".join(f"{i}: {rss >> 20} MiB {fds} fds" for i, (rss, fds) in self.peaks.items())
         return (
             f"{len(journal.sent)} records and {sum(c.is_done for c in journal.changes)} changes "
             f"acknowledged ({journal.unknown} and "
             f"{sum(not c.is_done for c in journal.changes)} unknown), "
             f"{len(journal.registers)} uses of registers, {len(journal.lives)} lives, "
-            f"{sum(map(len, journal.commits_asked.values()))} commits, "
-            f"{len(journal.faults)} faults; {most}"
+            f"{sum(map(len, journal.requested_commits.values()))} commits, "
+            f"{len(journal.faults)} faults; {peaks}"
         )
 
     def measure(self) -> None:
         for process in self.nodes.all.values():
-            found = None if process.pid is None else numbers_of(process.pid)
+            found = None if process.pid is None else memory_and_descriptors(process.pid)
             if found is not None:
-                before = self.most.get(process.id, (0, 0))
-                self.most[process.id] = max(before[0], found[0]), max(before[1], found[1])
+                before = self.peaks.get(process.id, (0, 0))
+                self.peaks[process.id] = max(before[0], found[0]), max(before[1], found[1])
 
-    def _heal_and_judge(self) -> None:
-        problems = self.journal.problem
+    def _undo_faults_and_check(self) -> None:
+        report = self.journal.problem
         try:
             self.nodes.revive()
             self.load.stop()
             until("all nodes have caught up", lambda: caught_up(self.nodes))
             until("all replicas are in sync", lambda: in_sync(self.nodes))
         except TimeoutError as error:
-            problems(f"in vain was waited until {error}")
+            report(f"timed out waiting: {error}")
             self.load.stop()
             return
         self.measure()
-        for found in (*self._wrong_in_answers(), *self._wrong_in_what_is_left()):
-            problems(found)
+        for found in (*self._errors_in_responses(), *self._errors_in_processes_and_logs()):
+            report(found)
 
-    def _wrong_in_answers(self) -> list[str]:
+    def _errors_in_responses(self) -> list[str]:
         """Check through the broker, as clients see it."""
         journal = self.journal
         wrong: list[str] = []
@@ -116,21 +116,21 @@ class Run:
         records = read_all(
             self.nodes.address, {name: 1 for name in (*TOPICS, "remade") if name in names}
         )
-        found = {topic: checks.by_place(each) for topic, each in records.items()}
-        wrong += checks.lost_lives(journal, remade, found.pop("remade", {}))
+        found = {topic: checks.by_offset(each) for topic, each in records.items()}
+        wrong += checks.records_of_other_topics(journal, remade, found.pop("remade", {}))
         wrong += checks.lost_records(journal.sent, found)
-        wrong += checks.strange_records(journal.invoked, found)
+        wrong += checks.unexpected_records(journal.invoked, found)
         wrong += checks.changed_records(journal.seen, found)
-        wrong += checks.lost_deletions(journal, found)
+        wrong += checks.wrong_deletions(journal, found)
         wrong += checks.lost_commits(journal, outcome)
         wrong += checks.impossible_registers(journal.registers, final, journal.now())
         return wrong
 
-    def _wrong_in_what_is_left(self) -> list[str]:
+    def _errors_in_processes_and_logs(self) -> list[str]:
         """Check the processes, and their directories after they have stopped."""
         wrong = []
-        for number, (size, descriptors) in self.most.items():
-            if size > MOST_BYTES or descriptors > MOST_DESCRIPTORS:
+        for number, (size, descriptors) in self.peaks.items():
+            if size > MAX_BYTES or descriptors > MAX_DESCRIPTORS:
                 wrong.append(f"node {number} took {size} bytes and {descriptors} descriptors")
         committed = None
         if self.nodes.kind == CLUSTER:
@@ -152,7 +152,7 @@ class Run:
         )
         return wrong
 
-    def _leave_a_report(self) -> None:
+    def _write_report(self) -> None:
         with open(f"{self.folder}/report.txt", "w") as file:
             lines = (*self.journal.faults, "", *self.journal.problems, "", self.summary(), "")
             file.write("\n".join(lines))

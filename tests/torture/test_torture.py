@@ -27,8 +27,8 @@ def test_acknowledged_operations_survive_kills_under_every_load(tmp_path: Path) 
 
     def kill_after_enough_records() -> bool:
         nonlocal kills
-        wanted = len(run.journal.sent) + RECORDS_BETWEEN_KILLS
-        until("records are acknowledged", lambda: len(run.journal.sent) >= wanted)
+        target = len(run.journal.sent) + RECORDS_BETWEEN_KILLS
+        until("records are acknowledged", lambda: len(run.journal.sent) >= target)
         if kills < KILLS:
             run.nodes.broker.kill()
             run.nodes.revive()
@@ -71,7 +71,7 @@ def test_unsent_duplicate_and_reordered_records_are_found() -> None:
 
     def wrong(*values: bytes) -> list[str]:
         records: Found = {(0, offset): (b"k", value) for offset, value in enumerate(values)}
-        return [*checks.strange_records(known, {"numbered": records})]
+        return [*checks.unexpected_records(known, {"numbered": records})]
 
     assert not wrong(b"numbered 1 .", b"numbered 2 .")
     assert wrong(b"numbered 3 .")
@@ -85,16 +85,16 @@ def test_records_that_change_after_a_read_are_found() -> None:
     assert [*checks.changed_records({("plain", 0, 1): b"two"}, found)]
     assert [*checks.changed_records({("plain", 0, 2): b"two"}, found)]
     journal = Journal()
-    journal.saw(("plain", 0), 1, b"one")
-    journal.saw(("plain", 0), 1, b"two")
+    journal.record_consumed(("plain", 0), 1, b"one")
+    journal.record_consumed(("plain", 0), 1, b"two")
     assert len(journal.problems) == 1
 
 
 def test_commits_that_regress_or_were_not_requested_are_found() -> None:
     journal = Journal()
     name = ("plain", 0)
-    journal.commits_asked[name] |= {3, 5, 8}
-    journal.was_committed(name, 5)
+    journal.requested_commits[name] |= {3, 5, 8}
+    journal.record_commit(name, 5)
     assert not [*checks.lost_commits(journal, {name: 5})]
     assert not [*checks.lost_commits(journal, {name: 8})]
     assert [*checks.lost_commits(journal, {name: 3})]
@@ -104,14 +104,14 @@ def test_commits_that_regress_or_were_not_requested_are_found() -> None:
 
 def test_deletions_that_exceed_or_revert_are_found() -> None:
     journal = Journal()
-    journal.trimmed_to, journal.trims_asked = 5, 7
+    journal.trimmed_to, journal.trim_requested = 5, 7
 
     def wrong(trimmed: int, retained: int, left: int) -> bool:
         found: dict[str, Found] = {
             "trimmed": {(0, trimmed): (None, b"")},
             "retained": {(0, retained): (None, bytes(left))},
         }
-        return bool([*checks.lost_deletions(journal, found)])
+        return bool([*checks.wrong_deletions(journal, found)])
 
     assert not wrong(5, 0, 10)
     assert not wrong(7, 9, 60_000)
@@ -153,10 +153,10 @@ def test_records_of_a_deleted_topic_are_found() -> None:
     journal = Journal()
     journal.lives["id"] = {0: b"life 2 number 1"}
     mine, other = (None, b"life 2 number 1"), (None, b"life 1 number 1")
-    assert not [*checks.lost_lives(journal, "id", {(0, 0): mine})]
-    assert [*checks.lost_lives(journal, "id", {(0, 0): other})]
-    assert [*checks.lost_lives(journal, "id", {})]
-    assert [*checks.lost_lives(journal, "other", {(0, 0): mine})]
+    assert not [*checks.records_of_other_topics(journal, "id", {(0, 0): mine})]
+    assert [*checks.records_of_other_topics(journal, "id", {(0, 0): other})]
+    assert [*checks.records_of_other_topics(journal, "id", {})]
+    assert [*checks.records_of_other_topics(journal, "other", {(0, 0): mine})]
 
 
 def test_a_reverted_metadata_write_is_found() -> None:
