@@ -212,7 +212,7 @@ class SendRequest(Value):
 
     ResponseReceived, RequestFailed or VersionUnsupported reports its `number`. `version` is the
     newest version to use; an older peer gets its own newest version. Requests of one `channel` to
-    one peer share a connection; `fresh` asks for a new one.
+    one peer share a connection; `needs_new_connection` asks for a new one.
     """
 
     channel: str
@@ -224,7 +224,7 @@ class SendRequest(Value):
     version: int
     request: Any
     timeout_ms: int
-    fresh: bool = False
+    needs_new_connection: bool = False
     #: Close the connection once the response has arrived.
     closes: bool = False
 
@@ -238,9 +238,9 @@ class UnreachablePeer(Value):
 
 
 class Stop(Value):
-    """Stop the node; `why` is for operators."""
+    """Stop the node; `reason` is the message for the operator."""
 
-    why: str
+    reason: str
 
 
 # Outcomes ----------------------------------------------------------------------------------------

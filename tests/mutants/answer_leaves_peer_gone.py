@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.core",
-    source="peer.failures, peer.gone = 0, False",
+    source="peer.failures, peer.is_down = 0, False",
     replacement="peer.failures = 0",
     scenario="seems-gone",
     seed=1,

@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.roles.unattached",
-    source="asks_gone = core.jitter(9, now, below=GONE_PEER_ODDS) == 0",
-    replacement="asks_gone = False",
+    source="asks_down = core.jitter(9, now, below=DOWN_PEER_ODDS) == 0",
+    replacement="asks_down = False",
     scenario="seems-gone",
     seed=104,
 )

@@ -7,10 +7,10 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.raft.roles.fetcher",
     source="""\
-        if not good:
+        if not applied:
 """,
     replacement="""\
-        if not good:
+        if not applied:
             core.arm("fetch timeout", core.config.fetch_timeout_ms)
             self.heard_at = core.now.monotonic_ms
 """,

@@ -12,7 +12,7 @@ import pytest
 from kraftlog.errors import StorageError, UnreplayableError
 from kraftlog.logstate.voters import voters_by_id
 from kraftlog.node.quorum.batches import unreplayable_snapshot
-from kraftlog.raft.repair import RepairRefusedError, may_be_lost
+from kraftlog.raft.repair import RepairRefusedError, possible_losses
 from kraftlog.replication.replica_manager import ReplicaManager
 from kraftlog.runner.repair import SurvivingDirectory
 from kraftlog.simulator.files import Fault
@@ -152,7 +152,7 @@ def test_repair_drops_a_record_and_all_that_follow() -> None:
     survivor.drop_from(offset)
     remains = survivor.remains
     assert remains.end == offset - 1, "its batch begins there"
-    [lost] = may_be_lost(remains)
+    [lost] = possible_losses(remains)
     assert lost.startswith(f"{remains.dropped} records from offset {offset - 1} on")
     with pytest.raises(RepairRefusedError, match="records may be lost"):
         survivor.repair(voters_by_id(1), None, 0)

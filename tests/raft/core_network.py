@@ -162,7 +162,7 @@ class CoreNetwork:
     def note_channel(self, source: int, send: Send) -> None:
         """A request before the previous response takes a new connection."""
         pair = source, send.peer
-        self.connections[pair] = self.connections.get(pair, 0) + send.fresh
+        self.connections[pair] = self.connections.get(pair, 0) + send.needs_new_connection
         self.channels[source, send.number] = *pair, self.connections[pair]
 
     def deliver(self, message: Any) -> None:

@@ -67,7 +67,7 @@ class FaultyNetwork(CoreNetwork):
             host = FaultyHost(self, replica_id, old.persisted, recovered(old))
             host.batches = old.batches
             self.hosts[replica_id] = host
-            host.core.announce(self.now)
+            host.core.announce_resignation(self.now)
 
     def committed(self) -> dict[int, int]:
         return {replica_id: self.core(replica_id).log.high_watermark for replica_id in self.hosts}

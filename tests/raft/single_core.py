@@ -20,7 +20,7 @@ from kraftlog.raft.messages import (
     FetchResult,
     Flushed,
     NoResponse,
-    PeerGone,
+    PeerDown,
     PersistElection,
     ReadOffset,
     Reply,
@@ -82,7 +82,7 @@ class SingleCore:
         self.unpersisted: list[int] = []
         self.persisted = start
         self.numbers = 100
-        self.core.announce(self.now)
+        self.core.announce_resignation(self.now)
         self.first = self.step()
 
     # Events --------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class SingleCore:
         return self.step(NoResponse(peer, self.core.peer(peer).in_flight))
 
     def gone(self, peer: int) -> list[Any]:
-        return self.step(PeerGone(peer))
+        return self.step(PeerDown(peer))
 
     def propose(self, slot: Any, count: int = 1) -> int:
         return self.core.propose(slot, count, 70, "payload", self.now)

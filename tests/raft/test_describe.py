@@ -6,7 +6,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.raft.describe import NEVER_FETCHED as NEVER
 from kraftlog.raft.describe import QuorumDescription, describe
-from kraftlog.raft.messages import Fetch, PeerGone, Request
+from kraftlog.raft.messages import Fetch, PeerDown, Request
 from kraftlog.raft.progress import MAX_TRACKED
 from kraftlog.types import Now
 from tests.raft.core_network import CoreNetwork
@@ -75,7 +75,7 @@ def test_d7_the_number_of_observers_is_limited() -> None:
     net.pass_time(5000)
     table = net.leader().role.progress  # type: ignore[attr-defined]  # it leads
     for number in range(2 * MAX_TRACKED):
-        table.heard(ReplicaKey(100 + number, bytes(16)), Now(10_000 + number, 0))
+        table.note_snapshot_needed(ReplicaKey(100 + number, bytes(16)), Now(10_000 + number, 0))
     known = [key.id for key in table.replicas]
     assert len(known) == MAX_TRACKED
     others = {i for i in (1, 2, 3) if i != net.leader().me.id}
@@ -134,7 +134,7 @@ def test_d4_a_lagging_replica_is_described_with_the_reason() -> None:
     assert reasons(net)[others[1]] == ("diverged", 0)
     net.pass_time(1000)
     assert reasons(net)[others[1]] == ("", 0)
-    leader.handle(PeerGone(others[1]), net.now)
+    leader.handle(PeerDown(others[1]), net.now)
     assert reasons(net)[others[1]] == ("down", 0)
 
 

@@ -104,9 +104,9 @@ def test_q9a_a_leader_that_seemed_gone_is_back_with_its_response() -> None:
 def test_q9a_a_peer_that_seemed_gone_is_back_with_its_fetch() -> None:
     context = leader()
     context.gone(2)
-    assert context.core.peer(2).gone
+    assert context.core.peer(2).is_down
     acknowledge(context, 2)
-    assert not context.core.peer(2).gone
+    assert not context.core.peer(2).is_down
 
 
 def lost_once() -> SingleCore:
@@ -167,7 +167,7 @@ def test_q15_a_voter_that_answered_gets_no_second_announcement() -> None:
 
 def test_q15_a_removed_voter_gets_no_further_announcement() -> None:
     context = committed_leader(voters=voters_of(1, 2, 3, 4))
-    context.core.role.endorsed = (2, 3)  # type: ignore[attr-defined]  # it leads
+    context.core.role.acknowledged_by = (2, 3)  # type: ignore[attr-defined]  # it leads
     context.unanswered(4)
     assert "begin-epoch 4" in context.core.timers
     assert context.core.remove_voter("remove", key(4), context.now) == ErrorCode.NONE

@@ -254,7 +254,7 @@ def test_cluster_authorization_failed_stops_the_node(kind: str) -> None:
         context = leader()
         effects = context.answer(2, BeginResult(refused, -1, 5))
     (stop,) = of(Stop, effects)
-    assert "not authorized" in stop.why
+    assert "not authorized" in stop.reason
 
 
 def broker(*bootstrap_ids: int) -> SingleCore:
@@ -277,7 +277,7 @@ def refused(context: SingleCore, *peers: int) -> list[Stop]:
 
 def test_q31_a_broker_whose_only_controller_is_of_another_cluster_stops() -> None:
     [stop] = refused(broker(-2), -2)
-    assert "another cluster than its own, cluster" in stop.why
+    assert "another cluster than its own, cluster" in stop.reason
 
 
 def test_q31_a_broker_continues_while_another_controller_is_left() -> None:

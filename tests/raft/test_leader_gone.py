@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft.messages import ElectionState, PeerGone
+from kraftlog.raft.messages import ElectionState, PeerDown
 from kraftlog.raft.roles.follower import STAGGER_MS
 from tests.raft.core_network import CoreNetwork
 from tests.raft.single_core import (
@@ -92,7 +92,7 @@ def test_p1_a_voter_that_still_follows_is_soon_asked_again() -> None:
 @pytest.mark.parametrize(("me", "turn"), [(1, 2), (3, 3)])
 def test_q9a_a_lagging_voter_campaigns_last(me: int, turn: int) -> None:
     context = follower_after_fetch(me=key(me))
-    context.step(PeerGone(2, lags=True))
+    context.step(PeerDown(2, lags=True))
     context.wait(turn * STAGGER_MS - 1)
     assert context.role == "follower"
     context.wait(1)
@@ -161,7 +161,7 @@ def test_q10_two_survivors_that_split_the_vote_elect_one_of_them_soon() -> None:
 
 
 def see_gone(net: CoreNetwork, core: RaftCore, dead: int) -> None:
-    core.handle(PeerGone(dead), net.now)
+    core.handle(PeerDown(dead), net.now)
     net.settle()
 
 

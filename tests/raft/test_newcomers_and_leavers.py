@@ -82,10 +82,10 @@ def test_r5_a_removed_voter_campaigns_also_after_a_restart() -> None:
     """Q8: while its removal may be uncommitted, it starts as a voter."""
     context = SingleCore(ElectionState(5), voters=voters_of(1, 2, 3))
     context.core.log.voters.append(9, voters_of(2, 3))
-    context.core.settle_voters()
+    context.core.adapt_role()
     assert context.role == "unattached"
     context.core.log.high_watermark = 10
-    context.core.settle_voters()
+    context.core.adapt_role()
     assert context.role == "observer"
 
 

@@ -259,14 +259,14 @@ def test_p5_a_retry_before_the_response_takes_a_new_connection() -> None:
     context = follower_after_fetch()
     assert isinstance(context.core.peer(2).request, Fetch)
     asked = of(Send, context.wait(FETCH))
-    assert [(send.peer, send.fresh) for send in asked] == [(2, True), (3, False)]
+    assert [(send.peer, send.needs_new_connection) for send in asked] == [(2, True), (3, False)]
     context.answer(3, context.voted(False))
     (again,) = of(Send, context.answer(2, context.voted(False)))
     assert isinstance(again.body, Fetch)
-    assert not again.fresh, "the abandoned fetch is on another connection"
+    assert not again.needs_new_connection, "the abandoned fetch is on another connection"
 
 
 def test_p5_after_a_response_the_connection_is_kept() -> None:
     context = follower_after_fetch()
     (following,) = of(Send, context.answer(2, context.fetched()))
-    assert not following.fresh
+    assert not following.needs_new_connection

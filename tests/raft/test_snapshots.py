@@ -398,5 +398,5 @@ def test_q12_a_log_recovered_after_a_snapshot_is_in_its_epoch() -> None:
 
 def test_q38_a_leader_loads_no_snapshot() -> None:
     context = leader()
-    with pytest.raises(AssertionError, match="holds all that is committed"):
+    with pytest.raises(AssertionError, match="holds every committed record"):
         context.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))

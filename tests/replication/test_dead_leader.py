@@ -14,7 +14,7 @@ def test_v13_connection_to_a_dead_process_is_not_used_for_the_next() -> None:
     cluster[2].turn()
     cluster.elect(1, (1,))
     cluster[2].turn()
-    assert cluster.flight(2).effect.fresh
+    assert cluster.flight(2).effect.needs_new_connection
 
 
 def test_v13_leader_that_is_down_is_asked_seldom() -> None:

@@ -12,7 +12,7 @@ from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import MAX_EPOCH, Batch, ElectionState, LeaderChange, Proposed
-from kraftlog.raft.repair import EPOCH_LEAP, RepairRefusedError, described, may_be_lost
+from kraftlog.raft.repair import EPOCH_LEAP, RepairRefusedError, describe_repair, possible_losses
 from kraftlog.runner.recovered_log import METADATA, newest_snapshot, recovered_log
 from kraftlog.runner.repair import SurvivingDirectory
 from kraftlog.simulator.files import MemoryFiles, PowerLost
@@ -82,7 +82,7 @@ def test_the_survivor_is_read_from_log_and_election_state() -> None:
     assert (remains.start, remains.end, remains.last_epoch) == (0, 5, 7)
     assert (remains.committed, remains.voters, remains.others) == (4, THREE, (1, 2))
     assert remains.point == "5@7"
-    text = "\n".join(described(remains, ALONE))
+    text = "\n".join(describe_repair(remains, ALONE))
     assert "current voters: 1, 2, 3; new voters: 3" in text
     assert (
         "records that voters 1, 2 committed after the end of this log, offset 5 (epoch 7)" in text
@@ -95,8 +95,8 @@ def test_a_sole_voter_can_lose_nothing() -> None:
     alone = THREE.without(1).without(2)
     files = left([Batch(0, 1, 7, 100, alone, LeaderChange(3, (3,), (3,), alone))])
     survivor = SurvivingDirectory(files, "data")
-    assert may_be_lost(survivor.remains) == []
-    assert "may" not in "".join(described(survivor.remains, ALONE))
+    assert possible_losses(survivor.remains) == []
+    assert "may" not in "".join(describe_repair(survivor.remains, ALONE))
     survivor.repair(ALONE, None, T0)
     survivor.close()
 
@@ -110,7 +110,7 @@ def test_without_voters_in_the_log_those_of_quorum_state_are_used() -> None:
     survivor.close()
     quorum_state.store(files, LOG, stored.replace(voter_ids=()))
     survivor = SurvivingDirectory(files, "data")
-    assert "unknown voters" in may_be_lost(survivor.remains)[0]
+    assert "unknown voters" in possible_losses(survivor.remains)[0]
     survivor.close()
 
 
@@ -323,7 +323,7 @@ def after_the_repair(files: MemoryFiles, me: int, *new: int) -> FaultyNetwork:
     for one in new:
         empty = RaftLog(VoterHistory(voters_by_id(me)))
         net.hosts[one] = FaultyHost(net, one, ElectionState(), empty)
-    host.core.announce(net.now)
+    host.core.announce_resignation(net.now)
     return net
 
 

@@ -291,7 +291,18 @@ def test_a_request_that_another_one_replaces_is_aborted(wire: Wire) -> None:
     with wire.accept_asked():
         where = wire.listener.getsockname()[1]
         wire.peers.send(
-            SendRequest("quorum", 2, "127.0.0.1", where, 9, ApiKey.VOTE, 2, PLAIN, 1000, fresh=True)
+            SendRequest(
+                "quorum",
+                2,
+                "127.0.0.1",
+                where,
+                9,
+                ApiKey.VOTE,
+                2,
+                PLAIN,
+                1000,
+                needs_new_connection=True,
+            )
         )
         wire.peers.flush(NOW)
         assert wire.outcome == [ABORTED_ONE]

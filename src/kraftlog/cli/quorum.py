@@ -124,7 +124,7 @@ def _repair(
 ) -> int:
     import time
 
-    from kraftlog.raft.repair import described, may_be_lost
+    from kraftlog.raft.repair import describe_repair, possible_losses
     from kraftlog.runner.repair import SurvivingDirectory
     from kraftlog.server.files import OsFiles
 
@@ -134,8 +134,8 @@ def _repair(
         if drop_from is not None:
             survivor.drop_from(drop_from)
         remains = survivor.remains
-        print(*survivor.recovery, *described(remains, voters), sep="\n")
-        if is_dry or (may_be_lost(remains) and accepted is None):
+        print(*survivor.recovery, *describe_repair(remains, voters), sep="\n")
+        if is_dry or (possible_losses(remains) and accepted is None):
             again = f"kraftlog quorum repair --data {data} --voters {voters_text}"
             again += "" if drop_from is None else f" --drop-from {drop_from}"
             print(f"Nothing was changed. To proceed:\n  {again} --accept-loss {remains.point}")

@@ -164,7 +164,7 @@ class Admin(ConnectedToCluster):
         `kraftlog quorum repair` carries it out.
         """
         from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
-        from kraftlog.raft.repair import described, may_be_lost
+        from kraftlog.raft.repair import describe_repair, possible_losses
         from kraftlog.runner.repair import SurvivingDirectory
         from kraftlog.server.files import OsFiles
         from kraftlog.types import NULL_UUID
@@ -179,10 +179,10 @@ class Admin(ConnectedToCluster):
         try:
             remains = survivor.remains
             return RepairPlan(
-                (*survivor.recovery, *described(remains, wanted)),
+                (*survivor.recovery, *describe_repair(remains, wanted)),
                 remains.voters.ids,
                 wanted.ids,
-                remains.point if may_be_lost(remains) else "",
+                remains.point if possible_losses(remains) else "",
             )
         finally:
             survivor.close()

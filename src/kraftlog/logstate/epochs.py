@@ -42,7 +42,7 @@ class EpochCache:
         return list(zip(self.epochs, self.starts, strict=True))
 
     def assign(self, epoch: int, start: int) -> bool:
-        """Start `epoch` at offset `start`, dropping what contradicts it; whether it is new."""
+        """Start `epoch` at `start`, and drop what contradicts it; return whether it is new."""
         epochs, starts = self.epochs, self.starts
         if epoch < 0 or start < 0:
             raise ValueError(f"epoch {epoch} from offset {start}: neither may be negative")

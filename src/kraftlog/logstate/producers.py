@@ -137,7 +137,7 @@ class ProducerState:
         return ErrorCode.NONE
 
     def duplicate_of(self, header: BatchHeader) -> RetainedBatch | None:
-        """The retained batch with the same sequences, to answer a repeated request."""
+        """The retained batch with the same sequences, for the response to a repeated request."""
         entry = self.entries.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -258,7 +258,7 @@ class ProducerState:
                 return min(first, completed.last_offset + 1)
         return completed.last_offset + 1
 
-    # -- the rest ------------------------------------------------------------------------------
+    # -- expiration and copies -----------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
         """Remove producers that have been idle for long; return their ids."""

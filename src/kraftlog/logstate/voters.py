@@ -112,8 +112,8 @@ class VoterSet(Value):
 
     def without(self, replica_id: int) -> VoterSet:
         kept = [voter for voter in self.voters if voter.key.id != replica_id]
-        gone = [voter.key for voter in self.voters if voter.key.id == replica_id]
-        removed = (*self.removed, *gone)[-MAX_REMOVED:]
+        newly = [voter.key for voter in self.voters if voter.key.id == replica_id]
+        removed = (*self.removed, *newly)[-MAX_REMOVED:]
         return self.replace(voters=tuple(kept), removed=removed)
 
 
@@ -164,10 +164,10 @@ class VoterHistory:
 
     @property
     def before_latest(self) -> VoterSet:
-        """The newest earlier set whose members differ from those in force.
+        """The newest earlier set with other members than the set in force.
 
-        If there is none: the base, or the set in force if the first voters record is at offset 0,
-        as the base is then only configuration.
+        If no record has one, it is the base. But if the first voters record is at offset 0, the
+        base is only configuration, and the set in force is returned.
         """
         members = self.latest.voters
         for _, voters in reversed(self.entries):
@@ -178,13 +178,13 @@ class VoterHistory:
     def has_removed(self, key: ReplicaKey) -> bool:
         """Whether this replica, with this directory, was a voter and is none any more.
 
-        A leader of Apache Kafka does not record whom it removes: then an earlier set shows it, as
-        long as the log has one.
+        A leader of Apache Kafka does not record which voters it removes. An earlier set shows it,
+        as long as the log has one with that voter.
         """
         return key in self.latest.removed or key in self._former()
 
     def with_removed(self, voters: VoterSet) -> VoterSet:
-        """This next set, with the former voters that records of a leader of Kafka have left out."""
+        """The next set, plus the former voters that sets recorded by a Kafka leader leave out."""
         known = (*voters.removed, *[voter.key for voter in voters.voters])
         missing = [key for key in self._former() if key not in known]
         if not missing:
@@ -192,7 +192,7 @@ class VoterHistory:
         return voters.replace(removed=(*missing, *voters.removed)[-MAX_REMOVED:])
 
     def _former(self) -> list[ReplicaKey]:
-        """The voters of earlier sets, and those removed before, that are none in the latest."""
+        """The voters of earlier sets, and their removed ones, that the latest set does not hold."""
         sets = [voters for _, voters in self.entries]
         if not self.entries or self.entries[0][0] > 0:  # else the base is only configuration
             sets.insert(0, self.base)

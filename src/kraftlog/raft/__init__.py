@@ -1,1 +1,1 @@
-"""The metadata quorum: pull-based Raft as a pure core. `RaftCore` in `core` is the door."""
+"""The metadata quorum: pull-based Raft as a pure core. Its interface is `core.RaftCore`."""

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from kraftlog.raft.interfaces import Core, LeaderRole
     from kraftlog.types import Now
 
-VOTERS_SIZE = 200
+#: What a batch with a voter set counts as in size; the core never encodes records.
+VOTERS_SIZE_BYTES = 200
 #: The timer of a leader that waits for a voter that can take over.
-LEAVE = "leave"
+HAND_OVER = "hand over"
 
 
 def reassign(core: Core, leader: LeaderRole, slot: object, targets: tuple[int, ...] | None) -> int:
@@ -34,22 +35,22 @@ def reassign(core: Core, leader: LeaderRole, slot: object, targets: tuple[int, .
         if targets == (latest.ids if latest.targets is None else latest.targets):
             # If the record is only in a snapshot, the snapshot's end stands for its offset.
             end = max(core.log.voters.latest_offset + 1, core.log.start)
-            leader.answer_when_committed(core, slot, end)
+            leader.complete_when_committed(core, slot, end)
             return ErrorCode.NONE
     append_voters(core, leader, latest.replace(targets=targets))
-    leader.answer_when_committed(core, slot, core.log.end)
+    leader.complete_when_committed(core, slot, core.log.end)
     return ErrorCode.NONE
 
 
 def add_voter(core: Core, leader: LeaderRole, slot: object, added: Voter) -> int:
     """Add a voter, which must have caught up as an observer (R4)."""
-    error = refusal_of_added(core, leader, added.key)
+    error = add_voter_error(core, leader, added.key)
     return error or _change(core, leader, slot, core.log.voter_set.with_voter(added))
 
 
-def refusal_of_added(core: Core, leader: LeaderRole, key: ReplicaKey) -> int:
+def add_voter_error(core: Core, leader: LeaderRole, key: ReplicaKey) -> int:
     """The error code for adding this voter now, or NONE."""
-    error = _refusal(core, leader)
+    error = _change_error(core, leader)
     if error:
         return error
     if core.log.voter_set.voter(key.id) is not None:
@@ -61,7 +62,7 @@ def refusal_of_added(core: Core, leader: LeaderRole, key: ReplicaKey) -> int:
 
 def remove_voter(core: Core, leader: LeaderRole, slot: object, removed: ReplicaKey) -> int:
     """Remove a voter; a leader that removes itself resigns once the removal is committed."""
-    error = _refusal(core, leader)
+    error = _change_error(core, leader)
     if error:
         return error
     voters = core.log.voter_set
@@ -77,7 +78,7 @@ def update_voter(core: Core, leader: LeaderRole, slot: object, updated: Voter) -
 
     At kraft.version 0 the leader only keeps it in memory, for `raise_kraft_version`, as in Kafka.
     """
-    error = _refusal(core, leader)
+    error = _change_error(core, leader)
     if error:
         return error
     voters = core.log.voter_set
@@ -86,7 +87,7 @@ def update_voter(core: Core, leader: LeaderRole, slot: object, updated: Voter) -
         return ErrorCode.VOTER_NOT_FOUND
     if not voters.kraft_version:
         leader.reported = {**leader.reported, updated.key.id: updated}
-        leader.answer_when_committed(core, slot, core.log.high_watermark)
+        leader.complete_when_committed(core, slot, core.log.high_watermark)
         return ErrorCode.NONE
     return _change(core, leader, slot, voters.with_voter(updated))
 
@@ -94,7 +95,7 @@ def update_voter(core: Core, leader: LeaderRole, slot: object, updated: Voter) -
 def reported_voters(core: Core, leader: LeaderRole) -> VoterSet:
     """The voters with what they have reported to this leader, and its own directory id.
 
-    A report that does not fit the fetches of the voter is left out: see `report_obstacles`.
+    A report that does not match the voter's fetches is left out: see `report_obstacles`.
     """
     voters, obstacles = core.log.voter_set, report_obstacles(core, leader)
     for voter_id, reported in leader.reported.items():
@@ -107,8 +108,9 @@ def reported_voters(core: Core, leader: LeaderRole) -> VoterSet:
 def report_obstacles(core: Core, leader: LeaderRole) -> dict[int, str]:
     """Why the directory ids of voters are unknown, by their ids, and what to do (R11).
 
-    Recorded for good is only a directory that its voter reports, and alone fetches with: another
-    process with this node.id, or a directory that is lost, could have reported, too.
+    A directory id is recorded for good only if its voter has reported it and fetches with no
+    other: a report alone may come from a second process with this node.id, or from a directory
+    that has been lost since.
     """
     found = {}
     for voter in core.log.voter_set.voters:
@@ -130,7 +132,7 @@ def report_obstacles(core: Core, leader: LeaderRole) -> dict[int, str]:
 
 def raise_kraft_version(core: Core, leader: LeaderRole, slot: object, level: int) -> int:
     """Record the directory ids of all voters, and so raise kraft.version for good (R11)."""
-    error = _refusal(core, leader)
+    error = _change_error(core, leader)
     if error:
         return error
     voters = reported_voters(core, leader)
@@ -139,8 +141,8 @@ def raise_kraft_version(core: Core, leader: LeaderRole, slot: object, level: int
     return _change(core, leader, slot, voters)
 
 
-def _refusal(core: Core, leader: LeaderRole) -> int:
-    """The errors that all single changes share, in Kafka's order."""
+def _change_error(core: Core, leader: LeaderRole) -> int:
+    """The error code that any single change would get now, or NONE; checked in Kafka's order."""
     if not may_change(core, leader):
         return ErrorCode.REQUEST_TIMED_OUT
     if core.log.voter_set.targets is not None:
@@ -156,19 +158,19 @@ def may_change(core: Core, leader: LeaderRole) -> bool:
 
 def _change(core: Core, leader: LeaderRole, slot: object, voters: VoterSet) -> int:
     append_voters(core, leader, voters)
-    leader.answer_when_committed(core, slot, core.log.end)
+    leader.complete_when_committed(core, slot, core.log.end)
     return ErrorCode.NONE
 
 
 def append_voters(core: Core, leader: LeaderRole, voters: VoterSet) -> None:
     """Append a voter set, which is in force here at once."""
-    core.timers.pop(LEAVE, None)  # it need not resign now
+    core.timers.pop(HAND_OVER, None)  # the new set may keep this leader, so it need not resign
     if voters.cluster_id is None:  # an older log, or one of Kafka's, has no cluster id
         voters = voters.replace(cluster_id=core.cluster_id)
     voters = core.log.voters.with_removed(voters)
     # The record that raises kraft.version comes before the voters that need it.
     count = 1 + (voters.kraft_version > core.log.voter_set.kraft_version)
-    leader.append(core, count, VOTERS_SIZE, ("voters", voters), voters)
+    leader.append(core, count, VOTERS_SIZE_BYTES, ("voters", voters), voters)
     leader.voters_changed(core)
 
 
@@ -190,9 +192,9 @@ def step(core: Core, leader: LeaderRole) -> None:
     else:
         others = [v for v in surplus if v != core.me.id]
         if others:
-            append_voters(core, leader, voters.without(_first_to_go(core, leader, others)))
+            append_voters(core, leader, voters.without(_first_to_remove(core, leader, others)))
         else:
-            leader.resign_last(core)  # R5: the next leader removes this one
+            leader.hand_over(core)  # R5: the next leader removes this one
 
 
 def waits_for(core: Core, leader: LeaderRole, now: Now) -> tuple[int, ...]:
@@ -243,13 +245,13 @@ def _is_caught_up(core: Core, leader: LeaderRole, key: ReplicaKey, now: Now) -> 
     )
 
 
-def _first_to_go(core: Core, leader: LeaderRole, surplus: list[int]) -> int:
+def _first_to_remove(core: Core, leader: LeaderRole, surplus: list[int]) -> int:
     """The voter to remove first: a silent one if any, as a majority of the rest must be alive."""
 
     def rank(voter_id: int) -> tuple[bool, int]:
-        heard = leader.progress.of_voter(core.log.voter_set, voter_id)
-        lately = core.now.monotonic_ms - core.config.fetch_timeout_ms
-        return heard is not None and heard.fetched_at > lately, voter_id
+        progress = leader.progress.of_voter(core.log.voter_set, voter_id)
+        timed_out_at = core.now.monotonic_ms - core.config.fetch_timeout_ms
+        return progress is not None and progress.fetched_at > timed_out_at, voter_id
 
     return min(surplus, key=rank)
 
@@ -258,7 +260,7 @@ def _rank(found: tuple[int, int, Voter]) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def leave_if_removed(core: Core, leader: LeaderRole) -> None:
+def resign_if_removed(core: Core, leader: LeaderRole) -> None:
     """Resign once this leader's own removal is committed."""
     if not core.is_voter and core.log.voters.latest_offset < core.log.high_watermark:
         leader.resign(core)

@@ -13,7 +13,7 @@ class RaftConfig(Value):
     retry_backoff_max_ms: int = 1000
     fetch_max_wait_ms: int = 500
     #: Whether a fetch returns as soon as the high watermark advances. A replica that only votes
-    #: can wait for more records or for the longest wait.
+    #: does not need to know at once: its fetch waits for more records, or for the longest wait.
     awaits_commits: bool = True
     #: How long a linearizable read may wait before it fails (P6).
     read_timeout_ms: int = 5000

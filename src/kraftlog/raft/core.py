@@ -21,7 +21,7 @@ from kraftlog.raft.messages import (
     LeaderChanged,
     LogDurable,
     NoResponse,
-    PeerGone,
+    PeerDown,
     PersistElection,
     Reply,
     Request,
@@ -60,11 +60,12 @@ class Peer(Value):
     #: The newest request that has no response yet, even if this role no longer wants it.
     unanswered: int = -1
     failures: int = 0
-    gone: bool = False
-    #: Its last response was INCONSISTENT_CLUSTER_ID.
+    #: Whether its process is known to be dead, until it sends a request or a response.
+    is_down: bool = False
+    #: Whether its last response was INCONSISTENT_CLUSTER_ID.
     is_foreign: bool = False
     #: The newest epoch in which it was the leader when its process was found dead.
-    gone_from: int = -1
+    down_in_epoch: int = -1
 
 
 class RaftCore:
@@ -97,8 +98,9 @@ class RaftCore:
         self.discovered: tuple[int, ...] = ()
         self.peers: dict[int, Peer] = {}
         self.timers: dict[str, int] = {}
+        #: The campaigns that this replica has lost since it last knew a leader.
         self.attempt = 0
-        #: The voters that granted the last won election.
+        #: The voters that granted their vote in the last election that this replica won.
         self.granted: tuple[int, ...] = ()
         #: The newest version of the election state, and the newest that is durable.
         self.version = 0
@@ -133,7 +135,7 @@ class RaftCore:
             if deadline > now.monotonic_ms:
                 return
             fired += 1
-            assert fired <= MAX_FIRED, f"no progress in time: “{name}” is due again and again"
+            assert fired <= MAX_FIRED, f"the timer “{name}” is always due: polling never ends"
             self.fire(name)
 
     def fire(self, name: str) -> None:
@@ -176,7 +178,7 @@ class RaftCore:
             tuple(sorted(self.timers)),
             tuple(
                 [
-                    (i, p.request and type(p.request).__name__, p.gone)
+                    (i, p.request and type(p.request).__name__, p.is_down)
                     for i, p in self._known_peers()
                 ]
             ),
@@ -184,8 +186,8 @@ class RaftCore:
         )
 
     def _known_peers(self) -> list[tuple[int, Peer]]:
-        """The peers that have a request in flight or are known to be gone."""
-        known = [(i, p) for i, p in self.peers.items() if p.request is not None or p.gone]
+        """The peers that have a request in flight or are known to be down."""
+        known = [(i, p) for i, p in self.peers.items() if p.request is not None or p.is_down]
         return sorted(known, key=lambda item: item[0])
 
     # For the roles -------------------------------------------------------------------------------
@@ -250,10 +252,11 @@ class RaftCore:
         """Send a request to a peer; each peer has at most one request in flight."""
         self._numbers += 1
         state = self.peer(peer)
-        fresh = state.unanswered >= 0
+        needs_new_connection = state.unanswered >= 0
         state.in_flight = state.unanswered = self._numbers
         state.request = body
-        self.effect(Send(peer, self._numbers, body, self.durable_election() + after, fresh))
+        points = self.durable_election() + after
+        self.effect(Send(peer, self._numbers, body, points, needs_new_connection))
 
     def reply(self, slot: object, body: Any) -> None:
         self.effect(Reply(slot, body, self.durable_election()))
@@ -309,15 +312,15 @@ class RaftCore:
         """Compare with this replica's cluster id; null on either side skips the check (Q30)."""
         return theirs is not None and self.cluster_id is not None and theirs != self.cluster_id
 
-    def refuse_cluster(self, peer: int, theirs: str | None = None) -> None:
-        """Handle a peer of another cluster; fatal until the own quorum confirmed the id (Q31)."""
+    def report_foreign_peer(self, peer: int, theirs: str | None = None) -> None:
+        """Report a peer of another cluster; fatal until a leader has confirmed our id (Q31)."""
         if not self.is_confirmed:
             self.effect(Stop(f"the leader {peer} belongs to another cluster", peer, theirs))
         elif peer != self._foreign_peer:
             self._foreign_peer = peer
             self.effect(messages.WrongCluster(peer))
 
-    def settle_voters(self) -> None:
+    def adapt_role(self) -> None:
         """Become an observer, or stop being one, if the voter set in force requires it."""
         if self.may_campaign and self.role.name == quorum.OBSERVER:
             self.become(elections.role_in_epoch(self))
@@ -343,13 +346,13 @@ class RaftCore:
         elif isinstance(body, messages.ReadOffset):
             self.role.on_read(self, message.slot, body)
         else:
-            raise TypeError(f"no request of a quorum: {body!r}")
+            raise TypeError(f"not a request between the replicas of a quorum: {body!r}")
 
     def note_alive(self, replica_id: int) -> None:
-        """A peer that seemed gone has a process again."""
+        """A peer that was found dead has sent a request: it has a process again."""
         peer = self.peers.get(replica_id)
         if peer is not None:
-            peer.gone = False
+            peer.is_down = False
 
     def _end_request(self, message: Response | NoResponse) -> tuple[Peer, Any]:
         """End a request in flight; the request is None if the role no longer waits for it."""
@@ -365,7 +368,7 @@ class RaftCore:
         peer, request = self._end_request(message)
         if request is None:
             return
-        peer.failures, peer.gone = 0, False
+        peer.failures, peer.is_down = 0, False
         body = message.body
         if body.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             self.effect(Stop(f"node {message.peer} says that this node is not authorized"))
@@ -382,12 +385,12 @@ class RaftCore:
             self.role.on_response(self, message.peer, request, body)
 
     def _leader_named_by(self, peer: int, body: Any) -> int:
-        """The leader that a response names, unless only a third party names one that is gone."""
+        """The leader that a response names; -1 if another peer names a leader that is down."""
         leader: int = body.leader_id
         known = self.peers.get(leader)
         # A process that went down in an earlier epoch may have restarted and won a later election.
-        is_gone = known is not None and known.gone and known.gone_from == self.election.epoch
-        return -1 if is_gone and leader != peer and body.epoch == self.election.epoch else leader
+        is_down = known is not None and known.is_down and known.down_in_epoch == self.election.epoch
+        return -1 if is_down and leader != peer and body.epoch == self.election.epoch else leader
 
     def _on_no_response(self, message: NoResponse) -> None:
         peer, request = self._end_request(message)
@@ -396,12 +399,12 @@ class RaftCore:
         peer.failures += 1
         self.role.on_no_response(self, message.peer, request)
 
-    def _on_peer_gone(self, message: PeerGone) -> None:
+    def _on_peer_down(self, message: PeerDown) -> None:
         peer = self.peer(message.peer)
-        peer.gone = True
+        peer.is_down = True
         if message.peer == self.election.leader_id:
-            peer.gone_from = self.election.epoch
-        self.role.on_peer_gone(self, message.peer, lags=message.lags)
+            peer.down_in_epoch = self.election.epoch
+        self.role.on_peer_down(self, message.peer, lags=message.lags)
 
     def _on_flushed(self, message: Flushed) -> None:
         if message.offset > self.log.flushed:
@@ -424,7 +427,7 @@ class RaftCore:
         decided as a leader that has since lost its epoch.
         """
         self.now = now
-        error = self.refusal_of_proposal(epoch)
+        error = self.proposal_error(epoch)
         if error:
             return error
         if size_bytes > self.config.max_batch_bytes:
@@ -433,9 +436,9 @@ class RaftCore:
         self.role.propose(self, slot, count, size_bytes, payload)
         return ErrorCode.NONE
 
-    def refusal_of_proposal(self, epoch: int = -1) -> int:
+    def proposal_error(self, epoch: int = -1) -> int:
         """The error code for any proposal now, or NONE."""
-        if not isinstance(self.role, Leader) or changes.LEAVE in self.timers:
+        if not isinstance(self.role, Leader) or changes.HAND_OVER in self.timers:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if epoch not in {-1, self.election.epoch}:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -445,12 +448,12 @@ class RaftCore:
         """Start to move to these voters, or cancel with None (R2); return an error code."""
         return self._change(changes.reassign, slot, targets, now)
 
-    def refusal_of_added(self, key: ReplicaKey, now: Now) -> int:
+    def add_voter_error(self, key: ReplicaKey, now: Now) -> int:
         """The error code that `add_voter` would return for this voter now, or NONE."""
         self.now = now
         if not isinstance(self.role, Leader):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return changes.refusal_of_added(self, self.role, key)
+        return changes.add_voter_error(self, self.role, key)
 
     def add_voter(self, slot: object, voter: Voter, now: Now) -> int:
         return self._change(changes.add_voter, slot, voter, now)
@@ -498,7 +501,7 @@ class RaftCore:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE
 
-    def announce(self, now: Now) -> None:
+    def announce_resignation(self, now: Now) -> None:
         """After a restart, a former leader notifies the voters that its epoch has no leader.
 
         They need not wait for a timeout. Which voter has the longest log is no longer known.
@@ -506,7 +509,9 @@ class RaftCore:
         self.now = now
         if isinstance(self.role, Resigned):
             voters = self.log.voter_set.voters
-            self.role.announce(self, tuple([v.key for v in voters if v.key.id != self.me.id]))
+            self.role.announce_resignation(
+                self, tuple([v.key for v in voters if v.key.id != self.me.id])
+            )
 
     def shut_down(self, now: Now) -> None:
         """Shut down cleanly: a leader names its successors and notifies them (Q17)."""
@@ -522,7 +527,7 @@ _HANDLERS: dict[type, Any] = {
     Request: RaftCore._on_request,
     Response: RaftCore._on_response,
     NoResponse: RaftCore._on_no_response,
-    PeerGone: RaftCore._on_peer_gone,
+    PeerDown: RaftCore._on_peer_down,
     Flushed: RaftCore._on_flushed,
     ElectionPersisted: RaftCore._on_persisted,
     messages.SnapshotTaken: snapshots.on_taken,

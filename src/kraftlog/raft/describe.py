@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: An observer that has not fetched for this long is no longer listed; a voter always is (D7).
 OBSERVER_FORGOTTEN_MS = 5 * 60 * 1000
 #: Why a replica lags, besides the obstacles of `progress`: it has not fetched in this epoch; its
-#: process does not listen any more; it has not fetched within the fetch timeout; it fetches.
+#: process is dead; it has not fetched within the fetch timeout; it fetches, and is behind.
 NEVER_FETCHED = "never-fetched"
 DOWN = "down"
 SILENT = "silent"
@@ -68,7 +68,7 @@ def describe(core: RaftCore, now: Now) -> QuorumDescription | None:
     ]
     committed = core.log.high_watermark
     history = core.log.voters
-    is_open = history.latest_offset >= committed
+    is_uncommitted = history.latest_offset >= committed
     return QuorumDescription(
         leader_id=core.me.id,
         epoch=core.election.epoch,
@@ -77,8 +77,8 @@ def describe(core: RaftCore, now: Now) -> QuorumDescription | None:
         observers=tuple(sorted(observers, key=_by_id)),
         targets=targets,
         waits_for=changes.waits_for(core, leader, now),
-        uncommitted_offset=history.latest_offset if is_open else UNKNOWN,
-        committed_voters=history.committed(committed).ids if is_open else None,
+        uncommitted_offset=history.latest_offset if is_uncommitted else UNKNOWN,
+        committed_voters=history.committed(committed).ids if is_uncommitted else None,
     )
 
 
@@ -110,10 +110,10 @@ def _lag_reason(
     obstacle = obstacles.get(key)
     error = 0 if obstacle is None else obstacle.error
     peer = core.peers.get(key.id)
-    if peer is not None and peer.gone:
+    if peer is not None and peer.is_down:
         return DOWN, error
     if obstacle is not None:
-        return obstacle.what, error
+        return obstacle.kind, error
     if progress.fetched_at < 0:
         return NEVER_FETCHED, error
     if now.monotonic_ms - progress.fetched_at >= core.config.fetch_timeout_ms:

@@ -60,7 +60,7 @@ def adopt(core: Core, epoch: int, leader_id: int) -> bool:
 
 
 def become_in(core: Core, election: ElectionState) -> None:
-    """Become what an election state implies for a replica that does not campaign."""
+    """Enter this election state in the role that follows from it, without a campaign."""
     if not core.may_campaign:
         core.become(quorum.OBSERVER, election)
     elif election.leader_id >= 0:
@@ -70,14 +70,14 @@ def become_in(core: Core, election: ElectionState) -> None:
 
 
 def on_wrong_cluster(core: Core, peer: int, request: Any, body: Any) -> None:
-    """Handle INCONSISTENT_CLUSTER_ID; only from the leader is it fatal to a fetcher (Q31).
+    """Handle INCONSISTENT_CLUSTER_ID; it may be fatal if the leader says so to a fetch (Q31).
 
     An observer that has no other controller to ask stops instead of retrying for ever.
     """
     leads = peer in {core.election.leader_id, body.leader_id}
     if isinstance(request, (Fetch, SnapshotFetch)) and leads:
-        core.refuse_cluster(peer)
-    elif not core.may_campaign and not core.is_confirmed and knows_no_other_controller(core):
+        core.report_foreign_peer(peer)
+    elif not core.may_campaign and not core.is_confirmed and knows_only_foreign_controllers(core):
         core.effect(
             Stop(
                 "all controllers that this node knows belong to another cluster than its own, "
@@ -88,16 +88,16 @@ def on_wrong_cluster(core: Core, peer: int, request: Any, body: Any) -> None:
     core.role.on_response(core, peer, request, body)
 
 
-def knows_no_other_controller(core: Core) -> bool:
-    """Whether every controller that it could ask last responded as one of another cluster."""
+def knows_only_foreign_controllers(core: Core) -> bool:
+    """Whether the last response of every known controller came from another cluster."""
     return all(core.peer(peer).is_foreign for peer in known_controllers(core))
 
 
 def known_controllers(core: Core) -> list[int]:
-    """The controllers that may know the leader.
+    """The controllers that may know the leader: the other voters and the bootstrap controllers.
 
-    If an old log names no other voter, the voters before it and the bootstrap controllers may
-    know, and the nodes that those have named.
+    A log that names no other voter may be old. Then the voters that were configured before its
+    first voters record may know the leader, or else the nodes that discovery has found.
     """
     known = core.others or [i for i in core.log.voters.base.ids if i != core.me.id]
     return [*(known or core.discovered), *core.config.bootstrap_ids]
@@ -108,8 +108,8 @@ def known_controllers(core: Core) -> list[int]:
 
 def on_vote(core: Core, slot: object, vote: Vote) -> None:
     """Check, decide and answer a vote request (Q12, P2, R8, in this order)."""
-    error = _refusal_of_vote(core, vote)
-    if error or _keeps_leader(core, vote):
+    error = _vote_error(core, vote)
+    if error or _is_disruptive(core, vote):
         core.reply(slot, VoteResult(error=error, granted=False, **core.leader_and_epoch))
         return
     adopt(core, vote.epoch, -1)
@@ -119,7 +119,7 @@ def on_vote(core: Core, slot: object, vote: Vote) -> None:
     core.reply(slot, VoteResult(error=ErrorCode.NONE, granted=granted, **core.leader_and_epoch))
 
 
-def _refusal_of_vote(core: Core, vote: Vote) -> int:
+def _vote_error(core: Core, vote: Vote) -> int:
     if core.cluster_id_differs(vote.cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if vote.epoch < 0 or not 0 <= vote.last_epoch <= vote.epoch or vote.end_offset < 0:
@@ -138,8 +138,8 @@ def _is_me(core: Core, key: Any) -> bool:
     return key.id == core.me.id and key.directory_id in {unknown, core.me.directory_id}
 
 
-def _keeps_leader(core: Core, vote: Vote) -> bool:
-    """R8: a replica that is no voter here does not disrupt a leader or its follower."""
+def _is_disruptive(core: Core, vote: Vote) -> bool:
+    """R8: whether the candidate is no voter here, and would disrupt a leader that is alive."""
     return not core.log.voter_set.holds(vote.candidate) and core.role.has_live_leader(core)
 
 
@@ -147,7 +147,7 @@ def _grants(core: Core, vote: Vote) -> bool:
     if not core.log.is_covered_by(vote.last_epoch, vote.end_offset):
         return False
     if vote.pre_vote:
-        # P2: whatever the vote in this epoch, but not while a leader is alive.
+        # P2: regardless of this replica's vote in the epoch, unless a leader is alive.
         return not core.role.has_live_leader(core)
     if core.election.leader_id >= 0:
         return False
@@ -156,38 +156,38 @@ def _grants(core: Core, vote: Vote) -> bool:
 
 def on_begin(core: Core, slot: object, begin: Begin) -> None:
     """A leader announces itself (Q16)."""
-    error = _refusal_of_leader(core, begin.cluster_id, begin.leader_id, begin.epoch)
+    error = _leader_error(core, begin.cluster_id, begin.leader_id, begin.epoch)
     if error == ErrorCode.INCONSISTENT_CLUSTER_ID:
-        core.refuse_cluster(begin.leader_id, begin.cluster_id)
+        core.report_foreign_peer(begin.leader_id, begin.cluster_id)
     if not error and begin.leader_id < 0:
         error = ErrorCode.INVALID_REQUEST
     if not error and begin.receiver.id >= 0 and not _is_me(core, begin.receiver):
         error = ErrorCode.INVALID_VOTER_KEY
     if not error:
-        news = adopt(core, begin.epoch, begin.leader_id)
-        if not news and core.role.name == quorum.PROSPECTIVE:
+        changed = adopt(core, begin.epoch, begin.leader_id)
+        if not changed and core.role.name == quorum.PROSPECTIVE:
             become_in(core, core.election)  # the leader is alive after all
     core.reply(slot, BeginResult(error=error, **core.leader_and_epoch))
 
 
 def on_end(core: Core, slot: object, end: End) -> None:
     """A leader resigns and names its successors (Q17)."""
-    error = _refusal_of_leader(core, end.cluster_id, end.leader_id, end.epoch)
+    error = _leader_error(core, end.cluster_id, end.leader_id, end.epoch)
     if not error:
         adopt(core, end.epoch, end.leader_id)
     core.reply(slot, EndResult(error=error, **core.leader_and_epoch))
     if error or not core.is_voter:
         return
-    position = [key.id for key in end.successors].index(core.me.id) if _named(core, end) else -1
+    position = [key.id for key in end.successors].index(core.me.id) if _names_me(core, end) else -1
     if position >= 0:
         core.role.on_succession(core, position)
 
 
-def _named(core: Core, end: End) -> bool:
+def _names_me(core: Core, end: End) -> bool:
     return any(_is_me(core, key) for key in end.successors)
 
 
-def _refusal_of_leader(core: Core, cluster_id: str | None, leader_id: int, epoch: int) -> int:
+def _leader_error(core: Core, cluster_id: str | None, leader_id: int, epoch: int) -> int:
     if core.cluster_id_differs(cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     mine = core.election

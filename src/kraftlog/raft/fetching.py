@@ -23,7 +23,7 @@ IGNORE_HIGH_WATERMARK = (1 << 63) - 1
 
 
 def fetch_from(core: Core, peer: int) -> None:
-    """Fetch from the log's end; a voter's fetch acknowledges, so it waits for the flush (Q6)."""
+    """Fetch from the log's end; a voter acknowledges its log so, and flushes first (Q6)."""
     log = core.log
     fetch = Fetch(
         cluster_id=core.cluster_id,
@@ -60,7 +60,7 @@ def _truncate(core: Core, diverging: OffsetAndEpoch) -> None:
     if shorter:
         core.effect(Truncate(end))
     if other_voters:
-        core.settle_voters()
+        core.adapt_role()
 
 
 def _append(core: Core, answer: FetchResult) -> None:
@@ -75,7 +75,7 @@ def _append(core: Core, answer: FetchResult) -> None:
         epoch = batch.epoch
         core.effect(Append(batch))
         if batch.voters is not None:
-            core.settle_voters()
+            core.adapt_role()
             if core.role is not role:
                 return
 
@@ -91,7 +91,7 @@ def advance(core: Core, high_watermark: int) -> None:
         )
         core.effect(Committed(known))
         if passed_voters:
-            core.settle_voters()  # its own removal may be committed now
+            core.adapt_role()  # its own removal may be committed now
         if core.cluster_id is None:
             learn_cluster_id(core)
 

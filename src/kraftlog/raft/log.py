@@ -42,14 +42,14 @@ class RaftLog:
         #: The snapshot that ends where the log starts, if the log does not start at 0.
         self.snapshot = snapshot
         #: The snapshot that the host is installing in place of this log. Nothing may be appended
-        #: until then: it would be lost, or would follow the wrong records.
+        #: before that is done: it would be lost, or would follow the wrong records.
         self.installing: OffsetAndEpoch | None = None
         #: The high watermark that this replica knows.
         self.high_watermark = high_watermark
         if snapshot is not None:
             self.start = snapshot.offset
             self.high_watermark = max(high_watermark, snapshot.offset)
-            self._keep_an_epoch()
+            self._keep_snapshot_epoch()
 
     @property
     def last_epoch(self) -> int:
@@ -80,10 +80,10 @@ class RaftLog:
         self.end = end
         self.flushed = min(self.flushed, end)
         self.epochs.truncate_from_end(end)
-        self._keep_an_epoch()
+        self._keep_snapshot_epoch()
         return self.voters.truncate(end)
 
-    def _keep_an_epoch(self) -> None:
+    def _keep_snapshot_epoch(self) -> None:
         """Give a log without records the epoch of its snapshot (Q12, Q38).
 
         With an older epoch it would vote for logs that lack what the snapshot holds.
@@ -98,14 +98,14 @@ class RaftLog:
         self.epochs.truncate_from_start(end.offset)
         self.voters.trim(end.offset)
 
-    def start_at(self, end: OffsetAndEpoch, voters: VoterSet) -> None:
+    def replace_with_snapshot(self, end: OffsetAndEpoch, voters: VoterSet) -> None:
         """Replace the whole log by a snapshot."""
         self.snapshot = end
         self.installing = None
         self.start = self.end = self.flushed = end.offset
         self.high_watermark = max(self.high_watermark, end.offset)
         self.epochs.clear()
-        self._keep_an_epoch()
+        self._keep_snapshot_epoch()
         self.voters = VoterHistory(voters)
 
     def divergence(self, offset: int, last_epoch: int) -> OffsetAndEpoch | None:

@@ -4,9 +4,10 @@ The quorum driver (`node/quorum`) carries these effects out, most of them as eff
 (`effects.py`). An effect's `after` lists what must be durable before it happens.
 
 The host converts the messages to their wire format (Kafka's Vote, BeginQuorumEpoch,
-EndQuorumEpoch, Fetch and FetchSnapshot, and our ReadOffset). The core never sees the bytes of
-records: a follower's host passes it summaries of the batches it received, and a leader responds
-with a range of offsets that its host reads from the log.
+EndQuorumEpoch, Fetch and FetchSnapshot, and our ReadOffset). A `slot` is the host's name for a
+request or a proposal that awaits its outcome; the core only returns it. The core never sees the
+bytes of records: a follower's host passes it summaries of the batches it received, and a leader
+responds with a range of offsets that its host reads from the log.
 """
 
 from __future__ import annotations
@@ -93,13 +94,14 @@ class Batch(Value):
     epoch: int
     size_bytes: int
     voters: VoterSet | None = None
-    payload: Any = None  # the host's
+    #: The records as the host keeps them; opaque to the core.
+    payload: Any = None
 
 
 class LeaderChange(Value):
     """The payload of a new leader's first batch (Q14).
 
-    The first leader of a cluster adds a second record with the voters and the cluster id (R11).
+    The first leader of a cluster also records the voters and the cluster id (R11).
     """
 
     leader_id: int
@@ -154,8 +156,8 @@ class SnapshotChunk(Value):
 class ReadOffset(Value):
     """Request the offset that a linearizable read must wait for (P5).
 
-    `replica` sends it, in `replica_epoch`, after its reads have begun: if it is a voter, that
-    proves for these reads what its next fetch would prove.
+    `replica` sends it, in `replica_epoch`, after its reads have begun. If it is a voter, that
+    proves to the leader what its next fetch would: that it still follows this leader.
     """
 
     cluster_id: str | None
@@ -203,7 +205,7 @@ class NoResponse(Value):
     number: int
 
 
-class PeerGone(Value):
+class PeerDown(Value):
     """A peer's process is dead: its connection closed, and a new one was refused.
 
     `lags` means that the local state machine has much to replay, so that other voters should go
@@ -311,15 +313,14 @@ class InstallSnapshot(Value):
 class Send(Value):
     """Send a request to a peer; a Response or NoResponse with this number comes back.
 
-    `fresh` means that the previous request has no response yet, so this one needs a new
-    connection.
+    `needs_new_connection` means that the previous request on the connection has no response yet.
     """
 
     peer: int
     number: int
     body: Any
     after: tuple[ElectionDurable | LogDurable, ...] = ()
-    fresh: bool = False
+    needs_new_connection: bool = False
 
 
 class Reply(Value):
@@ -356,12 +357,13 @@ class WrongCluster(Value):
 
 
 class Stop(Value):
-    """This replica cannot continue; `why` is the message for the operator.
+    """This replica cannot continue; `reason` is the message for the operator.
 
-    A `leader` belongs to another cluster: to `cluster_id`, if its request named it.
+    With a `leader`, the reason is that it belongs to another cluster: to `cluster_id`, if its
+    request named it.
     """
 
-    why: str
+    reason: str
     leader: int = -1
     cluster_id: str | None = None
 

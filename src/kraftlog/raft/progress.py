@@ -20,7 +20,7 @@ MAX_TRACKED = 1000
 class Obstacle(Value):
     """What a replica got instead of records: an error, or what it has to do first."""
 
-    what: str
+    kind: str
     error: int = 0
 
 
@@ -40,8 +40,9 @@ class Progress(Value):
     caught_up_wall_ms: int = UNKNOWN
     #: The end of the log, and the time, at the previous fetch.
     end_at_last_fetch: int = UNKNOWN
-    #: Catch-up rounds (R4): the end of the log and the time of the response that began this round
-    #: (no end: the leader holds the fetch), and whether the last round was short enough.
+    #: Catch-up rounds (R4): the end of the log and the time of the response that began this round,
+    #: and whether the last round was short enough. No round runs while the leader holds the fetch;
+    #: then `round_end` is unknown.
     round_end: int = UNKNOWN
     round_at: int = UNKNOWN
     in_time: bool = False
@@ -52,7 +53,7 @@ class Progress(Value):
     answered_at: int = 0
     confirmed_at: int = 0
 
-    def note_answer(self, request: Request, event: int) -> None:
+    def note_response(self, request: Request, event: int) -> None:
         """Record the response to a fetch; of duplicate fetches only the first counts (P5).
 
         If a late duplicate replaced a newer response, the next fetch would wrongly confirm it.
@@ -62,10 +63,10 @@ class Progress(Value):
             self.answered_at = event
 
     def begin_round(self, log_end: int, now: Now) -> None:
-        """Begin a catch-up round (R4), if none runs, as a fetch is answered.
+        """Begin a catch-up round (R4), unless one runs, with the response to a fetch.
 
-        Not when the fetch arrives: the leader may have held it while there was nothing to send.
-        Also at the end of the log, so that the next fetch may not come late.
+        It does not begin when the fetch arrives, as the leader may hold a fetch for want of
+        records. It begins even at the end of the log, so that a late next fetch is noticed.
         """
         if self.round_end < 0:
             self.round_end, self.round_at = log_end, now.monotonic_ms
@@ -92,6 +93,7 @@ class ProgressTable:
         self._has_twins = False
 
     def of(self, key: ReplicaKey) -> Progress:
+        """The progress of a replica, which is tracked from now on."""
         known = self.replicas.get(key)
         if known is None:
             if len(self.replicas) >= MAX_TRACKED:
@@ -115,16 +117,16 @@ class ProgressTable:
             del self.replicas[forgotten]
             self.obstacles.pop(forgotten, None)
 
-    def obstructed(self, key: ReplicaKey, voters: VoterSet, obstacle: Obstacle) -> None:
-        """Note why a fetch gets no records; others than voters must have fetched before."""
+    def note_obstacle(self, key: ReplicaKey, voters: VoterSet, obstacle: Obstacle) -> None:
+        """Note why a fetch gets no records, if it is a voter's or that of a tracked replica."""
         if key in self.replicas or voters.holds(key):
             self.obstacles[key] = obstacle
 
-    def fetched(
+    def note_fetch(
         self, key: ReplicaKey, offset: int, log_end: int, now: Now, round_limit_ms: int
     ) -> None:
         """Record a valid fetch: the replica has everything before `offset`."""
-        progress = self._heard(key, now)
+        progress = self._note_alive(key, now)
         if self.obstacles:
             self.obstacles.pop(key, None)
         if 0 <= progress.round_end <= offset:
@@ -140,11 +142,11 @@ class ProgressTable:
         progress.end_at_last_fetch = log_end
         progress.fetched_wall_ms = now.wall_ms
 
-    def heard(self, key: ReplicaKey, now: Now) -> None:
+    def note_snapshot_needed(self, key: ReplicaKey, now: Now) -> None:
         """Record that a replica is alive, but too far behind for records: it needs a snapshot."""
-        self._heard(key, now).in_time = False
+        self._note_alive(key, now).in_time = False
 
-    def _heard(self, key: ReplicaKey, now: Now) -> Progress:
+    def _note_alive(self, key: ReplicaKey, now: Now) -> Progress:
         progress = self.of(key)
         progress.fetched_at = now.monotonic_ms
         if self._has_twins:
@@ -156,7 +158,7 @@ class ProgressTable:
         return self.of_voters(voters).get(replica_id)
 
     def of_voters(self, voters: VoterSet) -> dict[int, Progress | None]:
-        """Every voter's progress by its id.
+        """Every voter's progress by its id; of several replicas with one id, the newest counts.
 
         If voters are known by id alone, the progress of a replaced disk may still be there.
         """
@@ -181,7 +183,7 @@ class ProgressTable:
         ]
 
     def is_caught_up(self, key: ReplicaKey, now: Now, within_ms: int, round_limit_ms: int) -> bool:
-        """Whether its last catch-up round was short, no longer one runs, and it fetches (R4)."""
+        """Whether it fetches, and neither its last catch-up round nor this one is long (R4)."""
         progress = self.replicas.get(key)
         if progress is None:
             return False
@@ -190,15 +192,19 @@ class ProgressTable:
             return False
         return progress.in_time and now.monotonic_ms - progress.fetched_at < within_ms
 
-    def majority_end(self, history: VoterHistory, me: ReplicaKey, my_end: int, mark: int) -> int:
+    def majority_end(
+        self, history: VoterHistory, me: ReplicaKey, my_end: int, committed: int
+    ) -> int:
         """The largest offset that a majority of the voters has on disk, or -1 if unknown.
+
+        `committed` is the high watermark so far.
 
         An observer's fetches acknowledge nothing, as it does not wait for its disk. A new voter
         therefore counts only once it has fetched past the record that added it, while that record
-        is above the high watermark `mark`; from then on it fetches as a voter.
+        is not committed; from then on it fetches as a voter.
         """
         voters, change = history.latest, history.latest_offset
-        before = history.committed(mark) if change >= mark else None
+        before = history.committed(committed) if change >= committed else None
         my_id, ends = me.id, []
         for voter_id, progress in self.of_voters(voters).items():
             if voter_id == my_id:

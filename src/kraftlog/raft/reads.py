@@ -47,7 +47,7 @@ class PendingRead(Value):
 
 
 class Reads:
-    """Batches reads: those that come before the next request is made share it.
+    """Batches reads: all that arrive before the next request is made share that request.
 
     They cannot share one in flight, since the leader may have processed it before they arrived.
     A failed request is repeated, at the new leader if there is one, while any read is within its
@@ -57,16 +57,16 @@ class Reads:
     def __init__(self, core: RaftCore, applied: int = 0) -> None:
         self.core = core
         self.applied = applied
-        #: Oldest first: for the next request, in the current request, waiting for the state
-        #: machine.
-        self.fresh: list[PendingRead] = []
-        self.asking: list[PendingRead] = []
-        self.applying: list[PendingRead] = []
+        #: The reads of the next request, of the request in flight, and those that wait for the
+        #: state machine; oldest first.
+        self.queued: list[PendingRead] = []
+        self.requested: list[PendingRead] = []
+        self.awaiting_apply: list[PendingRead] = []
         self.in_flight = NOT_IN_FLIGHT
         self.failures = 0
         #: When to retry after a failure.
         self.retry_at: int | None = None
-        #: The number of reads that the next request waits for, and until when; 0: for none.
+        #: How many reads the next request waits for, 0 if it need not wait, and until when.
         self.expected = 0
         self.gather_until: int | None = None
         self._numbers = 0
@@ -75,9 +75,9 @@ class Reads:
     def read(self, slot: object, now: Now) -> None:
         """Complete `slot` with ReadDone once a linearizable read may use the applied state."""
         deadline = now.monotonic_ms + self.core.config.read_timeout_ms
-        if not self.fresh and self.expected and self.in_flight == NOT_IN_FLIGHT:
+        if not self.queued and self.expected and self.in_flight == NOT_IN_FLIGHT:
             self.gather_until = now.monotonic_ms + GATHER_MS
-        self.fresh.append(PendingRead(slot, deadline))
+        self.queued.append(PendingRead(slot, deadline))
 
     def handle(self, message: Any, now: Now) -> None:
         if isinstance(message, Applied):
@@ -90,7 +90,7 @@ class Reads:
         elif isinstance(message, Response) and not message.body.error:
             self._on_response(message.body.offset, now)
         elif isinstance(message, (Response, NoResponse)):
-            self._failed(message, now)
+            self._on_failure(message, now)
 
     def deadline(self) -> int | None:
         times = [waits[0].deadline for waits in self._lists() if waits]
@@ -101,7 +101,7 @@ class Reads:
         """Time out reads whose deadline has passed, and retry when the backoff is over."""
         for waits in self._lists():
             while waits and waits[0].deadline <= now.monotonic_ms:
-                self._done(waits.pop(0), ErrorCode.REQUEST_TIMED_OUT)
+                self._complete(waits.pop(0), ErrorCode.REQUEST_TIMED_OUT)
         if self.retry_at is not None and self.retry_at <= now.monotonic_ms:
             self.retry_at = None
         if self.gather_until is not None and self.gather_until <= now.monotonic_ms:
@@ -110,29 +110,29 @@ class Reads:
     @property
     def has_work(self) -> bool:
         """Whether there are effects to take."""
-        return bool(self._effects) or (bool(self.fresh) and self._may_ask)
+        return bool(self._effects) or (bool(self.queued) and self._may_send)
 
     def take_effects(self) -> list[Any]:
-        if self.fresh and self._may_ask:
-            self._ask()
+        if self.queued and self._may_send:
+            self._send()
         taken, self._effects = self._effects, []
         return taken
 
     def _lists(self) -> tuple[list[PendingRead], ...]:
-        return self.fresh, self.asking, self.applying
+        return self.queued, self.requested, self.awaiting_apply
 
     @property
-    def _may_ask(self) -> bool:
+    def _may_send(self) -> bool:
         """Whether a request can be made: one at a time, and only if a leader is known."""
         if self.in_flight != NOT_IN_FLIGHT or self.retry_at is not None:
             return False
-        if self.gather_until is not None and len(self.fresh) < self.expected:
+        if self.gather_until is not None and len(self.queued) < self.expected:
             return False
         return self.core.election.leader_id >= 0
 
-    def _ask(self) -> None:
+    def _send(self) -> None:
         """Send one request for all new reads."""
-        self.asking, self.fresh = self.fresh, []
+        self.requested, self.queued = self.queued, []
         self.gather_until = None
         self._numbers += 1
         self.in_flight = self._numbers
@@ -146,39 +146,39 @@ class Reads:
         self.failures, self.retry_at = 0, None
 
     def _abandon(self) -> None:
-        self.fresh = self.asking + self.fresh
-        self.asking = []
+        self.queued = self.requested + self.queued
+        self.requested = []
         self.in_flight = NOT_IN_FLIGHT
 
     def _on_response(self, offset: int, now: Now) -> None:
-        count = len(self.asking)
+        count = len(self.requested)
         self.expected = count if count >= MANY else 0
-        if self.expected and self.fresh:
+        if self.expected and self.queued:
             self.gather_until = now.monotonic_ms + GATHER_MS
-        self.applying += [wait.replace(offset=offset) for wait in self.asking]
-        self.asking, self.in_flight, self.failures = [], NOT_IN_FLIGHT, 0
+        self.awaiting_apply += [wait.replace(offset=offset) for wait in self.requested]
+        self.requested, self.in_flight, self.failures = [], NOT_IN_FLIGHT, 0
         self._complete_applied()
 
     def _complete_applied(self) -> None:
         """Complete the reads whose offset is applied."""
         kept = []
-        for wait in self.applying:
+        for wait in self.awaiting_apply:
             if wait.offset <= self.applied:
-                self._done(wait, ErrorCode.NONE)
+                self._complete(wait, ErrorCode.NONE)
             else:
                 kept.append(wait)
-        self.applying = kept
+        self.awaiting_apply = kept
 
-    def _failed(self, message: Response | NoResponse, now: Now) -> None:
+    def _on_failure(self, message: Response | NoResponse, now: Now) -> None:
         if isinstance(message, Response) and message.body.error in FINAL:
-            for wait in self.asking:
-                self._done(wait, message.body.error)
-            self.asking = []
+            for wait in self.requested:
+                self._complete(wait, message.body.error)
+            self.requested = []
         self._abandon()
         self.retry_at = now.monotonic_ms + self.core.backoff(self.failures)
         self.failures += 1
 
-    def _done(self, wait: PendingRead, error: int) -> None:
+    def _complete(self, wait: PendingRead, error: int) -> None:
         offset = -1 if error else self.applied
         self._effects.append(ReadDone(wait.slot, error, offset))
 

@@ -89,7 +89,7 @@ def plan(survivor: SurvivingState, voters: VoterSet, accepted: str | None, size_
     epoch = max(survivor.election.epoch, survivor.last_epoch) + EPOCH_LEAP
     if epoch > MAX_EPOCH:
         raise RepairRefusedError(f"epoch {epoch} is above the maximum, {MAX_EPOCH}")
-    if may_be_lost(survivor) and accepted != survivor.point:
+    if possible_losses(survivor) and accepted != survivor.point:
         given = "" if accepted is None else f", not {accepted}"
         raise RepairRefusedError(
             f"records may be lost: to accept that, --accept-loss must be {survivor.point}{given}"
@@ -123,7 +123,7 @@ def _check_voters(survivor: SurvivingState, voters: VoterSet) -> None:
 
 
 def _check_level(survivor: SurvivingState, voters: VoterSet) -> None:
-    """Refuse to lower kraft.version; the log's directory ids are those that must be emptied."""
+    """Refuse to lower kraft.version; the log's directory ids are of directories to be emptied."""
     others = [voter.key for voter in voters.voters if voter.key.id != survivor.me.id]
     unknown = [key.id for key in others if key.directory_id == NULL_UUID]
     if survivor.voters.kraft_version and unknown:
@@ -135,7 +135,7 @@ def _check_level(survivor: SurvivingState, voters: VoterSet) -> None:
         )
 
 
-def may_be_lost(survivor: SurvivingState) -> list[str]:
+def possible_losses(survivor: SurvivingState) -> list[str]:
     """What a repair may lose, one item a line; empty if there never was another voter."""
     discarded = (
         f"{survivor.dropped} records from offset {survivor.end} on, with their changes of topics, "
@@ -152,7 +152,7 @@ def may_be_lost(survivor: SurvivingState) -> list[str]:
     return [*dropped, lost]
 
 
-def described(survivor: SurvivingState, voters: VoterSet) -> list[str]:
+def describe_repair(survivor: SurvivingState, voters: VoterSet) -> list[str]:
     """The current state and the planned one, for the operator who has to decide."""
     _check_voters(survivor, voters)
     known = survivor.voters
@@ -162,7 +162,7 @@ def described(survivor: SurvivingState, voters: VoterSet) -> list[str]:
         f"{node}, epoch {survivor.election.epoch}: {log}",
         f"current voters: {_listed(known.ids) or 'unknown'}; new voters: {_listed(voters.ids)}",
     ]
-    lost = may_be_lost(survivor)
+    lost = possible_losses(survivor)
     lines += ["May be lost permanently:", *[f"  - {what}" for what in lost]] if lost else []
     tail = survivor.end - survivor.committed
     if lost and tail:

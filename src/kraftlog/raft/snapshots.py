@@ -52,7 +52,7 @@ def on_taken(core: Core, taken: SnapshotTaken) -> None:
     log, end = core.log, taken.id
     if end.offset <= log.start:
         return  # a newer snapshot has been installed meanwhile
-    assert end.offset <= log.high_watermark, "a snapshot holds what is committed"
+    assert end.offset <= log.high_watermark, "a snapshot contains committed records alone"
     assert log.epochs.epoch_at(end.offset - 1) == end.epoch, "the epoch of its last record"
     log.drop_prefix(end)
     core.effect(DropPrefix(end.offset))
@@ -72,19 +72,19 @@ def is_needed(core: Core, fetch: Fetch) -> bool:
 
 def on_fetch(core: Core, leader: LeaderRole, request: Request, fetch: SnapshotFetch) -> None:
     """Respond with a position in the snapshot; the leader's host fills in the bytes."""
-    error = leader.refusal_of(core, fetch.cluster_id, fetch.epoch)
+    error = leader.epoch_error(core, fetch.cluster_id, fetch.epoch)
     if not error:
-        leader.progress.heard(fetch.replica, core.now)
+        leader.progress.note_snapshot_needed(fetch.replica, core.now)
         if fetch.max_bytes < 0:
             error = ErrorCode.INVALID_REQUEST
         elif fetch.id != core.log.snapshot:
             error = ErrorCode.SNAPSHOT_NOT_FOUND
         elif fetch.position < 0:
             error = ErrorCode.POSITION_OUT_OF_RANGE
-    core.reply(request.slot, refusal(core, fetch, error))
+    core.reply(request.slot, chunk_response(core, fetch, error))
 
 
-def refusal(core: Core, fetch: SnapshotFetch, error: int) -> SnapshotChunk:
+def chunk_response(core: Core, fetch: SnapshotFetch, error: int) -> SnapshotChunk:
     """The response with this error; without one, the host fills in the size and the data."""
     return SnapshotChunk(
         error=error,
@@ -148,11 +148,11 @@ def apply(core: Core, role: FetcherRole, chunk: SnapshotChunk) -> bool:
 def on_installed(core: Core, installed: SnapshotInstalled) -> None:
     """The host has replaced the log with the snapshot and reloaded the state machine."""
     role = core.role
-    assert role.name != quorum.LEADER, "who leads holds all that is committed"
-    core.log.start_at(installed.id, installed.voters)
+    assert role.name != quorum.LEADER, "a leader holds every committed record"
+    core.log.replace_with_snapshot(installed.id, installed.voters)
     if core.cluster_id is None:
         fetching.learn_cluster_id(core)
-    core.settle_voters()
+    core.adapt_role()
     if core.role is role:
         role.on_snapshot_installed(core)
 

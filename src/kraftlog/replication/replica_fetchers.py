@@ -154,7 +154,7 @@ class ReplicaFetchers:
                 version=APIS[ApiKey.FETCH].last,
                 request=request,
                 timeout_ms=self._config.timeout_ms,
-                fresh=fetcher.take_reconnect(),
+                needs_new_connection=fetcher.take_reconnect(),
             )
         )
 

@@ -132,7 +132,7 @@ class PeerChannels:
         channels: dict[PeerChannel, None] = {}
         for effect in requests:
             channel = self._channel(effect, now)
-            if effect.fresh and channel.in_flight:
+            if effect.needs_new_connection and channel.in_flight:
                 self.lost(channel, now, probe=False, why=ABORTED)
             self._enqueue(channel, effect, now)
             channels[channel] = None

@@ -376,4 +376,4 @@ class QuorumIO:
         self._notify(effects.RequestFailed(effect.channel, effect.peer, effect.number, why), now)
 
     def _stop(self, effect: effects.Stop, _: Now) -> None:
-        raise NodeStoppedError(effect.why)
+        raise NodeStoppedError(effect.reason)

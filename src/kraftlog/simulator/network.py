@@ -54,7 +54,7 @@ class Network:
 
     def request(self, source: CoreReplica, send: Send) -> None:
         number, peer = send.number, send.peer
-        channel = source.channel_for(peer, number, fresh=send.fresh)
+        channel = source.channel_for(peer, number, is_new=send.needs_new_connection)
         target = self.world.replicas[peer]
         slot = (source, source.incarnation, number)
         body = send.body

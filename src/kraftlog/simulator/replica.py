@@ -18,7 +18,7 @@ from kraftlog.raft.messages import (
     InstallSnapshot,
     LeaderChanged,
     NoResponse,
-    PeerGone,
+    PeerDown,
     PersistElection,
     Proposed,
     Reply,
@@ -97,7 +97,7 @@ class CoreReplica(Replica):
         config = world.setting.raft.replace(seed=world.seed * 1009 + self.id + 1)
         world.note(self, "starts", disk.election)
         self.core = RaftCore(self.key, log, disk.election, config, self.now, disk.cluster_id)
-        self.core.announce(self.now)
+        self.core.announce_resignation(self.now)
         world.started(self)
         self.settle()
 
@@ -348,18 +348,18 @@ class CoreReplica(Replica):
         self.world.saw("leader of another cluster refused")
 
     def _stop(self, effect: Stop) -> None:
-        raise Violation("stop", f"replica {self.id} stopped: {effect.why}")
+        raise Violation("stop", f"replica {self.id} stopped: {effect.reason}")
 
     # Connections -----------------------------------------------------------------------------
 
-    def channel_for(self, peer: int, number: int, *, fresh: bool) -> tuple[int, int, int]:
-        """The channel of a new request: a new one if it must be `fresh`; watch for its timeout."""
+    def channel_for(self, peer: int, number: int, *, is_new: bool) -> tuple[int, int, int]:
+        """The channel of a request, a new one if `is_new`; watch for its timeout."""
         self.asking[peer] = (number, self.world.time)
         if peer not in self.watched:
             self.watched.add(peer)
             self._watch_at(peer, self.world.time)
         channel = self.channels.get(peer, (self.id, self.incarnation, 0))
-        if fresh:
+        if is_new:
             channel = (*channel[:2], channel[2] + 1)
         self.channels[peer] = channel
         return channel
@@ -398,7 +398,7 @@ class CoreReplica(Replica):
         if under_way is not None:
             self.handle(NoResponse(peer, under_way[0]))
         if gone and incarnation == self.incarnation:
-            self.handle(PeerGone(peer))
+            self.handle(PeerDown(peer))
 
     def _disconnected_late(self, incarnation: int, peer: int, gone: bool) -> None:
         self.disconnected(incarnation, peer, gone=gone)

@@ -127,7 +127,7 @@ def test_q35_lag_and_last_contact_are_reported_by_voter() -> None:
     core.log.voters.base = core.log.voter_set.with_voter(lagging)
     core.log.voters.entries = ()
     before = core.log.end - 1
-    core.role.progress.fetched(lagging.key, before, core.log.end, host.now, 1000)  # type: ignore[attr-defined]  # it leads
+    core.role.progress.note_fetch(lagging.key, before, core.log.end, host.now, 1000)  # type: ignore[attr-defined]  # it leads
     assert of_quorum(host, "kraftlog_quorum_voter_lag") == {str(me.key.id): 0, "9": 1}
     contacts = of_quorum(host, "kraftlog_quorum_voter_last_contact_ms", later_ms=700)
     assert contacts == {str(me.key.id): 0, "9": 700}
@@ -140,7 +140,7 @@ def test_q35_contact_of_a_voter_that_never_fetched_counts_from_the_epoch() -> No
     silent = Voter(ReplicaKey(9, bytes([9]) * 16))
     core.log.voters.base = core.log.voter_set.with_voter(silent)
     core.log.voters.entries = ()
-    led_ms = host.now.monotonic_ms - core.role.since  # type: ignore[attr-defined]  # it leads
+    led_ms = host.now.monotonic_ms - core.role.elected_at  # type: ignore[attr-defined]  # it leads
     contacts = of_quorum(host, "kraftlog_quorum_voter_last_contact_ms", later_ms=12_000)
     assert contacts["9"] == led_ms + 12_000
     shown = describe(core, host.now)

@@ -40,7 +40,7 @@ def outcome(theirs: str | None, found: str | None, *, is_confirmed: bool = False
 
 
 def stopped(theirs: str | None, found: str | None) -> str:
-    [reason] = [it.why for it in outcome(theirs, found) if isinstance(it, effects.Stop)]
+    [reason] = [it.reason for it in outcome(theirs, found) if isinstance(it, effects.Stop)]
     return str(reason)
 
 

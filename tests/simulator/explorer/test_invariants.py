@@ -122,7 +122,7 @@ def test_a_leader_without_committed_records() -> None:
 
 def test_a_leader_that_counts_a_replica_of_an_older_epoch() -> None:
     newest = leader(3)
-    newest.core.role.endorsed = (1,)  # type: ignore[attr-defined] # a leader's
+    newest.core.role.acknowledged_by = (1,)  # type: ignore[attr-defined] # a leader's
     behind = node(1, election=ElectionState(2))
     assert broken(behind, newest) == "a leader counts only replicas of its epoch"
 

@@ -138,7 +138,7 @@ class _AddVoter:
 
     def go(self, now: Now) -> None:
         node = self.node
-        error = node.quorum.core.refusal_of_added(self.key, now)
+        error = node.quorum.core.add_voter_error(self.key, now)
         endpoint = endpoint_of(self.endpoints, node.quorum.listener)
         if error or endpoint is None:
             self.on_appended(error or ErrorCode.INVALID_REQUEST)

@@ -101,7 +101,7 @@ def _voter_contacts(node: Node, now: Now) -> Samples:
     found = describe(core, now)
     if found is None or not isinstance(core.role, Leader):
         return []
-    led_ms = now.monotonic_ms - core.role.since
+    led_ms = now.monotonic_ms - core.role.elected_at
     return [
         (
             (("voter", str(each.key.id)),),

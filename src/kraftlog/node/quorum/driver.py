@@ -162,7 +162,7 @@ class QuorumDriver:
 
     def start(self, now: Now) -> None:
         """Carry out the first effects of the core."""
-        self.core.announce(now)
+        self.core.announce_resignation(now)
         self._settle(now)
 
     @property
@@ -278,7 +278,7 @@ class QuorumDriver:
 
     def refusal_of(self, proposals: Sequence[Proposal]) -> int:
         """The error code if some of these cannot be proposed now, else NONE."""
-        error = self.core.refusal_of_proposal()
+        error = self.core.proposal_error()
         if error:
             return error
         most = self.core.config.max_batch_bytes
@@ -382,7 +382,7 @@ class QuorumDriver:
         if effect.leader >= 0 and self.stop_for_cluster is not None:
             self.stop_for_cluster(effect.leader, effect.cluster_id)
         else:
-            self._emit(effects.Stop(effect.why))
+            self._emit(effects.Stop(effect.reason))
 
     def _leader_changed(self, effect: raft.LeaderChanged, now: Now) -> None:
         if effect.leader_id >= 0:
@@ -419,7 +419,7 @@ class QuorumDriver:
                 version=VERSIONS[api_key],
                 request=request,
                 timeout_ms=self._request_timeout_ms,
-                fresh=effect.fresh,
+                needs_new_connection=effect.needs_new_connection,
             )
         )
         return True
@@ -514,7 +514,7 @@ class QuorumDriver:
 
     def _peer_down(self, report: effects.PeerDown, now: Now) -> None:
         # A node that still replays its log, as after a start, should not campaign at once.
-        self.core.handle(raft.PeerGone(report.peer, lags=self.is_catching_up), now)
+        self.core.handle(raft.PeerDown(report.peer, lags=self.is_catching_up), now)
 
     # Commits -------------------------------------------------------------------------------------
 

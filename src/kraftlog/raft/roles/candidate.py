@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 class Candidate(VoterPoll):
     """Its own vote counts once it is durable; after a lost election it backs off (Q10)."""
 
-    __slots__ = ("beaten",)
+    __slots__ = ("has_lost",)
     name = quorum.CANDIDATE
 
     def __init__(self) -> None:
         super().__init__()
-        self.beaten = False
+        self.has_lost = False
 
     def key(self) -> tuple[Any, ...]:
-        return (*super().key(), self.beaten)
+        return (*super().key(), self.has_lost)
 
     def enter(self, core: Core) -> None:
         timeout = core.config.election_timeout_ms
@@ -40,25 +40,25 @@ class Candidate(VoterPoll):
         """Lose early if the dead voters leave no majority, so that a split vote ends at once."""
         super().on_no_response(core, peer, request)
         voters = core.log.voter_set
-        gone = [voter_id for voter_id in core.others if _is_gone(core, voter_id)]
-        if len({*self.refused, *gone}) > len(voters.voters) - voters.majority:
+        down = [voter_id for voter_id in core.others if _is_known_down(core, voter_id)]
+        if len({*self.refused, *down}) > len(voters.voters) - voters.majority:
             self.lost(core)
 
     def won(self, core: Core) -> None:
-        if not self.beaten:
+        if not self.has_lost:
             core.granted = tuple(sorted(self.granted))
             core.become(quorum.LEADER, core.election.replace(leader_id=core.me.id))
 
     def lost(self, core: Core) -> None:
         if "election" not in core.timers:
             core.become(quorum.PROSPECTIVE)  # the election timer has fired
-        elif not self.beaten:
-            self.beaten = True
+        elif not self.has_lost:
+            self.has_lost = True
             core.attempt += 1
             core.arm("election", election_delay(core))
 
 
-def _is_gone(core: Core, voter_id: int) -> bool:
+def _is_known_down(core: Core, voter_id: int) -> bool:
     """Whether a peer is known to be dead; with a request in flight, it may be back."""
     peer = core.peer(voter_id)
-    return peer.gone and peer.in_flight < 0
+    return peer.is_down and peer.in_flight < 0

@@ -36,7 +36,7 @@ class Fetcher(Role):
 
     def has_live_leader(self, core: Core) -> bool:
         leader = core.election.leader_id
-        if leader < 0 or self.heard_at == NEVER or core.peer(leader).gone:
+        if leader < 0 or self.heard_at == NEVER or core.peer(leader).is_down:
             return False
         return core.now.monotonic_ms - self.heard_at < core.config.fetch_timeout_ms
 
@@ -44,14 +44,14 @@ class Fetcher(Role):
         if peer != core.election.leader_id:
             return
         if isinstance(request, SnapshotFetch):
-            good = snapshots.apply(core, self, body)
+            applied = snapshots.apply(core, self, body)
         elif isinstance(request, Fetch):
-            good = fetching.apply(core, body)
+            applied = fetching.apply(core, body)
         else:
             return
         if core.role is not self:
             return
-        if not good:
+        if not applied:
             core.arm("fetch", core.backoff(0))
             return
         core.is_confirmed = True

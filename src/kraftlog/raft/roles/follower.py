@@ -33,7 +33,7 @@ class Follower(Campaigning, Fetcher):
         else:
             self.on_campaign_timer(core, name)
 
-    def on_peer_gone(self, core: Core, peer: int, *, lags: bool) -> None:
+    def on_peer_down(self, core: Core, peer: int, *, lags: bool) -> None:
         """Treat the leader's death as a fetch timeout, staggered by voter.
 
         All voters notice it at almost the same time; if all campaigned at once, they would split

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from kraftlog.raft.interfaces import Core
     from kraftlog.raft.messages import Fetch, ReadOffset, Request, SnapshotFetch
 
-LEADER_CHANGE_SIZE = 100
+#: What the LeaderChange batch counts as in size; the core never encodes records.
+LEADER_CHANGE_SIZE_BYTES = 100
 
 
 class ParkedFetch(Value):
@@ -53,7 +54,7 @@ class PendingProof(Value):
 
     slot: Any
     arrived: int
-    #: The replica that has sent it in this epoch.
+    #: The replica that sent it, if that replica is in this epoch.
     replica: ReplicaKey | None
 
 
@@ -61,7 +62,8 @@ class Leader(Role):
     """`epoch_start` is the offset of the LeaderChange record, the first of the epoch (Q14)."""
 
     __slots__ = (
-        "endorsed",
+        "acknowledged_by",
+        "elected_at",
         "epoch_start",
         "events",
         "parked",
@@ -69,16 +71,16 @@ class Leader(Role):
         "proposals",
         "reads",
         "reported",
-        "since",
     )
     name = quorum.LEADER
 
     def __init__(self) -> None:
         self.epoch_start = -1
-        self.since = 0
+        #: The monotonic time at which it was elected.
+        self.elected_at = 0
         self.progress = ProgressTable()
         #: Voters that have acknowledged this leader (Q15).
-        self.endorsed: tuple[int, ...] = ()
+        self.acknowledged_by: tuple[int, ...] = ()
         self.parked: tuple[ParkedFetch, ...] = ()
         #: (end offset, slot), oldest first.
         self.proposals: deque[tuple[int, Any]] = deque()
@@ -91,7 +93,7 @@ class Leader(Role):
     def key(self) -> tuple[Any, ...]:
         return (
             self.epoch_start,
-            tuple(sorted(self.endorsed)),
+            tuple(sorted(self.acknowledged_by)),
             tuple(sorted([(k.id, p.end_offset) for k, p in self.progress.replicas.items()])),
             tuple(sorted([(w.fetch.replica.id, w.fetch.offset) for w in self.parked])),
             tuple([offset for offset, _ in self.proposals]),
@@ -101,7 +103,7 @@ class Leader(Role):
     def enter(self, core: Core) -> None:
         core.attempt = 0
         core.is_confirmed = True
-        self.since = core.now.monotonic_ms
+        self.elected_at = core.now.monotonic_ms
         self.epoch_start = core.log.end
         self.append_leader_change(core)
         for peer in core.others:
@@ -110,14 +112,14 @@ class Leader(Role):
         self.advance(core)
 
     def append_leader_change(self, core: Core) -> None:
-        """Append the LeaderChange record (Q14); the first leader ever adds voters and id (R11)."""
+        """Append the LeaderChange record (Q14); a cluster's first adds voters and id (R11)."""
         voters, count = None, 1
         if core.log.voters.latest_offset < 0 and core.log.start == 0:
             cluster_id = core.cluster_id or core.config.fresh_cluster_id
             voters = core.log.voter_set.replace(cluster_id=cluster_id)
             count += 1 + voters.kraft_version  # plus the record of kraft.version
         payload = LeaderChange(core.me.id, core.log.voter_set.ids, core.granted, voters)
-        self.append(core, count, LEADER_CHANGE_SIZE, payload, voters)
+        self.append(core, count, LEADER_CHANGE_SIZE_BYTES, payload, voters)
 
     def has_live_leader(self, core: Core) -> bool:  # noqa: ARG002 - one interface for all roles
         return True
@@ -126,9 +128,9 @@ class Leader(Role):
 
     def propose(self, core: Core, slot: object, count: int, size_bytes: int, payload: Any) -> None:
         self.append(core, count, size_bytes, payload, None)
-        self.answer_when_committed(core, slot, core.log.end)
+        self.complete_when_committed(core, slot, core.log.end)
 
-    def answer_when_committed(self, core: Core, slot: object, offset: int) -> None:
+    def complete_when_committed(self, core: Core, slot: object, offset: int) -> None:
         """Complete `slot` once everything before `offset` is committed."""
         if offset <= core.log.high_watermark:
             core.effect(Proposed(slot, ErrorCode.NONE, offset))
@@ -172,16 +174,16 @@ class Leader(Role):
             core.effect(Proposed(slot, ErrorCode.NONE, offset))
         self.complete_parked(core)
         self.complete_reads(core)
-        changes.leave_if_removed(core, self)
+        changes.resign_if_removed(core, self)
         if core.role is self:
             changes.step(core, self)
 
     # Fetches -------------------------------------------------------------------------------------
 
     def on_fetch(self, core: Core, request: Request, fetch: Fetch) -> None:
-        error = self.refusal(core, fetch)
+        error = self.fetch_error(core, fetch)
         if error:
-            self.obstructed(core, fetch, Obstacle(REFUSED, error))
+            self.note_obstacle(core, fetch, Obstacle(REFUSED, error))
             self.answer(core, request, fetch, error=error)
             return
         # A fetch that skips the checks (Q19) proves neither what the fetcher has, nor that it is
@@ -191,13 +193,13 @@ class Leader(Role):
             self.confirm(fetch.replica, request)
         if snapshots.is_needed(core, fetch):
             if checked:
-                self.progress.heard(fetch.replica, core.now)
-            self.obstructed(core, fetch, Obstacle(NEEDS_SNAPSHOT))
+                self.progress.note_snapshot_needed(fetch.replica, core.now)
+            self.note_obstacle(core, fetch, Obstacle(NEEDS_SNAPSHOT))
             self.answer(core, request, fetch, snapshot=core.log.snapshot)
             return
         diverging = core.log.divergence(fetch.offset, fetch.last_epoch)
         if diverging is not None:
-            self.obstructed(core, fetch, Obstacle(DIVERGED))
+            self.note_obstacle(core, fetch, Obstacle(DIVERGED))
             self.answer(core, request, fetch, diverging=diverging)
             return
         if checked:
@@ -212,14 +214,14 @@ class Leader(Role):
         else:
             self.answer(core, request, fetch)
 
-    def obstructed(self, core: Core, fetch: Fetch, obstacle: Obstacle) -> None:
-        self.progress.obstructed(fetch.replica, core.log.voter_set, obstacle)
+    def note_obstacle(self, core: Core, fetch: Fetch, obstacle: Obstacle) -> None:
+        self.progress.note_obstacle(fetch.replica, core.log.voter_set, obstacle)
 
     def note_progress(self, core: Core, fetch: Fetch) -> None:
-        self.progress.fetched(
+        self.progress.note_fetch(
             fetch.replica, fetch.offset, core.log.end, core.now, core.config.election_timeout_ms
         )
-        self.endorse(core, fetch.replica)
+        self.note_acknowledged(core, fetch.replica)
         self.advance(core)
         if core.role is self:
             changes.step(core, self)
@@ -227,7 +229,7 @@ class Leader(Role):
     def on_snapshot_fetch(self, core: Core, request: Request, fetch: SnapshotFetch) -> None:
         snapshots.on_fetch(core, self, request, fetch)
 
-    def refusal(self, core: Core, fetch: Fetch) -> int:
+    def fetch_error(self, core: Core, fetch: Fetch) -> int:
         """The error code of a fetch: the checks of Q18, in order."""
         if core.cluster_id_differs(fetch.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -235,10 +237,10 @@ class Leader(Role):
             return ErrorCode.INVALID_REQUEST
         if fetch.last_epoch > fetch.epoch >= 0:
             return ErrorCode.INVALID_REQUEST
-        return self.refusal_of(core, fetch.cluster_id, fetch.epoch)
+        return self.epoch_error(core, fetch.cluster_id, fetch.epoch)
 
     @staticmethod
-    def refusal_of(core: Core, cluster_id: str | None, epoch: int) -> int:
+    def epoch_error(core: Core, cluster_id: str | None, epoch: int) -> int:
         if core.cluster_id_differs(cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         if 0 <= epoch < core.election.epoch:
@@ -264,7 +266,7 @@ class Leader(Role):
         self.events += 1
         progress = self.progress.replicas.get(fetch.replica)
         if progress is not None:
-            progress.note_answer(request, self.events)
+            progress.note_response(request, self.events)
         if not error and not what:
             what = {"offset": fetch.offset, "limit": core.log.end}
             if progress is not None:
@@ -278,7 +280,7 @@ class Leader(Role):
     def known_high_watermark(self, core: Core) -> int:
         """The high watermark; -1 until a record of this epoch is committed (Q22).
 
-        Until then others may know a higher one, and Kafka's replicas end when it goes back.
+        Until then others may know a higher one, and Kafka's replicas fail when it goes back.
         """
         committed = core.log.high_watermark
         return committed if committed > self.epoch_start else -1
@@ -313,7 +315,7 @@ class Leader(Role):
     def on_read(self, core: Core, slot: object, read: ReadOffset) -> None:
         """Serve a read once a majority has shown that it still followed when the read began (P5).
 
-        A voter that sends it has shown so; the next fetches of others do, if those are needed.
+        A voter shows it by sending the read; the other voters show it with their next fetches.
         """
         if core.cluster_id_differs(read.cluster_id):
             self.complete_read(core, slot, ErrorCode.INCONSISTENT_CLUSTER_ID, -1)
@@ -351,7 +353,7 @@ class Leader(Role):
                 self.complete_read(core, read.slot, ErrorCode.NONE, core.log.high_watermark)
                 done += 1
             else:
-                break  # fetches prove later reads no earlier
+                break  # a fetch that proves a later read proves this one, too
         self.reads = self.reads[done:]
 
     def is_proved(self, core: Core, read: PendingProof) -> bool:
@@ -377,24 +379,24 @@ class Leader(Role):
     def announce(self, core: Core, peer: int) -> None:
         """Announce this leader to a voter (Q15)."""
         voter = core.log.voter_set.voter(peer)
-        if voter is not None and peer not in self.endorsed:
+        if voter is not None and peer not in self.acknowledged_by:
             core.send(peer, Begin(core.cluster_id, voter.key, core.me.id, core.election.epoch))
 
-    def endorse(self, core: Core, key: ReplicaKey) -> None:
-        if key.id not in self.endorsed and core.log.voter_set.holds(key):
-            self.endorsed = (*self.endorsed, key.id)
+    def note_acknowledged(self, core: Core, key: ReplicaKey) -> None:
+        if key.id not in self.acknowledged_by and core.log.voter_set.holds(key):
+            self.acknowledged_by = (*self.acknowledged_by, key.id)
             core.timers.pop(f"begin-epoch {key.id}", None)
 
     def on_response(self, core: Core, peer: int, request: Any, body: Any) -> None:
         if isinstance(request, Begin) and not body.error:
             voter = core.log.voter_set.voter(peer)
             if voter is not None:
-                self.endorse(core, voter.key)
+                self.note_acknowledged(core, voter.key)
         else:
             self.on_no_response(core, peer, request)
 
     def on_no_response(self, core: Core, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
-        if peer not in self.endorsed:
+        if peer not in self.acknowledged_by:
             core.arm(f"begin-epoch {peer}", core.backoff(core.peer(peer).failures))
 
     def watch_majority(self, core: Core) -> None:
@@ -405,14 +407,14 @@ class Leader(Role):
 
     def majority_heard_at(self, core: Core) -> int:
         now = core.now.monotonic_ms
-        return self.progress.majority_heard_at(core.log.voter_set, core.me, self.since, now)
+        return self.progress.majority_heard_at(core.log.voter_set, core.me, self.elected_at, now)
 
     def on_timer(self, core: Core, name: str) -> None:
         if name == "parked":
             self.complete_parked(core)
         elif name.startswith("begin-epoch "):
             self.announce(core, int(name.split()[1]))
-        elif name == changes.LEAVE:
+        elif name == changes.HAND_OVER:
             self.resign(core)
         elif name == "majority":
             limit = core.config.fetch_timeout_ms * 3 // 2
@@ -431,14 +433,14 @@ class Leader(Role):
             self.complete_read(core, read.slot, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
     def voters_changed(self, core: Core) -> None:
-        """Another voter set is in force: notify new voters, and recount the majority."""
+        """Another voter set is in force: announce this leader to new voters, recount majorities."""
         for peer in core.others:
-            if peer not in self.endorsed:
+            if peer not in self.acknowledged_by:
                 self.announce(core, peer)
         self.watch_majority(core)
         self.advance(core)
 
-    def resign_last(self, core: Core) -> None:
+    def hand_over(self, core: Core) -> None:
         """Hand over leadership to a voter that has the whole log, so that one can be elected (R5).
 
         Until there is one it accepts no proposals, for at most an election timeout (Ongaro's
@@ -448,8 +450,8 @@ class Leader(Role):
         others = [self.progress.of_voter(voters, peer) for peer in core.others]
         if any(progress is not None and progress.end_offset >= end for progress in others):
             self.resign(core)
-        elif changes.LEAVE not in core.timers:
-            core.arm(changes.LEAVE, core.config.election_timeout_ms)
+        elif changes.HAND_OVER not in core.timers:
+            core.arm(changes.HAND_OVER, core.config.election_timeout_ms)
 
     def resign(self, core: Core) -> None:
         """Resign cleanly, naming successors (Q17)."""
@@ -457,7 +459,7 @@ class Leader(Role):
         core.become(quorum.RESIGNED)
         role = core.role
         assert isinstance(role, Resigned)
-        role.announce(core, successors)
+        role.announce_resignation(core, successors)
 
     def successors(self, core: Core) -> tuple[ReplicaKey, ...]:
         """The other voters, the longest log first (Q17)."""

@@ -25,9 +25,9 @@ class Prospective(VoterPoll):
         self.count(core, core.me.id, granted=True)
 
     def count(self, core: Core, peer: int, *, granted: bool) -> None:
-        """Count a pre-vote; ask a voter again that has not noticed yet that the leader is dead."""
+        """Count a pre-vote; ask a voter again if it has not yet noticed that the leader is dead."""
         leader = core.election.leader_id
-        if granted or leader < 0 or not core.peer(leader).gone:
+        if granted or leader < 0 or not core.peer(leader).is_down:
             super().count(core, peer, granted=granted)
         else:
             core.arm(f"ask {peer}", core.backoff(0))

@@ -1,6 +1,7 @@
 """Resigned: was the leader of this epoch. It appends nothing and grants no vote in it.
 
-After a clean resignation it notifies the voters of its successors until each has responded (Q17).
+After a clean resignation it tells every voter who its successors are, until each has responded
+(Q17).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Resigned(Role):
         timeout = core.config.election_timeout_ms
         core.arm("election", timeout + core.jitter(7, below=timeout))
 
-    def announce(self, core: Core, successors: tuple[ReplicaKey, ...]) -> None:
+    def announce_resignation(self, core: Core, successors: tuple[ReplicaKey, ...]) -> None:
         self.successors = successors
         self.unnotified = tuple(core.others)
         for peer in self.unnotified:

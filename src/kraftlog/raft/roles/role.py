@@ -43,7 +43,7 @@ class Role:
     def on_no_response(self, core: Core, peer: int, request: Any) -> None:
         """A request got no response; the peer's failures are counted."""
 
-    def on_peer_gone(self, core: Core, peer: int, *, lags: bool) -> None:
+    def on_peer_down(self, core: Core, peer: int, *, lags: bool) -> None:
         """The peer's process is dead; `lags` means that this replica should not lead."""
 
     def on_flushed(self, core: Core) -> None:
@@ -67,7 +67,9 @@ class Role:
         )
 
     def on_snapshot_fetch(self, core: Core, request: Request, fetch: SnapshotFetch) -> None:
-        core.reply(request.slot, snapshots.refusal(core, fetch, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        core.reply(
+            request.slot, snapshots.chunk_response(core, fetch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        )
 
     def on_snapshot_installed(self, core: Core) -> None:
         """The log has been replaced by a snapshot that this role fetched."""

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from kraftlog.raft.interfaces import Core
 
 
-#: One in this many discovery requests goes to a peer that is gone.
-GONE_PEER_ODDS = 4
+#: One in this many discovery requests goes to a peer that is down.
+DOWN_PEER_ODDS = 4
 
 
 class Unattached(Campaigning, Role):
@@ -58,19 +58,19 @@ def election_delay(core: Core) -> int:
 def discover(core: Core) -> None:
     """Fetch from a random controller: its response names the leader, if it knows one.
 
-    A leader of this epoch that seemed gone is asked, too: this log need not know it as a voter.
+    A leader of this epoch that was found dead is asked, too: this log may not have it as a voter.
     """
     candidates = elections.known_controllers(core)
     epoch = core.election.epoch
-    lost = [i for i, peer in core.peers.items() if peer.gone and peer.gone_from == epoch]
+    lost = [i for i, peer in core.peers.items() if peer.is_down and peer.down_in_epoch == epoch]
     candidates += [i for i in lost if i not in candidates]
     now = core.now.monotonic_ms
-    gone = [i for i in candidates if core.peer(i).gone]
-    if 0 < len(gone) < len(candidates):
-        # A peer that is gone may have restarted, or was never gone. As long as it counts as gone,
+    down = [i for i in candidates if core.peer(i).is_down]
+    if 0 < len(down) < len(candidates):
+        # A peer that counts as down may have restarted, or was never down. Until it responds,
         # other peers cannot name it as the leader, so it is asked now and then.
-        asks_gone = core.jitter(9, now, below=GONE_PEER_ODDS) == 0
-        candidates = gone if asks_gone else [i for i in candidates if i not in gone]
+        asks_down = core.jitter(9, now, below=DOWN_PEER_ODDS) == 0
+        candidates = down if asks_down else [i for i in candidates if i not in down]
     if candidates:
         turn = core.jitter(4, now, below=len(candidates))
         fetching.fetch_from(core, candidates[turn])

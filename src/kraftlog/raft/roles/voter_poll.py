@@ -55,9 +55,9 @@ class VoterPoll(Role):
         if not isinstance(request, Vote):
             return
         # P4: a peer that does not support pre-votes grants this one, and decides in the election.
-        unaware = self.pre_vote and body.error == ErrorCode.UNSUPPORTED_VERSION
+        lacks_pre_vote = self.pre_vote and body.error == ErrorCode.UNSUPPORTED_VERSION
         granted = body.granted and not body.error
-        self.count(core, peer, granted=granted or unaware)
+        self.count(core, peer, granted=granted or lacks_pre_vote)
 
     def count(self, core: Core, peer: int, *, granted: bool) -> None:
         """Count a voter's first response; only voters of this replica's own log count."""

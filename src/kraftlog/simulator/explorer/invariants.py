@@ -184,7 +184,7 @@ def _check_followers(nodes: Sequence[Node]) -> None:
         if not isinstance(role, Leader):
             continue
         counted = [key.id for key, p in role.progress.replicas.items() if p.end_offset >= 0]
-        for node_id in (*role.endorsed, *counted):
+        for node_id in (*role.acknowledged_by, *counted):
             if nodes[node_id].election.epoch < leader.core.election.epoch:
                 raise Broken(
                     "a leader counts only replicas of its epoch",

@@ -82,13 +82,13 @@ def _role(role: Any, names: Names) -> tuple[Any, ...]:
     if isinstance(role, VoterPoll):
         granted = tuple(sorted([names[i] for i in role.granted]))
         refused = tuple(sorted([names[i] for i in role.refused]))
-        return granted, refused, getattr(role, "beaten", False)
+        return granted, refused, getattr(role, "has_lost", False)
     if isinstance(role, Leader):
         ends = [(names[key.id], p.end_offset) for key, p in role.progress.replicas.items()]
         parked = [(names[p.request.slot.id], _body(p.fetch, names)) for p in role.parked]
         return (
             role.epoch_start,
-            tuple(sorted([names[i] for i in role.endorsed])),
+            tuple(sorted([names[i] for i in role.acknowledged_by])),
             tuple(sorted(ends)),
             tuple(sorted(parked)),
         )

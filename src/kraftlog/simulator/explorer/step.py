@@ -202,7 +202,7 @@ def _carry_out(node: Node, effect: Any) -> None:
         if effect.slot.is_awaited:
             node.held = (*node.held, effect.replace(body=_filled(node, effect.body)))
     elif isinstance(effect, Stop):
-        raise Broken("a replica never stops by itself", effect.why)
+        raise Broken("a replica never stops by itself", effect.reason)
 
 
 def _filled(node: Node, body: Any) -> Any:
