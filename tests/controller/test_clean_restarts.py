@@ -36,7 +36,7 @@ def restarted() -> tuple[Cluster, bytes]:
     """Broker 1 is fenced, and leads a partition that has no other replica."""
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1,))
-    cluster.controller.broker_is_gone(2)
+    cluster.controller.broker_is_down(2)
     cluster.pass_time(0)
     assert restart(cluster) == []
     assert cluster.committed.brokers[1].fenced
@@ -113,6 +113,6 @@ def test_v2_refused_end_of_leadership_is_retried_a_session_later() -> None:
     cluster.now_ms += SESSION_MS + 1
     due = cluster.controller.poll(cluster.now, len(cluster.log))
     assert due is not None
-    cluster.controller.refused(cluster.now)
+    cluster.controller.proposal_failed(cluster.now)
     assert cluster.pass_time(SESSION_MS) == []
     assert cluster.pass_time(1) == due.records

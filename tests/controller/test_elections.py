@@ -18,7 +18,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 def lose(cluster: Cluster, *brokers: int) -> None:
     for broker in brokers:
-        cluster.controller.broker_is_gone(broker)
+        cluster.controller.broker_is_down(broker)
         cluster.pass_time(0)
 
 
@@ -105,7 +105,7 @@ def test_a_refused_periodic_election_backs_off() -> None:
     cluster.now_ms += 300_000
     for _ in range(2):
         assert cluster.controller.poll(cluster.now, len(cluster.log)) is not None
-        cluster.controller.refused(cluster.now)
+        cluster.controller.proposal_failed(cluster.now)
         assert cluster.controller.poll(cluster.now, len(cluster.log)) is None
         assert cluster.controller.deadline() == cluster.now_ms + AFTER_REFUSAL_MS
         cluster.now_ms += AFTER_REFUSAL_MS

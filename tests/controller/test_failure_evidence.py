@@ -21,7 +21,7 @@ def refuse(cluster: Cluster, broker: int, *, ended_ms: int | None = None, epoch:
     """The connection to a broker has ended now, and another is refused."""
     of = cluster.state.brokers[broker].epoch if epoch < 0 else epoch
     ended_ms = cluster.now_ms if ended_ms is None else ended_ms
-    cluster.controller.broker_refuses(broker, of, ended_ms, cluster.now)
+    cluster.controller.broker_refused_connection(broker, of, ended_ms, cluster.now)
     cluster.pass_time(0)
 
 
@@ -37,7 +37,7 @@ def test_v2_evidence_fences_the_broker_and_moves_its_partitions() -> None:
     assert fenced(cluster) == {1}
     assert cluster.committed.partitions[topic, 0].leader == 2
     assert cluster.committed.partitions[topic, 0].isr == (2, 3)
-    assert cluster.controller.evidence.notes == [
+    assert cluster.controller.evidence.log_lines == [
         "broker 1 is fenced: its connection has ended, and it refuses another"
     ]
 
@@ -89,10 +89,10 @@ def test_v2_evidence_of_one_turn_counts_before_anybody_is_fenced() -> None:
     later(cluster)
     for broker in (1, 2, 1, 3):
         epoch = cluster.state.brokers[broker].epoch
-        cluster.controller.broker_refuses(broker, epoch, cluster.now_ms, cluster.now)
+        cluster.controller.broker_refused_connection(broker, epoch, cluster.now_ms, cluster.now)
     cluster.pass_time(0)
     assert fenced(cluster) == {1}
-    assert len(cluster.controller.evidence.notes) == 1
+    assert len(cluster.controller.evidence.log_lines) == 1
 
 
 def test_v2_one_of_two_brokers_may_be_fenced() -> None:
@@ -110,7 +110,7 @@ def test_v2_evidence_is_ignored_for_minutes_after_it_was_wrong() -> None:
     later(cluster)
     assert not cluster.heartbeat(1).response.is_fenced
     assert fenced(cluster) == set()
-    assert "is alive although it refused" in cluster.controller.evidence.notes[-1]
+    assert "is alive although it refused" in cluster.controller.evidence.log_lines[-1]
     later(cluster)
     refuse(cluster, 2)
     assert fenced(cluster) == set()

@@ -292,7 +292,7 @@ def test_v14_a_snapshot_replaces_the_state() -> None:
     lagging, leading = Cluster(brokers=1), Cluster(brokers=2)
     lagging.create("gone", (1,))
     leading.create("there", (1, 2))
-    lagging.controller.installed(leading.committed)
+    lagging.controller.install_snapshot(leading.committed)
     state = lagging.controller.state
     assert state == leading.committed
     assert vars(state.index) == vars(leading.state.index)
@@ -303,7 +303,7 @@ def test_v14_a_snapshot_replaces_the_state() -> None:
 def test_v14_a_state_made_of_a_snapshot_shares_values_and_changes_alone() -> None:
     lagging, leading = Cluster(brokers=1), Cluster(brokers=2)
     topic = leading.create("there", (1, 2))
-    lagging.controller.installed(leading.committed)
+    lagging.controller.install_snapshot(leading.committed)
     state, image = lagging.controller.state, leading.committed
     assert state.partitions[topic, 0] is image.partitions[topic, 0]
     state.drop(state.partitions, (topic, 0))

@@ -118,7 +118,7 @@ def test_a_fenced_or_stopping_broker_does_not_join_the_isr(stop: bool) -> None:
         cluster.heartbeat(3, want_shut_down=True)
         assert cluster.state.brokers[3].in_controlled_shutdown
     else:
-        cluster.controller.broker_is_gone(3)
+        cluster.controller.broker_is_down(3)
         cluster.pass_time(0)
     result, _ = alter(cluster, (1, 2, 3))
     assert result.error_code == ErrorCode.INELIGIBLE_REPLICA

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.controller.elections import broker_goes
+from kraftlog.controller.elections import remove_from_isrs
 from kraftlog.controller.partition_change import (
     PartitionChanges,
     PartitionTarget,
@@ -58,5 +58,5 @@ def test_v2_thousands_of_alike_partitions_are_decided_once(
         return decide(*arguments)  # type: ignore[arg-type]  # all arguments are passed on
 
     monkeypatch.setattr(module, "_fields", counted)
-    records = broker_goes(cluster.state, 1)
+    records = remove_from_isrs(cluster.state, 1)
     assert (len(records), decided) == (300, 3)

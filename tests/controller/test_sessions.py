@@ -35,7 +35,7 @@ def test_v17_a_broker_that_stays_behind_is_logged_once() -> None:
     notes: list[str] = []
     for _ in range(2 * BEHIND_LIMIT_MS // INTERVAL_MS):
         beat(cluster, applied)
-        notes += cluster.controller.take_notes()
+        notes += cluster.controller.take_log_lines()
     assert len(notes) == 1
     assert notes[0].startswith("broker 1 is slow to apply metadata: for 12000 ms")
     assert f"at offset {applied} of {len(cluster.log) - 1}" in notes[0]

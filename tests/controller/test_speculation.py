@@ -119,7 +119,7 @@ class Speculation(RuleBasedStateMachine):
 
     @rule(broker=BROKERS)
     def fall_silent(self, broker: int) -> None:
-        self.cluster.controller.broker_is_gone(broker)
+        self.cluster.controller.broker_is_down(broker)
         due = self.cluster.controller.poll(self.cluster.now, len(self.cluster.log))
         if due is not None:
             self.cluster.append(due, commit=False)

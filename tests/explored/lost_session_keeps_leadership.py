@@ -9,7 +9,7 @@ MUTANT = Mutant(
     detected_by="the ISR is sound",
     module="kraftlog.controller.brokers",
     original="""\
-    return [*broker_goes(state, broker.id), record]""",
+    return [*remove_from_isrs(state, broker.id), record]""",
     replacement="""\
     return [record]""",
     explores=REPLICATION,

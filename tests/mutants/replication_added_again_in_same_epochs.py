@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.controller.topics",
-    source="            epoch = gone.leader_epoch + 1\n",
+    source="            epoch = removed.leader_epoch + 1\n",
     replacement="            epoch = 0\n",
     scenario="cluster",
     seed=2,

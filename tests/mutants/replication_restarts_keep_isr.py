@@ -8,9 +8,9 @@ MUTANT = Mutant(
     module="kraftlog.controller.brokers",
     source=(
         "        elif state.elr_enabled:\n"
-        "            records += unclean_shutdown(state, broker_id)\n"
+        "            records += remove_from_isrs_and_elrs(state, broker_id)\n"
         "        else:\n"
-        "            records += broker_goes(state, broker_id)\n"
+        "            records += remove_from_isrs(state, broker_id)\n"
     ),
     replacement="",
     scenario="cluster",

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.controller.partition_change",
-    source="return self.state.unclean_election(self.before)",
+    source="return self.state.allows_unclean_election(self.before)",
     replacement="return True",
     scenario="cluster",
     seed=2,

@@ -128,7 +128,7 @@ def test_a_decision_that_cannot_be_encoded_changes_nothing(
     monkeypatch.setattr(controller, "decide_in_steps", partial(decide_in_steps, decision))
     assert decided(host).error_code == ErrorCode.INVALID_REQUEST
     assert controller.state.maps() == before
-    assert not controller.state._undoings
+    assert not controller.state._undo_log
     assert host.node.quorum.end == end
     monkeypatch.undo()
     create_topics(host, {"good": 1})
@@ -148,7 +148,7 @@ def test_records_that_cannot_be_replayed_change_nothing(monkeypatch: pytest.Monk
         monkeypatch.setattr(controller, "decide_in_steps", partial(decide_in_steps, decision))
         assert decided(host).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert controller.state.maps() == before
-        assert not controller.state._undoings
+        assert not controller.state._undo_log
     assert host.node.quorum.end == end
     host.settle()
     assert [line for line in host.log_lines if "internal error" in line]

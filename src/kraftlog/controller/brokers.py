@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kraftlog.controller.decision import Decision, Refusal
 from kraftlog.controller.elections import (
-    broker_goes,
-    broker_restarts,
-    broker_returns,
-    unclean_shutdown,
+    elect_returned_broker,
+    remove_from_isrs,
+    remove_from_isrs_and_elrs,
+    remove_from_shared_isrs,
 )
-from kraftlog.controller.features import unsupported_level
+from kraftlog.controller.features import is_unsupported_level
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.snapshot import METADATA_VERSION
 from kraftlog.metadata.values import BrokerImage, reserved
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     F = TypeVar("F", BrokerFeature, ControllerFeature)
 
 #: Values in BrokerRegistrationChangeRecord: clear and set; 0 leaves a field unchanged.
-ENDS, BEGINS = -1, 1
+CLEAR, SET = -1, 1
 
 
 def decide_register_broker(
@@ -65,13 +65,13 @@ def decide_register_broker(
         epoch, fenced, shutting_down = context.next_offset, True, False
         clean = before is not None and request.previous_broker_epoch == before.epoch
         if before is not None and set(before.directories) - set(request.log_dirs):
-            clean = False  # replicas in a directory that is gone may start empty (V18)
+            clean = False  # replicas of a lost directory may start empty (V18)
         if clean:
-            records += broker_restarts(state, broker_id)
+            records += remove_from_shared_isrs(state, broker_id)
         elif state.elr_enabled:
-            records += unclean_shutdown(state, broker_id)
+            records += remove_from_isrs_and_elrs(state, broker_id)
         else:
-            records += broker_goes(state, broker_id)
+            records += remove_from_isrs(state, broker_id)
     records.append(
         RegisterBrokerRecord(
             broker_id=broker_id,
@@ -97,9 +97,9 @@ def _refuse_registration(
         why = f"Expected cluster ID {config.cluster_id}, but got cluster ID {request.cluster_id}"
         return Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, why)
     before = state.brokers.get(broker_id)
-    another = before is not None and before.incarnation_id != request.incarnation_id
-    is_alive = context.sessions.valid(broker_id, context.now.monotonic_ms)
-    if another and is_alive and not _replaces(before, request):
+    is_other_process = before is not None and before.incarnation_id != request.incarnation_id
+    is_alive = context.sessions.is_valid(broker_id, context.now.monotonic_ms)
+    if is_other_process and is_alive and not _replaces(before, request):
         why = "Another broker is registered with that broker id."
         return Refusal(ErrorCode.DUPLICATE_BROKER_REGISTRATION, why)
     if request.is_migrating_zk_broker:
@@ -116,17 +116,17 @@ def _refuse_registration(
         why = "Request features do not contain 'metadata.version'"
         return Refusal(ErrorCode.INVALID_REGISTRATION, why)
     for name, level in state.features.items():
-        if unsupported_level(level, ranges.get(name, (0, 0))):
+        if is_unsupported_level(level, ranges.get(name, (0, 0))):
             why = f"Unable to register because the broker does not support {name} {level}."
             return Refusal(ErrorCode.UNSUPPORTED_VERSION, why)
     return None
 
 
 def _replaces(before: BrokerImage | None, request: BrokerRegistrationRequest) -> bool:
-    """Whether the former process of this broker must be gone, although its session is valid.
+    """Whether the former process of this broker must have ended, although its session is valid.
 
-    A process locks its directories and binds its addresses: the one that has one of the directories
-    and all addresses is the only one.
+    A process locks its directories and binds its addresses. So the process that has one of the
+    directories and all addresses is the only one.
     """
     return (
         before is not None
@@ -173,7 +173,7 @@ def decide_broker_heartbeat(
         )
         return Decision([], refused)
     now_ms = context.now.monotonic_ms
-    if not context.evidence.heard(broker.id, broker.epoch, context.arrived_ms, now_ms):
+    if not context.evidence.accept_heartbeat(broker.id, broker.epoch, context.arrived_ms, now_ms):
         outdated = BrokerHeartbeatResponse(error_code=ErrorCode.NONE, should_shut_down=False)
         return Decision([], outdated)
     expected = -1 if broker.fenced else context.committed_offset
@@ -181,13 +181,13 @@ def decide_broker_heartbeat(
         broker.id, broker.epoch, now_ms, request.current_metadata_offset, expected
     )
     caught_up = request.current_metadata_offset >= broker.epoch
-    leaves = request.want_shut_down
+    is_leaving = request.want_shut_down
     if broker.directories and set(broker.directories) <= set(request.offline_log_dirs):
         # Without a directory it can host nothing. It stays registered with its directories.
         request = request.replace(want_fence=True, offline_log_dirs=())
-        leaves = True
+        is_leaving = True
     records, after, shut_down = _next_state(state, broker, request, context, caught_up=caught_up)
-    if broker.fenced and leaves:
+    if broker.fenced and is_leaving:
         records += _resign(state, broker)
     records += _changed_directories(state, after, request)
     if shut_down:
@@ -225,23 +225,23 @@ def _next_state(
         return [], broker, False
     if not state.index.leads(broker.id):
         return fence(state, broker), broker.replace(fenced=True), True
-    context.sessions.shutting_down(broker.id, context.next_offset)
+    context.sessions.begin_shutdown(broker.id, context.next_offset)
     record = BrokerRegistrationChangeRecord(
-        broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=BEGINS
+        broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=SET
     )
-    moved = broker_goes(state, broker.id)
+    moved = remove_from_isrs(state, broker.id)
     return [record, *moved], broker.replace(in_controlled_shutdown=True), False
 
 
 def _resign(state: ControllerState, broker: BrokerImage) -> list[Message]:
     """End the leadership that a fenced broker has kept since its clean shutdown, if any."""
-    return broker_goes(state, broker.id) if state.index.leads(broker.id) else []
+    return remove_from_isrs(state, broker.id) if state.index.leads(broker.id) else []
 
 
 def _go_on_shutting_down(
     state: ControllerState, broker: BrokerImage, context: Context
 ) -> tuple[list[Message], BrokerImage, bool]:
-    """Whether a broker may stop: it leads nothing, and all others know the new leaders."""
+    """As `_next_state`: it may stop once it leads nothing and all others know the new leaders."""
     session = context.sessions.get(broker.id)
     others = (each.id for each in state.brokers.values() if each.active)
     lowest = context.sessions.lowest_offset(others)
@@ -254,16 +254,16 @@ def _go_on_shutting_down(
 def fence(state: ControllerState, broker: BrokerImage) -> list[Message]:
     """Fence a broker in one batch: remove it from leadership and from every ISR (V2)."""
     record = BrokerRegistrationChangeRecord(
-        broker_id=broker.id, broker_epoch=broker.epoch, fenced=BEGINS
+        broker_id=broker.id, broker_epoch=broker.epoch, fenced=SET
     )
-    return [*broker_goes(state, broker.id), record]
+    return [*remove_from_isrs(state, broker.id), record]
 
 
 def unfence(state: ControllerState, broker: BrokerImage) -> list[Message]:
     record = BrokerRegistrationChangeRecord(
-        broker_id=broker.id, broker_epoch=broker.epoch, fenced=ENDS
+        broker_id=broker.id, broker_epoch=broker.epoch, fenced=CLEAR
     )
-    return [record, *broker_returns(state, broker.id)]
+    return [record, *elect_returned_broker(state, broker.id)]
 
 
 def _changed_directories(
@@ -271,10 +271,10 @@ def _changed_directories(
 ) -> list[Message]:
     """Remove replicas in failed directories from every ISR (V18); record cordoned ones."""
     records: list[Message] = []
-    gone = [each for each in broker.directories if each in request.offline_log_dirs]
-    if gone:
-        records += broker_goes(state, broker.id, gone)
-        left = tuple(each for each in broker.directories if each not in gone)
+    failed = [each for each in broker.directories if each in request.offline_log_dirs]
+    if failed:
+        records += remove_from_isrs(state, broker.id, failed)
+        left = tuple(each for each in broker.directories if each not in failed)
         records.append(
             BrokerRegistrationChangeRecord(
                 broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left
@@ -292,7 +292,7 @@ def _changed_directories(
 
 def decide_fence_stale(state: ControllerState, context: Context) -> list[Message]:
     """Fence a broker with an expired session; one at a time, as each affects the next."""
-    while (broker_id := context.sessions.stale(context.now.monotonic_ms)) is not None:
+    while (broker_id := context.sessions.first_expired(context.now.monotonic_ms)) is not None:
         context.sessions.end(broker_id)
         broker = state.brokers.get(broker_id)
         if broker is None:
@@ -314,7 +314,7 @@ def decide_unregister_broker(
         why = f"Broker ID {request.broker_id} is not currently registered"
         code = ErrorCode.BROKER_ID_NOT_REGISTERED
         return Decision([], UnregisterBrokerResponse(error_code=code, error_message=why))
-    records = unclean_shutdown(state, broker.id)
+    records = remove_from_isrs_and_elrs(state, broker.id)
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
     context.sessions.end(broker.id)
     return Decision(records, UnregisterBrokerResponse(error_code=ErrorCode.NONE))
@@ -338,7 +338,7 @@ def decide_register_controller(
 def _endpoints(
     kind: type[E], request: BrokerRegistrationRequest | ControllerRegistrationRequest
 ) -> list[E]:
-    """Its endpoints, in the form of the record."""
+    """The listeners of a request, as the endpoints of a record."""
     return [
         kind(
             name=each.name,
@@ -353,7 +353,7 @@ def _endpoints(
 def _features(
     kind: type[F], request: BrokerRegistrationRequest | ControllerRegistrationRequest
 ) -> list[F]:
-    """Its supported features, in the form of the record."""
+    """The supported features of a request, as those of a record."""
     return [
         kind(
             name=each.name,

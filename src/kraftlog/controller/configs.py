@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 #: Operations of an incremental change.
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-_WORDS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+_OPERATION_NAMES = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 _TYPES = (TOPIC, BROKER, CLIENT_METRICS, GROUP)
 
-LONGEST_VALUE = 32767
+MAX_VALUE_BYTES = 32767
 #: Cost of a resource, in microseconds.
 RESOURCE_COST = 15
 
@@ -128,7 +128,7 @@ def _alter(
 
 
 def _deletes_nothing(resource: Any) -> bool:
-    """Whether configs of the metadata topic are deleted, which has none.
+    """Whether a change only deletes configs of the metadata topic, which has none.
 
     Kafka's tool for reassignments deletes the throttles of each topic in its file.
     """
@@ -173,24 +173,24 @@ def _incremental(
             return Refusal(ErrorCode.INVALID_REQUEST, why)
         elif operation == SET:
             values[key] = config.value
-        elif operation not in _WORDS:
+        elif operation not in _OPERATION_NAMES:
             return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operation {operation}.")
         elif not is_list(resource.resource_type, key):
-            why = f"Can't {_WORDS[operation]} to key {key} because its type is not LIST."
+            why = f"Can't {_OPERATION_NAMES[operation]} to key {key} because its type is not LIST."
             return Refusal(ErrorCode.INVALID_CONFIG, why)
         else:
             before = now.get(key, default(resource.resource_type, key) or "")
-            values[key] = _edited(before, operation, config.value)
+            values[key] = _edited_list(before, operation, config.value)
     return values
 
 
-def _edited(value: str, operation: int, given: str) -> str:
+def _edited_list(value: str, operation: int, given: str) -> str:
     parts = [part for part in value.split(",") if part]
     if operation == APPEND:
         parts += [part for part in dict.fromkeys(given.split(",")) if part not in parts]
     else:
-        gone = given.split(",")
-        parts = [part for part in parts if part not in gone]
+        removed = given.split(",")
+        parts = [part for part in parts if part not in removed]
     return ",".join(parts)
 
 
@@ -202,8 +202,8 @@ def _records(
     refusal = _refuse_min_isr(state, resource, values) if state.elr_enabled else None
     now = state.config(*resource)
     after = {**now, **values}
-    stand = {key: value for key, value in after.items() if value is not None}
-    refusal = refusal or check_configs(state, resource, stand, context)
+    resulting = {key: value for key, value in after.items() if value is not None}
+    refusal = refusal or check_configs(state, resource, resulting, context)
     if refusal is not None:
         return refusal
     records: list[Message] = [
@@ -238,16 +238,16 @@ def _refuse_min_isr(
 def check_configs(
     state: ControllerState, resource: tuple[int, str], values: Mapping[str, str], context: Context
 ) -> Refusal | None:
-    """The error of a resource that cannot be altered."""
+    """Refuse invalid configs of a resource; None if all are valid."""
     if not values:
         return None
     wrong = None
     for key, value in values.items():
         # Kafka counts characters here, and fails to write a record with more bytes.
-        if len(value) > LONGEST_VALUE or len(value.encode()) > LONGEST_VALUE:
+        if len(value) > MAX_VALUE_BYTES or len(value.encode()) > MAX_VALUE_BYTES:
             wrong = (
                 "The configuration value cannot be added because it exceeds the maximum value "
-                f"size of {LONGEST_VALUE} bytes."
+                f"size of {MAX_VALUE_BYTES} bytes."
             )
         wrong = wrong or check(resource[0], key, value)
     wrong = wrong or check_together(*resource, values, _layers(state, context))

@@ -75,9 +75,9 @@ class Context:
         self.new_id = new_id
         #: The voters of the quorum, whose own records set them.
         self.voters = voters
-        #: The same with what they have reported to the leader, to raise kraft.version.
+        #: These voters with what they have reported to the leader, to raise kraft.version.
         self.reported_voters = reported_voters
-        #: Why directory ids are unknown in those, by the ids of the voters.
+        #: Why directory ids are still unknown in `reported_voters`, by the ids of the voters.
         self.report_obstacles = report_obstacles
         self.now: Now
         #: When the request arrived; it may have waited for other decisions.

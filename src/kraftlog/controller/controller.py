@@ -5,7 +5,7 @@ For each request, the host of the active controller does:
     decision = yield from controller.decide_in_steps(api_key, request, now, next_offset)
     if decision.records: encode them; controller.propose_in_steps(batches, first_offset); append
                          them to the log, and send the response once the last one is committed
-    otherwise:           send the response once all that were proposed before are committed
+    otherwise:           send the response once all earlier proposals are committed
 
 A decision may take many turns. Decisions are made one at a time, so their basis does not change.
 
@@ -82,9 +82,9 @@ class Controller:
     ) -> None:
         """`voters` returns the quorum's voter set.
 
-        It is in control records, which the controller does not replay. `reported_voters`: the same,
-        updated with what voters have reported to the leader but no VotersRecord holds yet.
-        `report_obstacles`: why a voter's directory id is not in those, by its id.
+        It is in control records, which the controller does not replay. `reported_voters` returns
+        the set with what voters have reported to the leader but no VotersRecord holds yet, and
+        `report_obstacles` why directory ids are still unknown in it, by the ids of the voters.
         """
         self.state = ControllerState(static_config)
         self.sessions = BrokerSessions(config.session_timeout_ms)
@@ -92,7 +92,7 @@ class Controller:
         #: The last proposed offset while this node is active.
         self._proposed_to = -1
         #: Periodic work while active: next time, function, interval.
-        self._routines: dict[
+        self._periodic_work: dict[
             str, tuple[int, Callable[[ControllerState, int], list[Message]], int]
         ] = {}
         self._context = Context(
@@ -127,16 +127,16 @@ class Controller:
     ) -> Generator[int, None, None]:
         """Replay committed records up to this offset, unless they were proposed here."""
         self._context.committed_offset = last_offset
-        self.state.committed(last_offset)
+        self.state.trim_undo_log(last_offset)
         if last_offset > self._proposed_to:
             yield from self.state.replay_in_steps(records)
 
-    def installed(self, image: Image) -> None:
+    def install_snapshot(self, image: Image) -> None:
         """Replace the state by the image of a snapshot; this node is not the leader."""
         self.resign()
         self.state = ControllerState.copy_of(image, self._context.static_config)
 
-    def belongs_to(self, cluster_id: str | None) -> None:
+    def set_cluster_id(self, cluster_id: str | None) -> None:
         """Set the cluster id that was found in the log."""
         if cluster_id is not None:
             self._context.config = self._context.config.replace(cluster_id=cluster_id)
@@ -149,12 +149,12 @@ class Controller:
         self.sessions.begin(alive, now.monotonic_ms)
         self.evidence.begin()
         config, at = self._context.config, now.monotonic_ms
-        self._routines = {}
+        self._periodic_work = {}
         if config.rebalance_leaders:
             interval_ms = config.rebalance_interval_ms
-            self._routines["balance"] = (at + interval_ms, decide_balance, interval_ms)
+            self._periodic_work["balance"] = (at + interval_ms, decide_balance, interval_ms)
         interval_ms = config.unclean_interval_ms
-        self._routines["unclean"] = (at + interval_ms, decide_unclean_elections, interval_ms)
+        self._periodic_work["unclean"] = (at + interval_ms, decide_unclean_elections, interval_ms)
         return Decision(
             activation_records(self.state, bootstrap, self._context.static_config), None
         )
@@ -162,7 +162,7 @@ class Controller:
     def resign(self) -> None:
         """Resign and undo all uncommitted decisions (V14)."""
         self.active = False
-        self.state.unwind()
+        self.state.undo_uncommitted()
         self.sessions.begin((), 0)
         self._proposed_to = -1
 
@@ -201,15 +201,14 @@ class Controller:
         if not self.active:
             return None
         self._context.begin(now, next_offset)
-        records = decide_fence_stale(self.state, self._context) or self._routine(now)
+        records = decide_fence_stale(self.state, self._context) or self._run_periodic_work(now)
         return Decision(list(records), None) if records else None
 
-    def refused(self, now: Now) -> None:
+    def proposal_failed(self, now: Now) -> None:
         """Handle a decision that could not be proposed.
 
         Brokers whose session it has ended (fenced, shut down, unregistered) get a new one, and
-        periodic work backs off, because both would otherwise be decided and refused again without
-        end.
+        periodic work backs off. Otherwise both would be decided and refused again without end.
         """
         self.sessions.forget_unregistered(
             {broker.id: broker.epoch for broker in self.state.brokers.values()}
@@ -218,17 +217,17 @@ class Controller:
             if self.state.has_session(broker) and self.sessions.get(broker.id) is None:
                 self.sessions.touch(broker.id, broker.epoch, now.monotonic_ms)
         soon_ms = now.monotonic_ms + AFTER_REFUSAL_MS
-        for name, (due, decide, interval_ms) in self._routines.items():
-            self._routines[name] = (max(due, soon_ms), decide, interval_ms)
+        for name, (due, decide, interval_ms) in self._periodic_work.items():
+            self._periodic_work[name] = (max(due, soon_ms), decide, interval_ms)
 
-    def _routine(self, now: Now) -> Sequence[Message]:
+    def _run_periodic_work(self, now: Now) -> Sequence[Message]:
         """Run periodic work that is due, and again at once if it was cut short."""
         at_most = self._context.config.elections_at_once
-        for name, (due, decide, interval_ms) in self._routines.items():
+        for name, (due, decide, interval_ms) in self._periodic_work.items():
             if due <= now.monotonic_ms:
                 records = decide(self.state, at_most)
                 wait_ms = 0 if len(records) == at_most else interval_ms
-                self._routines[name] = (now.monotonic_ms + wait_ms, decide, interval_ms)
+                self._periodic_work[name] = (now.monotonic_ms + wait_ms, decide, interval_ms)
                 if records:
                     return records
         return ()
@@ -237,30 +236,32 @@ class Controller:
         """The next deadline for `poll`, in monotonic milliseconds."""
         if not self.active:
             return None
-        dues = [due for due, _, _ in self._routines.values()]
+        dues = [due for due, _, _ in self._periodic_work.values()]
         session = self.sessions.deadline()
         return min(dues if session is None else [session, *dues], default=None)
 
-    def take_notes(self) -> list[str]:
+    def take_log_lines(self) -> list[str]:
         """Log lines for the operator."""
-        notes = self.sessions.notes + self.evidence.notes
-        self.sessions.notes.clear()
-        self.evidence.notes.clear()
-        return notes
+        lines = self.sessions.log_lines + self.evidence.log_lines
+        self.sessions.log_lines.clear()
+        self.evidence.log_lines.clear()
+        return lines
 
     @property
     def evidence(self) -> FailureEvidence:
         return self._context.evidence
 
-    def broker_is_gone(self, broker_id: int) -> None:
+    def broker_is_down(self, broker_id: int) -> None:
         """End the session of a broker whose process is proved to be down."""
-        self.sessions.lost(broker_id)
+        self.sessions.expire(broker_id)
 
-    def broker_refuses(self, broker_id: int, epoch: int, ended_ms: int, now: Now) -> None:
+    def broker_refused_connection(
+        self, broker_id: int, epoch: int, ended_ms: int, now: Now
+    ) -> None:
         """Fence a broker whose connection has ended and that refuses a new one.
 
         It is fenced only if `FailureEvidence` accepts this as proof and this is still its epoch.
         """
         brokers = self.state.brokers
         if self.evidence.is_believed(brokers, broker_id, epoch, ended_ms, now.monotonic_ms):
-            self.sessions.lost(broker_id)
+            self.sessions.expire(broker_id)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ELECTION_COST = 15
 
 
-def broker_goes(
+def remove_from_isrs(
     state: ControllerState, broker_id: int, directories: Sequence[Uuid] | None = None
 ) -> list[Message]:
     """Remove a broker from every ISR and elect other leaders (V2, V3).
@@ -45,14 +45,14 @@ def broker_goes(
     keys = state.index.in_isr.get(broker_id, {})
     if directories is not None:
         keys = {k: None for k in keys if state.partitions[k].directory(broker_id) in directories}
-    return _take_out(state, broker_id, keys)
+    return _remove_broker(state, broker_id, keys)
 
 
-def broker_restarts(state: ControllerState, broker_id: int) -> list[Message]:
-    """As `broker_goes`, for a broker that has shut down cleanly and registers again.
+def remove_from_shared_isrs(state: ControllerState, broker_id: int) -> list[Message]:
+    """As `remove_from_isrs`, for a broker that has shut down cleanly and registers again.
 
-    It goes on leading the partitions that have no other replica: no broker else could, and its log
-    is complete, so that the leader epoch need not change
+    It stays the leader of partitions that have no other replica: no other broker could lead them,
+    and its log is complete, so the leader epoch need not change
     (docs/decisions/0018-leaders-of-sole-replicas.md).
     """
     keys = {
@@ -60,11 +60,11 @@ def broker_restarts(state: ControllerState, broker_id: int) -> list[Message]:
         for key in state.index.in_isr.get(broker_id, {})
         if len(state.partitions[key].replicas) > 1
     }
-    return _take_out(state, broker_id, keys)
+    return _remove_broker(state, broker_id, keys)
 
 
-def broker_returns(state: ControllerState, broker_id: int) -> list[Message]:
-    """Elect the broker leader of leaderless partitions, where it may lead (V2)."""
+def elect_returned_broker(state: ControllerState, broker_id: int) -> list[Message]:
+    """Make an unfenced broker the leader of the leaderless partitions that it may lead (V2)."""
 
     def alive(broker: int) -> bool:
         return broker == broker_id or state.active(broker)
@@ -78,14 +78,14 @@ def broker_returns(state: ControllerState, broker_id: int) -> list[Message]:
     return changes
 
 
-def unclean_shutdown(state: ControllerState, broker_id: int) -> list[Message]:
+def remove_from_isrs_and_elrs(state: ControllerState, broker_id: int) -> list[Message]:
     """Remove an uncleanly stopped broker from every ISR and ELR."""
     index = state.index
     keys = {**index.in_isr.get(broker_id, {}), **index.in_elr.get(broker_id, {})}
-    return _take_out(state, broker_id, keys, unclean=frozenset((broker_id,)))
+    return _remove_broker(state, broker_id, keys, unclean=frozenset((broker_id,)))
 
 
-def _take_out(
+def _remove_broker(
     state: ControllerState, broker_id: int, keys: Keys, unclean: frozenset[int] = frozenset()
 ) -> list[Message]:
     def alive(broker: int) -> bool:

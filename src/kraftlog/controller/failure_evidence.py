@@ -1,8 +1,9 @@
-"""Evidence that a broker's process is gone: its connection ended, and a new one was refused.
+"""Evidence that a broker's process has ended: its connection ended, and a new one was refused.
 
-It ends a session early, so that a failed broker is not waited for. It can only cost availability: a
-broker that was fenced by mistake is unfenced after its next heartbeat, and evidence is then
-ignored for some minutes. What refuses all brokers at once, such as a firewall, is not believed.
+It expires a session early, to shorten the wait for a failed broker. A mistake can only cost
+availability: a broker that was fenced by mistake is unfenced after its next heartbeat, and evidence
+is then ignored for some minutes. Evidence against most brokers at once, such as a firewall causes,
+is not believed.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 IGNORED_AFTER_MISTAKE_MS = 300_000
 
 
-class _Believed(Value):
-    """A broker epoch whose process is believed to be gone."""
+class _BelievedFailure(Value):
+    """A broker epoch whose process is believed to have ended."""
 
     epoch: int
     at_ms: int
@@ -33,10 +34,10 @@ class FailureEvidence:
 
     def __init__(self, sessions: BrokerSessions) -> None:
         self._sessions = sessions
-        self._believed: dict[int, _Believed] = {}
+        self._believed: dict[int, _BelievedFailure] = {}
         self._ignored_until_ms = 0
         #: Log lines for the operator.
-        self.notes: list[str] = []
+        self.log_lines: list[str] = []
 
     def begin(self) -> None:
         """Forget the evidence of a former activation."""
@@ -50,31 +51,32 @@ class FailureEvidence:
         ended_ms: int,
         now_ms: int,
     ) -> bool:
-        """Whether a broker is to be fenced, because its connection ended and another was refused.
+        """Whether to fence a broker whose connection has ended and that refuses a new one.
 
-        At least half of the brokers stay. Called once per broker epoch that is to be fenced.
+        At least half of the brokers stay unfenced. The evidence is noted if it is believed, so it
+        is believed once per broker epoch.
         """
         broker, session = brokers.get(broker_id), self._sessions.get(broker_id)
         if broker is None or broker.epoch != epoch or not broker.active or session is None:
             return False
         if session.heard_ms > ended_ms or now_ms < self._ignored_until_ms:
             return False
-        self._believed = gone = {
+        self._believed = failed = {
             each: of
             for each, of in self._believed.items()
             if of.until_ms > now_ms and each in brokers and brokers[each].epoch == of.epoch
         }
-        left = sum(not it.fenced and it.id not in gone for it in brokers.values()) - 1
-        if broker_id in gone or left < len(gone) + 1:
+        unfenced = sum(not it.fenced and it.id not in failed for it in brokers.values()) - 1
+        if broker_id in failed or unfenced < len(failed) + 1:
             return False
-        gone[broker_id] = _Believed(epoch, now_ms, now_ms + self._sessions.timeout_ms)
-        self.notes.append(
+        failed[broker_id] = _BelievedFailure(epoch, now_ms, now_ms + self._sessions.timeout_ms)
+        self.log_lines.append(
             f"broker {broker_id} is fenced: its connection has ended, and it refuses another"
         )
         return True
 
-    def heard(self, broker_id: int, epoch: int, arrived_ms: int, now_ms: int) -> bool:
-        """A heartbeat has arrived; False if its sender is believed to be gone since."""
+    def accept_heartbeat(self, broker_id: int, epoch: int, arrived_ms: int, now_ms: int) -> bool:
+        """Accept a heartbeat, unless it arrived before its sender was believed to have ended."""
         believed = self._believed.get(broker_id)
         if believed is None or believed.epoch != epoch:
             return True
@@ -82,7 +84,7 @@ class FailureEvidence:
             return False
         del self._believed[broker_id]
         self._ignored_until_ms = now_ms + IGNORED_AFTER_MISTAKE_MS
-        self.notes.append(
+        self.log_lines.append(
             f"broker {broker_id} is alive although it refused a connection: for the next five "
             "minutes brokers are fenced only after their session timeout"
         )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
-def unsupported_level(level: int, supported: tuple[int, int]) -> bool:
+def is_unsupported_level(level: int, supported: tuple[int, int]) -> bool:
     return not supported[0] <= level <= supported[1]
 
 
@@ -68,7 +68,7 @@ def _raised_kraft_version(request: UpdateFeaturesRequest, context: Context) -> i
 
 
 def cluster_min_isr(state: ControllerState, static_config: Mapping[str, str]) -> list[Message]:
-    """Enabling ELR sets min.insync.replicas for the cluster."""
+    """The records that set min.insync.replicas for the cluster alone, as ELR requires."""
     cluster = (BROKER, ALL_BROKERS)
     changes: list[tuple[str, str | None]] = [
         (name, None)
@@ -92,7 +92,7 @@ def _refused(why: str) -> UpdateFeaturesResponse:
 
 
 def _refuse(state: ControllerState, update: FeatureUpdateKey, context: Context) -> str | None:
-    """The error of an update, in Kafka's words where it has some."""
+    """Why an update is refused, in Kafka's words where it has some; None if it is not."""
     name, level = update.feature, update.max_version_level
     kind = SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
@@ -100,7 +100,7 @@ def _refuse(state: ControllerState, update: FeatureUpdateKey, context: Context) 
     if level < 0:
         return "A feature version cannot be less than 0."
     for node, supported in _supported_ranges(state, name):
-        if unsupported_level(level, supported):
+        if is_unsupported_level(level, supported):
             if supported == (0, 0):
                 return f"{node} does not support this feature."
             return f"{node} only supports versions {supported[0]}-{supported[1]}"

@@ -38,9 +38,11 @@ class PartitionIndex:
         self, key: PartitionKey, before: PartitionImage | None, after: PartitionImage | None
     ) -> None:
         """Update the index for a changed, new (no before) or removed (no after) partition."""
-        isr, elr, leader = _NOTHING if before is None else (before.isr, before.elr, before.leader)
+        isr, elr, leader = (
+            _NO_PARTITION if before is None else (before.isr, before.elr, before.leader)
+        )
         new_isr, new_elr, new_leader = (
-            _NOTHING if after is None else (after.isr, after.elr, after.leader)
+            _NO_PARTITION if after is None else (after.isr, after.elr, after.leader)
         )
         if isr != new_isr:
             _move(self.in_isr, key, isr, new_isr)
@@ -59,7 +61,7 @@ class PartitionIndex:
 
 
 #: ISR, eligible leader replicas and leader of a partition that does not exist.
-_NOTHING: tuple[tuple[int, ...], tuple[int, ...], int | None] = ((), (), None)
+_NO_PARTITION: tuple[tuple[int, ...], tuple[int, ...], int | None] = ((), (), None)
 
 
 def _broker(leader: int | None) -> tuple[int, ...]:

@@ -59,7 +59,7 @@ def decide_alter_partition(
 
 def _partition(
     state: ControllerState,
-    asker: int,
+    requester_id: int,
     key: PartitionKey,
     asked: PartitionData,
     records: list[Message],
@@ -71,21 +71,21 @@ def _partition(
     partition = state.partitions.get(key)
     if partition is None:
         return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    code = _refuse(asker, partition, asked)
+    code = _refuse(requester_id, partition, asked)
     if code != ErrorCode.NONE:
         return _refused(index, code)
     replicas = _asked_isr(asked)
     isr = tuple(broker for broker, _ in replicas)
-    code = _refuse_isr(asker, partition, asked.leader_recovery_state, isr)
+    code = _refuse_isr(requester_id, partition, asked.leader_recovery_state, isr)
     if code != ErrorCode.NONE:
         return _refused(index, code)
-    if not all(_eligible(state, broker, epoch) for broker, epoch in replicas):
+    if not all(_is_eligible(state, broker, epoch) for broker, epoch in replicas):
         return _refused(index, ErrorCode.INELIGIBLE_REPLICA)
     wanted = PartitionTarget(isr=isr, recovery=asked.leader_recovery_state)
     record = partition_change(state, partition, wanted)
     if record is not None:
         records.append(record)
-        if record.leader not in (SAME_LEADER, asker):
+        if record.leader not in (SAME_LEADER, requester_id):
             # The new ISR completes a reassignment that removes the leader.
             return _refused(index, ErrorCode.NEW_LEADER_ELECTED)
         partition = changed(partition, record)
@@ -107,7 +107,7 @@ def _asked_isr(asked: PartitionData) -> Sequence[tuple[int, int]]:
     return [(each.broker_id, each.broker_epoch) for each in asked.new_isr_with_epochs]
 
 
-def _refuse(asker: int, partition: PartitionImage, asked: PartitionData) -> int:
+def _refuse(requester_id: int, partition: PartitionImage, asked: PartitionData) -> int:
     epochs = (asked.leader_epoch, asked.partition_epoch)
     known = (partition.leader_epoch, partition.partition_epoch)
     if epochs[0] > known[0] or epochs[1] > known[1]:
@@ -115,7 +115,7 @@ def _refuse(asker: int, partition: PartitionImage, asked: PartitionData) -> int:
         return ErrorCode.NOT_CONTROLLER
     if epochs[0] < known[0]:
         return ErrorCode.FENCED_LEADER_EPOCH
-    if asker != partition.leader:
+    if requester_id != partition.leader:
         return ErrorCode.INVALID_REQUEST
     if epochs[1] < known[1]:
         return ErrorCode.INVALID_UPDATE_VERSION
@@ -124,8 +124,14 @@ def _refuse(asker: int, partition: PartitionImage, asked: PartitionData) -> int:
     return ErrorCode.NONE
 
 
-def _refuse_isr(asker: int, partition: PartitionImage, recovery: int, isr: tuple[int, ...]) -> int:
-    if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or asker not in isr:
+def _refuse_isr(
+    requester_id: int, partition: PartitionImage, recovery: int, isr: tuple[int, ...]
+) -> int:
+    if (
+        len(set(isr)) != len(isr)
+        or not set(isr) <= set(partition.replicas)
+        or requester_id not in isr
+    ):
         return ErrorCode.INVALID_REQUEST
     if recovery not in (RECOVERED, RECOVERING):
         return ErrorCode.INVALID_REQUEST
@@ -134,8 +140,8 @@ def _refuse_isr(asker: int, partition: PartitionImage, recovery: int, isr: tuple
     return ErrorCode.NONE
 
 
-def _eligible(state: ControllerState, broker_id: int, epoch: int) -> bool:
-    """Whether a replica is ineligible for the ISR: fenced, shutting down, or restarted."""
+def _is_eligible(state: ControllerState, broker_id: int, epoch: int) -> bool:
+    """Whether a replica may join the ISR: it is not fenced, shutting down or restarted."""
     broker = state.brokers.get(broker_id)
     return broker is not None and broker.active and epoch in (ANY_EPOCH, broker.epoch)
 

@@ -94,7 +94,7 @@ class _Change:
 
     # Eligible replicas ---------------------------------------------------------------------------
 
-    def follow_eligible(self) -> None:
+    def update_elr(self) -> None:
         """Keep replicas that leave an ISR below the minimum as eligible leader replicas."""
         if not self.elr_enabled or len(self.isr) >= self.state.min_isr(self.before):
             self.elr = ()
@@ -124,7 +124,7 @@ class _Change:
         order = list(self.replicas)
         order.insert(1 if preferred else 0, self.before.leader)
         for broker in order:
-            if self._eligible(broker) and self.can_lead(broker):
+            if self._is_eligible(broker) and self.can_lead(broker):
                 return broker
         # A preferred leader election must never lose records.
         last = None if preferred else self._last_leader()
@@ -137,21 +137,21 @@ class _Change:
 
     def _may_be_unclean(self) -> bool:
         if self.wanted.election is None:
-            return self.state.unclean_election(self.before)
+            return self.state.allows_unclean_election(self.before)
         return self.wanted.election == Election.UNCLEAN
 
-    def _eligible(self, broker: int) -> bool:
+    def _is_eligible(self, broker: int) -> bool:
         return broker in self.isr or (not self.isr and broker in self.elr)
 
     def _last_leader(self) -> int | None:
-        """Elect the last known leader if no replica is eligible (KIP-966)."""
+        """The last known leader, if it can lead and no replica is eligible (KIP-966)."""
         if not self.elr_enabled or self.isr or self.elr or len(self.before.last_known_elr) != 1:
             return None
         last = self.before.last_known_elr[0]
         return last if self.can_lead(last) else None
 
-    def last_known(self) -> tuple[int, ...]:
-        """Remember the last known leader of a leaderless partition."""
+    def last_known_elr(self) -> tuple[int, ...]:
+        """The last known leader of a partition that has no leader."""
         before = self.before
         will_lead = before.leader if self.leader == SAME_LEADER else self.leader
         if not self.elr_enabled or will_lead != NO_LEADER:
@@ -189,7 +189,7 @@ class _Change:
                 ("leader_recovery_state", self.recovery, before.recovery),
                 ("directories", self.directories(), before.directories),
                 ("eligible_leader_replicas", self.elr, before.elr),
-                ("last_known_elr", self.last_known(), before.last_known_elr),
+                ("last_known_elr", self.last_known_elr(), before.last_known_elr),
             )
             if now != was
         }
@@ -199,8 +199,8 @@ class _Change:
 class PartitionChanges:
     """Builds the records of one decision about many partitions.
 
-    Partitions of a topic that are alike change alike, so each case is decided once: what a change
-    depends on is in its key. `can_lead` overrides the state.
+    Partitions of a topic that are alike change alike, so each case is decided once: its key has all
+    that a change depends on. `can_lead` replaces the check that a broker is active.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class PartitionChanges:
     def record(
         self, before: PartitionImage, wanted: PartitionTarget
     ) -> PartitionChangeRecord | None:
-        """The record of a change, if any; `wanted` depends on nothing but these fields."""
+        """The record of a change, if any; `wanted` may depend on the fields in `alike` alone."""
         alike = (
             before.topic_id,
             before.replicas,
@@ -242,7 +242,7 @@ def partition_change(
     wanted: PartitionTarget,
     can_lead: Callable[[int], bool] | None = None,
 ) -> PartitionChangeRecord | None:
-    """The record of a change, if any; `can_lead` overrides the state."""
+    """The record of a change, if any; `can_lead` replaces the check that a broker is active."""
     fields = _fields(state, before, wanted, can_lead)
     if not fields:
         return None
@@ -257,14 +257,14 @@ def _fields(
 ) -> dict[str, Any]:
     alive, moved = can_lead or state.active, dict(wanted.directories)
 
-    def leads(broker: int) -> bool:
+    def may_lead(broker: int) -> bool:
         registered = state.brokers.get(broker)
         directory = moved.get(broker) or before.directory(broker)
         return registered is not None and alive(broker) and registered.online(directory)
 
-    change = _Change(state, before, wanted, leads)
+    change = _Change(state, before, wanted, may_lead)
     change.complete_reassignment()
-    change.follow_eligible()
+    change.update_elr()
     change.elect()
     return change.fields()
 
@@ -279,6 +279,6 @@ def default_directory(state: ControllerState, broker_id: int) -> Uuid:
     return broker.directories[0] if len(broker.directories) == 1 else Directory.UNASSIGNED
 
 
-def without(brokers: Iterable[int], gone: Iterable[int]) -> tuple[int, ...]:
-    left = set(gone)
-    return tuple(broker for broker in brokers if broker not in left)
+def without(brokers: Iterable[int], removed: Iterable[int]) -> tuple[int, ...]:
+    removed = set(removed)
+    return tuple(broker for broker in brokers if broker not in removed)

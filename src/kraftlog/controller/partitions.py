@@ -130,9 +130,9 @@ def _remove_partitions(
     if is_internal(topic.name):
         why = f"{topic.name} is an internal topic, whose keys depend on its number of partitions."
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-    gone = sorted(asked.partitions)
-    left = topic.partition_count - len(gone)
-    if not gone or gone != list(range(left, topic.partition_count)) or left < 1:
+    indexes = sorted(asked.partitions)
+    left = topic.partition_count - len(indexes)
+    if not indexes or indexes != list(range(left, topic.partition_count)) or left < 1:
         why = (
             f"Only the last partitions of {topic.name} can be removed, and not all of its "
             f"{topic.partition_count}: a gap in the numbers would break its clients."
@@ -140,7 +140,7 @@ def _remove_partitions(
         return Refusal(ErrorCode.INVALID_PARTITIONS, why)
     # The first record has the remaining count, so that no replay shows more partitions.
     records = []
-    for index in gone:
+    for index in indexes:
         change = PartitionChangeRecord(partition_id=index, topic_id=topic.id, removed=True)
         records.append(change)
         yield REMOVAL_COST

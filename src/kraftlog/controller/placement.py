@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PARTITION_COST = 3
 
 
-class _Turns:
+class _Rotation:
     """Brokers of a rack in rotation; each round starts one further."""
 
     def __init__(self) -> None:
@@ -59,8 +59,8 @@ class _Turns:
 
 class _Rack:
     def __init__(self) -> None:
-        self.unfenced = _Turns()
-        self.fenced = _Turns()
+        self.unfenced = _Rotation()
+        self.fenced = _Rotation()
 
     def next(self, number: int) -> int | None:
         found = self.unfenced.next(number)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kraftlog.controller.state import ControllerState
     from kraftlog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
-BLOCK = 1000
+BLOCK_SIZE = 1000
 _LAST = 0x7FFF_FFFF_FFFF_FFFF
 
 
@@ -25,16 +25,16 @@ def decide_allocate_producer_ids(
     broker = state.brokers.get(request.broker_id)
     start = state.next_producer_id
     if broker is None or broker.epoch != request.broker_epoch:
-        return Decision([], _answer(ErrorCode.STALE_BROKER_EPOCH, 0, 0))
-    if start > _LAST - BLOCK:
-        return Decision([], _answer(ErrorCode.UNKNOWN_SERVER_ERROR, 0, 0))
+        return Decision([], _response(ErrorCode.STALE_BROKER_EPOCH, 0, 0))
+    if start > _LAST - BLOCK_SIZE:
+        return Decision([], _response(ErrorCode.UNKNOWN_SERVER_ERROR, 0, 0))
     record = ProducerIdsRecord(
-        broker_id=broker.id, broker_epoch=broker.epoch, next_producer_id=start + BLOCK
+        broker_id=broker.id, broker_epoch=broker.epoch, next_producer_id=start + BLOCK_SIZE
     )
-    return Decision([record], _answer(ErrorCode.NONE, start, BLOCK))
+    return Decision([record], _response(ErrorCode.NONE, start, BLOCK_SIZE))
 
 
-def _answer(code: int, start: int, length: int) -> AllocateProducerIdsResponse:
+def _response(code: int, start: int, length: int) -> AllocateProducerIdsResponse:
     return AllocateProducerIdsResponse(
         error_code=code, producer_id_start=start, producer_id_len=length
     )

@@ -140,7 +140,7 @@ def _reassign(
     settled = without(partition.replicas, partition.adding)
     isr = tuple(broker for broker in partition.isr if broker in (*settled, *target))
     if not isr:
-        # Only those have the data, so they are removed last, like the old ones.
+        # Only the replicas being added have the data, so they are removed last, like the old ones.
         settled, isr = partition.replicas, partition.isr
     removing = tuple(sorted(set(settled) - set(target)))
     adding = tuple(sorted(set(target) - set(settled)))
@@ -157,7 +157,7 @@ def _cancel(
         return Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, why)
     replicas = without(partition.replicas, partition.adding)
     isr = without(partition.isr, partition.adding)
-    may_lose = state.unclean_election(partition) and any(map(state.active, replicas))
+    may_lose = state.allows_unclean_election(partition) and any(map(state.active, replicas))
     if not isr and not may_lose:
         # Only new replicas are in sync, so canceling loses what the old ones lack.
         name = state.topics[partition.topic_id].name

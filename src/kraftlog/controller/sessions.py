@@ -25,10 +25,11 @@ class BrokerSession(Value):
     shutdown_offset: int = -1
     #: When this controller last heard from it; -1: not since its activation.
     heard_ms: int = -1
-    #: What was committed at its last heartbeat.
+    #: The committed offset at its last heartbeat; -1 if it was fenced.
     committed_offset: int = -1
-    #: Since when it has not applied what was committed a heartbeat earlier; -1: it has.
+    #: Since when it lags by more than one heartbeat's records; -1 if it does not.
     behind_since_ms: int = -1
+    #: Whether it was logged that it is behind.
     is_reported: bool = False
 
 
@@ -39,7 +40,7 @@ class BrokerSessions:
         self.timeout_ms = timeout_ms
         self._by_broker: dict[int, BrokerSession] = {}
         #: Log lines for the operator.
-        self.notes: list[str] = []
+        self.log_lines: list[str] = []
 
     def begin(self, brokers: Iterable[tuple[int, int]], now_ms: int) -> None:
         """Restart all sessions on activation, from pairs of id and epoch."""
@@ -58,7 +59,7 @@ class BrokerSessions:
         metadata_offset: int = -1,
         committed_offset: int = -1,
     ) -> None:
-        """Move a broker to the end: dicts keep their order, so the oldest heartbeat is first.
+        """Renew a session, and move it to the end of the dict: the oldest heartbeat stays first.
 
         `committed_offset`: what an unfenced broker is expected to apply until its next heartbeat.
         """
@@ -79,20 +80,20 @@ class BrokerSessions:
         behind_ms = session.last_contact_ms - since_ms
         is_reported = before.is_reported or behind_ms > BEHIND_LIMIT_MS
         if is_reported and not before.is_reported:
-            self.notes.append(
+            self.log_lines.append(
                 f"broker {session.broker_id} is slow to apply metadata: for {behind_ms} ms it has "
                 f"been behind, at offset {session.metadata_offset} of {before.committed_offset}"
             )
         return session.replace(behind_since_ms=since_ms, is_reported=is_reported)
 
-    def waits_for_response(self, broker_id: int, epoch: int, now_ms: int) -> None:
-        """Extend the session of the broker of this node, whose heartbeat is being handled.
+    def extend_while_deciding(self, broker_id: int, epoch: int, now_ms: int) -> None:
+        """Extend the session of this node's own broker while its heartbeat waits for a decision.
 
-        A large decision may take longer than a session. Other brokers repeat the heartbeat after
-        half a session.
+        A large decision may take longer than the session timeout. Other brokers repeat their
+        heartbeat after half of it.
         """
         session = self._by_broker.get(broker_id)
-        if session is None or session.epoch != epoch or not self.valid(broker_id, now_ms):
+        if session is None or session.epoch != epoch or not self.is_valid(broker_id, now_ms):
             return
         if now_ms - session.last_contact_ms > self.timeout_ms // 2:
             del self._by_broker[broker_id]
@@ -103,7 +104,7 @@ class BrokerSessions:
         since = [each.behind_since_ms for each in self._by_broker.values()]
         return [now_ms - each for each in since if each >= 0]
 
-    def shutting_down(self, broker_id: int, offset: int) -> None:
+    def begin_shutdown(self, broker_id: int, offset: int) -> None:
         session = self._by_broker[broker_id]
         if session.shutdown_offset < 0:
             self._by_broker[broker_id] = session.replace(shutdown_offset=offset)
@@ -119,21 +120,21 @@ class BrokerSessions:
             if epochs.get(broker) == session.epoch
         }
 
-    def lost(self, broker_id: int) -> None:
+    def expire(self, broker_id: int) -> None:
         """Expire the session of a broker at once, because its process is proved to be down."""
         session = self._by_broker.pop(broker_id, None)
         if session is not None:
-            gone = session.replace(last_contact_ms=-self.timeout_ms - 1)
-            self._by_broker = {broker_id: gone, **self._by_broker}
+            expired = session.replace(last_contact_ms=-self.timeout_ms - 1)
+            self._by_broker = {broker_id: expired, **self._by_broker}
 
-    def valid(self, broker_id: int, now_ms: int) -> bool:
+    def is_valid(self, broker_id: int, now_ms: int) -> bool:
         session = self._by_broker.get(broker_id)
         return session is not None and now_ms <= session.last_contact_ms + self.timeout_ms
 
-    def stale(self, now_ms: int) -> int | None:
+    def first_expired(self, now_ms: int) -> int | None:
         """A broker with an expired session, if any."""
         for broker_id in self._by_broker:
-            return None if self.valid(broker_id, now_ms) else broker_id
+            return None if self.is_valid(broker_id, now_ms) else broker_id
         return None
 
     def deadline(self) -> int | None:

@@ -2,7 +2,7 @@
 
 Each proposal is replayed at once, so that the next decision sees it. The former values go to an
 undo log with the offset of the proposal: a commit trims it, losing leadership applies it. No map
-is ever copied.
+is copied.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class ControllerState(Image):
         #: Settings of this node; brokers are assumed to have the same.
         self._static_config = static_config
         self._journal: list[tuple[dict[Any, Any], Any, Any]] | None = None
-        self._undoings: deque[tuple[int, list[tuple[dict[Any, Any], Any, Any]]]] = deque()
+        self._undo_log: deque[tuple[int, list[tuple[dict[Any, Any], Any, Any]]]] = deque()
 
     @classmethod
     def copy_of(cls, image: Image, static_config: Mapping[str, str]) -> ControllerState:
         """The state of an image, with which it shares all values: nothing is replayed again."""
         state = cls(static_config)
-        for name, held in image.maps().items():
-            setattr(state, name, held.copy())
+        for name, mapping in image.maps().items():
+            setattr(state, name, mapping.copy())
         for key, partition in state.partitions.items():
             state.index.change(key, None, partition)
         for topic in state.topic_ids:
@@ -81,12 +81,12 @@ class ControllerState(Image):
         except BaseException:
             self.unpublished = self._journal = None
             for journal in reversed(journals):
-                self._take_back(journal)
+                self._undo(journal)
             raise
         self._journal = None
         for records, journal in zip(parts, journals, strict=True):
             end += len(records)
-            self._undoings.append((end - 1, journal))
+            self._undo_log.append((end - 1, journal))
         return end - 1
 
     def replay_in_steps(self, records: Iterable[Message]) -> Generator[int, None, None]:
@@ -97,40 +97,40 @@ class ControllerState(Image):
             yield RECORD_COST
         self.publish()
 
-    def committed(self, offset: int) -> None:
+    def trim_undo_log(self, offset: int) -> None:
         """Trim the undo log up to this offset, which is committed."""
-        while self._undoings and self._undoings[0][0] <= offset:
-            self._undoings.popleft()
+        while self._undo_log and self._undo_log[0][0] <= offset:
+            self._undo_log.popleft()
 
-    def unwind(self) -> None:
+    def undo_uncommitted(self) -> None:
         """Undo all uncommitted changes, the latest first."""
-        while self._undoings:
-            self._take_back(self._undoings.pop()[1])
+        while self._undo_log:
+            self._undo(self._undo_log.pop()[1])
 
-    def _take_back(self, journal: list[tuple[dict[Any, Any], Any, Any]]) -> None:
-        for held, key, before in reversed(journal):
+    def _undo(self, journal: list[tuple[dict[Any, Any], Any, Any]]) -> None:
+        for mapping, key, before in reversed(journal):
             if before is ABSENT:
-                self.drop(held, key)
+                self.drop(mapping, key)
             else:
-                self.put(held, key, before)
+                self.put(mapping, key, before)
 
-    def put(self, held: dict[Any, Any], key: Any, value: Any) -> None:
-        before = held.get(key, ABSENT)
+    def put(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
+        before = mapping.get(key, ABSENT)
         if self._journal is not None:
-            self._journal.append((held, key, before))
-        held[key] = value
-        if held is self.partitions:
+            self._journal.append((mapping, key, before))
+        mapping[key] = value
+        if mapping is self.partitions:
             self.index.change(key, None if before is ABSENT else before, value)
-        elif held is self.topic_ids:
+        elif mapping is self.topic_ids:
             self.colliding.setdefault(collision_name(key), {})[key] = None
 
-    def drop(self, held: dict[Any, Any], key: Any) -> None:
-        before = held.pop(key)
+    def drop(self, mapping: dict[Any, Any], key: Any) -> None:
+        before = mapping.pop(key)
         if self._journal is not None:
-            self._journal.append((held, key, before))
-        if held is self.partitions:
+            self._journal.append((mapping, key, before))
+        if mapping is self.partitions:
             self.index.change(key, before, None)
-        elif held is self.topic_ids:
+        elif mapping is self.topic_ids:
             alike = self.colliding[collision_name(key)]
             del alike[key]
             if not alike:
@@ -144,10 +144,10 @@ class ControllerState(Image):
         return broker is not None and broker.active
 
     def has_session(self, broker: BrokerImage) -> bool:
-        """Whether it matters that a broker is alive: it is unfenced, or starts and still leads."""
+        """Whether a broker needs a session: it is unfenced, or still leads after a restart."""
         return not broker.fenced or self.index.leads(broker.id)
 
-    def effective(self, topic: str, key: str, default: str) -> str:
+    def topic_config(self, topic: str, key: str, default: str) -> str:
         """A topic config: its own value, or the cluster-wide value, or the default."""
         for set_here in (
             self.config(TOPIC, topic),
@@ -161,13 +161,13 @@ class ControllerState(Image):
     def min_isr(self, partition: PartitionImage) -> int:
         """The effective min.insync.replicas, at most the number of replicas."""
         topic = self.topics[partition.topic_id]
-        wanted = int(self.effective(topic.name, MIN_ISR, "1"))
+        wanted = int(self.topic_config(topic.name, MIN_ISR, "1"))
         first = self.partitions.get((topic.id, 0), partition)
         return min(wanted, len(first.replicas))
 
-    def unclean_election(self, partition: PartitionImage) -> bool:
+    def allows_unclean_election(self, partition: PartitionImage) -> bool:
         topic = self.topics[partition.topic_id]
-        return self.effective(topic.name, UNCLEAN_ELECTION, "false").lower() == "true"
+        return self.topic_config(topic.name, UNCLEAN_ELECTION, "false").lower() == "true"
 
     @property
     def elr_enabled(self) -> bool:

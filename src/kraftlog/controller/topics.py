@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Placement = Sequence[tuple[int, ...]]
 
 #: A directory name is the topic name and the partition number.
-LONGEST_NAME = 249
+MAX_NAME_LENGTH = 249
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 #: Means the configured default in a request.
 DEFAULT = -1
@@ -66,18 +66,18 @@ def decide_create_topics(
     named = yield from counted(topic.name for topic in request.topics)
     records: list[Message] = []
     results = []
-    so_far = _SoFar()
+    created_topics = _CreatedTopics()
     for topic in {topic.name: topic for topic in request.topics}.values():
         made: _NewTopic | Refusal
         if named[topic.name] > 1:
             made = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         else:
-            made = yield from _new_topic(state, topic, so_far, context)
+            made = yield from _new_topic(state, topic, created_topics, context)
         yield TOPIC_COST
         if isinstance(made, Refusal):
             results.append(_refused(topic.name, made))
             continue
-        so_far.names[collision_name(topic.name)] = topic.name
+        created_topics.names[collision_name(topic.name)] = topic.name
         records += made.records
         results.append(made.result)
     if len(records) > RECORDS_IN_BATCH:
@@ -95,23 +95,23 @@ def _is_too_large(request: topics_api.CreateTopicsRequest) -> bool:
     return False
 
 
-def _refuse_all(request: topics_api.CreateTopicsRequest, why: Refusal) -> Deciding:
+def _refuse_all(request: topics_api.CreateTopicsRequest, refusal: Refusal) -> Deciding:
     refused = []
     for topic in request.topics:
-        refused.append(_refused(topic.name, why))
+        refused.append(_refused(topic.name, refusal))
         if not len(refused) % REFUSED_AT_ONCE:
             yield REFUSED_AT_ONCE
     return Decision([], topics_api.CreateTopicsResponse(topics=refused))
 
 
-def _refused(name: str, why: Refusal) -> topics_api.CreatableTopicResult:
+def _refused(name: str, refusal: Refusal) -> topics_api.CreatableTopicResult:
     return topics_api.CreatableTopicResult(
-        name=name, error_code=why.code, error_message=why.message
+        name=name, error_code=refusal.code, error_message=refusal.message
     )
 
 
-class _SoFar:
-    """State shared by the topics of a request: names and validated configs."""
+class _CreatedTopics:
+    """What the topics of one request share: names so far, and described configs."""
 
     __slots__ = ("described", "names")
 
@@ -139,9 +139,12 @@ class _NewTopic:
 
 
 def _new_topic(
-    state: ControllerState, topic: topics_api.CreatableTopic, so_far: _SoFar, context: Context
+    state: ControllerState,
+    topic: topics_api.CreatableTopic,
+    created_topics: _CreatedTopics,
+    context: Context,
 ) -> Generator[int, None, _NewTopic | Refusal]:
-    refusal = _refuse_name(state, topic.name, so_far.names) or _refuse_configs(
+    refusal = _refuse_name(state, topic.name, created_topics.names) or _refuse_configs(
         state, topic, context
     )
     if refusal is not None:
@@ -166,7 +169,7 @@ def _new_topic(
         error_code=ErrorCode.NONE,
         num_partitions=len(placement),
         replication_factor=len(placement[0]),
-        configs=so_far.configs(state, topic, context),
+        configs=created_topics.configs(state, topic, context),
     )
     return _NewTopic([*records, *new], result)
 
@@ -195,10 +198,10 @@ def invalid_name(name: str) -> str | None:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
         return "Topic name is invalid: '.' or '..' is not allowed"
-    if len(name) > LONGEST_NAME:
+    if len(name) > MAX_NAME_LENGTH:
         return (
             "Topic name is invalid: the length of "
-            f"'{name}' is longer than the max allowed length {LONGEST_NAME}"
+            f"'{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
         )
     if not _NAME_LETTERS.issuperset(name):
         return (
@@ -219,18 +222,18 @@ def _refuse_configs(
     return check_configs(state, (TOPIC, topic.name), values, context)
 
 
-# Where the partitions go -------------------------------------------------------------------------
+# Placement -------------------------------------------------------------------------------------
 
 
 def _placement(
     state: ControllerState, topic: topics_api.CreatableTopic, context: Context
 ) -> Generator[int, None, Placement | Refusal]:
     """Place the replicas."""
-    place = _assigned if topic.assignments else _placed
+    place = _place_as_assigned if topic.assignments else _place_automatically
     return (yield from place(state, topic, context))
 
 
-def _placed(
+def _place_automatically(
     state: ControllerState, topic: topics_api.CreatableTopic, context: Context
 ) -> Generator[int, None, Placement | Refusal]:
     replicas, partitions = topic.replication_factor, topic.num_partitions
@@ -251,10 +254,10 @@ def _placed(
     return placed
 
 
-def _assigned(
+def _place_as_assigned(
     state: ControllerState,
     topic: topics_api.CreatableTopic,
-    context: Context,  # noqa: ARG001 - called as `_placed` is
+    context: Context,  # noqa: ARG001 - called as `_place_automatically` is
 ) -> Generator[int, None, Placement | Refusal]:
     """A manual assignment: partitions 0 to n with equal numbers of replicas."""
     for given, what in (
@@ -317,10 +320,10 @@ def new_partitions(
         if not isr:
             return _refuse_without_isr(index, len(replicas), manual=manual)
         epoch = 0
-        gone = state.removed.get((topic_id, index))
-        if gone is not None:
+        removed = state.removed.get((topic_id, index))
+        if removed is not None:
             # The epoch distinguishes it from a former partition of the same number (V11).
-            epoch = gone.leader_epoch + 1
+            epoch = removed.leader_epoch + 1
         partition = PartitionImage(
             topic_id=topic_id,
             index=index,

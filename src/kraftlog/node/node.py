@@ -226,7 +226,7 @@ class Node:
     def _install(self, records: Iterable[Message]) -> None:
         image = Image.of(records)
         if self.active_controller is not None:
-            self.active_controller.controller.installed(image)
+            self.active_controller.controller.install_snapshot(image)
         self.metadata_loader.install(image)
 
     def led_by(self, leader_id: int, epoch: int) -> None:

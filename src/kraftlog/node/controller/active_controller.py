@@ -97,10 +97,10 @@ class ActiveController:
         `is_gone`: the registered broker with this node's id, if any, is a previous incarnation.
         """
         self.epoch = epoch
-        self.controller.belongs_to(self._quorum.core.cluster_id)
+        self.controller.set_cluster_id(self._quorum.core.cluster_id)
         decision = self.controller.activate(self._bootstrap, now)
         if is_gone:
-            self.controller.broker_is_gone(self._quorum.core.me.id)
+            self.controller.broker_is_down(self._quorum.core.me.id)
         self._append(decision, result_of(self._prepare(decision, now, None)), _do_nothing, now)
 
     def end(self, now: Now) -> None:
@@ -136,8 +136,8 @@ class ActiveController:
 
     def poll(self, now: Now) -> None:
         """Make the periodic decisions that are due."""
-        for note in self.controller.take_notes():
-            self._emit(LogLine(note))
+        for line in self.controller.take_log_lines():
+            self._emit(LogLine(line))
         self._is_refused = False
         while self.is_active and not (self._is_deciding or self._is_refused):
             try:
@@ -152,7 +152,7 @@ class ActiveController:
     def waits_for_response(self, broker_epoch: int, now: Now) -> None:
         """The broker of this node waits for the response to its heartbeat, so it is alive."""
         me = self._quorum.core.me.id
-        self.controller.sessions.waits_for_response(me, broker_epoch, now.monotonic_ms)
+        self.controller.sessions.extend_while_deciding(me, broker_epoch, now.monotonic_ms)
 
     def deadline(self) -> int | None:
         return self.controller.deadline() if self.is_active else None
@@ -250,7 +250,7 @@ class ActiveController:
 
     def _failed(self, what: str, error: Exception, now: Now) -> int:
         """The error code for an exception of a decision or of `_prepare`."""
-        self.controller.refused(now)
+        self.controller.proposal_failed(now)
         if isinstance(error, _RefusedError):
             return error.code
         if isinstance(error, UnwritableError):
