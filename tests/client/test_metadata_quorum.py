@@ -78,5 +78,5 @@ def test_what_is_not_committed_is_not_shown(leader: Leader) -> None:
 
 
 def test_what_the_oldest_snapshot_contains_is_refused(leader: Leader) -> None:
-    with pytest.raises(ConfigError, match=f"before offset {OLDEST}; what was earlier is deleted"):
+    with pytest.raises(ConfigError, match=f"before offset {OLDEST}: earlier states"):
         leader.state_at(Moment(offset=0))

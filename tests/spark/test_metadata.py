@@ -304,7 +304,7 @@ def test_a_log_that_begins_with_a_snapshot_is_shown(
             topics = printed(capsys, *place, "--table", "topics")["tables"]["topics"]
             assert [row["topic"] for row in topics] == ["a", "b"]
         assert run(["-b", node.address, "--as-of", "0"]) == 1
-        assert "what was earlier is deleted" in capsys.readouterr().err
+        assert "earlier states of the cluster cannot be read" in capsys.readouterr().err
     finally:
         node.make_sure_it_is_gone()
     assert _newest_snapshot(tmp_path) >= oldest > 0

@@ -12,7 +12,7 @@ from kraftlog.controller.elections import (
 from kraftlog.controller.features import is_unsupported_level
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.snapshot import METADATA_VERSION
-from kraftlog.metadata.values import BrokerImage, reserved
+from kraftlog.metadata.values import BrokerImage, is_reserved
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
 from kraftlog.wire.messages.broker_registration import BrokerRegistrationResponse
@@ -149,7 +149,7 @@ def _invalid_directories(state: ControllerState, request: BrokerRegistrationRequ
     directories = request.log_dirs
     if not directories:
         return "No directories specified in request"
-    if any(map(reserved, directories)):
+    if any(map(is_reserved, directories)):
         return "Reserved directory ID in request"
     if len(set(directories)) != len(directories):
         return "Duplicate directory ID in request"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.controller.decision import Decision
 from kraftlog.controller.partition_change import PartitionTarget, partition_change
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.replay import SAME_LEADER, changed
+from kraftlog.metadata.replay import SAME_LEADER, changed_partition
 from kraftlog.metadata.values import RECOVERED, RECOVERING
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.alter_partition import (
@@ -88,7 +88,7 @@ def _partition(
         if record.leader not in (SAME_LEADER, requester_id):
             # The new ISR completes a reassignment that removes the leader.
             return _refused(index, ErrorCode.NEW_LEADER_ELECTED)
-        partition = changed(partition, record)
+        partition = changed_partition(partition, record)
     return PartitionResult(
         partition_index=index,
         error_code=ErrorCode.NONE,

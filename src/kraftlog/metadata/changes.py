@@ -12,8 +12,8 @@ class TopicCreated(Value):
     topic: TopicImage
 
 
-class TopicShown(Value):
-    """All changes of a batch to a topic have been replayed and are visible now."""
+class TopicPublished(Value):
+    """The changes of a batch to a topic are all replayed, and visible from now on."""
 
     topic: TopicImage
 
@@ -54,7 +54,7 @@ class FeatureChanged(Value):
 
 Change = (
     TopicCreated
-    | TopicShown
+    | TopicPublished
     | TopicRemoved
     | PartitionChanged
     | BrokerChanged

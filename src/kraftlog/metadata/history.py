@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer, OffsetAndEpoch
 
     class MetadataLog(Protocol):
-        """Where a metadata log is read from. Batches may begin before the asked offset."""
+        """A source of a metadata log."""
 
         def snapshots(self) -> Sequence[OffsetAndEpoch]:
             """The snapshots, newest first."""
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
             """The first offset of the log."""
 
         def read(self, offset: int) -> Iterable[Buffer]:
-            """Complete batches from an offset to the end of what is committed."""
+            """Complete batches up to the high watermark; the first may begin before `offset`."""
 
 
 class Moment(Value):
-    """Up to where records are replayed: an offset, a time, or with neither the end of the log."""
+    """An offset or a time up to which records are replayed; with neither, the end of the log."""
 
     offset: int | None = None
     time_ms: int | None = None
@@ -150,7 +150,7 @@ def state_at(log: MetadataLog, until: Moment) -> MetadataState:
 
 
 def _start(log: MetadataLog, until: Moment) -> MetadataState:
-    """The newest snapshot before the moment, or nothing if the log begins at offset 0."""
+    """The state of the newest snapshot before the moment; empty if the log begins at 0."""
     snapshots = log.snapshots()
     for snapshot in snapshots:
         if not until.includes(snapshot.offset - 1):
@@ -166,7 +166,7 @@ def _start(log: MetadataLog, until: Moment) -> MetadataState:
     if log.start > 0:
         oldest = min((each.offset for each in snapshots), default=log.start)
         raise ConfigError(
-            f"the metadata log begins with a snapshot of the records before offset {oldest}; "
-            "what was earlier is deleted"
+            f"the metadata log begins with a snapshot of the records before offset {oldest}: "
+            "earlier states of the cluster cannot be read"
         )
     return MetadataState()

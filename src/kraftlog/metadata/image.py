@@ -4,7 +4,8 @@ Only `replay` changes it, on leaders, followers and after a restart. The maps ho
 replaced, never modified, so callers may keep them; the cost of a change does not depend on the size
 of the cluster.
 
-All changes go through `put` and `drop`, where a controller records how to undo uncommitted ones.
+All changes go through `put` and `drop`: a controller overrides them to record how to undo
+uncommitted changes.
 
 Records between BeginTransaction and its end take effect together, or never.
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 from itertools import chain
 
 from kraftlog.config.keys import TOPIC
-from kraftlog.metadata.changes import TopicShown
+from kraftlog.metadata.changes import TopicPublished
 from kraftlog.metadata.replay import REPLAY, UnreplayableRecordError
 from kraftlog.metadata.snapshot import snapshot_records
 from kraftlog.metadata.values import NO_LEADER, BrokerImage, PartitionImage, TopicImage
@@ -63,7 +64,7 @@ ONLY = 0
 
 
 class ReplayError(Exception):
-    """A record that contradicts the image; `record`, if known."""
+    """A record that contradicts the image; `record` is it, if known."""
 
     def __init__(self, what: str, record: Message | None = None) -> None:
         super().__init__(what)
@@ -180,7 +181,9 @@ class Image:
             return ()
         apply = REPLAY.get(kind) or _OF_TRANSACTIONS.get(kind)
         if apply is None:
-            raise UnreplayableRecordError(f"no replay of {kind.__name__}")
+            raise UnreplayableRecordError(
+                f"this version of kraftlog cannot replay a {kind.__name__}"
+            )
         try:
             changes: Iterable[Change] = apply(self, record)
         except KeyError as missing:
@@ -195,14 +198,14 @@ class Image:
         self.put(self.topics, topic.id, topic)
         if topic.name not in self.topic_ids:
             self.put(self.topic_ids, topic.name, topic.id)
-        return (TopicShown(topic),)
+        return (TopicPublished(topic),)
 
-    def put(self, held: dict[Any, Any], key: Any, value: Any) -> None:
-        held[key] = value
+    def put(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
+        mapping[key] = value
 
-    def drop(self, held: dict[Any, Any], key: Any) -> None:
+    def drop(self, mapping: dict[Any, Any], key: Any) -> None:
         """Remove a key."""
-        del held[key]
+        del mapping[key]
 
 
 def _checked(changes: Iterable[Change], record: Message) -> Iterator[Change]:

@@ -1,7 +1,7 @@
 """`MetadataLoader`: replays committed records into the image and calls publishers.
 
 Publishers are called in the order of their list, as in Kafka, for every change before the next
-record is replayed. All that a node does because of metadata, a publisher does.
+record is replayed. Whatever a node does when metadata changes, it does in a publisher.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def chosen_levels(
 ) -> dict[str, int]:
     """All feature levels of a new cluster except kraft.version; `features` overrides defaults.
 
-    Other features get the default of the release, as far as kraftlog supports it.
+    Other features get the default level of the release, or the highest that kraftlog supports.
     """
     chosen = dict(features)
     if release is not None and METADATA_VERSION in chosen:
@@ -82,9 +82,9 @@ def chosen_levels(
     if level is None:
         level = LATEST if release is None else release_level(release)
     levels = {METADATA_VERSION: level}
-    for name, usual in default_levels(level).items():
+    for name, default_level in default_levels(level).items():
         if name != KRAFT_VERSION:
-            levels[name] = chosen.get(name, min(usual, supported.get(name, (0, 0))[1]))
+            levels[name] = chosen.get(name, min(default_level, supported.get(name, (0, 0))[1]))
     for name, wanted in levels.items():
         lowest, highest = supported.get(name, (0, 0))
         if not lowest <= wanted <= highest:

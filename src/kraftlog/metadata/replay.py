@@ -117,7 +117,7 @@ def _register_controller(
 def _topic(image: Image, record: records.TopicRecord) -> Sequence[Change]:
     topic = TopicImage(record.topic_id, record.name, 0)
     if image.topic_ids.get(topic.name, topic.id) != topic.id or topic.id in image.topics:
-        raise KeyError(f"a topic {topic.name} in the place of that of this name or id")
+        raise KeyError(f"an unused name and topic id for {topic.name}")
     image.unpublished = topic
     return (TopicCreated(topic),)
 
@@ -195,14 +195,16 @@ def _partition_change(image: Image, record: records.PartitionChangeRecord) -> Se
         return _remove_partition(image, before)
     after = _replayed_before(record, before)
     if after is None:
-        after = changed(before, record)
+        after = changed_partition(before, record)
         record.replayed = before, after
     image.put(image.partitions, after.key, after)
     return (PartitionChanged(before, after),)
 
 
-def changed(before: PartitionImage, record: records.PartitionChangeRecord) -> PartitionImage:
-    """A partition after a change; a record with a leader, even the same, bumps the leader epoch."""
+def changed_partition(
+    before: PartitionImage, record: records.PartitionChangeRecord
+) -> PartitionImage:
+    """A partition after a change; a record that names a leader bumps the leader epoch."""
     replicas = _or(record.replicas, before.replicas)
     same_leader = record.leader == SAME_LEADER
     recovery = record.leader_recovery_state
@@ -244,7 +246,7 @@ def _remove_partition(image: Image, before: PartitionImage) -> Sequence[Change]:
 
 
 def _clear_elr(image: Image, record: records.ClearElrRecord) -> Iterator[Change]:
-    """Partitions of one topic, or of all topics."""
+    """Clear the ELR of the partitions of one topic, or of all topics."""
     if record.topic_name:
         topics = [image.topics[image.topic_ids[record.topic_name]]]
     else:
@@ -272,38 +274,38 @@ def _feature_level(image: Image, record: records.FeatureLevelRecord) -> Sequence
 
 def _config(image: Image, record: records.ConfigRecord) -> Sequence[Change]:
     resource = record.resource_type, record.resource_name
-    set_now = {**image.configs.get(resource, {})}
+    values = {**image.configs.get(resource, {})}
     if record.value is None:
-        set_now.pop(record.name, None)
+        values.pop(record.name, None)
     else:
-        set_now[record.name] = record.value
-    _keep(image, image.configs, resource, set_now)
+        values[record.name] = record.value
+    _put_or_drop(image, image.configs, resource, values)
     return (ConfigChanged(record.resource_type, record.resource_name, record.name, record.value),)
 
 
 def _client_quota(image: Image, record: records.ClientQuotaRecord) -> Sequence[Change]:
     pairs = [(part.entity_type, part.entity_name) for part in record.entity]
     entity = tuple(sorted(pairs, key=lambda pair: pair[0]))
-    set_now = {**image.quotas.get(entity, {})}
+    values = {**image.quotas.get(entity, {})}
     if record.remove:
-        set_now.pop(record.key, None)
+        values.pop(record.key, None)
     else:
-        set_now[record.key] = record.value
-    _keep(image, image.quotas, entity, set_now)
+        values[record.key] = record.value
+    _put_or_drop(image, image.quotas, entity, values)
     return ()
 
 
-def _keep(image: Image, held: dict[Any, Any], key: Any, value: dict[str, Any]) -> None:
-    """Change an inner map, which exists only while it is not empty."""
+def _put_or_drop(image: Image, mapping: dict[Any, Any], key: Any, value: dict[str, Any]) -> None:
+    """Put an inner map, or drop it if it is empty."""
     if value:
-        image.put(held, key, value)
-    elif key in held:
-        image.drop(held, key)
+        image.put(mapping, key, value)
+    elif key in mapping:
+        image.drop(mapping, key)
 
 
 def _producer_ids(image: Image, record: records.ProducerIdsRecord) -> Sequence[Change]:
     if record.next_producer_id < image.next_producer_id:
-        raise KeyError(f"the producer ids before {image.next_producer_id}")
+        raise KeyError(f"unused producer ids before {image.next_producer_id}")
     image.put(image.producer_ids, 0, record)
     return ()
 

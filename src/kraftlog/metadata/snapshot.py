@@ -17,8 +17,8 @@ METADATA_VERSION = "metadata.version"
 
 def snapshot_records(image: Image) -> Iterator[Message]:
     """Yield the records; the maps are copied at the start, each record is created on demand."""
-    frozen = {name: held.copy() for name, held in image.maps().items()}
-    return _records(frozen)
+    copies = {name: held.copy() for name, held in image.maps().items()}
+    return _records(copies)
 
 
 def _records(maps: dict[str, dict]) -> Iterator[Message]:  # type: ignore[type-arg]  # of all kinds
@@ -54,12 +54,12 @@ def _topics(maps: dict[str, dict]) -> Iterator[Message]:  # type: ignore[type-ar
         yield records.TopicRecord(name=topic.name, topic_id=topic.id)
         for index in range(topic.partition_count):
             yield partition_record(partitions[topic.id, index])
-    for gone in removed.values():
+    for partition in removed.values():
         # Kafka has no removed partitions; a tag of kraftlog marks them.
-        yield partition_record(gone)
-    for gone in removed.values():
+        yield partition_record(partition)
+    for partition in removed.values():
         yield records.PartitionChangeRecord(
-            topic_id=gone.topic_id, partition_id=gone.index, removed=True
+            topic_id=partition.topic_id, partition_id=partition.index, removed=True
         )
 
 

@@ -146,7 +146,7 @@ def _configs(state: MetadataState) -> Iterator[Row]:
 
 
 def _is_secret(kind: int, name: str) -> bool:
-    """Whether a value is a password, or of a key that nobody knows and that may be one."""
+    """Whether a value is a password, or may be one because its key is unknown."""
     if kind == BROKER:
         key = find_broker_key(name)
         return key is None or key.sensitive
@@ -198,7 +198,7 @@ def _quotas(state: MetadataState) -> Iterator[Row]:
 
 
 def _scram(state: MetadataState) -> Iterator[Row]:
-    """Who has credentials; what they are made of stays secret."""
+    """The users that have credentials; salts and keys stay secret."""
     rows: list[Row] = [
         {
             "user": name,
@@ -234,7 +234,7 @@ TABLES_OF_IMAGE = {
     "quotas": Table(("entity", "key", "value"), 2, _quotas),
     "scram": Table(("user", "mechanism", "iterations"), 2, _scram),
 }
-#: Tables of which many clusters have no row, and which are then not worth a line.
+#: Tables that are listed only if they have rows; on many clusters they have none.
 OPTIONAL = frozenset({"acls", "quotas", "scram"})
 
 

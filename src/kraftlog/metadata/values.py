@@ -38,8 +38,8 @@ class Directory:
 RESERVED_DIRECTORIES = 100
 
 
-def reserved(directory: Uuid) -> bool:
-    """Whether an id is reserved."""
+def is_reserved(directory: Uuid) -> bool:
+    """Whether a directory id is one of those that Kafka reserves."""
     return int.from_bytes(directory, "big") < RESERVED_DIRECTORIES
 
 
@@ -72,8 +72,8 @@ class BrokerImage(Value):
     def takes_replicas(self) -> bool:
         """Whether it accepts new replicas: not in shutdown, nor with all directories cordoned."""
         cordoned = self.cordoned or ()
-        full = bool(cordoned) and all(each in cordoned for each in self.directories)
-        return not self.in_controlled_shutdown and not full
+        all_cordoned = bool(cordoned) and all(each in cordoned for each in self.directories)
+        return not self.in_controlled_shutdown and not all_cordoned
 
     def online(self, directory: Uuid) -> bool:
         """Whether a directory is online; unassigned directories are assumed to be."""
@@ -113,7 +113,7 @@ class PartitionImage(Value):
 
     @property
     def key(self) -> PartitionKey:
-        """Always the same tuple, as many maps have it."""
+        """Topic id and index; always the same tuple, as many maps hold it."""
         try:
             return self._key
         except AttributeError:

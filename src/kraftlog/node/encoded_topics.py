@@ -5,7 +5,7 @@ Clients request all topics again and again, and thousands of partitions take mil
 
 from __future__ import annotations
 
-from kraftlog.metadata.changes import BrokerChanged, PartitionChanged, TopicRemoved, TopicShown
+from kraftlog.metadata.changes import BrokerChanged, PartitionChanged, TopicPublished, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.value import TYPE_CHECKING
 
@@ -51,7 +51,7 @@ class EncodedTopics(MetadataPublisher):
             partition = change.after or change.before
             assert partition is not None, "a change is from something or to something"
             self._forget(partition.topic_id)
-        elif isinstance(change, (TopicShown, TopicRemoved)):
+        elif isinstance(change, (TopicPublished, TopicRemoved)):
             self._forget(change.topic.id)
         elif isinstance(change, BrokerChanged):
             self.clear()  # its replicas may have become offline or online

@@ -29,7 +29,7 @@ from kraftlog.effects import (
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import BrokerChanged, PartitionChanged, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
-from kraftlog.metadata.values import reserved
+from kraftlog.metadata.values import is_reserved
 from kraftlog.replication.counts import BrokerTopicStats
 from kraftlog.replication.delayed_deletions import DelayedDeletions
 from kraftlog.replication.delayed_fetches import DelayedFetches
@@ -349,7 +349,7 @@ class ReplicaManager(MetadataPublisher):
         known = partition.directory(self._broker_id)
         if known == directory:
             return
-        is_only = len(broker.directories) == 1 and reserved(known)
+        is_only = len(broker.directories) == 1 and is_reserved(known)
         if not is_only:
             self.directory_assignments.assign(key, directory)
 

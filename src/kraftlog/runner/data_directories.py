@@ -13,7 +13,7 @@ from kraftlog.effects import (
     TruncatePartition,
 )
 from kraftlog.errors import StorageError
-from kraftlog.metadata.values import reserved
+from kraftlog.metadata.values import is_reserved
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.data_directory import DataDirectory
 from kraftlog.runner.log_moves import LogMoves
@@ -115,7 +115,7 @@ class DataDirectories:
         assigned = self._by_id.get(effect.directory)
         if assigned is not None:
             return assigned
-        if self._lost and not reserved(effect.directory):
+        if self._lost and not is_reserved(effect.directory):
             return None
         online = [it for it in self._for_partitions if not it.directory.is_offline]
         cordoned = self.cordoned()
