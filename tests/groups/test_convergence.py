@@ -179,13 +179,13 @@ def check_all(harness: ShardHarness) -> None:
 def check(group: Group) -> None:
     """What a group counts is what its members say."""
     members = list(group.members.values())
-    assert group.awaiting == sum(member.joining is not None for member in members)
+    assert group.joining_count == sum(member.joining is not None for member in members)
     support: dict[str, int] = {}
     for member in members:
         for name, _ in member.protocols:
             support[name] = support.get(name, 0) + 1
-    assert group.support == support
-    assert group.static == {m.instance_id: m.member_id for m in members if m.instance_id}
+    assert group.supporter_counts == support
+    assert group.static_members == {m.instance_id: m.member_id for m in members if m.instance_id}
     assert all(known == member.member_id for known, member in group.members.items())
     assert (group.leader is None) == (not members)
     assert group.leader is None or group.leader in group.members
@@ -193,7 +193,7 @@ def check(group: Group) -> None:
     assert not set(group.pending_joins) & set(group.members)
     if group.state in {GroupState.COMPLETING, GroupState.STABLE}:
         assert members
-        assert all(group.support[group.protocol or ""] == len(members) for _ in members)
+        assert all(group.supporter_counts[group.protocol or ""] == len(members) for _ in members)
     if group.state in {GroupState.EMPTY, GroupState.DEAD}:
         assert not members
     if group.state != GroupState.COMPLETING:
@@ -218,11 +218,11 @@ def test_the_check_finds_a_group_that_is_wrong(what: str) -> None:
     check(group)
     member = group.members[ids[0]]
     if what == "awaiting":
-        group.awaiting = 1
+        group.joining_count = 1
     elif what == "support":
-        group.support["other"] = 1
+        group.supporter_counts["other"] = 1
     elif what == "static":
-        group.static["i"] = ids[0]
+        group.static_members["i"] = ids[0]
     elif what == "leader":
         group.leader = None
     elif what == "session":

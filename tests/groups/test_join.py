@@ -110,7 +110,7 @@ def test_the_first_of_duplicate_protocols_counts() -> None:
     harness.poll()
     assert harness.outcome(slot).members[0].metadata == RANGE[0][1]
     assert harness.leave("c-1").members[0].error_code == OK
-    assert harness.shard.groups["g"].support == {}
+    assert harness.shard.groups["g"].supporter_counts == {}
 
 
 # The initial delay ---------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def test_an_unfinished_rebalance_starts_again() -> None:
 
 
 def test_members_of_old_records_take_their_session_as_rebalance_timeout() -> None:
-    from kraftlog.groups.group import group_of
+    from kraftlog.groups.group import group_from_record
     from kraftlog.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 
     member = MemberMetadata(
@@ -85,7 +85,7 @@ def test_members_of_old_records_take_their_session_as_rebalance_timeout() -> Non
     value = GroupMetadataValue(
         protocol_type="connect", generation=3, protocol=None, leader="gone", members=(member,)
     )
-    group = group_of("g", value)
+    group = group_from_record("g", value)
     assert group.rebalance_timeout_ms == 7000
     assert group.elect_leader() is False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.groups.offsets import REMOVED_AT_ONCE, commit_refused
+from kraftlog.groups.offsets import REMOVED_AT_ONCE, commit_error
 from tests.groups.shard_harness import LATEST, OK, WALL_MS, ShardHarness, codes
 from tests.node.turn_cost import calls_of
 
@@ -71,8 +71,8 @@ def test_transactional_commits_of_old_clients_have_no_member_id() -> None:
     harness = ShardHarness()
     harness.stable(1)
     group = harness.shard.groups["g"]
-    assert commit_refused(group, "", None, -1, is_transactional=True) == OK
-    assert commit_refused(group, "x", None, 1, is_transactional=True) != OK
+    assert commit_error(group, "", None, -1, is_transactional=True) == OK
+    assert commit_error(group, "x", None, 1, is_transactional=True) != OK
 
 
 def test_the_metadata_limit_counts_utf_16_units() -> None:
@@ -246,7 +246,7 @@ def test_offsets_of_a_recreated_topic_stay() -> None:
     harness.commit_offsets({T0: 1}, group="old", topic_id=ID_A)
     harness.commit_offsets({T0: 2, U0: 3}, group="older")
     harness.commit_offsets({T0: 4}, group="new", topic_id=ID_B)
-    harness.shard.partitions_deleted("t", ID_A, 0, harness.now)
+    harness.shard.delete_offsets_of_partitions("t", ID_A, 0, harness.now)
     harness.settle()
     assert [harness.offsets(group=each) for each in ("old", "older", "new")] == [
         {},
@@ -258,7 +258,7 @@ def test_offsets_of_a_recreated_topic_stay() -> None:
 def test_v11_offsets_of_removed_partitions_are_deleted() -> None:
     harness = ShardHarness()
     harness.commit_offsets({T0: 1, ("t", 1): 2, ("t", 2): 3, ("u", 1): 4})
-    harness.shard.partitions_deleted("t", ID_A, 1, harness.now)
+    harness.shard.delete_offsets_of_partitions("t", ID_A, 1, harness.now)
     harness.settle()
     assert harness.offsets() == {T0: 1, ("u", 1): 4}
 
@@ -267,7 +267,9 @@ def test_a_deleted_topic_leaves_groups_of_other_topics_alone() -> None:
     harness = ShardHarness()
     for number in range(500):
         harness.commit_offsets({U0: 1}, group=f"group-{number}")
-    assert calls_of(lambda: harness.shard.partitions_deleted("t", ID_A, 0, harness.now)) < 50
+    assert (
+        calls_of(lambda: harness.shard.delete_offsets_of_partitions("t", ID_A, 0, harness.now)) < 50
+    )
     assert not harness.shard.has_offsets_of("t")
     assert harness.shard.has_offsets_of("u")
 
@@ -281,7 +283,7 @@ def test_offsets_of_a_deleted_topic_are_deleted_in_slices() -> None:
     def left() -> int:
         return sum(bool(harness.offsets(group=group)) for group in groups)
 
-    harness.shard.partitions_deleted("t", ID_A, 0, harness.now)
+    harness.shard.delete_offsets_of_partitions("t", ID_A, 0, harness.now)
     harness.settle()
     assert left() == 2 * REMOVED_AT_ONCE
     harness.commit_offsets({T0: 2}, group=groups[-1])  # of a topic that has the name by now

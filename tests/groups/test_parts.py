@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from kraftlog.groups.pending_writes import BYTES_A_BATCH, RECORDS_A_BATCH, _parts
-from kraftlog.groups.records import GroupRecord, no_group_record, no_offset_record
+from kraftlog.groups.pending_writes import MAX_BATCH_BYTES, MAX_BATCH_RECORDS, _parts
+from kraftlog.groups.records import GroupRecord, group_tombstone, offset_tombstone
 
 
 def parts_of(name: str, count: int) -> list[list[GroupRecord]]:
-    records = [no_offset_record(name, "t", index) for index in range(count)]
-    records.append(no_group_record(name))
+    records = [offset_tombstone(name, "t", index) for index in range(count)]
+    records.append(group_tombstone(name))
     parts = list(_parts(records))
     assert [record for part in parts for record in part] == records
     return parts
 
 
 def test_short_names_are_bounded_by_their_number() -> None:
-    assert [len(part) for part in parts_of("g", 2 * RECORDS_A_BATCH)] == [
-        RECORDS_A_BATCH,
-        RECORDS_A_BATCH,
+    assert [len(part) for part in parts_of("g", 2 * MAX_BATCH_RECORDS)] == [
+        MAX_BATCH_RECORDS,
+        MAX_BATCH_RECORDS,
         1,
     ]
 
@@ -26,7 +26,7 @@ def test_long_names_are_bounded_by_their_bytes() -> None:
     """Each letter takes two bytes."""
     for part in parts_of("ä" * 16_000, 100):
         size = sum(len(key) for record in part for key in record.encoded() if key is not None)
-        assert size <= BYTES_A_BATCH
+        assert size <= MAX_BATCH_BYTES
         assert len(part) in {16, 101 % 16}
 
 

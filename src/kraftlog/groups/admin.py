@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.offsets import offset_keys
 from kraftlog.groups.pending_writes import coordinator_error
-from kraftlog.groups.records import no_group_record, no_offset_record
+from kraftlog.groups.records import group_tombstone, offset_tombstone
 from kraftlog.groups.states import GroupState
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -27,7 +27,7 @@ CLASSIC = "classic"
 NOT_FOUND_SINCE = 6
 
 
-def listed(shard: Shard, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
+def list_groups(shard: Shard, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
     """Groups in these states and of these types, case-insensitive; all if none are given."""
     if types and CLASSIC not in {name.lower() for name in types}:
         return []
@@ -82,45 +82,45 @@ def describe(shard: Shard, context: RequestContext, group_id: str) -> DescribedG
 def delete(shard: Shard, slot: object, group_ids: Sequence[str], now: Now) -> None:
     """Delete groups without members and their offsets, in one batch."""
     codes: dict[str, int] = {}
-    leaving: list[Group] = []
+    deleted: list[Group] = []
     records: list[GroupRecord] = []
     for group_id in dict.fromkeys(group_ids):
         group = shard.groups.get(group_id)
-        codes[group_id] = _delete_refused(group)
+        codes[group_id] = _delete_error(group)
         if group is not None and not codes[group_id]:
-            records += end_of(shard, group, now)
-            leaving.append(group)
-    if not leaving:
-        shard.answer(slot, _deleted(codes))
+            records += begin_deletion(shard, group, now)
+            deleted.append(group)
+    if not deleted:
+        shard.respond(slot, _delete_response(codes))
         return
 
     def result(code: int, later: Now) -> None:  # noqa: ARG001 - what a write calls
         if code:
-            codes.update({group.group_id: coordinator_error(code) for group in leaving})
-        shard.answer(slot, _deleted(codes))
+            codes.update({group.group_id: coordinator_error(code) for group in deleted})
+        shard.respond(slot, _delete_response(codes))
 
     def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
-        for group in leaving:
+        for group in deleted:
             group.enter(GroupState.EMPTY, later)
 
     shard.writes.submit(records, now, result, undo)
 
 
-def end_of(shard: Shard, group: Group, now: Now) -> list[GroupRecord]:
-    """The tombstones of a group, which is Dead from now on unless they cannot be written."""
+def begin_deletion(shard: Shard, group: Group, now: Now) -> list[GroupRecord]:
+    """Make a group Dead and return its tombstones; it is Empty again if their write fails."""
     group_id = group.group_id
     keys = offset_keys(shard, group_id)
     group.enter(GroupState.DEAD, now)
-    return [no_offset_record(group_id, *key) for key in keys] + [no_group_record(group_id)]
+    return [offset_tombstone(group_id, *key) for key in keys] + [group_tombstone(group_id)]
 
 
-def _delete_refused(group: Group | None) -> int:
+def _delete_error(group: Group | None) -> int:
     if group is None or group.state == GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.NONE if group.state == GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
 
 
-def _deleted(codes: dict[str, int]) -> DeleteGroupsResponse:
+def _delete_response(codes: dict[str, int]) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(group_id=group_id, error_code=code)

@@ -6,7 +6,7 @@ from kraftlog.value import Value
 
 
 class GroupConfig(Value):
-    """Kafka's defaults, except for the initial delay, which slows down every first join."""
+    """Kafka's defaults, except for the initial rebalance delay, which slows every first join."""
 
     #: group.min.session.timeout.ms, group.max.session.timeout.ms
     min_session_timeout_ms: int = 6_000

@@ -8,7 +8,7 @@ consistent; `rebalance`, `join` and `members` decide what happens and what clien
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, ProtocolError
-from kraftlog.groups.member import Member, names
+from kraftlog.groups.member import Member, protocol_names
 from kraftlog.groups.states import MAY_FOLLOW, GroupState
 from kraftlog.groups.timers import Timer
 from kraftlog.value import TYPE_CHECKING
@@ -30,11 +30,11 @@ class Group:
     """A group; `enter` changes its state, `MAY_FOLLOW` has the legal changes."""
 
     __slots__ = (
-        "awaiting",
         "generation",
         "group_id",
         "initial_remaining_ms",
         "join_timer",
+        "joining_count",
         "leader",
         "member_added",
         "members",
@@ -45,9 +45,9 @@ class Group:
         "protocol_type",
         "state",
         "state_since",
-        "static",
-        "subscribed",
-        "support",
+        "static_members",
+        "subscribed_topics",
+        "supporter_counts",
         "sync_timer",
     )
 
@@ -63,18 +63,19 @@ class Group:
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
         #: Instance id -> member id.
-        self.static: dict[str, str] = {}
+        self.static_members: dict[str, str] = {}
         #: Member ids that were returned but have not joined yet, and their deadlines.
         self.pending_joins: dict[str, Timer] = {}
         #: Members without a SyncGroup. A dict, because its order is deterministic.
         self.pending_syncs: dict[str, None] = {}
-        #: Number of members with a pending JoinGroup, and number of members per protocol.
-        self.awaiting = 0
-        self.support: dict[str, int] = {}
+        #: Number of members with a pending JoinGroup, and of members that support each protocol.
+        self.joining_count = 0
+        self.supporter_counts: dict[str, int] = {}
         #: Subscribed topics; None: unknown.
-        self.subscribed: frozenset[str] | None = None
+        self.subscribed_topics: frozenset[str] | None = None
         #: Remaining initial rebalance delay; None if there is none.
         self.initial_remaining_ms: int | None = None
+        #: Whether a member has joined since the initial rebalance delay began, or was extended.
         self.member_added = False
         self.join_timer: Timer = Timer(_nothing)
         self.sync_timer: Timer = Timer(_nothing)
@@ -97,7 +98,7 @@ class Group:
         """Start a generation: choose a protocol and wait for assignments."""
         self.generation += 1
         self.protocol = self.select_protocol() if self.members else None
-        self.subscribed = self.subscriptions()
+        self.subscribed_topics = self.subscriptions()
         self.enter(GroupState.COMPLETING if self.members else GroupState.EMPTY, now)
         self.pending_syncs.clear()
 
@@ -107,15 +108,15 @@ class Group:
         if not self.members:
             self.protocol_type = protocol_type
         if member.instance_id is not None:
-            assert member.instance_id not in self.static
-            self.static[member.instance_id] = member.member_id
+            assert member.instance_id not in self.static_members
+            self.static_members[member.instance_id] = member.member_id
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
         self._count(member.protocols, 1)
         self.pending_joins.pop(member.member_id, None)
         if slot is not None:
-            self.wait(member, slot)
+            self.set_joining(member, slot)
 
     def remove(self, member_id: str) -> Member | None:
         """Remove a member without pending requests; the oldest member replaces a leader."""
@@ -124,7 +125,7 @@ class Group:
             assert member.joining is None
             self._count(member.protocols, -1)
             if member.instance_id is not None:
-                del self.static[member.instance_id]
+                del self.static_members[member.instance_id]
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         self.pending_joins.pop(member_id, None)
@@ -132,14 +133,14 @@ class Group:
         return member
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Give a static member a new id, in the place of the old one."""
+        """Give a static member a new id; it keeps its position among the members."""
         assert member.instance_id is not None
         old = member.member_id
         self.members = {
             (member_id if known == old else known): each for known, each in self.members.items()
         }
         member.member_id = member_id
-        self.static[member.instance_id] = member_id
+        self.static_members[member.instance_id] = member_id
         if self.leader == old:
             self.leader = member_id
         if old in self.pending_syncs:
@@ -155,31 +156,31 @@ class Group:
         member.rebalance_timeout_ms = rebalance_ms
         member.session_timeout_ms = session_ms
 
-    def wait(self, member: Member, slot: object) -> Any:
-        """Store a pending JoinGroup; return the slot of an earlier one."""
+    def set_joining(self, member: Member, slot: object) -> Any:
+        """Store the slot of a pending JoinGroup; return that of an earlier one, if any."""
         earlier, member.joining = member.joining, slot
-        self.awaiting += earlier is None
+        self.joining_count += earlier is None
         return earlier
 
     def take_joining(self, member: Member) -> Any:
         """Remove and return the slot of its pending JoinGroup, if any."""
         slot, member.joining = member.joining, None
-        self.awaiting -= slot is not None
+        self.joining_count -= slot is not None
         return slot
 
     def _count(self, protocols: Protocols, by: int) -> None:
         for name, _ in protocols:
-            left = self.support.get(name, 0) + by
+            left = self.supporter_counts.get(name, 0) + by
             if left:
-                self.support[name] = left
+                self.supporter_counts[name] = left
             else:
-                del self.support[name]
+                del self.supporter_counts[name]
 
-    # Questions -----------------------------------------------------------------------------------
+    # Queries -------------------------------------------------------------------------------------
 
     @property
     def all_joined(self) -> bool:
-        return len(self.members) == self.awaiting and not self.pending_joins
+        return len(self.members) == self.joining_count and not self.pending_joins
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -190,15 +191,17 @@ class Group:
         """Whether all members support one of these protocols."""
         if self.state == GroupState.EMPTY:
             return bool(protocol_type and protocols)
-        everyone = len(self.members)
+        member_count = len(self.members)
         return protocol_type == self.protocol_type and any(
-            self.support.get(name, 0) == everyone for name in names(protocols)
+            self.supporter_counts.get(name, 0) == member_count for name in protocol_names(protocols)
         )
 
     def select_protocol(self) -> str:
         """The protocol with most votes among those that all members support."""
-        everyone = len(self.members)
-        candidates = {name for name, count in self.support.items() if count == everyone}
+        member_count = len(self.members)
+        candidates = {
+            name for name, count in self.supporter_counts.items() if count == member_count
+        }
         votes: dict[str, int] = {}
         for member in self.members.values():
             vote = member.vote(candidates)
@@ -219,18 +222,18 @@ class Group:
     def membership_error(self, member_id: str, instance_id: str | None) -> int:
         """The error code for an unknown or fenced member; NONE for a member."""
         if instance_id is not None:
-            known = self.static.get(instance_id)
+            known = self.static_members.get(instance_id)
             if known is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             if known != member_id:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def reads(self, topic: str) -> bool:
+    def subscribes_to(self, topic: str) -> bool:
         """Whether members subscribe to the topic; assumed if their metadata cannot be decoded."""
-        if self.subscribed is None:
+        if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER
-        return topic in self.subscribed
+        return topic in self.subscribed_topics
 
     def subscriptions(self) -> frozenset[str] | None:
         """Subscribed topics of the members, if their metadata can be decoded."""
@@ -247,8 +250,8 @@ class Group:
         return frozenset(topics)
 
 
-def group_of(group_id: str, value: GroupMetadataValue) -> Group:
-    """The group of a record: Stable with members, Empty without."""
+def group_from_record(group_id: str, value: GroupMetadataValue) -> Group:
+    """The group that a record describes: Stable with members, Empty without."""
     group = Group(group_id)
     group.state = GroupState.STABLE if value.members else GroupState.EMPTY
     group.state_since = value.current_state_timestamp
@@ -269,7 +272,7 @@ def group_of(group_id: str, value: GroupMetadataValue) -> Group:
             recorded.assignment,
         )
         group.add(member, group.protocol_type)
-    group.subscribed = group.subscriptions()
+    group.subscribed_topics = group.subscriptions()
     return group
 
 

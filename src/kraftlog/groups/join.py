@@ -38,37 +38,37 @@ def join(
     config = shard.config
     member_id = request.member_id
     if not request.group_id:
-        return shard.answer(slot, refusal(member_id, ErrorCode.INVALID_GROUP_ID))
+        return shard.respond(slot, error_response(member_id, ErrorCode.INVALID_GROUP_ID))
     if not (
         config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms
     ):
-        return shard.answer(slot, refusal(member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
+        return shard.respond(slot, error_response(member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
     group = shard.groups.get(request.group_id)
     is_new = group is None
     if group is None:
         if member_id != UNKNOWN:
-            return shard.answer(slot, refusal(member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+            return shard.respond(slot, error_response(member_id, ErrorCode.UNKNOWN_MEMBER_ID))
         group = shard.new_group(request.group_id, now)
-    code = _refused(shard, group, request)
+    code = _join_error(shard, group, request)
     if code == ErrorCode.GROUP_MAX_SIZE_REACHED:
         shard.remove_member(group, member_id)
-        shard.answer(slot, refusal(UNKNOWN, code))
+        shard.respond(slot, error_response(UNKNOWN, code))
         rebalance.maybe_complete(shard, group, now)
     elif code:
-        shard.answer(slot, refusal(member_id, code))
-        shard.drop_if_nothing(group)
+        shard.respond(slot, error_response(member_id, code))
+        shard.drop_if_unused(group)
     elif member_id != UNKNOWN:
-        _join_again(shard, slot, context, group, request, now)
+        _rejoin(shard, slot, context, group, request, now)
     elif request.group_instance_id is not None:
         _join_static(shard, slot, context, group, request, now)
     else:
         _join_new(shard, slot, context, group, request, now)
     if is_new:
-        _write_new(shard, group, now)
+        _write_new_group(shard, group, now)
     return None
 
 
-def refusal(member_id: str, code: int) -> JoinGroupResponse:
+def error_response(member_id: str, code: int) -> JoinGroupResponse:
     return JoinGroupResponse(
         error_code=code, protocol_name=None, leader="", member_id=member_id, members=()
     )
@@ -77,13 +77,13 @@ def refusal(member_id: str, code: int) -> JoinGroupResponse:
 def notify_generation(shard: Shard, group: Group, now: Now) -> None:
     """Respond to all members with the generation, and to the leader with the members."""
     for member in group.members.values():
-        shard.answer(group.take_joining(member), _welcome(group, member))
+        shard.respond(group.take_joining(member), _join_response(group, member))
         shard.restart_session(group, member, member.session_timeout_ms, now)
         member.is_new = False
         group.pending_syncs[member.member_id] = None
 
 
-def _welcome(group: Group, member: Member) -> JoinGroupResponse:
+def _join_response(group: Group, member: Member) -> JoinGroupResponse:
     leads = group.leader == member.member_id
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
@@ -92,11 +92,11 @@ def _welcome(group: Group, member: Member) -> JoinGroupResponse:
         protocol_name=group.protocol or "",
         leader=group.leader or "",
         member_id=member.member_id,
-        members=_everybody(group) if leads else (),
+        members=_all_members(group) if leads else (),
     )
 
 
-def _everybody(group: Group) -> tuple[JoinGroupResponseMember, ...]:
+def _all_members(group: Group) -> tuple[JoinGroupResponseMember, ...]:
     return tuple(
         [
             JoinGroupResponseMember(
@@ -109,7 +109,7 @@ def _everybody(group: Group) -> tuple[JoinGroupResponseMember, ...]:
     )
 
 
-def _refused(shard: Shard, group: Group, request: JoinGroupRequest) -> int:
+def _join_error(shard: Shard, group: Group, request: JoinGroupRequest) -> int:
     """The error code for a member that may not join, or NONE."""
     if group.state == GroupState.DEAD:
         # The group is being deleted: the client retries with a new group or another coordinator.
@@ -125,18 +125,18 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     member = group.members.get(member_id)
     if group.state == GroupState.PREPARING:
         # Only joined members count, so that a lower limit rejects the last ones.
-        return (member is not None and member.joining is not None) or group.awaiting < max_size
+        return (member is not None and member.joining is not None) or group.joining_count < max_size
     return member is not None or len(group.members) < max_size
 
 
-def _write_new(shard: Shard, group: Group, now: Now) -> None:
+def _write_new_group(shard: Shard, group: Group, now: Now) -> None:
     """Write a new group to the log, so that a later coordinator knows it."""
     if shard.groups.get(group.group_id) is not group:
         return
 
     def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
         if group.group_id not in shard.durable.groups:
-            shard.turn_away(group, coordinator_error(code))
+            shard.fail_pending_requests(group, coordinator_error(code))
             shard.drop(group)
 
     shard.writes.submit([new_group_record(group)], now, undo=undo)
@@ -155,15 +155,15 @@ def _join_new(
 ) -> None:
     member_id = shard.new_member_id(context.client_id)
     if not is_writable(member_id):
-        _refuse_long(shard, slot, group)
+        _refuse_unwritable_id(shard, slot, group)
         return
     if context.version < ID_REQUIRED_SINCE:
         _add(shard, slot, context, group, request, member_id, now)
         return
-    timer = Timer(lambda late: rebalance.pending_over(shard, group, member_id, late))
+    timer = Timer(lambda late: rebalance.pending_join_timed_out(shard, group, member_id, late))
     group.pending_joins[member_id] = timer
     shard.timers.set(timer, now.monotonic_ms + request.session_timeout_ms)
-    shard.answer(slot, refusal(member_id, ErrorCode.MEMBER_ID_REQUIRED))
+    shard.respond(slot, error_response(member_id, ErrorCode.MEMBER_ID_REQUIRED))
 
 
 def is_writable(member_id: str) -> bool:
@@ -171,9 +171,9 @@ def is_writable(member_id: str) -> bool:
     return len(member_id) <= LONGEST_STRING and len(member_id.encode()) <= LONGEST_STRING
 
 
-def _refuse_long(shard: Shard, slot: object, group: Group) -> None:
-    shard.answer(slot, refusal(UNKNOWN, ErrorCode.INVALID_REQUEST))
-    shard.drop_if_nothing(group)
+def _refuse_unwritable_id(shard: Shard, slot: object, group: Group) -> None:
+    shard.respond(slot, error_response(UNKNOWN, ErrorCode.INVALID_REQUEST))
+    shard.drop_if_unused(group)
 
 
 def _add(
@@ -205,10 +205,10 @@ def _add(
     rebalance.prepare_or_complete(shard, group, now)
 
 
-# Members that are known -----------------------------------------------------------------------
+# Known members -------------------------------------------------------------------------------
 
 
-def _join_again(
+def _rejoin(
     shard: Shard,
     slot: object,
     context: RequestContext,
@@ -220,22 +220,22 @@ def _join_again(
     if member_id in group.pending_joins:
         if request.group_instance_id is not None:
             # Static members are never asked to rejoin with an id.
-            shard.answer(slot, refusal(member_id, ErrorCode.UNKNOWN_SERVER_ERROR))
+            shard.respond(slot, error_response(member_id, ErrorCode.UNKNOWN_SERVER_ERROR))
         else:
             _add(shard, slot, context, group, request, member_id, now)
         return
     code = group.membership_error(member_id, request.group_instance_id)
     if code or group.state == GroupState.EMPTY:
-        shard.answer(slot, refusal(member_id, code or ErrorCode.UNKNOWN_MEMBER_ID))
+        shard.respond(slot, error_response(member_id, code or ErrorCode.UNKNOWN_MEMBER_ID))
         return
     member = group.members[member_id]
-    same = member.protocols == protocols_of(request)
+    is_unchanged = member.protocols == protocols_of(request)
     leads = group.leader == member_id
-    if group.state == GroupState.COMPLETING and same:
+    if group.state == GroupState.COMPLETING and is_unchanged:
         # It may have missed the response, so it is repeated.
-        shard.answer(slot, _welcome(group, member))
-    elif group.state == GroupState.STABLE and same and not leads:
-        shard.answer(slot, _welcome(group, member))
+        shard.respond(slot, _join_response(group, member))
+    elif group.state == GroupState.STABLE and is_unchanged and not leads:
+        shard.respond(slot, _join_response(group, member))
     else:
         # A leader rejoins to trigger a new assignment for reasons outside of the metadata.
         _update(shard, slot, group, member, request)
@@ -248,8 +248,8 @@ def _update(
     group.update(
         member, protocols_of(request), rebalance_timeout_of(request), request.session_timeout_ms
     )
-    earlier = group.wait(member, slot)
-    shard.answer(earlier, refusal(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
+    earlier = group.set_joining(member, slot)
+    shard.respond(earlier, error_response(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
 
 
 # Static members -------------------------------------------------------------------------------
@@ -267,34 +267,34 @@ def _join_static(
     assert instance_id is not None
     new_id = shard.new_member_id(instance_id)
     if not is_writable(new_id):
-        _refuse_long(shard, slot, group)
+        _refuse_unwritable_id(shard, slot, group)
         return
-    old_id = group.static.get(instance_id)
+    old_id = group.static_members.get(instance_id)
     if old_id is None:
         _add(shard, slot, context, group, request, new_id, now)
         return
     old_leader = group.leader
     member = group.members[old_id]
-    _take_place(shard, group, member, new_id)
+    _replace_member_id(shard, group, member, new_id)
     _update(shard, slot, group, member, request)
     shard.restart_session(group, member, member.session_timeout_ms, now)
     if group.state == GroupState.STABLE and group.select_protocol() == group.protocol:
-        _come_back(shard, slot, context, group, member, old_leader, now)
+        _rejoin_without_rebalance(shard, slot, context, group, member, old_leader, now)
     else:
         # The leader may be assigning partitions to the old id, so the rebalance starts again.
         rebalance.prepare_or_complete(shard, group, now)
 
 
-def _take_place(shard: Shard, group: Group, member: Member, new_id: str) -> None:
-    """Fence pending requests of the old id."""
+def _replace_member_id(shard: Shard, group: Group, member: Member, new_id: str) -> None:
+    """Give a static member its new id, and fence the pending requests of the old one."""
     code = ErrorCode.FENCED_INSTANCE_ID
-    shard.answer(group.take_joining(member), refusal(member.member_id, code))
-    shard.answer(members.take_syncing(member), members.no_assignment(code))
+    shard.respond(group.take_joining(member), error_response(member.member_id, code))
+    shard.respond(members.take_syncing(member), members.no_assignment(code))
     group.rename(member, new_id)
     member.is_new = False
 
 
-def _come_back(
+def _rejoin_without_rebalance(
     shard: Shard,
     slot: object,
     context: RequestContext,
@@ -313,22 +313,22 @@ def _come_back(
             return  # it has been replaced, or a rebalance has responded
         group.take_joining(member)
         if code:
-            refused = refusal(UNKNOWN, coordinator_error(code))
-            shard.answer(slot, refused.replace(generation_id=group.generation))
+            refused = error_response(UNKNOWN, coordinator_error(code))
+            shard.respond(slot, refused.replace(generation_id=group.generation))
             return
         shard.restart_session(group, member, member.session_timeout_ms, later)
-        welcome = _welcome(group, member)
+        response = _join_response(group, member)
         if context.version >= SKIP_ASSIGNMENT_SINCE:
-            welcome.skip_assignment = group.leader == new_id
+            response.skip_assignment = group.leader == new_id
         else:
-            # It would assign again if it knew that it is the leader, but no member waits for that.
-            welcome.leader = old_leader or ""
-            welcome.members = ()
-        shard.answer(slot, welcome)
+            # Named as the leader it would assign partitions again, and no member waits for that.
+            response.leader = old_leader or ""
+            response.members = ()
+        shard.respond(slot, response)
 
     def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
-        if group.static.get(instance_id) == new_id and group.state == GroupState.STABLE:
-            _go_back(shard, group, member, later)
+        if group.static_members.get(instance_id) == new_id and group.state == GroupState.STABLE:
+            _restore_recorded_member(shard, group, member, later)
 
     record = group_record(
         group, {each.member_id: each.assignment for each in group.members.values()}
@@ -336,17 +336,17 @@ def _come_back(
     shard.writes.submit([record], now, result, undo)
 
 
-def _go_back(shard: Shard, group: Group, member: Member, now: Now) -> None:
+def _restore_recorded_member(shard: Shard, group: Group, member: Member, now: Now) -> None:
     """Restore the member to its state in the log, because the new id was not written."""
     value = shard.durable.groups[group.group_id]
     recorded = [each for each in value.members if each.group_instance_id == member.instance_id]
     if recorded:
-        [was] = recorded
-        group.rename(member, was.member_id)
+        [former] = recorded
+        group.rename(member, former.member_id)
         group.update(
             member,
-            ((group.protocol or "", was.subscription),),
-            was.rebalance_timeout,
-            was.session_timeout,
+            ((group.protocol or "", former.subscription),),
+            former.rebalance_timeout,
+            former.session_timeout,
         )
         shard.restart_session(group, member, member.session_timeout_ms, now)

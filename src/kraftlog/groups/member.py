@@ -90,5 +90,5 @@ def rebalance_timeout_of(request: JoinGroupRequest) -> int:
     return request.session_timeout_ms if given == -1 else given
 
 
-def names(protocols: Protocols) -> Sequence[str]:
+def protocol_names(protocols: Protocols) -> Sequence[str]:
     return [name for name, _ in protocols]

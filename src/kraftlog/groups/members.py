@@ -33,18 +33,18 @@ SEVERAL_SINCE = 3
 
 def sync(shard: Shard, slot: object, request: SyncGroupRequest, now: Now) -> None:
     group = shard.groups.get(request.group_id)
-    code = _sync_refused(group, request)
+    code = _sync_error(group, request)
     if code or group is None:
-        shard.answer(slot, no_assignment(code))
+        shard.respond(slot, no_assignment(code))
         return
     member = group.members[request.member_id]
     group.pending_syncs.pop(member.member_id, None)
     if not group.pending_syncs:
         shard.timers.cancel(group.sync_timer)
     if group.state == GroupState.STABLE:
-        shard.answer(slot, _assignment(group, member))
+        shard.respond(slot, _assignment(group, member))
         return
-    shard.answer(take_syncing(member), no_assignment(ErrorCode.REBALANCE_IN_PROGRESS))
+    shard.respond(take_syncing(member), no_assignment(ErrorCode.REBALANCE_IN_PROGRESS))
     member.syncing = slot
     if group.leader == member.member_id:
         _assign(
@@ -67,11 +67,11 @@ def fail_pending_syncs(shard: Shard, group: Group, code: int, now: Now) -> None:
     for member in group.members.values():
         member.assignment = b""
         if member.syncing is not None:
-            shard.answer(take_syncing(member), no_assignment(code))
+            shard.respond(take_syncing(member), no_assignment(code))
             shard.restart_session(group, member, member.session_timeout_ms, now)
 
 
-def _sync_refused(group: Group | None, request: SyncGroupRequest) -> int:
+def _sync_error(group: Group | None, request: SyncGroupRequest) -> int:
     if group is None or group.state == GroupState.EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
     if group.state == GroupState.DEAD:
@@ -109,7 +109,7 @@ def _assign(shard: Shard, group: Group, assignments: Mapping[str, bytes], now: N
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             if member.syncing is not None:
-                shard.answer(take_syncing(member), _assignment(group, member))
+                shard.respond(take_syncing(member), _assignment(group, member))
                 shard.restart_session(group, member, member.session_timeout_ms, later)
 
     shard.writes.submit([group_record(group, assignments)], now, result)
@@ -142,7 +142,7 @@ def heartbeat(shard: Shard, slot: object, request: HeartbeatRequest, now: Now) -
             shard.restart_session(group, member, member.session_timeout_ms, now)
             if group.state == GroupState.PREPARING:
                 code = ErrorCode.REBALANCE_IN_PROGRESS
-    shard.answer(slot, HeartbeatResponse(error_code=code))
+    shard.respond(slot, HeartbeatResponse(error_code=code))
 
 
 # LeaveGroup -----------------------------------------------------------------------------------
@@ -155,10 +155,10 @@ def leave(
     leaving = request.members if several else (MemberIdentity(member_id=request.member_id),)
     group = shard.groups.get(request.group_id)
     if not request.group_id:
-        shard.answer(slot, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        shard.respond(slot, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         return
     if group is not None and group.state == GroupState.DEAD:
-        shard.answer(slot, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        shard.respond(slot, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return
     result = [
         MemberResponse(
@@ -168,12 +168,12 @@ def leave(
         )
         for each in leaving
     ]
-    shard.answer(slot, _left(result, several))
+    shard.respond(slot, _leave_response(result, several))
     if group is not None and any(not each.error_code for each in result):
         rebalance.members_left(shard, group, now)
 
 
-def _left(result: Sequence[MemberResponse], several: bool) -> LeaveGroupResponse:
+def _leave_response(result: Sequence[MemberResponse], several: bool) -> LeaveGroupResponse:
     """Old versions name their only member at the top level."""
     if several:
         return LeaveGroupResponse(error_code=ErrorCode.NONE, members=tuple(result))
@@ -186,7 +186,7 @@ def _leave_one(shard: Shard, group: Group | None, leaving: MemberIdentity) -> in
     member_id: str | None = leaving.member_id
     if not member_id:
         # An administrator sends an instance id without a member id.
-        member_id = group.static.get(leaving.group_instance_id or "")
+        member_id = group.static_members.get(leaving.group_instance_id or "")
         if member_id is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
     elif member_id not in group.pending_joins:

@@ -7,9 +7,9 @@ one continues there.
 
 from __future__ import annotations
 
-from kraftlog.groups.admin import end_of
+from kraftlog.groups.admin import begin_deletion
 from kraftlog.groups.group import CONSUMER
-from kraftlog.groups.records import no_offset_record
+from kraftlog.groups.records import offset_tombstone
 from kraftlog.groups.states import GroupState
 from kraftlog.groups.timers import Timer
 from kraftlog.value import TYPE_CHECKING
@@ -43,9 +43,9 @@ class OffsetExpiration:
 
     def start(self, now: Now) -> None:
         self._to_check = []
-        self._again(now, self._shard.config.offsets_retention_check_interval_ms)
+        self._schedule(now, self._shard.config.offsets_retention_check_interval_ms)
 
-    def _again(self, now: Now, in_ms: int) -> None:
+    def _schedule(self, now: Now, in_ms: int) -> None:
         self._shard.timers.set(self._timer, now.monotonic_ms + in_ms)
 
     def _check(self, now: Now) -> None:
@@ -58,7 +58,7 @@ class OffsetExpiration:
             if group is not None and group.state != GroupState.DEAD:
                 looked_at += 1 + self._check_group(group, now)
         interval_ms = shard.config.offsets_retention_check_interval_ms
-        self._again(now, PAUSE_MS if self._to_check else interval_ms)
+        self._schedule(now, PAUSE_MS if self._to_check else interval_ms)
 
     def _check_group(self, group: Group, now: Now) -> int:
         """Check a group; return the number of offsets checked."""
@@ -67,20 +67,20 @@ class OffsetExpiration:
         topics = shard.durable.offsets.by_group.get(group_id, {})
         expired = expired_offsets(shard, group, now)
         count = sum([len(partitions) for partitions in topics.values()])
-        is_over = (
+        deletes_group = (
             len(expired) == count
             and group.state == GroupState.EMPTY
             and group_id not in shard.writes.offsets
             and group_id not in shard.durable.open
         )
         records: list[GroupRecord]
-        if is_over:
-            records = end_of(shard, group, now)
+        if deletes_group:
+            records = begin_deletion(shard, group, now)
         else:
-            records = [no_offset_record(group_id, *key) for key in expired]
+            records = [offset_tombstone(group_id, *key) for key in expired]
 
         def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
-            if is_over:
+            if deletes_group:
                 group.enter(GroupState.EMPTY, later)
 
         shard.writes.submit_parts(records, now, undo)
@@ -89,7 +89,7 @@ class OffsetExpiration:
 
 def expired_offsets(shard: Shard, group: Group, now: Now) -> list[tuple[str, int]]:
     """Partitions with expired offsets."""
-    since = _counted_from(group)
+    since = _retention_start(group)
     if since is None:
         return []
     group_id = group.group_id
@@ -98,21 +98,21 @@ def expired_offsets(shard: Shard, group: Group, now: Now) -> list[tuple[str, int
     return [
         (topic, index)
         for topic, partitions in shard.durable.offsets.by_group.get(group_id, {}).items()
-        if not group.reads(topic)
+        if not group.subscribes_to(topic)
         for index, committed in partitions.items()
-        if _is_over(committed, since, oldest, now.wall_ms)
+        if _is_expired(committed, since, oldest, now.wall_ms)
         and (topic, index) not in under_way
         and not shard.durable.unstable(group_id, topic, index)
     ]
 
 
-def _is_over(committed: CommittedOffset, since: Since, oldest: int, wall_ms: int) -> bool:
+def _is_expired(committed: CommittedOffset, since: Since, oldest: int, wall_ms: int) -> bool:
     if committed.expire_timestamp != -1:
         return wall_ms >= committed.expire_timestamp
     return since(committed) <= oldest
 
 
-def _counted_from(group: Group) -> Since | None:
+def _retention_start(group: Group) -> Since | None:
     """Start of the retention time; None if nothing of this group expires now."""
     if group.protocol_type is None:
         # A consumer without membership: its commits are its only requests.

@@ -11,7 +11,7 @@ from collections import deque
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.group import CONSUMER
 from kraftlog.groups.pending_writes import coordinator_error
-from kraftlog.groups.records import no_offset_record, offset_record
+from kraftlog.groups.records import offset_record, offset_tombstone
 from kraftlog.groups.states import GroupState
 from kraftlog.groups.timers import Timer
 from kraftlog.types import NULL_UUID
@@ -62,28 +62,28 @@ def commit(
     shard: Shard, slot: object, context: RequestContext, request: OffsetCommitRequest, now: Now
 ) -> None:
     group = shard.groups.get(request.group_id)
-    code = _commit_refused(group, context, request)
+    code = _commit_error(group, context, request)
     if code:
-        shard.answer(slot, commit_response(request, lambda _: code))
+        shard.respond(slot, commit_response(request, lambda _: code))
         return
     if group is not None and group.state in {GroupState.STABLE, GroupState.PREPARING}:
         member = group.members[request.member_id]
         shard.restart_session(group, member, member.session_timeout_ms, now)
-    fits = _fits(shard.config.offset_metadata_max_bytes)
-    records = _commit_records(request, fits, now)
+    check_metadata = _metadata_check(shard.config.offset_metadata_max_bytes)
+    records = _commit_records(request, check_metadata, now)
     if not records:
-        shard.answer(slot, commit_response(request, fits))
+        shard.respond(slot, commit_response(request, check_metadata))
         return
     # A commit alone creates a group, for a consumer without membership.
     changed = group or shard.new_group(request.group_id, now)
 
     def result(code: int, later: Now) -> None:  # noqa: ARG001 - what a write calls
         failed = coordinator_error(code)
-        each = (lambda _: failed) if failed else fits
-        shard.answer(slot, commit_response(request, each))
+        each = (lambda _: failed) if failed else check_metadata
+        shard.respond(slot, commit_response(request, each))
 
     def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
-        shard.drop_if_nothing(changed)
+        shard.drop_if_unused(changed)
 
     shard.writes.submit(records, now, result, undo)
 
@@ -109,7 +109,7 @@ def commit_response(
     )
 
 
-def _commit_refused(
+def _commit_error(
     group: Group | None, context: RequestContext, request: OffsetCommitRequest
 ) -> int:
     generation = request.generation_id_or_member_epoch
@@ -119,7 +119,7 @@ def _commit_refused(
         if context.version >= GROUP_NOT_FOUND_SINCE:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return ErrorCode.ILLEGAL_GENERATION
-    code = commit_refused(
+    code = commit_error(
         group, request.member_id, request.group_instance_id, generation, is_transactional=False
     )
     if not code and group.state == GroupState.COMPLETING:
@@ -128,7 +128,7 @@ def _commit_refused(
     return code
 
 
-def commit_refused(
+def commit_error(
     group: Group, member_id: str, instance_id: str | None, generation: int, is_transactional: bool
 ) -> int:
     """The error code for a commit that is not allowed, or NONE."""
@@ -145,8 +145,8 @@ def commit_refused(
     return ErrorCode.NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def _fits(max_size: int) -> Callable[[OffsetCommitRequestPartition], int]:
-    """Whether the metadata is short enough, counted in UTF-16 units as in Java."""
+def _metadata_check(max_size: int) -> Callable[[OffsetCommitRequestPartition], int]:
+    """A check of the metadata's size in UTF-16 units, as in Java; it returns an error code."""
 
     def code(part: OffsetCommitRequestPartition) -> int:
         metadata = part.committed_metadata or ""
@@ -159,7 +159,9 @@ def _fits(max_size: int) -> Callable[[OffsetCommitRequestPartition], int]:
 
 
 def _commit_records(
-    request: OffsetCommitRequest, fits: Callable[[OffsetCommitRequestPartition], int], now: Now
+    request: OffsetCommitRequest,
+    check_metadata: Callable[[OffsetCommitRequestPartition], int],
+    now: Now,
 ) -> list[GroupRecord]:
     retention_ms = request.retention_time_ms
     expires = -1 if retention_ms == -1 else now.wall_ms + retention_ms
@@ -167,7 +169,7 @@ def _commit_records(
         offset_record(request.group_id, topic.name, topic.topic_id, part, now.wall_ms, expires)
         for topic in request.topics
         for part in topic.partitions
-        if not fits(part)
+        if not check_metadata(part)
     ]
 
 
@@ -176,24 +178,24 @@ def _commit_records(
 
 def fetch(shard: Shard, slot: object, asked: OffsetFetchRequestGroup, require_stable: bool) -> None:
     if not require_stable or asked.group_id not in shard.writes.offsets:
-        shard.answer(slot, _fetched(shard, asked, require_stable))
+        shard.respond(slot, _fetch_response(shard, asked, require_stable))
         return
 
     def result(code: int, now: Now) -> None:  # noqa: ARG001 - what a write calls
         if code:
             # The only code that makes every client look up the coordinator again.
-            shard.answer(slot, fetch_refused(asked.group_id, ErrorCode.NOT_COORDINATOR))
+            shard.respond(slot, fetch_error_response(asked.group_id, ErrorCode.NOT_COORDINATOR))
         else:
-            shard.answer(slot, _fetched(shard, asked, require_stable))
+            shard.respond(slot, _fetch_response(shard, asked, require_stable))
 
-    shard.writes.after_all(result)
+    shard.writes.after_pending(result)
 
 
-def fetch_refused(group_id: str, code: int) -> OffsetFetchResponseGroup:
+def fetch_error_response(group_id: str, code: int) -> OffsetFetchResponseGroup:
     return OffsetFetchResponseGroup(group_id=group_id, error_code=code)
 
 
-def _fetched(
+def _fetch_response(
     shard: Shard, asked: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     """Offsets of the given topics, or of all topics for None."""
@@ -212,7 +214,7 @@ def _fetched(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=[
-                    _position(shard, group_id, topic, index, require_stable)
+                    _partition_response(shard, group_id, topic, index, require_stable)
                     for index in topic.partition_indexes
                 ],
             )
@@ -221,7 +223,7 @@ def _fetched(
     )
 
 
-def _position(
+def _partition_response(
     shard: Shard,
     group_id: str,
     topic: OffsetFetchRequestTopics,
@@ -232,7 +234,7 @@ def _position(
     code = ErrorCode.NONE
     if require_stable and shard.durable.unstable(group_id, topic.name, index):
         code = ErrorCode.UNSTABLE_OFFSET_COMMIT
-    if code or committed is None or _of_another(committed, topic.topic_id):
+    if code or committed is None or _is_of_former_topic(committed, topic.topic_id):
         return OffsetFetchResponsePartitions(
             partition_index=index, committed_offset=NO_OFFSET, error_code=code
         )
@@ -244,7 +246,7 @@ def _position(
     )
 
 
-def _of_another(committed: CommittedOffset, topic_id: Uuid) -> bool:
+def _is_of_former_topic(committed: CommittedOffset, topic_id: Uuid) -> bool:
     """Whether it was committed for a former topic of the same name."""
     return NULL_UUID not in {committed.topic_id, topic_id} and committed.topic_id != topic_id
 
@@ -254,9 +256,9 @@ def _of_another(committed: CommittedOffset, topic_id: Uuid) -> bool:
 
 def delete(shard: Shard, slot: object, request: OffsetDeleteRequest, now: Now) -> None:
     group = shard.groups.get(request.group_id)
-    code = _delete_refused(group, request.group_id)
+    code = _delete_error(group, request.group_id)
     if code or group is None:
-        shard.answer(slot, OffsetDeleteResponse(error_code=code, topics=()))
+        shard.respond(slot, OffsetDeleteResponse(error_code=code, topics=()))
         return
     response = OffsetDeleteResponse(
         error_code=ErrorCode.NONE,
@@ -267,7 +269,7 @@ def delete(shard: Shard, slot: object, request: OffsetDeleteRequest, now: Now) -
                     OffsetDeleteResponsePartition(
                         partition_index=part.partition_index,
                         error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-                        if group.reads(topic.name)
+                        if group.subscribes_to(topic.name)
                         else ErrorCode.NONE,
                     )
                     for part in topic.partitions
@@ -278,24 +280,24 @@ def delete(shard: Shard, slot: object, request: OffsetDeleteRequest, now: Now) -
     )
     keys = offset_keys(shard, request.group_id)
     records = [
-        no_offset_record(request.group_id, topic.name, part.partition_index)
+        offset_tombstone(request.group_id, topic.name, part.partition_index)
         for topic in request.topics
-        if not group.reads(topic.name)
+        if not group.subscribes_to(topic.name)
         for part in topic.partitions
         if (topic.name, part.partition_index) in keys
     ]
     if not records:
-        shard.answer(slot, response)
+        shard.respond(slot, response)
         return
 
     def result(code: int, later: Now) -> None:  # noqa: ARG001 - what a write calls
         failed = OffsetDeleteResponse(error_code=coordinator_error(code), topics=())
-        shard.answer(slot, failed if code else response)
+        shard.respond(slot, failed if code else response)
 
     shard.writes.submit(records, now, result)
 
 
-def _delete_refused(group: Group | None, group_id: str) -> int:
+def _delete_error(group: Group | None, group_id: str) -> int:
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
     if group is None or group.state == GroupState.DEAD:
@@ -313,27 +315,29 @@ def offset_keys(shard: Shard, group_id: str) -> dict[tuple[str, int], None]:
     return keys
 
 
-def partitions_deleted(shard: Shard, topic: str, topic_id: Uuid, first: int, now: Now) -> None:
-    """Offsets of deleted partitions, without those of a new topic of the same name."""
-    gone = deque(
+def delete_offsets_of_partitions(
+    shard: Shard, topic: str, topic_id: Uuid, first: int, now: Now
+) -> None:
+    """Delete the offsets of deleted partitions, but not those of a new topic of the same name."""
+    remaining = deque(
         found
         for found in shard.durable.offsets.of_topic(topic)
         if found[1] >= first and found[2].topic_id in {NULL_UUID, topic_id}
     )
-    if gone:
-        _remove_some(shard, topic, gone, now)
+    if remaining:
+        _remove_some(shard, topic, remaining, now)
 
 
 def _remove_some(
-    shard: Shard, topic: str, gone: deque[tuple[str, int, CommittedOffset]], now: Now
+    shard: Shard, topic: str, remaining: deque[tuple[str, int, CommittedOffset]], now: Now
 ) -> None:
-    """Delete some of them, unless a group has committed since; the rest follow later."""
+    """Delete some of these offsets, unless a group has committed since; the rest follow later."""
     records: list[GroupRecord] = []
-    while gone and len(records) < REMOVED_AT_ONCE:
-        group_id, index, committed = gone.popleft()
+    while remaining and len(records) < REMOVED_AT_ONCE:
+        group_id, index, committed = remaining.popleft()
         if shard.durable.offsets.get(group_id, topic, index) is committed:
-            records.append(no_offset_record(group_id, topic, index))
+            records.append(offset_tombstone(group_id, topic, index))
     shard.writes.submit_parts(records, now)
-    if gone:
-        timer = Timer(lambda later: _remove_some(shard, topic, gone, later))
+    if remaining:
+        timer = Timer(lambda later: _remove_some(shard, topic, remaining, later))
         shard.timers.set(timer, now.monotonic_ms + 1)

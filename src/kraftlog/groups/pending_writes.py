@@ -1,8 +1,8 @@
 """`PendingWrites`: batches that are not committed yet, in order, and their callbacks.
 
-A batch has no effect before it is committed. Changes made in memory before that are undone if the
-batch fails. A callback runs once, at the latest at the time limit; the batch may still be committed
-later.
+A batch has no effect before it is committed. Changes that were made in memory before are undone if
+the batch fails. A callback runs once, at the latest at the time limit; the batch may still be
+committed later.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 #: Records that need not be atomic are split into batches of at most this many records and bytes,
 #: less than the usual max.message.bytes.
-RECORDS_A_BATCH = 1_000
-BYTES_A_BATCH = 512 << 10
+MAX_BATCH_RECORDS = 1_000
+MAX_BATCH_BYTES = 512 << 10
 #: Largest size of a record without the names in its key.
 RECORD_OVERHEAD = 64
 
@@ -75,7 +75,7 @@ class PendingWrites:
         self._replay = replay
         self._queue: deque[PendingWrite] = deque()
         self._tokens = 0
-        self._time_limit = Timer(self._time_over)
+        self._time_limit = Timer(self._on_time_limit)
         #: Number of pending batches per offset: group -> (topic, partition).
         self.offsets: dict[str, dict[tuple[str, int], int]] = {}
 
@@ -116,7 +116,7 @@ class PendingWrites:
         for part in parts:
             self.submit(part, now, undo=undo if part is parts[-1] else None)
 
-    def after_all(self, on_done: OnDone) -> None:
+    def after_pending(self, on_done: OnDone) -> None:
         """Call back once all batches that are pending now have an outcome."""
         self._queue[-1].on_done.append(on_done)
 
@@ -152,7 +152,7 @@ class PendingWrites:
             self._timers.cancel(self._time_limit)
         return write
 
-    def _time_over(self, now: Now) -> None:
+    def _on_time_limit(self, now: Now) -> None:
         for write in list(self._queue):
             if write.deadline_ms <= now.monotonic_ms:
                 _notify(write, ErrorCode.REQUEST_TIMED_OUT, now)
@@ -179,14 +179,14 @@ def _parts(records: list[GroupRecord]) -> Iterator[list[GroupRecord]]:
     size = 0
     for record in records:
         key = record.key
-        named = sum(len(getattr(key, name, "").encode()) for name in ("group", "topic"))
+        names_size = sum(len(getattr(key, name, "").encode()) for name in ("group", "topic"))
         if part and (
-            len(part) == RECORDS_A_BATCH or size + named + RECORD_OVERHEAD > BYTES_A_BATCH
+            len(part) == MAX_BATCH_RECORDS or size + names_size + RECORD_OVERHEAD > MAX_BATCH_BYTES
         ):
             yield part
             part, size = [], 0
         part.append(record)
-        size += named + RECORD_OVERHEAD
+        size += names_size + RECORD_OVERHEAD
     if part:
         yield part
 
@@ -199,10 +199,10 @@ def _notify(write: PendingWrite, code: int, now: Now) -> None:
 
 def coordinator_error(code: int) -> int:
     """The error code for clients after a failed append: retry, or look up the coordinator."""
-    return _TOLD.get(code, code)
+    return _CLIENT_ERRORS.get(code, code)
 
 
-_TOLD = {
+_CLIENT_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,

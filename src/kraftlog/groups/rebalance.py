@@ -65,7 +65,7 @@ def maybe_complete(shard: Shard, group: Group, now: Now) -> None:
         complete(shard, group, now)
 
 
-def join_time_over(shard: Shard, group: Group, now: Now) -> None:
+def join_phase_timed_out(shard: Shard, group: Group, now: Now) -> None:
     remaining_ms = group.initial_remaining_ms
     if remaining_ms is not None and group.member_added and remaining_ms:
         # A member joined during the delay, so more may: wait again, within the rebalance timeout.
@@ -98,20 +98,20 @@ def complete(shard: Shard, group: Group, now: Now) -> None:
         shard.writes.submit([group_record(group, {})], now)
 
 
-def sync_time_over(shard: Shard, group: Group, now: Now) -> None:
+def sync_timed_out(shard: Shard, group: Group, now: Now) -> None:
     """Remove members that have joined but not synced."""
     for member_id in list(group.pending_syncs):
         shard.remove_member(group, member_id)
     prepare(shard, group, now)
 
 
-def session_over(shard: Shard, group: Group, member: Member, now: Now) -> None:
+def session_timed_out(shard: Shard, group: Group, member: Member, now: Now) -> None:
     """Remove a member whose session has timed out."""
     if not member.has_pending_request:
         remove_and_rebalance(shard, group, member.member_id, now)
 
 
-def pending_over(shard: Shard, group: Group, member_id: str, now: Now) -> None:
+def pending_join_timed_out(shard: Shard, group: Group, member_id: str, now: Now) -> None:
     """Remove an id whose member has not joined in time."""
     shard.remove_member(group, member_id)
     if group.state == GroupState.PREPARING and group.all_joined:

@@ -81,7 +81,7 @@ def new_group_record(group: Group) -> GroupRecord:
     return GroupRecord(GroupMetadataKey(group=group.group_id), value, GROUP_VERSION)
 
 
-def no_group_record(group_id: str) -> GroupRecord:
+def group_tombstone(group_id: str) -> GroupRecord:
     return GroupRecord(GroupMetadataKey(group=group_id), None)
 
 
@@ -109,5 +109,5 @@ def offset_record(
     return GroupRecord(key, value, EXPIRING_OFFSET_VERSION if expires else OFFSET_VERSION)
 
 
-def no_offset_record(group_id: str, topic: str, partition: int) -> GroupRecord:
+def offset_tombstone(group_id: str, topic: str, partition: int) -> GroupRecord:
     return GroupRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)

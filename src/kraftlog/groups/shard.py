@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups import admin, join, members, offset_expiration, offsets, rebalance
-from kraftlog.groups.group import Group, group_of
+from kraftlog.groups.group import Group, group_from_record
 from kraftlog.groups.messages import GroupResponse, WriteFailed, Written
 from kraftlog.groups.pending_writes import PendingWrites
 from kraftlog.groups.states import GroupState
@@ -76,7 +76,7 @@ class GroupShard:
         self.timers = Timers()
         self._effects: list[Any] = []
         self.writes = PendingWrites(
-            self._effects, self.timers, config.offsets_commit_timeout_ms, self._committed
+            self._effects, self.timers, config.offsets_commit_timeout_ms, self._replay_committed
         )
         self.expiry = offset_expiration.OffsetExpiration(self)
 
@@ -106,20 +106,20 @@ class GroupShard:
         touched = self.durable.end_transaction(producer_id, committed)
         if self.is_loaded:
             for group_id in touched:
-                self._revive(group_id, now)
+                self._rebuild(group_id, now)
 
     def loaded(self, now: Now) -> None:
         """Start coordinating after the replay; session timeouts of all members start again."""
         self.is_loaded = True
         for group_id in [*self.durable.groups, *self.durable.offsets.by_group]:
-            self._revive(group_id, now)
+            self._rebuild(group_id, now)
         self.expiry.start(now)
 
     def unload(self, now: Now) -> None:
         """Stop coordinating; pending requests get NOT_COORDINATOR."""
         for group in self.groups.values():
             group.state = GroupState.DEAD
-            self.turn_away(group, ErrorCode.NOT_COORDINATOR)
+            self.fail_pending_requests(group, ErrorCode.NOT_COORDINATOR)
         self.writes.abandon(now)
         self.groups.clear()
         self.durable = StoredGroups()
@@ -166,9 +166,11 @@ class GroupShard:
         """Whether a group has a committed offset of the topic."""
         return self.is_loaded and self.durable.offsets.has_topic(topic)
 
-    def partitions_deleted(self, topic: str, topic_id: Uuid, first: int, now: Now) -> None:
+    def delete_offsets_of_partitions(
+        self, topic: str, topic_id: Uuid, first: int, now: Now
+    ) -> None:
         """Delete the offsets of a topic's partitions from `first` on, which are deleted."""
-        offsets.partitions_deleted(self, topic, topic_id, first, now)
+        offsets.delete_offsets_of_partitions(self, topic, topic_id, first, now)
 
     def delete_groups(self, slot: object, group_ids: Sequence[str], now: Now) -> None:
         """Delete the groups of a request that belong to this shard."""
@@ -180,7 +182,7 @@ class GroupShard:
         return [admin.describe(self, context, group_id) for group_id in group_ids]
 
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
-        return admin.listed(self, states, types)
+        return admin.list_groups(self, states, types)
 
     # Outcomes and timers -------------------------------------------------------------------------
 
@@ -206,18 +208,20 @@ class GroupShard:
 
     # For the other modules -----------------------------------------------------------------------
 
-    def answer(self, slot: object, response: Any) -> None:
+    def respond(self, slot: object, response: Any) -> None:
         """Respond to a request; nothing happens without a slot."""
         if slot is not None:
             self._effects.append(GroupResponse(slot, response))
 
     def new_group(self, group_id: str, now: Now) -> Group:
-        return self._settle(Group(group_id, now))
+        return self._add_group(Group(group_id, now))
 
     def restart_session(self, group: Group, member: Member, within_ms: int, now: Now) -> None:
         """Restart the session timeout of a member."""
         if member.session is None:
-            member.session = Timer(lambda late: rebalance.session_over(self, group, member, late))
+            member.session = Timer(
+                lambda late: rebalance.session_timed_out(self, group, member, late)
+            )
         self.timers.set(member.session, now.monotonic_ms + within_ms)
 
     def remove_member(self, group: Group, member_id: str) -> Member | None:
@@ -227,22 +231,22 @@ class GroupShard:
             self.timers.cancel(pending)
         member = group.members.get(member_id)
         if member is not None:
-            self._turn_member_away(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
+            self._fail_pending_requests_of(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
             if member.session is not None:
                 self.timers.cancel(member.session)
         return group.remove(member_id)
 
-    def turn_away(self, group: Group, code: int) -> None:
+    def fail_pending_requests(self, group: Group, code: int) -> None:
         """Respond to all pending requests of a group with an error code."""
         for member in group.members.values():
-            self._turn_member_away(group, member, code)
+            self._fail_pending_requests_of(group, member, code)
 
-    def _turn_member_away(self, group: Group, member: Member, code: int) -> None:
+    def _fail_pending_requests_of(self, group: Group, member: Member, code: int) -> None:
         known = "" if code == ErrorCode.UNKNOWN_MEMBER_ID else member.member_id
-        self.answer(group.take_joining(member), join.refusal(known, code))
-        self.answer(members.take_syncing(member), members.no_assignment(code))
+        self.respond(group.take_joining(member), join.error_response(known, code))
+        self.respond(members.take_syncing(member), members.no_assignment(code))
 
-    def drop_if_nothing(self, group: Group) -> None:
+    def drop_if_unused(self, group: Group) -> None:
         """Drop a group without a record, offsets or members."""
         group_id = group.group_id
         durable = self.durable
@@ -266,7 +270,7 @@ class GroupShard:
         if self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
 
-    def _committed(self, offset: int, record: GroupRecord, now: Now) -> None:
+    def _replay_committed(self, offset: int, record: GroupRecord, now: Now) -> None:
         """Apply a committed record of this shard."""
         self.durable.replay(offset, record.key, record.value)
         key = record.key
@@ -275,9 +279,9 @@ class GroupShard:
             if group is not None and group.state == GroupState.DEAD:
                 self.drop(group)
         elif isinstance(key, (GroupMetadataKey, OffsetCommitKey)):
-            self._revive(key.group, now)
+            self._rebuild(key.group, now)
 
-    def _revive(self, group_id: str, now: Now) -> None:
+    def _rebuild(self, group_id: str, now: Now) -> None:
         """Rebuild a group from its record and start the session timeouts of its members."""
         durable = self.durable
         if group_id in self.groups:
@@ -285,15 +289,17 @@ class GroupShard:
         value = durable.groups.get(group_id)
         if value is None and group_id not in durable.offsets.by_group:
             return
-        group = self._settle(Group(group_id, now) if value is None else group_of(group_id, value))
+        group = self._add_group(
+            Group(group_id, now) if value is None else group_from_record(group_id, value)
+        )
         for member in group.members.values():
             self.restart_session(group, member, member.session_timeout_ms, now)
         if len(group.members) > self.config.max_size:
             # The limit was lowered: a rebalance removes members after their last commits.
             rebalance.prepare(self, group, now)
 
-    def _settle(self, group: Group) -> Group:
-        group.join_timer = Timer(lambda now: rebalance.join_time_over(self, group, now))
-        group.sync_timer = Timer(lambda now: rebalance.sync_time_over(self, group, now))
+    def _add_group(self, group: Group) -> Group:
+        group.join_timer = Timer(lambda now: rebalance.join_phase_timed_out(self, group, now))
+        group.sync_timer = Timer(lambda now: rebalance.sync_timed_out(self, group, now))
         self.groups[group.group_id] = group
         return group

@@ -115,11 +115,11 @@ class StoredGroups:
                 self.groups[key.group] = value
         elif isinstance(key, (OffsetCommitKey, LegacyOffsetCommitKey)):
             if value is None:
-                self._forget(key.group, key.topic, key.partition)
+                self._remove_offset(key.group, key.topic, key.partition)
             else:
-                self._keep(offset, key, value, producer_id)
+                self._store_offset(offset, key, value, producer_id)
 
-    def _keep(
+    def _store_offset(
         self,
         offset: int,
         key: OffsetCommitKey | LegacyOffsetCommitKey,
@@ -143,7 +143,7 @@ class StoredGroups:
             pending.put(key.group, key.topic, key.partition, committed)
             self.open.setdefault(key.group, {})[producer_id] = None
 
-    def _forget(self, group: str, topic: str, partition: int) -> None:
+    def _remove_offset(self, group: str, topic: str, partition: int) -> None:
         self.offsets.remove(group, topic, partition)
         for producer_id in self.open.get(group, ()):
             self.transactional[producer_id].remove(group, topic, partition)
@@ -163,8 +163,8 @@ class StoredGroups:
             for group, topics in pending.by_group.items():
                 for topic, partitions in topics.items():
                     for partition, offset in partitions.items():
-                        there = self.offsets.get(group, topic, partition)
-                        if there is None or there.record_offset < offset.record_offset:
+                        current = self.offsets.get(group, topic, partition)
+                        if current is None or current.record_offset < offset.record_offset:
                             self.offsets.put(group, topic, partition, offset)
         return touched
 

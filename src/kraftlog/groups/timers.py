@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class Timer:
     """An action at a time; only `Timers` sets its fields."""
 
-    __slots__ = ("armed", "at", "fires")
+    __slots__ = ("action", "armed", "at")
 
-    def __init__(self, fires: Callable[[Now], None]) -> None:
-        self.fires = fires
+    def __init__(self, action: Callable[[Now], None]) -> None:
+        self.action = action
         #: When it is due; None if it is not set.
         self.at: int | None = None
         #: The time of its valid heap entry; other entries are stale.
@@ -71,7 +71,7 @@ class Timers:
                 return
             timer = heappop(self._heap)[2]
             timer.at = timer.armed = None
-            timer.fires(now)
+            timer.action(now)
 
     def _drop_first(self) -> None:
         """Remove a stale, cancelled or early heap entry."""

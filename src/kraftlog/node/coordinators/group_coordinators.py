@@ -242,7 +242,7 @@ class GroupCoordinators(MetadataPublisher):
     def _partitions_deleted(
         self, context: ShardContext, topic: TopicImage, first: int, now: Now
     ) -> None:
-        context.shard.partitions_deleted(topic.name, topic.id, first, now)
+        context.shard.delete_offsets_of_partitions(topic.name, topic.id, first, now)
         self._carry_out(context, now)
 
     def _new_member_id(self, prefix: str) -> str:
