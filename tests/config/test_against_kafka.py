@@ -22,7 +22,7 @@ from kraftlog.config.keys import (
 from kraftlog.config.layers import ConfigLayers
 from kraftlog.config.properties import parse
 from kraftlog.config.read_config import read_config
-from kraftlog.config.values import complaint, parse_value, to_text
+from kraftlog.config.values import parse_value, to_text, value_error
 from kraftlog.errors import ConfigError
 from tests.config.starts import ACCEPTED, OWN_DEFAULTS, OWN_NAMES, REFUSED, started_with
 
@@ -71,7 +71,7 @@ def test_every_key_has_kafkas_type_default_and_documentation(
             "required": key.required,
             "default": key.default,
             "internal": key.internal,
-            "change": CHANGES.get(key.change, "") if kind == "broker" else "",
+            "change": CHANGES.get(key.update_mode, "") if kind == "broker" else "",
             "synonyms": [[name, str(factor)] for name, factor in key.synonyms],
         }
         for key in TABLES[kind]
@@ -109,7 +109,7 @@ def test_the_same_values_are_accepted(jvm: Driver) -> None:
         (kind, key, text)
         for kind, table in TABLES.items()
         for key in table
-        if key.type != "class" and key.change != "dynamic"
+        if key.type != "class" and key.update_mode != "dynamic"
         for text in (*NUMBERS, *WORDS)
     ]
     answers = ask(jvm, [["value", kind, key.name, text] for kind, key, text in cases])
@@ -130,10 +130,12 @@ def our_value(key: Key, text: str) -> Any:
 
 def is_same(key: Key, text: str, answer: Any) -> bool:
     if isinstance(answer, dict):
-        return complaint(key, text) is not None
+        return value_error(key, text) is not None
     if key.type == "double":
         return float(our_value(key, text)) == float(answer)
-    return bool(our_value(key, text) == answer) or (key.sensitive and complaint(key, text) is None)
+    return bool(our_value(key, text) == answer) or (
+        key.sensitive and value_error(key, text) is None
+    )
 
 
 def test_the_same_files_start_a_broker(jvm: Driver) -> None:
@@ -159,9 +161,9 @@ def test_random_files_start_a_broker_alike(jvm: Driver) -> None:
     rng = Random(1)
     texts = [text for text in (*NUMBERS, *WORDS) if text == text.strip()]
     valid = {
-        key.name: [text for text in texts if complaint(key, text) is None]
+        key.name: [text for text in texts if value_error(key, text) is None]
         for key in TABLES["broker"]
-        if key.type != "class" and key.change != "dynamic" and key.name not in DIFFERENT
+        if key.type != "class" and key.update_mode != "dynamic" and key.name not in DIFFERENT
     }
     cases = []
     for _ in range(1000):

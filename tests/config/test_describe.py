@@ -19,7 +19,7 @@ from kraftlog.config.describe import (
     describe_group,
     describe_topic,
 )
-from kraftlog.config.layers import OF_DEFAULT, OF_FILE, ConfigLayers
+from kraftlog.config.layers import DEFAULT_CONFIG, STATIC_BROKER_CONFIG, ConfigLayers
 from tests.config.starts import OWN_DEFAULTS, OWN_NAMES
 
 if TYPE_CHECKING:
@@ -70,21 +70,21 @@ def with_own_default(theirs: list[Any]) -> list[Any]:
     """Kafka's row of a key whose default differs here."""
     name, value, read_only, source, sensitive, synonyms, config_type = theirs
     own, kafkas = OWN_DEFAULTS[name]
-    assert synonyms[-1] == [name, kafkas, OF_DEFAULT]
-    synonyms = [*synonyms[:-1], [name, own, OF_DEFAULT]]
-    value = own if source == OF_DEFAULT else value
+    assert synonyms[-1] == [name, kafkas, DEFAULT_CONFIG]
+    synonyms = [*synonyms[:-1], [name, own, DEFAULT_CONFIG]]
+    value = own if source == DEFAULT_CONFIG else value
     return [name, value, read_only, source, sensitive, synonyms, config_type]
 
 
 def test_a_larger_unit_in_the_file_is_the_source() -> None:
     """An intended difference: Kafka reports the value of the file as a default."""
     [hours] = describe_broker(LAYERS, ["log.retention.hours"])
-    assert (hours.value, hours.config_source) == ("100", OF_FILE)
+    assert (hours.value, hours.config_source) == ("100", STATIC_BROKER_CONFIG)
     [retention] = describe_topic({}, ConfigLayers({"log.retention.hours": "100"}), ["retention.ms"])
-    assert (retention.value, retention.config_source) == ("360000000", OF_FILE)
+    assert (retention.value, retention.config_source) == ("360000000", STATIC_BROKER_CONFIG)
     assert [s.name for s in retention.synonyms] == ["log.retention.hours"] * 2
     [usual] = describe_topic({}, ConfigLayers({}), ["retention.ms"])
-    assert (usual.value, usual.config_source, usual.synonyms) == ("604800000", OF_DEFAULT, [])
+    assert (usual.value, usual.config_source, usual.synonyms) == ("604800000", DEFAULT_CONFIG, [])
     [for_ever] = describe_topic({}, ConfigLayers({"log.retention.hours": "-3"}), ["retention.ms"])
     assert for_ever.value == "-1"
 

@@ -12,7 +12,7 @@ from kraftlog.config.keys import (
     TOPIC_KEYS,
     find_broker_key,
 )
-from kraftlog.config.values import complaint, default_of, expected, parse_value, to_text
+from kraftlog.config.values import default_of, expected, parse_value, to_text, value_error
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -76,7 +76,7 @@ def test_errors_name_key_value_and_what_is_accepted(message: str) -> None:
     name, _, rest = message.partition("=")
     key = BROKER_KEYS.find(name)
     assert key is not None
-    assert complaint(key, rest.partition(":")[0]) == message
+    assert value_error(key, rest.partition(":")[0]) == message
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_errors_name_key_value_and_what_is_accepted(message: str) -> None:
 def test_topic_list_values_are_validated(name: str, good: str, bad: str) -> None:
     key = TOPIC_KEYS.find(name)
     assert key is not None
-    assert complaint(key, good) is None
-    assert complaint(key, bad) == f"{name}={bad}: expected {expected(key)}"
+    assert value_error(key, good) is None
+    assert value_error(key, bad) == f"{name}={bad}: expected {expected(key)}"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_topic_list_values_are_validated(name: str, good: str, bad: str) -> None
 def test_share_offset_reset_is_validated(text: str, is_good: bool) -> None:
     key = GROUP_KEYS.find("share.auto.offset.reset")
     assert key is not None
-    assert (complaint(key, text) is None) == is_good
+    assert (value_error(key, text) is None) == is_good
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_share_offset_reset_is_validated(text: str, is_good: bool) -> None:
 def test_client_match_patterns_are_validated(text: str, is_good: bool) -> None:
     key = CLIENT_METRICS_KEYS.find("match")
     assert key is not None
-    assert (complaint(key, text) is None) == is_good
+    assert (value_error(key, text) is None) == is_good
 
 
 def test_sensitive_values_are_hidden() -> None:
@@ -128,6 +128,6 @@ def test_sensitive_values_are_hidden() -> None:
     assert key.sensitive
     assert key.name == "listener.name.a.plain.sasl.jaas.config"
     assert find_broker_key("listener.name.a.nope") is None
-    assert complaint(key.replace(valid="+"), "") == (
+    assert value_error(key.replace(valid="+"), "") == (
         f"{key.name}=(hidden): expected a non-empty string"
     )

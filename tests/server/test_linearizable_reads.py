@@ -18,7 +18,7 @@ from kraftlog.cli import main
 from kraftlog.client.connection import Connection
 from kraftlog.client.deadline import Deadline
 from kraftlog.config.keys import CLIENT_METRICS
-from kraftlog.config.layers import OF_CLIENT_METRICS
+from kraftlog.config.layers import DYNAMIC_CLIENT_METRICS_CONFIG
 from kraftlog.errors import ClientError
 from kraftlog.simulator.checkers.linearizability import (
     LINEARIZABLE,
@@ -188,7 +188,7 @@ def description(key: str, *, linearizable: bool) -> Message:
 
 def value_in(response: Any) -> str:
     for config in response.results[0].configs:
-        if config.config_source == OF_CLIENT_METRICS:
+        if config.config_source == DYNAMIC_CLIENT_METRICS_CONFIG:
             return str(config.value)
     return ""
 

@@ -22,7 +22,7 @@ ALIASES = {
 }
 
 
-def by_their_names(texts: Mapping[str, str]) -> dict[str, str]:
+def replace_aliases(texts: Mapping[str, str]) -> dict[str, str]:
     """Replace aliases by the names of settings; two values of one setting are refused."""
     named = {name: text for name, text in texts.items() if name not in ALIASES}
     for alias, name in ALIASES.items():
@@ -36,6 +36,6 @@ def by_their_names(texts: Mapping[str, str]) -> dict[str, str]:
     return named
 
 
-def accepted_aliases(texts: Mapping[str, str]) -> list[str]:
-    """A log line for each alias that was used."""
+def alias_warnings(texts: Mapping[str, str]) -> list[str]:
+    """A warning for each alias that is given."""
     return [f"{alias}: taken as {name}" for alias, name in ALIASES.items() if alias in texts]

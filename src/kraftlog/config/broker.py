@@ -55,7 +55,7 @@ class BrokerConfig:
     def is_given(self, name: str) -> bool:
         return name in self.texts
 
-    # Who this is -------------------------------------------------------------------------------
+    # Identity ----------------------------------------------------------------------------------
 
     node_id: int = setting()
     broker_rack: str | None = setting()
@@ -109,19 +109,20 @@ class BrokerConfig:
     def protocols(self) -> dict[str, str]:
         """Listener -> security protocol.
 
-        Without a map, controller listeners are PLAINTEXT if no listener name asks for more.
+        Without a map, controller listeners are PLAINTEXT, unless a listener has the name of another
+        security protocol.
         """
         protocols = parse_protocol_map(self["listener.security.protocol.map"])
         if not self.is_given("listener.security.protocol.map"):
             names = {
-                *self._controllers(),
+                *self._controller_names(),
                 *[text.partition(":")[0].upper() for text in self["listeners"]],
             }
             if not names & {"SSL", "SASL_PLAINTEXT", "SASL_SSL"}:
-                protocols.update(dict.fromkeys(self._controllers(), "PLAINTEXT"))
+                protocols.update(dict.fromkeys(self._controller_names(), "PLAINTEXT"))
         return protocols
 
-    def _controllers(self) -> list[str]:
+    def _controller_names(self) -> list[str]:
         return [name.upper() for name in self.controller_listener_names]
 
     @property
@@ -131,11 +132,11 @@ class BrokerConfig:
 
     @property
     def controller_listeners(self) -> list[Listener]:
-        return [it for it in self.listeners if it.name in self._controllers()]
+        return [it for it in self.listeners if it.name in self._controller_names()]
 
     @property
     def broker_listeners(self) -> list[Listener]:
-        return [it for it in self.listeners if it.name not in self._controllers()]
+        return [it for it in self.listeners if it.name not in self._controller_names()]
 
     @property
     def advertised_listeners(self) -> list[Listener]:
@@ -143,7 +144,7 @@ class BrokerConfig:
         if not self.is_given("advertised.listeners"):
             return self.broker_listeners
         given = self._parsed("advertised.listeners")
-        return [it for it in given if it.name not in self._controllers()]
+        return [it for it in given if it.name not in self._controller_names()]
 
     @property
     def advertised_controller_listeners(self) -> list[Listener]:

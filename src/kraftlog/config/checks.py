@@ -14,7 +14,7 @@ from kraftlog.config.keys import (
 )
 from kraftlog.config.layers import ConfigLayers
 from kraftlog.config.topic import TopicConfig
-from kraftlog.config.values import complaint
+from kraftlog.config.values import value_error
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.keys import Key
 
-_WORDS = {TOPIC: "topic", GROUP: "group", CLIENT_METRICS: "client metrics"}
+_TYPE_NAMES = {TOPIC: "topic", GROUP: "group", CLIENT_METRICS: "client metrics"}
 
 
 def check(resource_type: int, key: str, value: str) -> str | None:
@@ -31,11 +31,11 @@ def check(resource_type: int, key: str, value: str) -> str | None:
         return f"resources of type {resource_type} have no configs"
     found = _find(resource_type, key)
     if found is not None:
-        wrong = _fixed(found) if resource_type == BROKER else None
-        return wrong or complaint(found, value)
+        wrong = _read_only_error(found) if resource_type == BROKER else None
+        return wrong or value_error(found, value)
     if resource_type == BROKER:
         return None  # a key of a plug-in
-    return f"{key}: unknown key of a {_WORDS[resource_type]}"
+    return f"{key}: unknown key of a {_TYPE_NAMES[resource_type]}"
 
 
 def is_list(resource_type: int, key: str) -> bool:
@@ -62,8 +62,8 @@ def _find(resource_type: int, name: str) -> Key | None:
     return None if table is None else table.find(name)
 
 
-def _fixed(key: Key) -> str | None:
-    if key.change in {"", "internal"} and not key.name.startswith(LISTENER_PREFIX):
+def _read_only_error(key: Key) -> str | None:
+    if key.update_mode in {"", "internal"} and not key.name.startswith(LISTENER_PREFIX):
         return f"{key.name} can't be changed while brokers run; set it in their files"
     return None
 
@@ -111,16 +111,16 @@ def _check_scope(values: Mapping[str, str], *, for_all: bool) -> str | None:
     for name in values:
         key = find_broker_key(name)
         is_listeners = name.startswith(LISTENER_PREFIX)
-        if key is not None and key.change == "listener" and not is_listeners:
+        if key is not None and key.update_mode == "listener" and not is_listeners:
             return f"{name}: expected to be set for a listener, as listener.name.<listener>.{name}"
-        is_for_one = key is not None and key.change in {"broker", "listener"}
-        is_for_one = is_for_one or (is_listeners and base_name(name) not in _OF_ANY_LISTENER)
+        is_for_one = key is not None and key.update_mode in {"broker", "listener"}
+        is_for_one = is_for_one or (is_listeners and base_name(name) not in _SET_FOR_ALL_BROKERS)
         if for_all and is_for_one:
             return f"{name}: expected to be set for one broker, not for all"
     return None
 
 
 #: Keys that may be set for a listener of all brokers at once.
-_OF_ANY_LISTENER = frozenset(
+_SET_FOR_ALL_BROKERS = frozenset(
     {"max.connection.creation.rate", "max.connections", "num.network.threads"}
 )

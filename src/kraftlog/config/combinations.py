@@ -99,14 +99,14 @@ def _is_ipv6(host: str) -> bool | None:
 
 def _listeners_fit_the_roles(config: BrokerConfig) -> None:
     names = [name.upper() for name in config.controller_listener_names]
-    theirs = [listener.name for listener in config.controller_listeners]
+    controller_listeners = [listener.name for listener in config.controller_listeners]
     shown = _words(names)
-    if not config.is_controller and theirs:
+    if not config.is_controller and controller_listeners:
         raise ConfigError(
-            f"listeners: {_words(theirs)} is one of controller.listener.names, which a node with "
-            "process.roles=broker must not listen on"
+            f"listeners: {_words(controller_listeners)} is one of controller.listener.names, which "
+            "a node with process.roles=broker must not listen on"
         )
-    if config.is_controller and set(theirs) != set(names):
+    if config.is_controller and set(controller_listeners) != set(names):
         raise ConfigError(
             f"controller.listener.names={shown}: a controller must listen on each of them; "
             f"listeners has {_words([it.name for it in config.listeners])}"

@@ -24,11 +24,11 @@ from kraftlog.config.keys import (
     find_broker_key,
 )
 from kraftlog.config.layers import (
-    OF_ALL_BROKERS,
-    OF_CLIENT_METRICS,
-    OF_DEFAULT,
-    OF_GROUP,
-    OF_TOPIC,
+    DEFAULT_CONFIG,
+    DYNAMIC_CLIENT_METRICS_CONFIG,
+    DYNAMIC_DEFAULT_BROKER_CONFIG,
+    DYNAMIC_GROUP_CONFIG,
+    DYNAMIC_TOPIC_CONFIG,
     ConfigLayers,
     ConfigSynonym,
     inherited,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.keys import Key
 
-#: The sources, by their number in responses; 0 is unknown.
+#: The types of configs by name, with their numbers in responses; 0 is unknown.
 TYPES = {
     name: number
     for number, name in enumerate(
@@ -73,14 +73,16 @@ def describe_topic(
         if not _is_wanted(key.name, names) or (key.internal and key.name not in own):
             continue
         text, synonyms = inherited(key, layers)
-        shown.append(_inheriting(TOPIC, key, own, OF_TOPIC, text, _result(key, synonyms)))
+        shown.append(
+            _described(TOPIC, key, own, DYNAMIC_TOPIC_CONFIG, text, _shown_synonyms(key, synonyms))
+        )
     return shown
 
 
-def _result(key: Key, synonyms: list[ConfigSynonym]) -> list[ConfigSynonym]:
-    """Defaults start with the broker's key of the same unit."""
+def _shown_synonyms(key: Key, synonyms: list[ConfigSynonym]) -> list[ConfigSynonym]:
+    """The synonyms without leading defaults of broker keys that have another unit."""
     first = key.synonyms[0][0] if key.synonyms else ""
-    while synonyms and synonyms[0].source == OF_DEFAULT and synonyms[0].name != first:
+    while synonyms and synonyms[0].source == DEFAULT_CONFIG and synonyms[0].name != first:
         synonyms = synonyms[1:]
     return synonyms
 
@@ -92,8 +94,8 @@ def describe_group(
     for key in GROUP_KEYS:
         if _is_wanted(key.name, names):
             text, synonyms = inherited(key, layers)
-            result = synonyms or [ConfigSynonym(key.name, text, OF_DEFAULT)]
-            shown.append(_inheriting(GROUP, key, own, OF_GROUP, text, result))
+            result = synonyms or [ConfigSynonym(key.name, text, DEFAULT_CONFIG)]
+            shown.append(_described(GROUP, key, own, DYNAMIC_GROUP_CONFIG, text, result))
     return shown
 
 
@@ -101,13 +103,13 @@ def describe_client_metrics(
     own: Mapping[str, str], names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
     return [
-        _inheriting(CLIENT_METRICS, key, own, OF_CLIENT_METRICS, key.default, [])
+        _described(CLIENT_METRICS, key, own, DYNAMIC_CLIENT_METRICS_CONFIG, key.default, [])
         for key in CLIENT_METRICS_KEYS
         if _is_wanted(key.name, names)
     ]
 
 
-def _inheriting(
+def _described(
     resource_type: int,
     key: Key,
     own: Mapping[str, str],
@@ -123,7 +125,7 @@ def _inheriting(
         key.name,
         text,
         False,
-        synonyms[0].source if synonyms else OF_DEFAULT,
+        synonyms[0].source if synonyms else DEFAULT_CONFIG,
         False,
         synonyms,
         TYPES[key.type],
@@ -135,9 +137,9 @@ def describe_broker(
     layers: ConfigLayers, names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
     """Describe every key of a broker, and other keys that are set, such as those of plug-ins."""
-    usual = {key.name for key in BROKER_KEYS if key.change not in {"internal", "dynamic"}}
-    all_names = sorted({*usual, *layers.file, *layers.all_brokers, *layers.broker})
-    return [_of_broker(name, layers) for name in all_names if _is_wanted(name, names)]
+    described = {key.name for key in BROKER_KEYS if key.update_mode not in {"internal", "dynamic"}}
+    all_names = sorted({*described, *layers.file, *layers.all_brokers, *layers.broker})
+    return [_described_broker_key(name, layers) for name in all_names if _is_wanted(name, names)]
 
 
 def describe_all_brokers(
@@ -147,13 +149,13 @@ def describe_all_brokers(
     shown = []
     for name in sorted(all_brokers):
         if _is_wanted(name, names):
-            entry = _of_broker(name, ConfigLayers({}, all_brokers))
-            result = [it for it in entry.synonyms if it.source == OF_ALL_BROKERS]
+            entry = _described_broker_key(name, ConfigLayers({}, all_brokers))
+            result = [it for it in entry.synonyms if it.source == DYNAMIC_DEFAULT_BROKER_CONFIG]
             shown.append(entry.replace(synonyms=result))
     return shown
 
 
-def _of_broker(name: str, layers: ConfigLayers) -> DescribedConfig:
+def _described_broker_key(name: str, layers: ConfigLayers) -> DescribedConfig:
     key = find_broker_key(name)
     is_secret = key is None or key.sensitive
     synonyms = list(layers.values_of(names_of(name)))
@@ -168,8 +170,8 @@ def _of_broker(name: str, layers: ConfigLayers) -> DescribedConfig:
     return DescribedConfig(
         name,
         text,
-        name not in BROKER_KEYS.names() or key is None or key.change in {"", "internal"},
-        synonyms[0].source if synonyms else OF_DEFAULT,
+        name not in BROKER_KEYS.names() or key is None or key.update_mode in {"", "internal"},
+        synonyms[0].source if synonyms else DEFAULT_CONFIG,
         is_secret,
         synonyms,
         0 if key is None else TYPES[key.type],

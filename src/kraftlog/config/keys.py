@@ -28,7 +28,7 @@ CLIENT_METRICS = 16
 GROUP = 32
 
 #: Update modes; other words in the last column are broker keys.
-_CHANGES = frozenset({"cluster", "broker", "listener", "dynamic", "internal"})
+_UPDATE_MODES = frozenset({"cluster", "broker", "listener", "dynamic", "internal"})
 
 
 class Key(Value):
@@ -38,7 +38,7 @@ class Key(Value):
     required: bool = False
     valid: str = "-"
     #: "": read-only
-    change: str = ""
+    update_mode: str = ""
     #: broker keys that give the default, and the factors that convert their unit
     synonyms: tuple[tuple[str, int], ...] = ()
 
@@ -48,7 +48,7 @@ class Key(Value):
 
     @property
     def internal(self) -> bool:
-        return self.change == "internal"
+        return self.update_mode == "internal"
 
 
 class KeyTable:
@@ -89,8 +89,10 @@ def _read(name: str, line: str) -> Key:
         {"null": None, "required": None, "''": ""}.get(default, default),
         default == "required",
         valid,
-        last if last in _CHANGES else "",
-        tuple([_synonym(text) for text in last.split(",")]) if last not in {*_CHANGES, ""} else (),
+        last if last in _UPDATE_MODES else "",
+        tuple([_synonym(text) for text in last.split(",")])
+        if last not in {*_UPDATE_MODES, ""}
+        else (),
     )
 
 

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from kraftlog.config.keys import Key
 
-# The sources of a value, by their number in responses.
-OF_TOPIC = 1
-OF_BROKER = 2
-OF_ALL_BROKERS = 3
-OF_FILE = 4
-OF_DEFAULT = 5
-OF_CLIENT_METRICS = 7
-OF_GROUP = 8
+# Kafka's names of the sources of a value, with their numbers in responses.
+DYNAMIC_TOPIC_CONFIG = 1
+DYNAMIC_BROKER_CONFIG = 2
+DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+STATIC_BROKER_CONFIG = 4
+DEFAULT_CONFIG = 5
+DYNAMIC_CLIENT_METRICS_CONFIG = 7
+DYNAMIC_GROUP_CONFIG = 8
 
 
 class ConfigSynonym(Value):
@@ -56,15 +56,15 @@ class ConfigLayers:
     def values_of(self, names: list[str]) -> Iterator[ConfigSynonym]:
         """All values of the keys in order of precedence; the first is effective."""
         for layer, source in (
-            (self.broker, OF_BROKER),
-            (self.all_brokers, OF_ALL_BROKERS),
-            (self.file, OF_FILE),
+            (self.broker, DYNAMIC_BROKER_CONFIG),
+            (self.all_brokers, DYNAMIC_DEFAULT_BROKER_CONFIG),
+            (self.file, STATIC_BROKER_CONFIG),
         ):
             yield from [ConfigSynonym(name, layer[name], source) for name in names if name in layer]
         for name in names:
             key = BROKER_KEYS.find(name)
             if key and key.default is not None:
-                yield ConfigSynonym(name, key.default, OF_DEFAULT)
+                yield ConfigSynonym(name, key.default, DEFAULT_CONFIG)
 
     def value(self, name: str) -> Any:
         """The effective value of a broker key, by its own name only."""
@@ -85,13 +85,13 @@ class ConfigLayers:
 def names_of(name: str) -> list[str]:
     """A broker key and its synonyms, in order of precedence."""
     base = base_name(name)
-    return [name, base] if base != name else _SAME.get(name, [name])
+    return [name, base] if base != name else _SYNONYMS.get(name, [name])
 
 
 _RETENTION = ["log.retention.ms", "log.retention.minutes", "log.retention.hours"]
 _ROLL = ["log.roll.ms", "log.roll.hours"]
 _JITTER = ["log.roll.jitter.ms", "log.roll.jitter.hours"]
-_SAME = {
+_SYNONYMS = {
     "log.flush.interval.ms": ["log.flush.interval.ms", "log.flush.scheduler.interval.ms"],
     **dict.fromkeys(_RETENTION, _RETENTION),
     **dict.fromkeys(_ROLL, _ROLL),
@@ -103,7 +103,7 @@ def inherited(key: Key, layers: ConfigLayers) -> tuple[str | None, list[ConfigSy
     """The default of a topic or group config, and its source."""
     factors = dict(key.synonyms)
     found = list(layers.values_of(list(factors)))
-    if found and found[0].source != OF_DEFAULT:
+    if found and found[0].source != DEFAULT_CONFIG:
         first = found[0]
         assert first.value is not None
         return _scaled(key, first, factors[first.name]), found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.config.aliases import accepted_aliases, by_their_names
+from kraftlog.config.aliases import alias_warnings, replace_aliases
 from kraftlog.config.broker import BrokerConfig
 from kraftlog.config.combinations import check_combinations
 from kraftlog.config.effective import EFFECTIVE, OWN
@@ -32,7 +32,7 @@ REMOVED = (
     "reserved.broker.max.id",
 )
 #: Keys of Kafka's authorizer, which are not broker keys.
-OF_THE_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
+AUTHORIZER_KEYS = ("super.users", "allow.everyone.if.no.acl.found")
 #: Prefixes of keys that plug-ins define.
 _PLUGIN_PREFIXES = ("config.providers.", "rsm.config.", "rlmm.config.")
 
@@ -40,7 +40,7 @@ _PLUGIN_PREFIXES = ("config.providers.", "rsm.config.", "rlmm.config.")
 def read_config(text: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
     """The settings and warnings about them; ConfigError if a node cannot start with them."""
     given = parse(text)
-    texts = {**by_their_names(given), **by_their_names(overrides)}
+    texts = {**replace_aliases(given), **replace_aliases(overrides)}
     config = BrokerConfig(texts)
     for name, value in texts.items():
         key = find_broker_key(name)
@@ -49,15 +49,17 @@ def read_config(text: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, 
     for name in ("process.roles", "node.id", "controller.listener.names"):
         config[name]  # raises if it is missing
     check_combinations(config)
-    return config, [*accepted_aliases({**given, **overrides}), *warnings(texts)]
+    return config, [*alias_warnings({**given, **overrides}), *warnings(texts)]
 
 
 def warnings(texts: Mapping[str, str]) -> list[str]:
     """Warnings: unknown keys with the nearest known one, and a line of keys without effect."""
     unknown = [
-        name for name in texts if find_broker_key(name) is None and name not in OF_THE_AUTHORIZER
+        name for name in texts if find_broker_key(name) is None and name not in AUTHORIZER_KEYS
     ]
-    lines = [_about_unknown(name) for name in unknown if not name.startswith(_PLUGIN_PREFIXES)]
+    lines = [
+        _unknown_key_warning(name) for name in unknown if not name.startswith(_PLUGIN_PREFIXES)
+    ]
     working = {*EFFECTIVE[BROKER], *OWN}
     idle = [name for name in texts if name not in unknown and name not in working]
     if idle:
@@ -65,7 +67,7 @@ def warnings(texts: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _about_unknown(name: str) -> str:
+def _unknown_key_warning(name: str) -> str:
     if name.startswith(tuple([prefix for prefix in REMOVED if prefix.endswith(".")])):
         return f"{name}: Kafka 4 has no ZooKeeper and dropped this key"
     if name in REMOVED:

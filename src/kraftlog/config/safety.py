@@ -33,7 +33,7 @@ def refuse_unsafe(config: BrokerConfig) -> None:
 
 
 def _refuse_short_fetch_timeout(config: BrokerConfig) -> None:
-    """In an idle quorum followers would campaign, and leaders resign, before a fetch is answered.
+    """Refuse a timeout at which followers campaign, or leaders resign, in an idle quorum.
 
     A shorter wait on this node alone would not help: a leader compares the fetches of all others
     with its own timeout.
@@ -43,9 +43,9 @@ def _refuse_short_fetch_timeout(config: BrokerConfig) -> None:
         raise ConfigError(
             f"{key}={config[key]}: expected at least {LEAST_FETCH_TIMEOUT_MS}. A leader of the "
             f"quorum without news answers a fetch after {QUORUM_FETCH_WAIT_MS} ms; with a shorter "
-            "timeout the voters of an idle quorum would take their leader for dead and elect "
-            "without end. Remove the key for the default, 2000, or set the same larger value on "
-            "all nodes"
+            "timeout the voters of an idle quorum would take their leader for dead and hold "
+            "elections without end. Remove the key for the default, 2000, or set the same larger "
+            "value on all nodes"
         )
 
 

@@ -26,7 +26,7 @@ def parse_value(key: Key, text: str) -> Any:
     return value
 
 
-def complaint(key: Key, text: str) -> str | None:
+def value_error(key: Key, text: str) -> str | None:
     """The error in a value, or None."""
     try:
         parse_value(key, text)
@@ -104,7 +104,7 @@ def _is_valid(key: Key, value: Any) -> bool:
     if valid == "-":
         return True
     if valid[0] == "<":
-        return bool(_FORMS[valid][0](value))
+        return bool(_FORMATS[valid][0](value))
     if ".." in valid:
         span, _, other = valid.partition("|")
         low, high = span.split("..")
@@ -189,7 +189,7 @@ def _are_servers(items: list[str]) -> bool:
     return all(parse_server(item) is not None for item in items)
 
 
-_FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
+_FORMATS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "<throttled-replicas>": (
         _is_throttled_list,
         "* for all, or a list of partition:broker, as in 0:1,1:2",
@@ -204,14 +204,14 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-# Words -------------------------------------------------------------------------------------------
+# Descriptions ------------------------------------------------------------------------------------
 
 
 def expected(key: Key) -> str:
     """A description of the accepted values of a key."""
     valid = key.valid
     if valid[0] == "<":
-        return _FORMS[valid][1]
+        return _FORMATS[valid][1]
     if key.type == "boolean":
         return "true or false"
     if key.type in _BITS or key.type == "double":

@@ -7,7 +7,7 @@ those, or a later one.
 from __future__ import annotations
 
 from kraftlog.config.keys import CLIENT_METRICS
-from kraftlog.config.layers import OF_CLIENT_METRICS
+from kraftlog.config.layers import DYNAMIC_CLIENT_METRICS_CONFIG
 from kraftlog.errors import ErrorCode
 from kraftlog.simulator.nodes.clients import KEY, SMALLEST, SUBSCRIPTIONS, NodeWorkload
 from kraftlog.simulator.nodes.node_process import NodeProcess
@@ -91,6 +91,6 @@ class NodeReaders:
     def _offset_seen(self, result: Any) -> int:
         """The offset of the record with the value that a result has; -1 without one."""
         for config in result.configs:
-            if config.name == KEY and config.config_source == OF_CLIENT_METRICS:
+            if config.name == KEY and config.config_source == DYNAMIC_CLIENT_METRICS_CONFIG:
                 return self.world.offset_of[int(config.value) - SMALLEST]
         return -1
