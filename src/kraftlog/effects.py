@@ -61,7 +61,7 @@ class MarkStrays(Value):
 class MoveReplica(Value):
     """Move a log to another directory of this broker; reported by LogMoved once it is there.
 
-    To the directory that it is in: end any move of it.
+    If the log is in that directory already, a running move of it is cancelled.
     """
 
     log: LogName
@@ -167,7 +167,7 @@ class SendRecords(Value):
     """Respond to a fetch of the quorum with records of the log, up to `max_bytes`."""
 
     slot: Responder
-    answer: Any  # a raft FetchResult
+    response: Any  # a raft FetchResult
     log: LogName
     max_bytes: int
 
@@ -186,7 +186,7 @@ class SendSnapshot(Value):
     """Respond with a chunk of a snapshot."""
 
     slot: Responder
-    answer: Any  # a raft SnapshotChunk
+    response: Any  # a raft SnapshotChunk
 
 
 class WriteSnapshotPart(Value):
@@ -301,14 +301,14 @@ class LogMoved(Value):
 
 
 class LogFailed(Value):
-    """A log could not be opened, read or written; `why` is for operators."""
+    """A log could not be opened, read or written; `reason` is for operators."""
 
     log: LogName
     topic_id: Uuid
-    why: str
+    reason: str
 
 
-#: What becomes of the log of a partition.
+#: The outcomes that concern the log of a partition.
 LogReport = (
     LogOpened
     | LogTruncated
@@ -340,7 +340,7 @@ class LogUnreadable(Value):
 
     log: LogName
     offset: int
-    why: str
+    reason: str
 
 
 class ElectionWritten(Value):
@@ -384,12 +384,12 @@ class ResponseReceived(Value):
 
 
 class RequestFailed(Value):
-    """The request with this number failed or timed out; `why` is for the operator."""
+    """The request with this number failed or timed out; `reason` is for the operator."""
 
     channel: str
     peer: int
     number: int
-    why: str = ""
+    reason: str = ""
     #: Whether this node has given the request up, which says nothing about the peer.
     is_aborted: bool = False
 
@@ -402,7 +402,7 @@ class VersionUnsupported(Value):
     number: int
 
 
-#: What becomes of a `SendRequest`.
+#: The outcomes of a `SendRequest`.
 RequestReport = ResponseReceived | RequestFailed | VersionUnsupported
 
 

@@ -287,7 +287,7 @@ class UnreachableError(ClientError):
 
 
 class UnsupportedApiError(ClientError):
-    """A broker does not support an API, or no version in common."""
+    """A broker does not support an API, or no version of it that the client supports."""
 
 
 class RefusedError(ClientError):

@@ -7,7 +7,7 @@ import pytest
 from kraftlog.client import nodes
 from kraftlog.client.cluster import Cluster
 from kraftlog.client.model import Broker
-from kraftlog.client.no_leader import NoLeaderError, no_leader
+from kraftlog.client.no_leader import NoLeaderError, explain_missing_leader
 from kraftlog.errors import ClientError, ErrorCode, RefusedError, UnreachableError
 
 
@@ -35,7 +35,7 @@ def test_a_broker_that_responds_to_other_requests_knows_no_leader(
 
     monkeypatch.setattr(Cluster, "connection", lambda *_: Connection())
     cluster = Cluster("h:9092", client_id="", timeout_s=1)
-    found = no_leader(cluster, timed_out(was_sent=was_sent))
+    found = explain_missing_leader(cluster, timed_out(was_sent=was_sent))
     assert type(found) is expected
 
 
@@ -46,7 +46,7 @@ def test_several_servers_know_the_controllers(servers: str, knows: str) -> None:
     cluster = Cluster(servers, client_id="", timeout_s=1, is_controllers=True)
     cluster.brokers = {1: Broker(1, "h", 1)}
     refused = RefusedError(ErrorCode.NOT_CONTROLLER, api="DescribeQuorum", broker="b")
-    assert f"{knows} controllers 1 at h:1." in str(no_leader(cluster, refused))
+    assert f"{knows} controllers 1 at h:1." in str(explain_missing_leader(cluster, refused))
 
 
 def test_an_error_that_needs_no_explanation_is_raised_as_it_is(

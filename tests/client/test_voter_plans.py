@@ -43,7 +43,7 @@ def checked(monkeypatch: pytest.MonkeyPatch, quorum: Quorum, level: int = 1) -> 
     levels = Features((Feature("kraft.version", 0, 1, level),), 1)
     monkeypatch.setattr(nodes, "features", lambda *_, **__: levels)
     try:
-        voter_plans.check_added(None, quorum, NEW, OWN)  # type: ignore[arg-type]  # not asked
+        voter_plans.check_addition(None, quorum, NEW, OWN)  # type: ignore[arg-type]  # not asked
     except ConfigError as error:
         return str(error)
     return ""
@@ -93,7 +93,7 @@ def test_r4_a_caught_up_observer_may_be_added(monkeypatch: pytest.MonkeyPatch) -
     lagging = NEWCOMER.replace(log_end_offset=END - 3, lag_reason="catching-up")
     quorum = quorum_with(lagging, voters=voters)
     assert checked(monkeypatch, quorum) == ""
-    assert voter_plans.added(quorum, NEW, OWN).lag == 3
+    assert voter_plans.addition_plan(quorum, NEW, OWN).lag == 3
     assert cause(monkeypatch, quorum).startswith("it lags by 3 records: wait until")
     assert "no response from it at h:9093" in cause(monkeypatch, quorum_with())
     refused = checked(monkeypatch, quorum_with(), level=0)

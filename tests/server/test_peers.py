@@ -245,7 +245,7 @@ def test_an_unknown_name_cannot_forge_a_line(wire: Wire) -> None:
     wire.ask(host="no..\nhost" + "x" * 1000)
     outcome = wire.until_told()
     assert isinstance(outcome, RequestFailed)
-    assert outcome.why == f"the host name no..?host{'x' * 91}... is unknown"
+    assert outcome.reason == f"the host name no..?host{'x' * 91}... is unknown"
 
 
 def test_only_overdue_requests_close_the_channel(wire: Wire) -> None:

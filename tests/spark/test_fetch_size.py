@@ -22,13 +22,13 @@ SEED = 13
 
 def test_what_is_asked_for_is_the_rest_and_two_batches() -> None:
     size = FetchSize(5000)
-    assert size.of(1) == 5000, "nothing is known yet"
+    assert size.for_offsets(1) == 5000, "nothing is known yet"
     size.note([])
-    assert size.of(1) == 5000, "a response without batches says nothing"
+    assert size.for_offsets(1) == 5000, "a response without batches says nothing"
     size.note([batch(0, 7, 400), batch(7, 10, 600)])
-    assert [size.of(count) for count in (1, 10, 100)] == [1300, 2200, 5000]
+    assert [size.for_offsets(count) for count in (1, 10, 100)] == [1300, 2200, 5000]
     size.note([batch(90, 190, 100)])
-    assert size.of(100) == 300, "the newest response counts"
+    assert size.for_offsets(100) == 300, "the newest response counts"
 
 
 def batch(start: int, end: int, size: int) -> BatchHeader:

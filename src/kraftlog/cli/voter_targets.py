@@ -61,8 +61,8 @@ def _show_plan(client: Client, targets: list[int], options: argparse.Namespace) 
     from kraftlog.client import voter_plans
 
     quorum = client.describe_quorum()
-    voter_plans.check_reassigned(client.cluster, quorum, targets)
-    plan = voter_plans.reassigned(quorum, targets)
+    voter_plans.check_reassignment(client.cluster, quorum, targets)
+    plan = voter_plans.reassignment_plan(quorum, targets)
     if options.json:
         print_json(
             {

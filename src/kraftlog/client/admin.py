@@ -99,9 +99,9 @@ class Admin(ConnectedToCluster):
         limit = self.cluster.deadline()
         if dry_run:
             return voter_plans.plan_addition(self.cluster, voter, found, limit)
-        quorum = voter_plans.described(self.cluster, voter, limit)
+        quorum = voter_plans.describe_before_adding(self.cluster, voter, limit)
         voter_plans.add(self.cluster, voter, found, addresses, limit)
-        return voter_plans.added(quorum, voter, found)
+        return voter_plans.addition_plan(quorum, voter, found)
 
     def remove_voter(
         self, voter: int, directory: Uuid | str | None = None, *, dry_run: bool = False
@@ -129,9 +129,9 @@ class Admin(ConnectedToCluster):
     ) -> Uuid:
         """Change the listeners of a voter, and its range of kraft.version; needs controllers.
 
-        A running controller keeps its own record current and takes this back: it is for one that
-        is to return at another address. Returns the directory id of the voter. With `dry_run`
-        nothing changes; only whether there is such a voter is checked.
+        It is for a controller that is down and will return at another address: a running one keeps
+        its own record current, and undoes the change. Returns the directory id of the voter. With
+        `dry_run` nothing changes; only whether there is such a voter is checked.
         """
         arguments.number("voter", voter)
         addresses = _listeners(listeners)
@@ -152,10 +152,10 @@ class Admin(ConnectedToCluster):
         limit = self.cluster.deadline()
         quorum = nodes.quorum(self.cluster, limit)
         if dry_run:
-            voter_plans.check_reassigned(self.cluster, quorum, targets, limit)
+            voter_plans.check_reassignment(self.cluster, quorum, targets, limit)
         else:
             nodes.reassign_voters(self.cluster, targets, limit)
-        return voter_plans.reassigned(quorum, targets)
+        return voter_plans.reassignment_plan(quorum, targets)
 
     @staticmethod
     def plan_repair(data: str, voters: Sequence[tuple[int, Listener]]) -> RepairPlan:

@@ -274,7 +274,7 @@ class Client(ConnectedToCluster):
     def groups(self) -> list[ListedGroup]:
         from kraftlog.client import groups
 
-        return groups.listed(self.cluster)
+        return groups.list_all(self.cluster)
 
     def describe_group(self, name: str) -> Group:
         from kraftlog.client import groups
@@ -342,7 +342,9 @@ class Client(ConnectedToCluster):
         """Groups or client metrics with configs."""
         from kraftlog.client import configs
 
-        return configs.named(self.cluster, configs.kind_of(kind), linearizable=linearizable)
+        return configs.resources_with_configs(
+            self.cluster, configs.kind_of(kind), linearizable=linearizable
+        )
 
     # The cluster
 
@@ -429,7 +431,7 @@ class Client(ConnectedToCluster):
     def reassign_voters(self, targets: Sequence[int] | None) -> None:
         """Move the quorum to these voters, one by one; None cancels an unfinished move.
 
-        Returns once the targets are noted: `describe_quorum` shows them until they are reached.
+        Returns once the targets are committed: `describe_quorum` shows them until they are reached.
         """
         from kraftlog.client import nodes
 

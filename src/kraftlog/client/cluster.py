@@ -59,7 +59,7 @@ RETRIED = RETRIABLE - {
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
 }
-#: Those of a fetch, too: the leader has moved, or does not know the topic yet.
+#: For fetches these as well: the leader has moved, or does not know the topic yet.
 FETCH_RETRIED = RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 #: APIs of partition leaders. For these UNKNOWN_TOPIC_OR_PARTITION is retried, because a new leader
 #: may not have applied the metadata yet. If the topic is gone, the next metadata response shows it.
@@ -109,7 +109,7 @@ class Cluster:
         #: Whether a server has accepted a connection.
         self.was_reached = False
         #: The address of a broker that has timed out, which is tried last.
-        self._left = ""
+        self._avoided = ""
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -144,7 +144,7 @@ class Cluster:
                     check(response, self.error_context(api_of(request).name, chosen))
                 except RefusedError as error:
                     if error.code == ErrorCode.REQUEST_TIMED_OUT and broker == ANY:
-                        self._leave(connection)
+                        self._avoid(connection)
                     raise
             return response
 
@@ -153,8 +153,8 @@ class Cluster:
     def retry(self, attempt: Callable[[], T], deadline: Deadline) -> T:
         """Retry `attempt` until it succeeds, fails for good, or the deadline passes.
 
-        A refusal says more than an attempt after it that sent nothing. An attempt that has sent its
-        request may have succeeded, so the refusal before it does not count.
+        The last error is raised. But if the last attempt has sent no request, an earlier refusal is
+        raised, as it says more.
         """
         failure: ClientError | None = None
         while True:
@@ -211,7 +211,7 @@ class Cluster:
         first = [(ANY, host, port) for host, port in self.servers]
         failures = []
         for number, host, port in sorted(
-            known + first, key=lambda it: f"{it[1]}:{it[2]}" == self._left
+            known + first, key=lambda it: f"{it[1]}:{it[2]}" == self._avoided
         ):
             try:
                 made = Connection(host, port, self.client_id, deadline)
@@ -223,12 +223,12 @@ class Cluster:
             return made
         raise UnreachableError("no broker responds: " + "; ".join(dict.fromkeys(failures)))
 
-    def _leave(self, connection: Connection) -> None:
+    def _avoid(self, connection: Connection) -> None:
         """Use another broker next: this one may be cut off from the others."""
         connection.close()
-        self._left = connection.address
+        self._avoided = connection.address
 
-    def described(self, broker: int) -> str:
+    def broker_text(self, broker: int) -> str:
         known = self.brokers.get(broker)
         if known is not None:
             return f"broker {broker} at {known.address}"
@@ -263,7 +263,7 @@ class Cluster:
         response = connection.call(request, deadline)
         assert isinstance(response, MetadataResponse)
         if response.error_code:
-            self._leave(connection)
+            self._avoid(connection)
             raise ErrorContext("Metadata", connection.address).error(response.error_code)
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
@@ -366,7 +366,7 @@ class Cluster:
         self.retry(attempt, deadline)
 
     def error_context(self, api: str, broker: int) -> ErrorContext:
-        return ErrorContext(api, self.described(broker))
+        return ErrorContext(api, self.broker_text(broker))
 
     def coordinator(self, group: str, deadline: Deadline) -> int:
         """The coordinator of a group."""

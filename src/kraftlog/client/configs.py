@@ -176,7 +176,7 @@ def alter(
     )
 
 
-def named(cluster: Cluster, kind: int, *, linearizable: bool = False) -> list[str]:
+def resources_with_configs(cluster: Cluster, kind: int, *, linearizable: bool = False) -> list[str]:
     """Resources of a type with configs."""
 
     def check(

@@ -33,6 +33,7 @@ class Connection:
         #: API, version and correlation id of each pending request.
         self._pending: deque[tuple[Api, int, int]] = deque()
         self._correlation_id = 0
+        #: API key -> the versions that the broker supports.
         self.served: dict[int, tuple[int, int]] = {}
         try:
             self._socket = socket.create_connection((host, port), deadline.left_s() or 0.001)

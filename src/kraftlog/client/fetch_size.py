@@ -1,4 +1,4 @@
-"""How many bytes a reader of a range asks for, so that a broker does not send what nobody reads."""
+"""How many bytes a reader of a range requests, so that a broker sends little beyond the range."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class FetchSize:
-    """At most `most` bytes, and about what the rest of a range has by the newest response.
+    """At most `most` bytes: about the size of the rest of a range, by the newest response.
 
     It may be shared by readers of one topic; before the first response it is `most`.
     """
@@ -22,15 +22,15 @@ class FetchSize:
         self._spare = 0
 
     def note(self, batches: Sequence[BatchHeader]) -> None:
-        """A response had these batches."""
+        """Learn from the batches of a response."""
         if batches:
             offsets = batches[-1].next_offset - batches[0].base_offset
             self._bytes_per_offset = sum(each.size for each in batches) / offsets
             # A range begins and ends within batches, and these are sent as a whole.
             self._spare = 2 * max(each.size for each in batches)
 
-    def of(self, offsets: int) -> int:
-        """Bytes to ask for if this many offsets are left."""
+    def for_offsets(self, offsets: int) -> int:
+        """How many bytes to request if this many offsets are left."""
         if not self._spare:
             return self.most
         return min(self.most, int(offsets * self._bytes_per_offset) + self._spare)

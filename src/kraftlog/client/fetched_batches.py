@@ -24,7 +24,7 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
 def fetched_batches(result: PartitionData) -> Iterator[tuple[int, BatchHeader, bool]]:
-    """Yield position and header of each complete batch, and if a consumer gets its records."""
+    """Yield position and header of each complete batch, and whether it has records to return."""
     aborted = sorted(
         (each.first_offset, each.producer_id) for each in result.aborted_transactions or ()
     )

@@ -59,7 +59,7 @@ class GroupOffset(Value):
     metadata: str = ""
 
 
-def listed(cluster: Cluster) -> list[ListedGroup]:
+def list_all(cluster: Cluster) -> list[ListedGroup]:
     """The groups of all brokers, by name."""
     deadline = cluster.deadline()
     cluster.retry(lambda: cluster.refresh((), deadline), deadline)

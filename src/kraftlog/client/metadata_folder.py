@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from kraftlog.metadata.history import MetadataState, Moment
     from kraftlog.types import OffsetAndEpoch
 
-#: Where a batch has its format's version.
-_MAGIC_PLACE = 16
+#: The position of the magic byte, the version of the format, in a batch.
+_MAGIC_POSITION = 16
 
 
 class MetadataFolder:
@@ -76,8 +76,10 @@ class MetadataFolder:
             for _ in walk(data):
                 pass
         except CorruptBatchError as error:
-            is_free = not any(data[error.position : error.position + _MAGIC_PLACE + 1])
-            is_cut = data[error.position + _MAGIC_PLACE : error.position + _MAGIC_PLACE + 1] in {
+            is_free = not any(data[error.position : error.position + _MAGIC_POSITION + 1])
+            is_cut = data[
+                error.position + _MAGIC_POSITION : error.position + _MAGIC_POSITION + 1
+            ] in {
                 bytes([MAGIC]),
                 b"",
             }

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _FETCH_BYTES = 8 << 20
-#: How many epochs before that of the first record are tried to find the oldest snapshot.
+#: How many epochs, from that of the first record down, are tried to find the oldest snapshot.
 _EPOCHS = 20
 
 
@@ -48,15 +48,15 @@ class MetadataQuorum:
         self._deadline = cluster.deadline()
         self._connection: Connection | None = None
         self._epoch = -1
-        self._look()
+        self._begin()
 
-    def _look(self) -> None:
+    def _begin(self) -> None:
         first = self._fetch(0)
-        #: What was committed when the reading began.
+        #: The high watermark when the reading began.
         self.end = first.high_watermark
         newest = first.snapshot_id
         self._newest = OffsetAndEpoch(newest.end_offset, newest.epoch)
-        #: Kafka names it; kraftlog has no snapshot that is older than the newest.
+        #: A leader of Kafka names the log start. A log of kraftlog starts at its only snapshot.
         self.start = 0
         if newest.end_offset >= 0:
             known = first.log_start_offset > 0
@@ -74,7 +74,7 @@ class MetadataQuorum:
                 if deadline.is_over:
                     raise
             self._deadline = deadline
-            self._look()
+            self._begin()
 
     def close(self) -> None:
         if self._connection is not None:
@@ -91,7 +91,7 @@ class MetadataQuorum:
         return [self._newest] if oldest is None else [self._newest, oldest]
 
     def _oldest(self) -> OffsetAndEpoch | None:
-        """Leaders name the newest snapshot only: the epoch of the oldest one is tried."""
+        """The snapshot at the log start; leaders do not name its epoch, so epochs are tried."""
         data = self._fetch(self.start + 1).records or b""
         first = next((fields[2] for _, fields in walk(data, may_end_in_batch=True)), -1)
         for epoch in range(first, max(first - _EPOCHS, -1), -1):
@@ -135,7 +135,7 @@ class MetadataQuorum:
             context.check(result.error_code, METADATA_TOPIC)
             return result
 
-        return self._retried(attempt)
+        return self._call_leader(attempt)
 
     # Records -------------------------------------------------------------------------------------
 
@@ -182,16 +182,16 @@ class MetadataQuorum:
             context.check(result.error_code, METADATA_TOPIC)
             return result
 
-        return self._retried(attempt)
+        return self._call_leader(attempt)
 
     # The leader ----------------------------------------------------------------------------------
 
-    def _retried(self, attempt: Callable[[Connection], T]) -> T:
+    def _call_leader(self, attempt: Callable[[Connection], T]) -> T:
         """Ask the leader; if it has changed, the next one."""
         while True:
             try:
                 if self._connection is None:
-                    self._connection = self._connected()
+                    self._connection = self._connect()
                 return attempt(self._connection)
             except (UnreachableError, RefusedError) as error:
                 if isinstance(error, RefusedError) and error.code not in RETRIED:
@@ -201,7 +201,7 @@ class MetadataQuorum:
                     raise
                 self._deadline.pause(BACKOFF_S)
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         """A connection to a controller listener of the leader."""
         quorum = nodes.quorum(self._cluster)
         self._epoch = quorum.leader_epoch

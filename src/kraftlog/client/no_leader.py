@@ -13,7 +13,7 @@ from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 if TYPE_CHECKING:
     from kraftlog.client.cluster import Cluster
 
-#: What a node without a leader responds.
+#: Error codes of a node that knows no leader.
 CODES = {
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -23,14 +23,14 @@ CODES = {
 
 
 #: How long a broker has for another request, after it did not respond to one for the leader.
-RESPONDS_S = 1.0
+PROBE_TIMEOUT_S = 1.0
 
 
 class NoLeaderError(ClientError):
     """No leader of the quorum was found within the timeout."""
 
 
-def no_leader(cluster: Cluster, error: ClientError) -> ClientError:
+def explain_missing_leader(cluster: Cluster, error: ClientError) -> ClientError:
     """Explain an error by a missing leader, unless it has another cause."""
     if isinstance(error, RefusedError):
         if error.code not in CODES:
@@ -54,11 +54,11 @@ def no_leader(cluster: Cluster, error: ClientError) -> ClientError:
 def _responds(cluster: Cluster, error: ClientError) -> bool:
     """Whether a broker that did not respond to this request in time responds to another one.
 
-    Brokers wait for a leader, for longer than the timeout of the request may be.
+    Brokers wait for a leader, possibly longer than the request's timeout.
     """
     if not (isinstance(error, UnreachableError) and error.was_sent):
         return False
-    limit = Deadline(RESPONDS_S)
+    limit = Deadline(PROBE_TIMEOUT_S)
     request = ApiVersionsRequest(client_software_name=OWN_CLIENT, client_software_version=VERSION)
     try:
         cluster.connection(ANY, limit).call(request, limit)

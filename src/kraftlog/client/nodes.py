@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.client.cluster import ANY, BROKERS, CONTROLLER, CONTROLLERS
 from kraftlog.client.model import Broker
-from kraftlog.client.no_leader import no_leader
+from kraftlog.client.no_leader import explain_missing_leader
 from kraftlog.errors import RAISE_KRAFT_VERSION, ClientError, ConfigError
 from kraftlog.types import METADATA_TOPIC, NULL_UUID, uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
@@ -80,7 +80,7 @@ class Quorum(Value):
     #: Target voters of a reassignment (None without one), and those the next step waits for.
     targets: tuple[int, ...] | None = None
     waits_for: tuple[int, ...] = ()
-    #: While the newest voter change is uncommitted: who votes without it, and its offset. From
+    #: While the newest voter change is uncommitted: the voters without it, and its offset. From
     #: leaders of kraftlog only.
     committed_voters: tuple[int, ...] | None = None
     uncommitted_offset: int = -1
@@ -216,7 +216,7 @@ def quorum(cluster: Cluster, deadline: Deadline | None = None) -> Quorum:
             check=check,
         )
     except ClientError as error:
-        explained = no_leader(cluster, error)
+        explained = explain_missing_leader(cluster, error)
         if explained is error:
             raise
         raise explained from error
@@ -365,7 +365,7 @@ def reassign_voters(
 ) -> None:
     """Set the target voters, which the quorum then moves to one by one; None cancels that.
 
-    Returns once the quorum has noted them, not when it has reached them.
+    Returns once they are committed, not when the quorum has reached them.
     """
 
     def check(response: AlterPartitionReassignmentsResponse, context: ErrorContext) -> None:

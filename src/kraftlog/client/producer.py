@@ -173,13 +173,13 @@ class Producer:
             if self._acks == 0:
                 connection.send(request, deadline, expects_response=False)
                 for sending in share:
-                    self._done(waiting, sending, -1)
+                    self._on_acknowledged(waiting, sending, -1)
                 continue
             response = connection.call(request, deadline)
             assert isinstance(response, ProduceResponse)
-            self._take(response, waiting, leader)
+            self._handle_response(response, waiting, leader)
 
-    def _take(
+    def _handle_response(
         self, response: ProduceResponse, waiting: dict[PartitionName, BatchInFlight], leader: int
     ) -> None:
         refused: list[RefusedError] = []
@@ -187,12 +187,12 @@ class Producer:
             if isinstance(result, RefusedError):
                 refused.append(result)
             else:
-                self._done(waiting, waiting[name], result)
+                self._on_acknowledged(waiting, waiting[name], result)
         final = [error for error in refused if not is_retriable(error)]
         for error in final or refused:
             raise error
 
-    def _done(
+    def _on_acknowledged(
         self, waiting: dict[PartitionName, BatchInFlight], sending: BatchInFlight, base_offset: int
     ) -> None:
         del waiting[sending.name]

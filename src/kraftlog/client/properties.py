@@ -1,4 +1,4 @@
-"""Client properties: a file of `--command-config`, and what of it a client uses."""
+"""Client properties: the file of `--command-config`, and the properties that a client uses."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def read_properties(path: str | None) -> dict[str, str]:
 
 
 def check_security(properties: Mapping[str, str], *, prefix: str = "") -> None:
-    """Refuse what would silently be sent in plain text; the properties' names begin with `prefix`.
+    """Refuse a security protocol, as everything would silently be sent in plain text.
 
-    Without this property Kafka's clients use no other of TLS and SASL, either.
+    The names of the properties begin with `prefix`. Kafka's clients ignore all other properties of
+    TLS and SASL, too, unless this one is set.
     """
     protocol = properties.get("security.protocol") or "PLAINTEXT"
     if protocol.upper() != "PLAINTEXT":

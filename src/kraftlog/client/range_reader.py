@@ -45,7 +45,7 @@ class RecreatedTopicError(ClientError):
 
 
 class FetchedBatches(Value):
-    """Batches of a response that have records: their places in `data` and their headers."""
+    """Batches of a response that have records: their positions in `data` and their headers."""
 
     data: Buffer
     batches: list[tuple[int, BatchHeader]]
@@ -88,8 +88,8 @@ class RangeReader:
     def __iter__(self) -> Iterator[FetchedBatches]:
         try:
             while self.position < self._end:
-                result = self._retried()
-                found = self._taken(result)
+                result = self._fetch()
+                found = self._take_batches(result)
                 if found.next_offset == found.start:
                     self._check_end(result)
                     continue
@@ -101,18 +101,18 @@ class RangeReader:
             self.close()
 
     def close(self) -> None:
-        """Close the connection if it owes a response, as nobody will read that."""
+        """Close the connection if it owes a response, which will not be read."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _retried(self) -> PartitionData:
+    def _fetch(self) -> PartitionData:
         """Fetch from the position; while there is no leader or it has moved, try again."""
         while True:
             try:
                 if self._connection is None:
                     self._send()
-                return self._received()
+                return self._receive()
             except UnreachableError as error:
                 self._pause_or_raise(error)
             except RefusedError as error:
@@ -147,7 +147,7 @@ class RangeReader:
         self._check_topic()
         leader = self._cluster.leader(topic, index, self._deadline)
         connection = self._cluster.connection(leader, self._deadline)
-        size = self._fetch_size.of(self._end - self.position)
+        size = self._fetch_size.for_offsets(self._end - self.position)
         part = FetchPartition(partition=index, fetch_offset=self.position, partition_max_bytes=size)
         request = FetchRequest(
             max_wait_ms=_MAX_WAIT_MS,
@@ -174,7 +174,7 @@ class RangeReader:
                 f"{uuid_text(self._topic_id)} and is {uuid_text(found)}"
             )
 
-    def _received(self) -> PartitionData:
+    def _receive(self) -> PartitionData:
         assert self._connection is not None
         response = self._connection.receive(self._deadline)
         self._connection = None
@@ -185,7 +185,7 @@ class RangeReader:
         context.check(result.error_code, f"{self._name[0]}-{self._name[1]}")
         return result
 
-    def _taken(self, result: PartitionData) -> FetchedBatches:
+    def _take_batches(self, result: PartitionData) -> FetchedBatches:
         """The batches of a response with records to read; the position passes all batches."""
         start = self.position
         batches = []

@@ -14,17 +14,17 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, coloured: b
     """Format a table; columns of numbers are right-aligned, None is a dash."""
     rows = [list(row) for row in rows]
     texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    places = []
+    columns = []
     for number in range(len(heads)):
         width = max(len(line[number]) for line in (heads, *texts))
         kinds = {type(row[number]) for row in rows} - {type(None)}
-        counts = kinds == {int}
-        places.append((width, counts))
+        is_numeric = kinds == {int}
+        columns.append((width, is_numeric))
     lines = []
     for line in (heads, *texts):
         cells = [
-            cell.rjust(width) if counts else cell.ljust(width)
-            for cell, (width, counts) in zip(line, places, strict=True)
+            cell.rjust(width) if is_numeric else cell.ljust(width)
+            for cell, (width, is_numeric) in zip(line, columns, strict=True)
         ]
         lines.append("  ".join(cells).rstrip())
     if coloured:

@@ -60,6 +60,6 @@ def chosen_version(api: Api, served: Mapping[int, tuple[int, int]], broker: str)
 
 
 def check_consistency(request: Message, served: Mapping[int, tuple[int, int]], broker: str) -> None:
-    """Refuse a linearizable read at a broker of Kafka, which would ignore the field that asks."""
+    """Refuse a linearizable read at a broker of Kafka, which would ignore the request's field."""
     if getattr(request, "linearizable", False) and max(served, default=0) < FIRST_OWN:
-        raise UnsupportedApiError(f"{broker} is no node of kraftlog: its reads may be stale")
+        raise UnsupportedApiError(f"{broker} is not a node of kraftlog: its reads may be stale")

@@ -1,7 +1,7 @@
-"""What a change of the voters would do, and what stands against it, as the quorum's leader tells.
+"""Plans of voter changes: what a change would do, and the obstacles to it.
 
-A dry run raises an error for what the leader would refuse. After a time-out the same facts say
-which of its causes holds.
+Both come from the leader's description of the quorum. A dry run raises an error for what the leader
+would refuse. After a time-out the same obstacles show its cause.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
 
 KRAFT_VERSION = "kraft.version"
-#: The least time for the cause of a time-out: the leader responds to a describe at once.
+#: The least time to find the cause of a time-out: a leader describes the quorum at once.
 EXPLAIN_S = 1.0
 #: Reasons of a lag (`lag_reason`) with which a replica does not fetch.
 _NOT_FETCHING = {"down", "silent", "never-fetched"}
@@ -63,7 +63,7 @@ class ReassignVotersPlan(Value):
 # Adding ------------------------------------------------------------------------------------------
 
 
-def added(quorum: Quorum, voter: int, directory: Uuid) -> AddVoterPlan:
+def addition_plan(quorum: Quorum, voter: int, directory: Uuid) -> AddVoterPlan:
     ids = tuple(sorted([each.id for each in quorum.voters]))
     observer = _observer(quorum, voter, directory)
     lag = -1 if observer is None else _lag(quorum, observer)
@@ -75,12 +75,12 @@ def plan_addition(
 ) -> AddVoterPlan:
     """What adding a controller would do; an error if the leader would refuse it now."""
     limit = deadline or cluster.deadline()
-    quorum = described(cluster, voter, limit)
-    check_added(cluster, quorum, voter, directory, limit)
-    return added(quorum, voter, directory)
+    quorum = describe_before_adding(cluster, voter, limit)
+    check_addition(cluster, quorum, voter, directory, limit)
+    return addition_plan(quorum, voter, directory)
 
 
-def check_added(
+def check_addition(
     cluster: Cluster,
     quorum: Quorum,
     voter: int,
@@ -90,26 +90,28 @@ def check_added(
     """Raise an error if the leader would refuse to add this controller now."""
     found = [
         *_version_obstacles(cluster, deadline),
-        *_is_voter_already(quorum, voter, directory),
-        *_waits(quorum),
-        *_unready(quorum, voter, directory),
+        *_existing_voter_obstacles(quorum, voter, directory),
+        *_quorum_obstacles(quorum),
+        *_observer_obstacles(quorum, voter, directory),
     ]
     if found:
         raise ConfigError(f"controller {voter} cannot be added: {'; '.join(found)}")
 
 
-def described(cluster: Cluster, voter: int, deadline: Deadline | None = None) -> Quorum:
+def describe_before_adding(
+    cluster: Cluster, voter: int, deadline: Deadline | None = None
+) -> Quorum:
     """The quorum before a controller is added; without a leader the error says what to do."""
     try:
         return nodes.quorum(cluster, deadline)
     except ClientError as error:
         if not cluster.was_reached:
             raise
-        why = _undescribed(error)
+        why = _why_not_described(error)
         raise UnreachableError(f"controller {voter} cannot be added: {why}") from None
 
 
-def _undescribed(error: ClientError) -> str:
+def _why_not_described(error: ClientError) -> str:
     if isinstance(error, RefusedError) and not is_retriable(error):
         return f"the leader does not describe the quorum ({error})"
     return (
@@ -125,7 +127,7 @@ def add(
     listeners: Sequence[tuple[str, str, int]],
     deadline: Deadline | None = None,
 ) -> None:
-    """Add a controller to the voters; the error of a time-out says which of its causes holds.
+    """Add a controller to the voters; the error of a time-out names its cause.
 
     That takes up to `EXPLAIN_S` after the deadline.
     """
@@ -152,12 +154,12 @@ def add(
 def _why_timed_out(
     cluster: Cluster, voter: int, directory: Uuid, where: str, deadline: Deadline
 ) -> str:
-    """The cause of a time-out, by what the leader describes after it."""
+    """The cause of a time-out, from the leader's description of the quorum after it."""
     try:
         quorum = nodes.quorum(cluster, deadline)
     except ClientError as error:
-        return _undescribed(error)
-    found = [*_waits(quorum), *_unready(quorum, voter, directory)]
+        return _why_not_described(error)
+    found = [*_quorum_obstacles(quorum), *_observer_obstacles(quorum, voter, directory)]
     observer = _observer(quorum, voter, directory)
     if not found and observer is not None and (lag := _lag(quorum, observer)) > 0:
         found = [f"it lags by {lag} records: wait until it has caught up, then try again"]
@@ -167,7 +169,7 @@ def _why_timed_out(
     )
 
 
-def _is_voter_already(quorum: Quorum, voter: int, directory: Uuid) -> Iterable[str]:
+def _existing_voter_obstacles(quorum: Quorum, voter: int, directory: Uuid) -> Iterable[str]:
     for each in quorum.voters:
         if each.id != voter:
             continue
@@ -180,8 +182,8 @@ def _is_voter_already(quorum: Quorum, voter: int, directory: Uuid) -> Iterable[s
             )
 
 
-def _waits(quorum: Quorum) -> Iterable[str]:
-    """What keeps the leader from any change of single voters."""
+def _quorum_obstacles(quorum: Quorum) -> Iterable[str]:
+    """Why the leader can make no change of a single voter now."""
     silent = [each.id for each in quorum.voters if each.lag_reason in _NOT_FETCHING]
     if 2 * len(silent) >= len(quorum.voters):
         yield (
@@ -200,8 +202,8 @@ def _waits(quorum: Quorum) -> Iterable[str]:
         )
 
 
-def _unready(quorum: Quorum, voter: int, directory: Uuid) -> Iterable[str]:
-    """Why the leader would not take this observer."""
+def _observer_obstacles(quorum: Quorum, voter: int, directory: Uuid) -> Iterable[str]:
+    """Why the leader would refuse this observer as a voter."""
     observer = _observer(quorum, voter, directory)
     if observer is None:
         others = [uuid_text(it.directory_id) for it in quorum.observers if it.id == voter]
@@ -243,7 +245,7 @@ def _version_obstacles(cluster: Cluster, deadline: Deadline | None) -> Iterable[
 # Reassigning -------------------------------------------------------------------------------------
 
 
-def reassigned(quorum: Quorum, targets: Sequence[int] | None) -> ReassignVotersPlan:
+def reassignment_plan(quorum: Quorum, targets: Sequence[int] | None) -> ReassignVotersPlan:
     """The plan of a move; with None, of cancelling one."""
     voters = sorted([each.id for each in quorum.voters])
     wanted = voters if targets is None else sorted(targets)
@@ -258,7 +260,7 @@ def reassigned(quorum: Quorum, targets: Sequence[int] | None) -> ReassignVotersP
     )
 
 
-def check_reassigned(
+def check_reassignment(
     cluster: Cluster,
     quorum: Quorum,
     targets: Sequence[int] | None,

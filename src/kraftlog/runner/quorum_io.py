@@ -272,7 +272,7 @@ class QuorumIO:
         )
 
     def _send_records(self, effect: effects.SendRecords, _: Now) -> None:
-        answer = effect.answer
+        answer = effect.response
         wanted = answer.offset, answer.limit, max(effect.max_bytes, 1)
         cached, data = self._cached_read
         if cached != wanted:
@@ -284,7 +284,7 @@ class QuorumIO:
     # Snapshots -----------------------------------------------------------------------------------
 
     def _send_snapshot(self, effect: effects.SendSnapshot, _: Now) -> None:
-        answer = effect.answer
+        answer = effect.response
         try:
             size, data = self._snapshots.piece(answer.id, answer.position, answer.max_bytes)
         except FileNotFoundError:

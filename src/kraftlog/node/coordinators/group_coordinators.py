@@ -280,7 +280,7 @@ class GroupCoordinators(MetadataPublisher):
         if context.loaded_to != report.offset:
             return
         if isinstance(report, LogUnreadable):
-            self._take_offline(context, f"offset {report.offset}: {report.why}", now)
+            self._take_offline(context, f"offset {report.offset}: {report.reason}", now)
             return
         try:
             next_offset = replay(context.shard, memoryview(report.data), now)

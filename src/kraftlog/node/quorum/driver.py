@@ -493,7 +493,7 @@ class QuorumDriver:
 
     def _request_failed(self, report: effects.RequestFailed, now: Now) -> None:
         if not report.is_aborted:
-            self.contacts.failed(report.peer, self.addresses.last_used(report.peer), report.why)
+            self.contacts.failed(report.peer, self.addresses.last_used(report.peer), report.reason)
         self.addresses.unreachable(report.peer)
         self._pending.pop((report.peer, report.number), None)
         self.core.handle(raft.NoResponse(report.peer, report.number), now)
