@@ -17,7 +17,7 @@ from kraftlog.records.record import Record
 from kraftlog.server.files import OsFiles
 from kraftlog.storage.batches import Batches, describe
 from kraftlog.storage.cleaning import clean
-from kraftlog.storage.compaction import candidate, describe_task
+from kraftlog.storage.compaction import describe_task, log_to_clean
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import Disk, HandleCache
 from kraftlog.storage.manifest import CLEAN_MARKER, MANIFEST
@@ -129,7 +129,7 @@ def compacting() -> Iterator[tuple[str, float, str]]:
                 log.append([data], describe([data]), T0)
             log.roll(T0)
             log.flush()
-            found = candidate(log, log.end_offset, T0)
+            found = log_to_clean(log, log.end_offset, T0)
             assert found is not None
             task = describe_task(log, found, T0, 1 << 20)
             start = time.perf_counter()

@@ -121,7 +121,7 @@ def test_no_metadata_flush_counts_after_a_failed_data_flush() -> None:
     host.turn()
     host.files.faults.append(Fault("sync", path="demo-0"))
     client.send(ApiKey.PRODUCE, 9, produce(batch(b"x"), -1))
-    with pytest.raises(NodeStoppedError, match="demo-0: could not be flushed"):
+    with pytest.raises(NodeStoppedError, match="demo-0: flushing the log"):
         host.turn()
     assert client.take() == []
 

@@ -291,7 +291,7 @@ def test_a_snapshot_becomes_visible_atomically(
         files.power_loss() if by_power else files.kill()
         again = MetadataSnapshots(files, "data")
         again.remove_unfinished()
-        latest = again.newest_first()[0]
+        latest = again.list_newest_first()[0]
         assert again.read(latest) == b"".join(PIECES)
         assert not [name for name in files.list("data") if name.endswith(".part")]
         seen.add(latest)

@@ -10,7 +10,7 @@ import pytest
 from kraftlog.server.files import OsFiles
 from kraftlog.server.loop import read_clock
 from kraftlog.server.worker_process import WorkerProcess
-from kraftlog.storage.compaction import candidate, describe_task
+from kraftlog.storage.compaction import describe_task, log_to_clean
 from kraftlog.storage.disk import Disk, HandleCache
 from kraftlog.storage.recovery import open_log, run
 from tests.patience import LIMIT_S
@@ -40,7 +40,7 @@ def test_the_worker_rewrites_segments_or_reports_the_error(tmp_path: Path) -> No
     for number in range(20):
         keyed(log, (1, number))
     end_segment(log)
-    found = candidate(log, log.end_offset, T0)
+    found = log_to_clean(log, log.end_offset, T0)
     assert found is not None
     task = describe_task(log, found, T0, 100)
     worker = WorkerProcess()

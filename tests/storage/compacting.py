@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kraftlog.records.header import read_header
 from kraftlog.records.reader import read_records
 from kraftlog.storage.cleaning import clean
-from kraftlog.storage.compaction import candidate, describe_task, new_segment, stable_end
+from kraftlog.storage.compaction import describe_task, last_stable_offset, log_to_clean, new_segment
 from tests.storage.making import SMALL, T0, read_all
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ COMPACTED = SMALL.replace(
 
 def compact(log: Log, now_ms: int = T0, max_keys: int = 1000) -> bool:
     """Run one pass as a node does; return whether there was anything to compact."""
-    found = candidate(log, stable_end(log, log.end_offset), now_ms)
+    found = log_to_clean(log, last_stable_offset(log, log.end_offset), now_ms)
     if found is None:
         return False
     task = json.loads(json.dumps(describe_task(log, found, now_ms, max_keys)))

@@ -149,12 +149,12 @@ class ModelledLog:
         self.log.move_start(offset)
         self._follow_start()
 
-    def retention(self, keep_bytes: int) -> None:
+    def delete_old_segments(self, keep_bytes: int) -> None:
         self.dropped = True
         self.start = self.end  # until it is known which segments were deleted
         self.log.config = self.config.replace(retention_bytes=keep_bytes)
         before = self.log.start_offset
-        self.log.retention(T0, self.end)
+        self.log.delete_old_segments(T0, self.end)
         self.start = max(before, self.log.start_offset)
         self._follow_start()
 

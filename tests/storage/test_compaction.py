@@ -16,7 +16,7 @@ from kraftlog.records.header import read_header
 from kraftlog.records.split import split_records
 from kraftlog.simulator.files import MemoryFiles, PowerLost
 from kraftlog.storage.cleaning import clean
-from kraftlog.storage.compaction import candidate, describe_task
+from kraftlog.storage.compaction import describe_task, log_to_clean
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.recovery import run
 from tests.storage.compacting import COMPACTED, HORIZON_MS, compact, latest, records_of
@@ -210,7 +210,7 @@ def test_undecided_young_or_unflushed_records_are_not_compacted() -> None:
     log.flush()
     assert not compact(log), "a transaction is open"
     put(log, marker(log.end_offset, 7, commit=True))
-    assert candidate(log, 1, T0) is None, "the records are not replicated"
+    assert log_to_clean(log, 1, T0) is None, "the records are not replicated"
     log.config = COMPACTED.replace(min_compaction_lag_ms=100)
     assert not compact(log, T0 + 100)
     log.config = COMPACTED.replace(min_cleanable_dirty_ratio=1.0)
@@ -246,7 +246,7 @@ def test_retention_skips_empty_segments() -> None:
     assert compact(log)
     assert log.segments[0].size == 0
     log.config = COMPACTED.replace(retention_bytes=0)
-    log.retention(T0, log.end_offset)
+    log.delete_old_segments(T0, log.end_offset)
     assert log.size_bytes == 0
 
 
@@ -303,7 +303,7 @@ def test_a_crash_at_any_operation_loses_nothing(by_power: bool) -> None:
 
 def test_a_failed_cleaner_leaves_no_files() -> None:
     files, log = scene()
-    found = candidate(log, log.end_offset, T0)
+    found = log_to_clean(log, log.end_offset, T0)
     assert found is not None
     task = describe_task(log, found, T0, 100)
     there = names(files)

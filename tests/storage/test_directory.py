@@ -272,8 +272,8 @@ def test_a_log_opens_as_it_was_closed_only_if_nothing_has_changed() -> None:
     close_later(files)
     logs = directory(files)
     files.journal = []
-    assert logs.open_as_closed(("t", 0), bytes(16), SMALL) is None, "another topic of this name"
-    log = logs.open_as_closed(("t", 0), TOPIC_ID, SMALL)
+    assert logs.open_from_manifest(("t", 0), bytes(16), SMALL) is None, "another topic of this name"
+    log = logs.open_from_manifest(("t", 0), TOPIC_ID, SMALL)
     assert log is not None
     assert (log.end_offset, logs.unopened) == (19, set())
     assert [line for line in files.journal if "list" in line or "metadata" in line] == []
@@ -282,7 +282,7 @@ def test_a_log_opens_as_it_was_closed_only_if_nothing_has_changed() -> None:
     files.now_ms += 1
     files.make_file("/d/t-0/00000000000000000019.log", b"")
     logs = directory(files)
-    assert logs.open_as_closed(("t", 0), TOPIC_ID, SMALL) is None
+    assert logs.open_from_manifest(("t", 0), TOPIC_ID, SMALL) is None
     assert logs.unopened == {("t", 0)}, "for open_log"
 
 
@@ -335,7 +335,7 @@ def test_v15_checkpoints_hold_points_starts_and_high_watermarks() -> None:
     logs.note_high_watermark(("t", 0), 17)
     job = result_of(logs.checkpoint_job_in_steps())
     job.run(files)
-    assert logs.checkpointed(job)
+    assert logs.install_checkpoints(job)
     assert files.bytes_of("/d/recovery-point-offset-checkpoint") == b"0\n1\nt 0 19\n"
     assert files.bytes_of("/d/log-start-offset-checkpoint") == b"0\n1\nt 0 3\n"
     assert files.bytes_of("/d/replication-offset-checkpoint") == b"0\n1\nt 0 17\n"
@@ -360,7 +360,7 @@ def test_a_truncation_lowers_the_stored_recovery_point_first() -> None:
     log.truncate_to(8)
     stored = files.bytes_of("/d/recovery-point-offset-checkpoint")
     assert decode_offsets(stored, "") == {("t", 0): log.end_offset}
-    assert not logs.checkpointed(job), "the older job must not raise it again"
+    assert not logs.install_checkpoints(job), "the older job must not raise it again"
     assert files.bytes_of("/d/recovery-point-offset-checkpoint") == stored
     files.power_loss()
     run(directory(files).open_log(("t", 0), SMALL))
@@ -374,7 +374,7 @@ def test_many_logs_are_lowered_by_one_write() -> None:
         logs.logs["t", number].flush()
     job = result_of(logs.checkpoint_job_in_steps())
     job.run(files)
-    logs.checkpointed(job)
+    logs.install_checkpoints(job)
     files.journal = []
     logs.lower_recovery_points(dict.fromkeys(logs.logs, 1))
     syncs = len([line for line in files.journal if line.startswith("sync")])
@@ -428,7 +428,7 @@ def test_a_recreated_log_ignores_the_old_recovery_point() -> None:
     log.flush()
     job = result_of(logs.checkpoint_job_in_steps())
     job.run(files)
-    logs.checkpointed(job)
+    logs.install_checkpoints(job)
     logs.delete(("t", 0))
     logs.create(("t", 0), bytes(16), SMALL)
     files.sync_directory("/d")
@@ -446,7 +446,7 @@ def test_v18_a_failed_sync_takes_all_logs_of_the_directory_offline() -> None:
     two.flush()
     files.sync_directory("/d/t-0")
     files.faults = [Fault("sync", path="t-0")]
-    with pytest.raises(StorageError, match="flushed"):
+    with pytest.raises(StorageError, match="flushing the log"):
         one.flush()
     with pytest.raises(StorageError, match="offline"):
         fill(two, 1)
@@ -470,7 +470,7 @@ def test_a_corrupt_log_does_not_prevent_others_from_opening() -> None:
         logs.logs["t", number].flush()
     job = result_of(logs.checkpoint_job_in_steps())
     job.run(files)
-    logs.checkpointed(job)
+    logs.install_checkpoints(job)
     files.corrupt(f"/d/t-0/{0:020d}.log", 70, b"\xff\xff")
     files.kill()
     logs = directory(files)
@@ -499,7 +499,7 @@ def test_a_crash_at_any_operation_leaves_a_valid_directory() -> None:
             progress.durable["t", number] = log.end_offset
         job = result_of(logs.checkpoint_job_in_steps())
         job.run(files)
-        logs.checkpointed(job)
+        logs.install_checkpoints(job)
         truncated = logs.logs["t", 0]
         progress.durable["t", 0] = 0
         truncated.truncate_to(11)

@@ -214,15 +214,15 @@ def test_retention_deletes_segments_by_size_and_time() -> None:
     log, _ = opened(new_disk(), SMALL.replace(retention_bytes=1300))
     fill(log, 40)
     sizes = [segment.size for segment in log.segments]
-    dropped = log.retention(T0, log.end_offset)
+    dropped = log.delete_old_segments(T0, log.end_offset)
     assert dropped > 0
     assert sum(sizes[dropped:]) >= 1300 > sum(sizes[dropped + 1 :])
     log.config = SMALL.replace(retention_ms=50)
     second = log.segments[1]
-    assert log.retention(second.max_timestamp + 50, log.end_offset) == 1
-    assert log.retention(second.max_timestamp + 51, second.end_offset - 1) == 0
-    assert log.retention(second.max_timestamp + 51, log.end_offset) == 1
-    assert log.retention(T0 * 2, log.end_offset) > 0
+    assert log.delete_old_segments(second.max_timestamp + 50, log.end_offset) == 1
+    assert log.delete_old_segments(second.max_timestamp + 51, second.end_offset - 1) == 0
+    assert log.delete_old_segments(second.max_timestamp + 51, log.end_offset) == 1
+    assert log.delete_old_segments(T0 * 2, log.end_offset) > 0
     assert (log.size_bytes, log.start_offset) == (0, log.end_offset)
 
 

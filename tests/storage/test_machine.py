@@ -57,7 +57,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(keep_bytes=st.integers(0, 3000))
     def retention(self, keep_bytes: int) -> None:
-        self.m.retention(keep_bytes)
+        self.m.delete_old_segments(keep_bytes)
 
     @rule()
     def roll(self) -> None:
@@ -141,7 +141,7 @@ def test_deleted_segments_come_back_before_newer_records() -> None:
         m.append([5, 5])
         m.log.roll(T0)
         m.flush()
-        m.retention(0)
+        m.delete_old_segments(0)
         m.crash(None, power=False)
         assert (m.log.start_offset, m.log.end_offset) == (20, 20)
         m.append([1])

@@ -14,7 +14,7 @@ from kraftlog.storage.checkpoints import (
     RECOVERY_POINTS,
     decode_offsets,
 )
-from kraftlog.storage.offset_checkpoints import FILES, OffsetCheckpoints, note_offset
+from kraftlog.storage.offset_checkpoints import FILES, OffsetCheckpoints, set_offset
 
 OLD, OTHER = ("t", 0), ("t", 1)
 ONLY_THE_OTHER = {file: {OTHER: 5} for file in FILES}
@@ -58,9 +58,9 @@ def test_v15_an_offset_of_zero_has_no_line_not_even_an_old_one() -> None:
     """A directory with thousands of empty logs has short checkpoint files."""
     files, checkpoints = with_lines()
     for offsets in (checkpoints.recovery_points, checkpoints.log_starts):
-        note_offset(offsets, OLD, 0)
-        note_offset(offsets, ("never used", 0), 0)
-        note_offset(offsets, OTHER, 6)
+        set_offset(offsets, OLD, 0)
+        set_offset(offsets, ("never used", 0), 0)
+        set_offset(offsets, OTHER, 6)
     checkpoints.lower_high_watermark(OLD, 0)
     job = result_of(checkpoints.job_in_steps())
     job.run(files)

@@ -72,7 +72,7 @@ def drops(m: ModelledLog) -> None:
     m.flush()
     m.move_start(20)
     m.append([4])
-    m.retention(700)
+    m.delete_old_segments(700)
     m.append([4])
     m.flush()
     m.move_start(m.end)

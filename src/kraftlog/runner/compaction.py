@@ -11,10 +11,10 @@ from kraftlog.errors import StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.storage.compaction import (
     KEY_BYTES,
-    candidate,
     describe_task,
+    last_stable_offset,
+    log_to_clean,
     new_segment,
-    stable_end,
 )
 from kraftlog.storage.swaps import discard_cleaned
 from kraftlog.value import TYPE_CHECKING
@@ -168,7 +168,7 @@ class Compactions:
             # Sealed segments are compacted once they are durable.
             self._flushes.ask(name, log.segments[-1].base_offset)
             self._has_asked = True
-        return candidate(log, stable_end(log, partition.high_watermark), now.wall_ms)
+        return log_to_clean(log, last_stable_offset(log, partition.high_watermark), now.wall_ms)
 
     def _rewritten(self, this: _Pass, result: Any, error: BaseException | None, now: Now) -> None:
         """The worker has finished: its segments are swapped in during the next turns."""

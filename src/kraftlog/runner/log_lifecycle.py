@@ -218,7 +218,7 @@ class LogLifecycle:
         name = effect.log
         try:
             if self._under_way is None:
-                if self._open_as_closed(effect, now):
+                if self._open_from_manifest(effect, now):
                     return CLOSED_COST
                 self._mark_other_topics_log(effect)
                 if name not in self._directory.unopened:
@@ -247,10 +247,10 @@ class LogLifecycle:
         self._under_way = None
         return STEP_COST
 
-    def _open_as_closed(self, effect: OpenLog, now: Now) -> bool:
+    def _open_from_manifest(self, effect: OpenLog, now: Now) -> bool:
         """Open a log that needs no slices; returns whether it is one."""
         config = self._configs[effect.log]
-        log = self._directory.open_as_closed(effect.log, effect.topic_id, config)
+        log = self._directory.open_from_manifest(effect.log, effect.topic_id, config)
         if log is None:
             return False
         self._take(effect, log, now)

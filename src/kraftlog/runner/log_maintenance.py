@@ -210,7 +210,7 @@ class LogMaintenance:
         at_most = max(CHECKED_PER_TURN // SEGMENT_COST, 1)
         try:
             removed = self._directory.reserve.use_for(
-                lambda: log.retention(now.wall_ms, limit, at_most)
+                lambda: log.delete_old_segments(now.wall_ms, limit, at_most)
             )
         except DiskFullError as error:
             self._log_line(str(error))
@@ -350,7 +350,7 @@ class LogMaintenance:
         if error is not None:
             raise error  # a job reports disk errors itself: this one is a bug
         try:
-            in_place = self._directory.checkpointed(job)
+            in_place = self._directory.install_checkpoints(job)
         except StorageError as failure:
             self._stop_writing()
             if is_full(failure) and self._directory.reserve.spend():

@@ -286,7 +286,7 @@ class QuorumIO:
     def _send_snapshot(self, effect: effects.SendSnapshot, _: Now) -> None:
         answer = effect.response
         try:
-            size, data = self._snapshots.piece(answer.id, answer.position, answer.max_bytes)
+            size, data = self._snapshots.read_part(answer.id, answer.position, answer.max_bytes)
         except FileNotFoundError:
             answer.error = ErrorCode.SNAPSHOT_NOT_FOUND
             size, data = 0, b""

@@ -38,7 +38,7 @@ def newest_snapshot(log: Log, log_line: Callable[[str], None]) -> StoredSnapshot
     snapshots = MetadataSnapshots(log.disk.files, log.folder)
     snapshots.remove_unfinished()
     found = None
-    for end in snapshots.newest_first():
+    for end in snapshots.list_newest_first():
         content = snapshots.read(end)
         try:
             check_snapshot(content)

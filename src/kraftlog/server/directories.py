@@ -11,7 +11,7 @@ from kraftlog.server.ids import new_id
 from kraftlog.server.loop import read_clock
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.format import DirectoryFormat, format_directory, is_formatted
-from kraftlog.storage.meta_properties import load_of, store_cluster_id
+from kraftlog.storage.meta_properties import load_for_node, store_cluster_id
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -54,7 +54,7 @@ def open_directories(
     is left out, and the node serves what is in the others (V18).
     """
     path = os.path.abspath(settings.metadata_directory)
-    properties = load_of(files, path, settings.node_id)
+    properties = load_for_node(files, path, settings.node_id)
     metadata = LogDirectory(files, path, handles, directory_id=properties.directory_id)
     opened, lost = {path: metadata}, []
     try:
@@ -95,7 +95,7 @@ def _open(
     """Open a directory of this node, formatting it first if it is empty."""
     if not is_formatted(files, path):
         _format(files, path, settings, expected)
-    found = load_of(files, path, settings.node_id)
+    found = load_for_node(files, path, settings.node_id)
     if found.cluster_id is None and expected.cluster_id is not None:
         store_cluster_id(files, path, expected.cluster_id)  # the node stopped before it got here
     elif found.cluster_id != expected.cluster_id:

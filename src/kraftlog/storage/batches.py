@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kraftlog.logstate.producers import Marker
     from kraftlog.types import Buffer
 
-#: base offset, batch length and last offset delta, the fields that a search needs
-PLACE = struct.Struct(">qi11xi")
+#: Base offset, batch length and last offset delta: the fields that a search needs.
+BATCH_EXTENT = struct.Struct(">qi11xi")
 
 
 class ProducerBatch(Value):
@@ -50,7 +50,7 @@ class Batches(Value):
 def describe(buffers: Sequence[Buffer]) -> Batches:
     """Describe whole batches from their headers.
 
-    They must be of one epoch: `split_by_epoch` separates others.
+    All must be of one leader epoch; `split_by_epoch` splits a buffer that has several.
     """
     first = read_header(buffers[0])
     batches = Batches(first.base_offset, -1, 0, -1, -1, first.leader_epoch)
@@ -83,8 +83,8 @@ def split_by_epoch(buffer: Buffer) -> list[memoryview]:
     return [*parts, view[start:]] if start < len(view) else parts
 
 
-def pieces(buffers: Sequence[Buffer], segment_bytes: int) -> Iterator[list[memoryview]]:
-    """Split whole batches into parts that fit into one segment, by size and by offsets."""
+def split_by_segment(buffers: Sequence[Buffer], segment_bytes: int) -> Iterator[list[memoryview]]:
+    """Split whole batches into parts that each fit into a segment, by size and by offsets."""
     piece: list[memoryview] = []
     first = size = 0
     for buffer in buffers:
@@ -117,4 +117,4 @@ def read_marker(buffer: Buffer, position: int) -> Marker | None:
     return None  # an empty control batch: compaction has removed the whole transaction
 
 
-assert PLACE.size <= HEADER_SIZE
+assert BATCH_EXTENT.size <= HEADER_SIZE

@@ -1,7 +1,7 @@
 """`kraftlog-boot`: the boot timestamp that this node has last reported to others (R9).
 
-A file of our own beside `meta.properties`, which Kafka ignores. It is written only when a node is
-about to report itself: a node that is alone never does.
+A file of our own beside `meta.properties`, which Kafka ignores. It is written before a node
+reports a new boot timestamp to another one; a node that knows no other never writes it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.files import Files
 
 NAME = "kraftlog-boot"
-#: No start has been reported.
+#: No boot timestamp has been reported.
 NONE = -1
 
 

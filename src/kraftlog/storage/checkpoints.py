@@ -18,9 +18,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
 
-    from kraftlog.types import Uuid
-
-    Name = tuple[str, int]
+    from kraftlog.types import LogName, Uuid
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -33,12 +31,12 @@ _VERSION = "0"
 LINES_PER_STEP = 500
 
 
-def encode_offsets(offsets: Mapping[Name, int]) -> bytes:
+def encode_offsets(offsets: Mapping[LogName, int]) -> bytes:
     return result_of(encode_offsets_in_steps(offsets))
 
 
-def encode_offsets_in_steps(offsets: Mapping[Name, int]) -> Generator[None, None, bytes]:
-    """The same in steps, as thousands of lines take milliseconds."""
+def encode_offsets_in_steps(offsets: Mapping[LogName, int]) -> Generator[None, None, bytes]:
+    """Like `encode_offsets`, but in steps, as thousands of lines take milliseconds."""
     lines = []
     for topic, number in sorted(offsets):
         lines.append(f"{topic} {number} {offsets[topic, number]}")
@@ -47,7 +45,7 @@ def encode_offsets_in_steps(offsets: Mapping[Name, int]) -> Generator[None, None
     return _encode(lines)
 
 
-def decode_offsets(data: bytes, path: str) -> dict[Name, int]:
+def decode_offsets(data: bytes, path: str) -> dict[LogName, int]:
     offsets = {}
     for topic, number, offset in _decode(data, path, 3):
         offsets[intern(topic), _number(number, path)] = _number(offset, path)
@@ -76,7 +74,7 @@ def decode_partition_metadata(data: bytes, path: str) -> Uuid:
             raise ValueError(f"version {fields['version']}, only {_VERSION} is known")
         return uuid_from_text(fields["topic_id"])
     except (KeyError, ValueError) as error:
-        raise CorruptLogError(f"{path}: no topic id in it: {error}") from error
+        raise CorruptLogError(f"{path} has no topic id: {error}") from error
 
 
 def _encode(lines: list[str]) -> bytes:
@@ -93,7 +91,7 @@ def _decode(data: bytes, path: str, width: int) -> Iterable[list[str]]:
     entries = [line.split() for line in lines[2:] if line]
     if len(entries) != count or any(len(entry) != width for entry in entries):
         raise CorruptLogError(
-            f"{path}: {len(entries)} lines, where {count} lines of {width} words belong"
+            f"{path}: {len(entries)} lines; expected {count} lines of {width} words"
         )
     return entries
 
@@ -102,11 +100,11 @@ def _text(data: bytes, path: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise CorruptLogError(f"{path}: no text: {error}") from error
+        raise CorruptLogError(f"{path}: it is not text: {error}") from error
 
 
 def _number(text: str, path: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise CorruptLogError(f"{path}: {text!r} where a number belongs") from None
+        raise CorruptLogError(f"{path}: expected a number, found {text!r}") from None

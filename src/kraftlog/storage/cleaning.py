@@ -1,8 +1,8 @@
 """Log compaction: rewrites segments so that each key keeps its latest value.
 
-It computes for long, so it runs in a worker process: it takes plain data, reads segments and writes
-`.cleaned` files, which the log then swaps in. First it collects the keys of the dirty part, then it
-rewrites all segments by them. As in Kafka's cleaner, these records are removed:
+It is CPU-bound, so it runs in a worker process: it takes plain data, reads segments and writes
+`.cleaned` files, which the log then swaps in. First it collects the latest offset of each key in
+the dirty part, then it rewrites all segments. As in Kafka's cleaner, these records are removed:
 
 - A record whose key has a later offset, and one without a key.
 - A tombstone, once the delete horizon that its batch got in an earlier pass has passed.
@@ -45,11 +45,11 @@ ABORT = 0
 
 def clean(files: Files, task: dict[str, Any]) -> dict[str, Any]:
     """Run the task of `compaction.describe_task`; return the result for each group of segments."""
-    made: list[str] = []
+    written_stems: list[str] = []
     try:
-        return _CleaningPass(files, task).run(made)
+        return _CleaningPass(files, task).run(written_stems)
     except BaseException:
-        for stem in made:
+        for stem in written_stems:
             discard_cleaned(files, stem)
         raise
 
@@ -65,7 +65,8 @@ class _CleaningPass:
         self.keys = LatestOffsets(task["max_keys"])
         self.read_bytes = 0
 
-    def run(self, made: list[str]) -> dict[str, Any]:
+    def run(self, written_stems: list[str]) -> dict[str, Any]:
+        """Clean the log; add to `written_stems` before each write, so that `clean` can undo it."""
         groups = self.task["groups"]
         clean_to = self._collect_keys([segment for group in groups for segment in group])
         cleaner = Cleaner(
@@ -80,7 +81,7 @@ class _CleaningPass:
             if group[0][0] >= clean_to:
                 break
             stem = self._stem(group[0][0])
-            made.append(stem)
+            written_stems.append(stem)
             result = self._rewrite(stem, group, cleaner)
             if result is not None:
                 results.append(result)
@@ -176,7 +177,7 @@ class LatestOffsets:
         self.end = 0
 
     def has_room(self, count: int) -> bool:
-        """Whether this many more keys fit; one batch always does, or there would be no progress."""
+        """Whether this many more keys fit; the first batch always does, so that a pass proceeds."""
         return not self.offsets or len(self.offsets) + count <= self.max_keys
 
     def add(self, header: BatchHeader, data: Buffer, first: int) -> None:
@@ -196,14 +197,14 @@ def _payload(header: BatchHeader, data: Buffer) -> bytes:
 
 
 class Transactions:
-    """Follows a log's transactions: which are aborted, and which have no records left.
+    """Tracks a log's transactions: which are aborted, and which have no records left.
 
     `kept` are the aborted ones with an empty batch left, which readers must still be able to skip.
     """
 
     def __init__(self, aborted: list[AbortedTransaction]) -> None:
         self.kept: list[AbortedTransaction] = []
-        self._to_come = sorted(aborted, key=lambda entry: -entry.first_offset)
+        self._upcoming = sorted(aborted, key=lambda entry: -entry.first_offset)
         self._aborting: dict[int, AbortedTransaction] = {}
         self._seen_aborting: set[int] = set()
         self._seen_committing: set[int] = set()
@@ -240,15 +241,15 @@ class Transactions:
         return not seen
 
     def _advance_to(self, offset: int) -> None:
-        while self._to_come and self._to_come[-1].first_offset <= offset:
-            entry = self._to_come.pop()
+        while self._upcoming and self._upcoming[-1].first_offset <= offset:
+            entry = self._upcoming.pop()
             self._aborting.setdefault(entry.producer_id, entry)
 
 
 class Cleaner:
     """Decides which records of a batch to keep.
 
-    `producers` has the epoch and the last data offset of each producer, or -1.
+    `producers` has the epoch and last data offset (-1: none) of each producer id.
     """
 
     def __init__(
@@ -290,7 +291,7 @@ class Cleaner:
         payload = _payload(header, data)
         kept: list[bytes] = []
         deltas: set[int] = set()
-        newest, has_tombstone = -1, False
+        max_timestamp, has_tombstone = -1, False
         for start, stop, key, has_value, delta, time in split_records(payload, header.record_count):
             if base + delta < end:
                 if key is None or latest.get(_digest(key), -1) > base + delta:
@@ -300,17 +301,18 @@ class Cleaner:
             has_tombstone |= not has_value
             kept.append(payload[start:stop])
             deltas.add(delta)
-            newest = max(newest, time)
+            max_timestamp = max(max_timestamp, time)
         if not kept:
             return self._empty_batch(header)
         if has_tombstone and horizon is None:
             return self._with_horizon(header, data, deltas)
         if len(kept) == header.record_count:
             return data
-        newest = header.max_timestamp if header.has_log_append_time else newest
-        if not header.has_log_append_time:
-            newest += header.base_timestamp
-        return rebuild_batch(header, b"".join(kept), len(kept), newest)
+        if header.has_log_append_time:
+            max_timestamp = header.max_timestamp
+        else:
+            max_timestamp += header.base_timestamp
+        return rebuild_batch(header, b"".join(kept), len(kept), max_timestamp)
 
     def _with_horizon(self, header: BatchHeader, data: Buffer, deltas: set[int] | None) -> bytes:
         """The records with these offset deltas (None: all), with a horizon for tombstones."""
@@ -338,7 +340,7 @@ class Cleaner:
         return builder.build(last_offset=header.last_offset)
 
     def _empty_batch(self, header: BatchHeader) -> bytes | None:
-        """None, or an empty batch to keep the producer's last sequence and epoch."""
+        """An empty batch that keeps the producer's last sequence and epoch; None if not needed."""
         if not self._is_last_of_producer(header):
             return None
         return build_empty_batch(
@@ -372,30 +374,30 @@ class _Output:
         self._stem = stem
         self._base = int(stem[-20:])
         self._interval_bytes = interval_bytes
-        self._waiting: list[Buffer] = []
-        self._waiting_bytes = 0
+        self._buffered: list[Buffer] = []
+        self._buffered_bytes = 0
         self._size = 0
         discard_cleaned(files, stem)
         self._fd = files.open(stem + LOG + CLEANED, create=True)
 
     def write(self, batch: Buffer) -> None:
-        self._waiting.append(batch)
-        self._waiting_bytes += len(batch)
-        if self._waiting_bytes >= _CHUNK:
+        self._buffered.append(batch)
+        self._buffered_bytes += len(batch)
+        if self._buffered_bytes >= _CHUNK:
             self._write_out()
 
     def _write_out(self) -> None:
         self._size += write_all(
-            self._files, self._fd, self._waiting, self._size, self._waiting_bytes
+            self._files, self._fd, self._buffered, self._size, self._buffered_bytes
         )
         if self._size > MAX_POSITION:
             raise StorageError(f"{self._stem}: compaction would make a segment too large")
-        self._waiting, self._waiting_bytes = [], 0
+        self._buffered, self._buffered_bytes = [], 0
 
     def finish(self, aborted: list[AbortedTransaction]) -> dict[str, int]:
-        """Write the indexes and make all files durable; return what the log needs to know."""
+        """Write the indexes and make all durable; return the segment's size and timestamps."""
         files, stem = self._files, self._stem
-        if self._waiting:
+        if self._buffered:
             self._write_out()
         files.sync(self._fd)
         scan = Scan(self._base, self._interval_bytes, with_crc=False)
@@ -404,7 +406,7 @@ class _Output:
             pass
         handle.release()
         if scan.position != self._size:
-            raise StorageError(f"{stem}: what compaction has made is no log: {scan.problem}")
+            raise StorageError(f"{stem}: compaction has written an invalid segment: {scan.problem}")
         scan.times.append(scan.max_timestamp, scan.max_timestamp_offset - self._base)
         write_whole(files, stem + INDEX + CLEANED, bytes(scan.offsets.load()))
         write_whole(files, stem + TIME_INDEX + CLEANED, bytes(scan.times.load()))

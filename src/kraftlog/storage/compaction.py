@@ -1,8 +1,8 @@
 """Decides which part of a log to compact, and when: pure functions of its segments.
 
 A log is clean up to the cleaner's offset: each key occurs once there. What follows is dirty, up to
-the first segment that must not be touched: the active one, and segments with undecided
-transactions, or records that are too young, not replicated or not durable.
+the first segment that must not be cleaned: the active one, or one with undecided transactions,
+or with records that are too young, not replicated or not durable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.config import LogConfig
     from kraftlog.storage.log import Log
 
-#: The approximate size of an entry in a dict of keys.
+#: The approximate size of an entry of the cleaner's dict of keys.
 KEY_BYTES = 200
 
 
@@ -35,7 +35,7 @@ class LogToClean(Value):
     is_due: bool
 
 
-def stable_end(log: Log, high_watermark: int) -> int:
+def last_stable_offset(log: Log, high_watermark: int) -> int:
     """The offset below which all records are replicated and all transactions decided."""
     producers = log.producers
     producers.high_watermark_moved(high_watermark)
@@ -43,10 +43,10 @@ def stable_end(log: Log, high_watermark: int) -> int:
     return high_watermark if undecided < 0 else min(high_watermark, undecided)
 
 
-def candidate(log: Log, stable: int, now_ms: int) -> LogToClean | None:
-    """The part of a log to compact; None if it is not worth it."""
+def log_to_clean(log: Log, stable_offset: int, now_ms: int) -> LogToClean | None:
+    """The segments of a log to compact; None if too little of it is dirty."""
     config = log.config
-    segments = _settled_segments(log, min(stable, log.recovery_point), now_ms)
+    segments = _cleanable_segments(log, min(stable_offset, log.recovery_point), now_ms)
     if not config.compacted or not segments:
         return None
     dirty_from = max(log.clean_offset, segments[0].base_offset)
@@ -62,21 +62,21 @@ def candidate(log: Log, stable: int, now_ms: int) -> LogToClean | None:
     return LogToClean(tuple(segments), dirty_from, limit, ratio, is_due)
 
 
-def _settled_segments(log: Log, limit: int, now_ms: int) -> list[Segment]:
+def _cleanable_segments(log: Log, limit: int, now_ms: int) -> list[Segment]:
     """The segments below the limit that are old enough, without the active one."""
-    settled = []
+    cleanable = []
     youngest = now_ms - log.config.min_compaction_lag_ms
     for segment, following in zip(log.segments, log.segments[1:], strict=False):
         if following.base_offset > limit:
             break
         if log.config.min_compaction_lag_ms > 0 and segment.max_timestamp > youngest:
             break
-        settled.append(segment)
-    return settled
+        cleanable.append(segment)
+    return cleanable
 
 
 def _first_timestamp(log: Log, dirty: Sequence[Segment]) -> int:
-    """The timestamp of the first of these records, by their batch headers."""
+    """The first timestamp of the dirty segments, from batch headers."""
     segment = next(segment for segment in dirty if segment.size)
     if segment.first_timestamp < 0:  # opened after a crash and not read yet
         head = log.disk.files.pread(segment.log.use(), HEADER_SIZE, 0)
@@ -84,8 +84,8 @@ def _first_timestamp(log: Log, dirty: Sequence[Segment]) -> int:
     return segment.first_timestamp
 
 
-def grouped(segments: Sequence[Segment], config: LogConfig) -> list[list[Segment]]:
-    """Group adjacent segments that fit into one."""
+def group_segments(segments: Sequence[Segment], config: LogConfig) -> list[list[Segment]]:
+    """Group adjacent segments that together fit into one."""
     groups: list[list[Segment]] = []
     size = index = times = 0
     for segment in segments:
@@ -104,25 +104,25 @@ def grouped(segments: Sequence[Segment], config: LogConfig) -> list[list[Segment
     return groups
 
 
-def describe_task(log: Log, found: LogToClean, now_ms: int, max_keys: int) -> dict[str, Any]:
-    """The input of the cleaner as plain data, as it runs in another process."""
+def describe_task(log: Log, target: LogToClean, now_ms: int, max_keys: int) -> dict[str, Any]:
+    """The cleaner's input, as plain data because it runs in another process."""
     config, producers = log.config, log.producers
-    first = found.segments[0].base_offset
+    first = target.segments[0].base_offset
     return {
         "folder": log.folder,
         "groups": [
             [[segment.base_offset, segment.size] for segment in group]
-            for group in grouped(found.segments, config)
+            for group in group_segments(target.segments, config)
         ],
-        "dirty_from": found.dirty_from,
-        "limit": found.limit,
+        "dirty_from": target.dirty_from,
+        "limit": target.limit,
         "now_ms": now_ms,
         "delete_retention_ms": config.delete_retention_ms,
         "index_interval_bytes": config.index_interval_bytes,
         "max_keys": max_keys,
         "aborted": [
             [entry.producer_id, entry.first_offset, entry.last_offset, entry.stable_offset]
-            for entry in log.aborted_transactions(first, found.limit)
+            for entry in log.aborted_transactions(first, target.limit)
         ],
         "producers": [
             [entry.producer_id, entry.epoch, entry.last_offset]

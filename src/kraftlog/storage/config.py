@@ -18,20 +18,20 @@ class LogConfig(Value):
     index_interval_bytes: int = 4096
     retention_ms: int = 7 * _DAY_MS
     retention_bytes: int = -1
-    #: The topic is known never to be compacted, so a hole between segments means lost records.
-    #: Where that is not known, holes are left alone, as in Kafka.
+    #: The topic has never been compacted, so a gap between segments means lost records. If this is
+    #: not certain, it is False, and gaps are accepted, as in Kafka.
     contiguous: bool = False
-    #: keep the latest value of each key, and remove older ones
+    #: whether cleanup.policy has `compact`
     compacted: bool = False
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = (1 << 63) - 1
     delete_retention_ms: int = _DAY_MS
-    #: how many records may be written before a flush is forced
+    #: how many records may be appended before a flush is forced
     flush_messages: int = (1 << 63) - 1
     #: preallocation for a busy log; 0: never
     allocate_bytes: int = 64 << 20
-    #: it may be written when only the reserve is left
+    #: whether the log may be written when only the disk's reserve is left
     uses_reserve: bool = False
 
 

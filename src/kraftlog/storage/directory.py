@@ -34,10 +34,10 @@ from kraftlog.storage.manifest import (
     encode_manifest,
     encode_marker,
     encode_row,
-    open_row,
+    open_from_row,
     topic_of,
 )
-from kraftlog.storage.offset_checkpoints import OffsetCheckpoints, note_offset
+from kraftlog.storage.offset_checkpoints import OffsetCheckpoints, set_offset
 from kraftlog.storage.recovery import RecoveryReport, open_log
 from kraftlog.storage.reserve import Reserve
 from kraftlog.types import NULL_UUID
@@ -48,29 +48,28 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.ports.files import Files
-    from kraftlog.storage.checkpoints import Name
     from kraftlog.storage.config import LogConfig
     from kraftlog.storage.disk import HandleCache
     from kraftlog.storage.offset_checkpoints import CheckpointJob
-    from kraftlog.types import Uuid
+    from kraftlog.types import LogName, Uuid
 
 LOCK = ".lock"
-#: a sync has failed since the machine started: readable data may not be on the disk
+#: A file that says: a sync has failed, so data in the page cache may not be on the disk.
 SUSPECT = "kraftlog-suspect"
 _DELETED = "-delete"
 #: The suffix of a folder that belongs to no partition of the broker, as in Kafka.
 STRAY = "-stray"
 #: The suffix of a copy of a log that is being moved here from another directory, as in Kafka.
 FUTURE = "-future"
-#: In the folder of a log that was moved here: one of the same name elsewhere is its former copy.
+#: A file in a log that was moved here: a log of its name in another directory is the older copy.
 MOVED = "kraftlog-moved"
 #: The longest file name that file systems support.
 _LONGEST_NAME = 255
-#: With this many logs, one sync of the file system is faster than a sync per log.
+#: With more logs than this, one sync of the file system is faster than a sync per log.
 _MANY = 64
 
 
-def parse_folder(name: str) -> Name | None:
+def parse_folder(name: str) -> LogName | None:
     """Topic and partition of a log's folder, or None for any other name."""
     topic, dash, number = name.rpartition("-")
     if dash and topic and number.isdecimal() and number.isascii():
@@ -78,7 +77,7 @@ def parse_folder(name: str) -> Name | None:
     return None
 
 
-def parse_future(name: str) -> Name | None:
+def parse_future(name: str) -> LogName | None:
     """Topic and partition of a log that was being moved, by its folder; None for any other name."""
     log, dot, unique = name.removesuffix(FUTURE).rpartition(".")
     return parse_folder(log) if name.endswith(FUTURE) and dot and len(unique) == 32 else None
@@ -95,21 +94,21 @@ class LogDirectory:
         *,
         directory_id: Uuid = NULL_UUID,
     ) -> None:
-        """`directory_id` is that of its `meta.properties`."""
+        """`directory_id` is the `directory.id` of its `meta.properties`."""
         self.path = path
         self.id = directory_id
         self.disk = Disk(files, handles)
-        self.logs: dict[Name, Log] = {}
+        self.logs: dict[LogName, Log] = {}
         #: logs that exist and are not open
-        self.unopened: set[Name] = set()
+        self.unopened: set[LogName] = set()
         #: logs that were being moved here when the last process ended
-        self.unfinished_moves: set[Name] = set()
+        self.unfinished_moves: set[LogName] = set()
         #: forgotten logs with a job that still uses their folder
-        self._in_use: dict[Name, Log] = {}
+        self._in_use: dict[LogName, Log] = {}
         self.was_clean = False
-        #: the epoch of the broker that shut down cleanly, else -1
+        #: the broker epoch at the last clean shutdown; -1 if it was not clean
         self.broker_epoch = -1
-        self._rows: dict[Name, bytes] = {}
+        self._rows: dict[LogName, bytes] = {}
         #: When the manifest was written.
         self._rows_ms = -1
         #: The row that was decoded last, and its content: equal rows are one object.
@@ -140,7 +139,7 @@ class LogDirectory:
                 future = parse_future(name)
                 if future is not None:
                     self._discard_future(future, f"{path}/{name}")
-        # A log whose folder was not made yet may have lines.
+        # A log that never had a folder may still have lines.
         self._checkpoints.forget_all_but(self.unopened)
         self._suspect = SUSPECT in names
         if CLEAN_MARKER in names:
@@ -161,7 +160,7 @@ class LogDirectory:
             self._rows_ms = self.disk.files.modified_ms(self._file(MANIFEST))
             self._rows = decode_manifest(data, self._file(MANIFEST))
 
-    def _row(self, name: Name) -> dict[str, Any] | None:
+    def _row(self, name: LogName) -> dict[str, Any] | None:
         """The row of an unopened log, if any."""
         data = self._rows.get(name)
         if data is None:
@@ -170,8 +169,8 @@ class LogDirectory:
             self._last_row = data, decode_row(data)
         return self._last_row[1]
 
-    def _is_unmodified(self, name: Name) -> bool:
-        """Whether no file in a log's folder was made or deleted since the manifest was written."""
+    def _is_unmodified(self, name: LogName) -> bool:
+        """Whether no file in a log's folder was created or deleted since the manifest."""
         try:
             return self.disk.files.modified_ms(self.folder(name)) < self._rows_ms
         except FileNotFoundError:
@@ -181,23 +180,23 @@ class LogDirectory:
         return f"{self.path}/{name}"
 
     def _mark_suspect(self, _: StorageError) -> None:
-        """Mark the directory for the next process, if the disk still allows it."""
+        """Leave a mark for the next process, if the disk still allows it."""
         try:
             write_whole(self.disk.files, self._file(SUSPECT), b"")
         except OSError:
             self._suspect = True
 
-    def high_watermark(self, name: Name) -> int:
-        """The high watermark that is stored, or will be."""
+    def high_watermark(self, name: LogName) -> int:
+        """The high watermark as of the next checkpoint."""
         return self._checkpoints.high_watermarks.get(name, 0)
 
-    def note_high_watermark(self, name: Name, offset: int) -> None:
-        """The next checkpoint stores this high watermark."""
-        note_offset(self._checkpoints.high_watermarks, name, offset)
+    def note_high_watermark(self, name: LogName, offset: int) -> None:
+        """Have the next checkpoint store this high watermark."""
+        set_offset(self._checkpoints.high_watermarks, name, offset)
 
     @property
     def is_offline(self) -> bool:
-        """Whether the disk has failed: every log of this directory with it."""
+        """Whether the disk has failed, and with it every log of this directory."""
         return self.disk.failure is not None
 
     def space(self) -> tuple[int, int]:
@@ -209,14 +208,14 @@ class LogDirectory:
 
     # -- logs -------------------------------------------------------------------------------------
 
-    def folder(self, name: Name) -> str:
+    def folder(self, name: LogName) -> str:
         return f"{self.path}/{name[0]}-{name[1]}"
 
-    def names(self) -> list[Name]:
+    def names(self) -> list[LogName]:
         """All logs that exist."""
         return sorted([*self.logs, *self.unopened])
 
-    def topic_id(self, name: Name) -> Uuid | None:
+    def topic_id(self, name: LogName) -> Uuid | None:
         """The topic id in a log's `partition.metadata`; None if it is missing or torn.
 
         An unreadable file fails this log only, as the rest of the disk may be fine.
@@ -235,16 +234,16 @@ class LogDirectory:
             raise StorageError(f"{path}: reading the topic id: {error.strerror}") from error
 
     def open_log(
-        self, name: Name, config: LogConfig = DEFAULT_CONFIG
+        self, name: LogName, config: LogConfig = DEFAULT_CONFIG
     ) -> Generator[int, None, tuple[Log, RecoveryReport]]:
-        """Open an existing log; `kraftlog.storage.recovery.run` does it in one go."""
+        """Open an existing log in slices; `kraftlog.storage.recovery.run` opens it at once."""
         if name in self._checkpoints.cleaned and config.contiguous:
             config = config.replace(contiguous=False)  # compaction leaves holes
         row = self._row(name)
         log = None
         if row is not None:
             is_unmodified, folder = self._is_unmodified(name), self.folder(name)
-            log = open_row(self.disk, folder, config, row, is_unmodified=is_unmodified)
+            log = open_from_row(self.disk, folder, config, row, is_unmodified=is_unmodified)
         if log is not None:
             report = RecoveryReport(log.folder, True, log.start_offset, log.end_offset)
         else:
@@ -257,7 +256,7 @@ class LogDirectory:
                 recovery_point=recovery_point,
                 start_offset=self._checkpoints.log_starts.get(name, 0),
                 distrust_cache=self._suspect,
-                before_truncation=_RecoveryPoint(self, name),
+                before_truncation=_LowerRecoveryPoint(self, name),
             )
             metadata = f"{log.folder}/{PARTITION_METADATA}"
             if recovery_point == 0 and self.disk.files.exists(metadata):
@@ -265,37 +264,37 @@ class LogDirectory:
         self._adopt(name, log)
         return log, report
 
-    def open_as_closed(self, name: Name, topic_id: Uuid, config: LogConfig) -> Log | None:
-        """Open a log of this topic at once if it is as the manifest has it; else use `open_log`."""
+    def open_from_manifest(self, name: LogName, topic_id: Uuid, config: LogConfig) -> Log | None:
+        """Open a log of this topic at once; None if the manifest does not match: use `open_log`."""
         row = self._row(name)
         if row is None or topic_of(row) != topic_id or name in self._checkpoints.cleaned:
             return None
         if not self._is_unmodified(name):
             return None
-        log = open_row(self.disk, self.folder(name), config, row, is_unmodified=True)
+        log = open_from_row(self.disk, self.folder(name), config, row, is_unmodified=True)
         if log is not None:
             self._adopt(name, log)
         return log
 
-    def _adopt(self, name: Name, log: Log) -> None:
+    def _adopt(self, name: LogName, log: Log) -> None:
         self._rows.pop(name, None)
         self.unopened.discard(name)
         free_if_empty(self.unopened)
         self.logs[name] = log
         log.clean_offset = min(self._checkpoints.cleaned.get(name, 0), log.recovery_point)
-        log.before_truncation = _RecoveryPoint(self, name)
+        log.before_truncation = _LowerRecoveryPoint(self, name)
 
     def create(
         self,
-        name: Name,
+        name: LogName,
         topic_id: Uuid,
         config: LogConfig = DEFAULT_CONFIG,
         *,
         with_folder: bool = True,
     ) -> Log:
-        """Create a log: its folder with the topic id. Its other files follow with the data.
+        """Create a log: its folder, with the topic id. The first append creates the other files.
 
-        Without `with_folder` the folder, too, is made by the first record, or by `make_folder`.
+        Without `with_folder` the first append, or `make_folder`, creates the folder, too.
         """
         self.disk.check()
         assert name not in self.logs
@@ -304,7 +303,7 @@ class LogDirectory:
         try:
             self._checkpoints.clear(name)
         except OSError as error:
-            raise self.disk.fail_unless_full(f"{folder}: making the log", error) from error
+            raise self.disk.fail_unless_full(f"{folder}: creating the log", error) from error
         log = Log(self.disk, folder, config)
         log.topic_id = topic_id
         log.has_folder = False
@@ -315,7 +314,7 @@ class LogDirectory:
 
     # -- logs that are moved to this directory ----------------------------------------------------
 
-    def create_future(self, name: Name, topic_id: Uuid, config: LogConfig, unique: str) -> Log:
+    def create_future(self, name: LogName, topic_id: Uuid, config: LogConfig, unique: str) -> Log:
         """Create an empty log for a copy of one in another directory; `unique` ends its folder."""
         self.disk.check()
         log = Log(self.disk, f"{self.path}/{name[0]}-{name[1]}.{unique}{FUTURE}", config)
@@ -325,15 +324,15 @@ class LogDirectory:
         return log
 
     def mark_moved_job(self, log: Log) -> Callable[[], None]:
-        """For an I/O thread: mark a complete copy, durably, as the newer one of the two."""
+        """A job for an I/O thread: mark a complete copy durably as the newer of the two logs."""
         files, path = self.disk.files, f"{log.folder}/{MOVED}"
         return lambda: write_atomically(files, path, b"")
 
-    def is_marked_as_moved(self, name: Name) -> bool:
+    def is_marked_as_moved(self, name: LogName) -> bool:
         return self.disk.files.exists(f"{self.folder(name)}/{MOVED}")
 
     def unmark_moved_job(self, log: Log) -> Callable[[], None]:
-        """For an I/O thread: from now on, a copy of this log elsewhere is the newer one."""
+        """A job for an I/O thread: remove the mark, as another copy is now the newer one."""
         files, path, folder = self.disk.files, f"{log.folder}/{MOVED}", log.folder
 
         def unmark() -> None:
@@ -343,8 +342,8 @@ class LogDirectory:
 
         return unmark
 
-    def adopt_future(self, name: Name, log: Log) -> None:
-        """Give a complete copy the name of the log; the caller syncs the directory next."""
+    def adopt_future(self, name: LogName, log: Log) -> None:
+        """Rename a complete copy to the log's name; the caller syncs the directory next."""
         try:
             self._checkpoints.clear(name)
         except OSError as error:
@@ -363,7 +362,7 @@ class LogDirectory:
                     f"{log.folder}: removing the copy", error
                 ) from error
 
-    def _discard_future(self, name: Name, folder: str) -> None:
+    def _discard_future(self, name: LogName, folder: str) -> None:
         """Delete a copy that an earlier process has left; the move begins again."""
         self.unfinished_moves.add(name)
         self._garbage.append(self._as_deleted(folder))
@@ -373,12 +372,12 @@ class LogDirectory:
         self.disk.files.rename(folder, renamed)
         return renamed
 
-    def delete(self, name: Name) -> None:
+    def delete(self, name: LogName) -> None:
         """Delete a log."""
         if self.forget(name):
             self.remove_folder(name)
 
-    def forget(self, name: Name) -> bool:
+    def forget(self, name: LogName) -> bool:
         """Remove a log from the directory, but not its folder; return whether there is one."""
         self._checkpoints.forget(name)
         self._rows.pop(name, None)
@@ -394,10 +393,10 @@ class LogDirectory:
         self.unopened.discard(name)
         return True
 
-    def is_in_use(self, name: Name) -> bool:
-        """Whether a job still uses a forgotten log's folder, which it knows by its path.
+    def is_in_use(self, name: LogName) -> bool:
+        """Whether a flush job still uses a forgotten log's folder, by its path.
 
-        Until it ends the folder keeps its name, or the job would reach the next log of that name.
+        Until the job ends the folder keeps its name, or the job could reach a new log's folder.
         """
         log = self._in_use.get(name)
         if log is not None and not log.is_flushing:
@@ -405,16 +404,16 @@ class LogDirectory:
             log = None
         return log is not None
 
-    def remove_folder(self, name: Name) -> None:
+    def remove_folder(self, name: LogName) -> None:
         """Rename a forgotten log's folder for deletion by an I/O thread."""
         self._garbage.append(self._rename(name, _DELETED))
 
-    def rename_as_stray(self, name: Name) -> str:
+    def rename_as_stray(self, name: LogName) -> str:
         """Rename a forgotten log's folder as a stray, which stays; return the new name."""
         return self._rename(name, STRAY)
 
-    def _rename(self, name: Name, ending: str) -> str:
-        """Rename a folder; a topic name that gets too long is truncated."""
+    def _rename(self, name: LogName, ending: str) -> str:
+        """Rename a folder; the topic's name is truncated if the new name would be too long."""
         self.disk.check()
         folder = self.folder(name)
         try:
@@ -446,14 +445,14 @@ class LogDirectory:
         return garbage
 
     def keep_reserve(self, size_bytes: int) -> None:
-        """Keep this many bytes of the disk in reserve."""
+        """Keep this many bytes of disk space in reserve."""
         try:
             self.reserve.keep(size_bytes)
         except OSError as error:
             raise self.disk.fail_unless_full(f"{self.path}: reserving disk space", error) from error
 
     def fill_reserve(self) -> bool:
-        """Fill the reserve again if there is space; return whether it has all of its bytes."""
+        """Fill the reserve again if there is space; return whether it is full."""
         try:
             return self.reserve.fill()
         except OSError as error:
@@ -469,7 +468,7 @@ class LogDirectory:
         yield from self._collect_offsets()
         return (yield from self._checkpoints.job_in_steps())
 
-    def checkpointed(self, job: CheckpointJob) -> bool:
+    def install_checkpoints(self, job: CheckpointJob) -> bool:
         """Rename the files of a job; False if a truncation or a new log has made them obsolete.
 
         The caller syncs the directory next.
@@ -492,18 +491,18 @@ class LogDirectory:
                 yield
             if self.logs.get(name) is not log:
                 continue  # deleted between two steps
-            note_offset(checkpoints.recovery_points, name, log.recovery_point)
+            set_offset(checkpoints.recovery_points, name, log.recovery_point)
             first = log.segments[0].base_offset if log.segments else 0
-            moved_to = log.start_offset if log.start_offset > first else 0
-            note_offset(checkpoints.log_starts, name, moved_to)
+            raised_start = log.start_offset if log.start_offset > first else 0
+            set_offset(checkpoints.log_starts, name, raised_start)
             if log.config.compacted or name in checkpoints.cleaned:
                 checkpoints.cleaned[name] = log.clean_offset
 
-    def lower_recovery_points(self, offsets: dict[Name, int]) -> None:
+    def lower_recovery_points(self, offsets: dict[LogName, int]) -> None:
         """Lower many stored recovery points durably, by one write, before logs are truncated."""
         self._checkpoints.lower(offsets)
 
-    def lower_high_watermark(self, name: Name, offset: int) -> None:
+    def lower_high_watermark(self, name: LogName, offset: int) -> None:
         """Lower a stored high watermark durably, before a log is truncated below it."""
         try:
             self._checkpoints.lower_high_watermark(name, offset)
@@ -567,12 +566,12 @@ class LogDirectory:
         self.disk.files.close(self._lock)
 
 
-class _RecoveryPoint:
-    """Lowers the stored recovery point of a log; every log has one, so it is small."""
+class _LowerRecoveryPoint:
+    """Lowers the stored recovery point of a log. Every log has such an object, so it is small."""
 
     __slots__ = ("_directory", "_name")
 
-    def __init__(self, directory: LogDirectory, name: Name) -> None:
+    def __init__(self, directory: LogDirectory, name: LogName) -> None:
         self._directory = directory
         self._name = name
 

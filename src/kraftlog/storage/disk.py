@@ -36,11 +36,11 @@ class Handle:
         self.path = path
         self.fd = NOT_OPEN
         self.pins = 0
-        #: Whether it was used since the cache last reached it in its queue.
+        #: Whether the file was used since the cache last reached the handle in its queue.
         self.used = False
-        #: Whether it is closed once it is not pinned, as the file is no longer needed.
+        #: Whether the file is no longer needed: it is closed once it is not pinned.
         self.is_released = False
-        #: Whether it is in the cache's queue.
+        #: Whether the handle is in the cache's queue.
         self.is_queued = False
 
     def use(self) -> int:
@@ -137,7 +137,7 @@ class HandleCache:
 
     @property
     def is_over_limit(self) -> bool:
-        """Whether too many handles are pinned at once."""
+        """Whether more files are open than the limit, because too many are pinned."""
         return self.open_count > self.limit
 
     def _close_one(self) -> bool:
@@ -166,7 +166,7 @@ class Disk:
         self.files = files
         self.handles = handles if handles is not None else HandleCache(files, 512)
         self.failure: StorageError | None = None
-        #: The disk is full and the reserve is spent: topics may not use the space that this freed.
+        #: The disk is full and the reserve is spent: topics may not use the space that was freed.
         self.has_only_reserve = False
         self.on_failure: Callable[[StorageError], None] = _ignore
 
@@ -228,14 +228,14 @@ def _write_piecewise(files: Files, fd: int, buffers: Sequence[Buffer], position:
     start = position
     rest: deque[Buffer] = deque(buffers)
     while rest:
-        taken = files.pwritev(fd, [rest[i] for i in range(min(len(rest), IOV_MAX))], position)
-        if taken == 0 and any(rest):
-            raise OSError(errno.ENOSPC, "the disk accepted no bytes")
-        position += taken
-        while rest and taken >= len(rest[0]):
-            taken -= len(rest.popleft())
-        if taken:
-            rest[0] = memoryview(rest[0])[taken:]
+        written = files.pwritev(fd, [rest[i] for i in range(min(len(rest), IOV_MAX))], position)
+        if written == 0 and any(rest):
+            raise OSError(errno.ENOSPC, "the file system accepted no bytes")
+        position += written
+        while rest and written >= len(rest[0]):
+            written -= len(rest.popleft())
+        if written:
+            rest[0] = memoryview(rest[0])[written:]
     return position - start
 
 

@@ -1,8 +1,8 @@
 """Flush jobs, which make a log durable in a thread that only blocks in the kernel.
 
-The log creates the job on the loop's thread, an I/O thread runs it, and the log is notified of its
-end. Files are synced in the order in which they were written; the leader epochs are on disk before
-the recovery point passes them.
+The log creates the job on the loop's thread, an I/O thread runs it, and `Log.flushed` takes its
+result. Files are synced in the order in which they were written; the leader epochs are on disk
+before the recovery point passes them.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class FlushJob:
         self.generation = generation
         self.handles: list[Handle] = []
         self.fds: list[int] = []
-        #: files that are closed already; a deleted one needs no sync
+        #: files that are closed already, by path; a deleted one needs no sync
         self.paths: list[str] = []
         self.folders: list[str] = []
         #: the leader-epoch checkpoint to write: its path and content
         self.epochs: tuple[str, bytes] | None = None
         self.error: OSError | None = None
-        #: All is synced but the epochs, for lack of space: no failure, to be retried.
+        #: Only the epochs could not be written, for lack of space: not a failure, but retried.
         self.lacks_space = False
 
     def add(self, handles: Iterable[Handle]) -> None:
-        """Sync these files, open until `unpin`. If one cannot be opened, none is added."""
+        """Sync these files, and keep them open until `unpin`. If one can't be opened, add none."""
         try:
             for handle in handles:
                 self.fds.append(handle.pin())
@@ -63,7 +63,7 @@ class FlushJob:
         self.handles.clear()
 
     def run(self, files: Files) -> None:
-        """Run in an I/O thread. It touches only the files; an error is kept for the log."""
+        """Run in an I/O thread: touch only the files, and keep an error for the log."""
         try:
             for fd in self.fds:
                 files.sync(fd)

@@ -8,7 +8,7 @@ last: a directory without it is not formatted.
 from __future__ import annotations
 
 from kraftlog.errors import StorageError
-from kraftlog.logstate import voters as quorum
+from kraftlog.logstate import voters as voter_state
 from kraftlog.logstate.quorum_records import snapshot_beginning, snapshot_end
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.storage.disk import write_atomically
@@ -86,25 +86,25 @@ def _make_folders(files: Files, path: str) -> None:
 
 
 def bootstrap_checkpoint(features: Mapping[str, int], now_ms: int) -> bytes:
-    """The feature levels above 0, metadata.version first, as the others depend on it."""
+    """Encode the feature levels above 0: metadata.version first, as the others depend on it."""
     names = sorted(features, key=lambda name: (name != _FIRST_FEATURE, name))
     builder = BatchBuilder(base_offset=1, leader_epoch=0)
     for name in names:
         if features[name]:
             record = FeatureLevelRecord(name=name, feature_level=features[name])
             builder.append(now_ms, None, encode_metadata(record, 0))
-    beginning, _ = snapshot_beginning(quorum.VoterSet(), 0, now_ms, contained_ms=0)
+    beginning, _ = snapshot_beginning(voter_state.VoterSet(), 0, now_ms, contained_ms=0)
     return beginning + builder.build() + snapshot_end(builder.next_offset, 0, now_ms)
 
 
 def first_snapshot(voters: Iterable[Voter], listener: str, now_ms: int) -> bytes:
-    """The first voters, at the start of the metadata log."""
-    known = quorum.VoterSet(tuple([_with_directory(voter, listener) for voter in voters]))
-    beginning, end = snapshot_beginning(known, 0, now_ms, contained_ms=now_ms)
+    """Encode the snapshot of the first voters, which ends at offset 0 of the metadata log."""
+    voter_set = voter_state.VoterSet(tuple([_with_endpoint(voter, listener) for voter in voters]))
+    beginning, end = snapshot_beginning(voter_set, 0, now_ms, contained_ms=now_ms)
     return beginning + snapshot_end(end, 0, now_ms)
 
 
-def _with_directory(voter: Voter, listener: str) -> quorum.Voter:
+def _with_endpoint(voter: Voter, listener: str) -> voter_state.Voter:
     assert voter.directory_id is not None
-    key = quorum.ReplicaKey(voter.id, voter.directory_id)
-    return quorum.Voter(key, (quorum.Endpoint(listener, voter.host, voter.port),))
+    key = voter_state.ReplicaKey(voter.id, voter.directory_id)
+    return voter_state.Voter(key, (voter_state.Endpoint(listener, voter.host, voter.port),))

@@ -43,12 +43,12 @@ class Index:
         self._handle: Handle | None = None
 
     def attach(self, disk: Disk, handle: Handle, count: int) -> None:
-        """Use the entries in the file."""
+        """Use the entries in a file instead of in memory."""
         self.data = None
         self._disk, self._handle, self.count = disk, handle, count
 
     def renamed(self, path: str) -> None:
-        """The folder of the file has another name."""
+        """The file's folder was renamed: its path is now this one."""
         if self._handle is not None:
             self._handle.path = path
 
@@ -129,7 +129,7 @@ class OffsetIndex(Index):
 
 
 class TimeIndex(Index):
-    """Timestamps and relative offsets, both ascending: no earlier record is newer."""
+    """Timestamps and relative offsets, both ascending: each is the largest timestamp so far."""
 
     __slots__ = ()
     entry = TIME_ENTRY

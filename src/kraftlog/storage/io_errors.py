@@ -28,11 +28,11 @@ class IOContext:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, OSError):
             if self._only_reads:
-                raise unreadable(self._log, self._what, error) from error
+                raise read_error(self._log, self._what, error) from error
             where = f"{error.filename or self._log.folder}: {self._what}"
             raise self._log.disk.fail_unless_full(where, error) from error
 
 
-def unreadable(log: Log, what: str, error: OSError) -> StorageError:
-    """The error of a failed read."""
+def read_error(log: Log, what: str, error: OSError) -> StorageError:
+    """Make the exception for a failed read."""
     return StorageError(f"{error.filename or log.folder}: {what}: {error.strerror or error}")

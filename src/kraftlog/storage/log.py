@@ -17,12 +17,12 @@ from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.logstate.epochs import EpochCache
 from kraftlog.logstate.producers import ProducerState
 from kraftlog.records.header import MAX_OFFSET
-from kraftlog.storage.batches import PLACE, describe, pieces
+from kraftlog.storage.batches import BATCH_EXTENT, describe, split_by_segment
 from kraftlog.storage.checkpoints import EPOCHS, encode_epochs
 from kraftlog.storage.config import DEFAULT_CONFIG, MAX_RELATIVE_OFFSET, LogConfig
 from kraftlog.storage.disk import NO_DESCRIPTOR, write_all, write_atomically, write_whole
 from kraftlog.storage.flush import FlushJob
-from kraftlog.storage.io_errors import IOContext, unreadable
+from kraftlog.storage.io_errors import IOContext, read_error
 from kraftlog.storage.log_folder import make_log_folder
 from kraftlog.storage.producer_tracker import ProducerTracker
 from kraftlog.storage.retention import expired_segments, segments_below
@@ -71,7 +71,7 @@ class Log:
     def __init__(self, disk: Disk, folder: str, config: LogConfig = DEFAULT_CONFIG) -> None:
         self.disk = disk
         self.folder = folder
-        #: False for a new log that has no files: its first record makes the folder
+        #: False for a new log without files: the first append creates the folder
         self.has_folder = True
         #: the topic of this log; another topic may use its name and folder later
         self.topic_id: Uuid = NULL_UUID
@@ -81,17 +81,19 @@ class Log:
         self.end_offset = 0
         #: everything below is durable
         self.recovery_point = 0
-        #: every record below is compacted; never above the recovery point
+        #: the cleaner's offset: all below is compacted; never above the recovery point
         self.clean_offset = 0
         self.epochs = EpochCache()
         self.tracker = ProducerTracker(disk, folder)
         #: renamed files that an I/O thread is to delete
         self.garbage: list[str] = []
-        #: called with the new end before durable records are truncated; it lowers the stored
-        #: recovery point, or else recovery would take the truncation for corruption
+        #: called with the new end before durable records are truncated: lowers the stored recovery
+        #: point, as recovery would otherwise take the truncation for corruption
         self.before_truncation: Callable[[int], None] = _accept
         self._epochs_changed = False
+        #: the next flush syncs the folder
         self._names_changed = False
+        #: files that the next flush syncs
         self._unsynced: list[str] = []
         self._flushing: FlushJob | None = None
         self._generation = 0
@@ -118,7 +120,7 @@ class Log:
         if disk.failure is not None or (disk.has_only_reserve and not self.config.uses_reserve):
             disk.check()
             raise DiskFullError(
-                f"{self.folder}: the disk is full: records are refused until space is freed"
+                f"{self.folder}: the disk is full: no records are accepted until space is freed"
             )
         assert batches.base_offset >= self.end_offset, "offsets only grow"
         segments = self.segments
@@ -153,10 +155,10 @@ class Log:
         return batches.size_bytes > self.config.segment_bytes and len(buffers) > 1
 
     def _append_split(self, buffers: Sequence[Buffer], now_ms: int) -> None:
-        """Append more than a segment holds: as much as fits into each, all or nothing."""
+        """Append more than a segment holds, as several segments, all or nothing."""
         end_offset = self.end_offset
         try:
-            for piece in pieces(buffers, self.config.segment_bytes):
+            for piece in split_by_segment(buffers, self.config.segment_bytes):
                 self.append(piece, describe(piece), now_ms)
         except DiskFullError:
             self.truncate_to(end_offset)
@@ -170,7 +172,7 @@ class Log:
         self.roll(now_ms, base_offset)
 
     def _allocate(self, segment: Segment, size: int) -> None:
-        """Preallocate blocks for a busy log; growing file by file is slower."""
+        """Preallocate blocks for a busy log; growing the file write by write is slower."""
         ahead = self.config.allocate_bytes
         if segment.size < _ALLOCATE_FROM or not ahead:
             return
@@ -189,7 +191,7 @@ class Log:
                 fd = segment.log.use()
                 if self.disk.files.size(fd) > segment.size:
                     self.disk.files.truncate(fd, segment.size)
-                    # at once: the next append of this epoch must not be followed by the rest
+                    # at once: the rest of this write must not reappear after the next append
                     self.disk.files.sync(fd)
             except OSError as second:
                 return self.disk.fail(where, second)
@@ -199,7 +201,7 @@ class Log:
         """Roll a new active segment, at the end of the log or later, and seal the previous one."""
         self.disk.check()
         base_offset = self.end_offset if base_offset is None else base_offset
-        with IOContext(self, "beginning a segment"):
+        with IOContext(self, "rolling a segment"):
             if self.segments:
                 active = self.segments[-1]
                 if active.size == 0:
@@ -222,12 +224,12 @@ class Log:
         return segment
 
     def make_folder(self) -> None:
-        """Make the folder; the next flush makes it durable."""
+        """Create the folder; the next flush makes it durable."""
         self.mark_created(make_log_folder(self.disk, self.folder, self.topic_id))
         self.has_folder = True
 
     def rename_folder(self, folder: str) -> None:
-        """Rename the folder, whose path no flush job may know; the caller syncs its parent."""
+        """Rename the folder, which no flush job may be using; the caller syncs its parent."""
         assert self._flushing is None, "a job that is under way must end first"
         with IOContext(self, f"renaming the log to {folder}"):
             self.disk.files.rename(self.folder, folder)
@@ -267,17 +269,17 @@ class Log:
             if limit < segment.end_offset:
                 end = segment.position_of(limit)
                 segment.mark(limit, end)
-            size = segment.cut_at(start, end, max_bytes) - start
+            size = segment.end_within(start, end, max_bytes) - start
         except OSError as error:
-            raise unreadable(self, "finding an offset", error) from error
+            raise read_error(self, "finding an offset", error) from error
         return Slice(segment.log, start, size) if size > 0 else None
 
-    def read(self, place: Slice) -> bytes:
+    def read(self, batches: Slice) -> bytes:
         """Read the bytes of a slice."""
         with IOContext(self, "reading", only_reads=True):
-            data = self.disk.files.pread(place.handle.use(), place.length, place.position)
-        if len(data) != place.length:
-            raise StorageError(f"{place.handle.path}: shorter than it was, at {place.position}")
+            data = self.disk.files.pread(batches.handle.use(), batches.length, batches.position)
+        if len(data) != batches.length:
+            raise StorageError(f"{batches.handle.path}: it ends before a batch that it had")
         return data
 
     def _segment_number(self, offset: int) -> int:
@@ -290,11 +292,11 @@ class Log:
         for segment in self.segments:
             if segment.max_timestamp < timestamp or segment.end_offset <= start:
                 continue
-            with IOContext(self, "finding a time"):
+            with IOContext(self, "finding a timestamp"):
                 relative = segment.times.before_time(timestamp)
                 first = max(segment.base_offset + relative, start)
-                for position, size, _, newest in segment.walk(segment.position_of(first)):
-                    if newest >= timestamp:
+                for position, size, _, max_timestamp in segment.walk(segment.position_of(first)):
+                    if max_timestamp >= timestamp:
                         return self.read(Slice(segment.log, position, size))
         return None
 
@@ -332,13 +334,13 @@ class Log:
             while self.segments[-1].base_offset >= end_offset and len(self.segments) > 1:
                 self._drop(self.segments.pop())
                 dropped = True
-            if dropped:  # or a segment could come back after one that was truncated
+            if dropped:  # at once: a dropped segment must not reappear after a truncated one
                 self.disk.files.sync_directory(self.folder)
             active = self.segments[-1]
             if active.end_offset > end_offset:
                 active.truncate(end_offset)
-                # At once: the records that replace these could be lost in part, and a truncated
-                # batch could reappear before the rest.
+                # At once: after a crash, truncated batches must not reappear among the records
+                # that replace them.
                 self.disk.files.sync(active.log.use())
             self.end_offset = end_offset
             self.start_offset = min(self.start_offset, end_offset)
@@ -356,8 +358,8 @@ class Log:
         position = segment.position_of(offset)
         if position == segment.size:
             return offset
-        head = self.disk.files.pread(segment.log.use(), PLACE.size, position)
-        base_offset: int = PLACE.unpack(head)[0]
+        head = self.disk.files.pread(segment.log.use(), BATCH_EXTENT.size, position)
+        base_offset: int = BATCH_EXTENT.unpack(head)[0]
         return min(offset, base_offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -381,19 +383,19 @@ class Log:
         if offset <= self.start_offset:
             return 0
         self.start_offset = offset
-        # At once: dropping segments may fail, for lack of space.
+        # Before segments are dropped, as that may fail for lack of space.
         self._epochs_changed |= self.epochs.truncate_from_start(offset)
         return self._drop_front(segments_below(self.segments, offset), 0)
 
-    def retention(self, now_ms: int, limit: int, at_most: int = MAX_OFFSET) -> int:
-        """Delete expired and surplus segments below `limit`; return how many.
+    def delete_old_segments(self, now_ms: int, limit: int, max_segments: int = MAX_OFFSET) -> int:
+        """Delete segments below `limit` that retention time or size allows; return how many.
 
-        At most `at_most` are deleted at once; then the caller repeats the call.
+        At most `max_segments` are deleted; the caller repeats the call if that many were.
         """
         self.disk.check()
-        with IOContext(self, "looking for old segments"):
+        with IOContext(self, "finding old segments"):
             count = expired_segments(self.segments, self.config, now_ms, limit, self._modified_ms)
-        return self._drop_front(min(count, at_most), now_ms)
+        return self._drop_front(min(count, max_segments), now_ms)
 
     def _modified_ms(self, segment: Segment) -> int:
         return self.disk.files.modified_ms(segment.log.path)
@@ -418,7 +420,7 @@ class Log:
 
     @property
     def truncations(self) -> int:
-        """The number of truncations of the end; each invalidates the results of earlier scans."""
+        """The number of truncations of the end; each makes an earlier compaction obsolete."""
         return self._generation
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
@@ -464,7 +466,7 @@ class Log:
             return None
         job = FlushJob(self.end_offset, self._generation)
         with IOContext(self, "opening files to flush"):
-            job.add(it.log for it in self.segments if it.end_offset > self.recovery_point)
+            job.add(s.log for s in self.segments if s.end_offset > self.recovery_point)
         job.paths, self._unsynced = self._unsynced, []
         if self._epochs_changed:
             job.epochs = f"{self.folder}/{EPOCHS}", encode_epochs(self.epochs.entries())
@@ -495,13 +497,13 @@ class Log:
         self._unsynced.append(path)
 
     def assume_unsynced(self) -> None:
-        """After a crash, found records may be only in memory, and truncated ones still on disk."""
+        """Sync everything at the next flush: after a crash, files may be only in the page cache."""
         self._epochs_changed = bool(self.epochs.epochs)
         self._names_changed = True
         self._unsynced += [segment.log.path for segment in self.segments[-1:]]
 
     def epochs_rebuilt(self) -> None:
-        """The epochs were rebuilt from the batches: the next flush writes them."""
+        """Write the epochs at the next flush, as they were rebuilt from the batches."""
         self._epochs_changed = True
 
     def flushed(self, job: FlushJob) -> int:
@@ -516,7 +518,7 @@ class Log:
         if self._is_deleted:
             return self.recovery_point
         if job.error is not None:
-            where = f"{self.folder}: could not be flushed"
+            where = f"{self.folder}: flushing the log"
             if job.error.errno in NO_DESCRIPTOR or job.lacks_space:
                 self._unsynced += job.paths
                 self._epochs_changed = self._names_changed = True
@@ -528,7 +530,7 @@ class Log:
         return self.recovery_point
 
     def flush(self) -> None:
-        """Make everything durable now, on this thread: for closing, tools and tests."""
+        """Make everything durable now, on this thread: for shutdown, tools and tests."""
         assert self._flushing is None, "a job that is under way must end first"
         job = self.flush_job()
         if job is not None:
@@ -542,7 +544,7 @@ class Log:
         self.release()
 
     def finish(self) -> None:
-        """Write what a clean start needs; it is not durable yet."""
+        """Write what a start without a scan needs; it is not durable yet."""
         self.disk.check()
         with IOContext(self, "closing"):
             if self.segments and not self.segments[-1].has_index_files:
@@ -550,8 +552,7 @@ class Log:
             if self._wants_snapshot():
                 self._unsynced.append(self.tracker.write_snapshot(self.end_offset))
 
-    # Closing ten thousand logs one by one takes several syncs for each. Instead the directory lets
-    # all of them write, syncs the file system once, and lets all of them rename.
+    # To close many logs, the directory has all of them write, syncs once, and has all rename.
 
     def write_temporary_epochs(self) -> None:
         """Write the leader-epoch checkpoint under a temporary name; it is not durable yet."""
@@ -581,7 +582,7 @@ class Log:
         return self.end_offset not in snapshots and bool(snapshots or not self.tracker.is_empty)
 
     def abandon(self) -> None:
-        """The log is deleted: a flush job in progress may fail without consequences."""
+        """Release a deleted log: a flush job in progress may fail without consequences."""
         self._is_deleted = True
         self.release()
 
@@ -596,4 +597,4 @@ def _base_offset(segment: Segment) -> int:
 
 
 def _accept(_: int) -> None:
-    """Accept a truncation: no stored checkpoint of this log has to change first."""
+    """The default for `before_truncation`: no checkpoint of this log is stored."""

@@ -1,4 +1,4 @@
-"""Makes the folder of a new log."""
+"""Creates the folder of a new log."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 def make_log_folder(disk: Disk, folder: str, topic_id: Uuid) -> str:
-    """Make a folder with the topic id in a file, whose path is returned; neither is durable yet.
+    """Create a folder with a `partition.metadata`, and return its path; nothing is durable yet.
 
-    On a full disk nothing is left, and another attempt may follow.
+    On a full disk the folder is removed again, and the caller may try again.
     """
     files, path = disk.files, f"{folder}/{PARTITION_METADATA}"
     try:
-        with suppress(FileExistsError):  # an attempt that could not be undone
+        with suppress(FileExistsError):  # left by an attempt that could not be undone
             files.make_directory(folder)
         write_whole(files, path, encode_partition_metadata(topic_id), sync=False)
     except OSError as error:
-        failure = disk.fail_unless_full(f"{folder}: making the log", error)
+        failure = disk.fail_unless_full(f"{folder}: creating the log", error)
         if isinstance(failure, DiskFullError):
             with suppress(OSError):
                 unlink_if_there(files, path)

@@ -1,12 +1,12 @@
 """The clean-shutdown manifest: the state of every log when the directory was closed.
 
-With it a log opens without reading indexes, checkpoints, snapshots or its topic id. Its folder is
-listed only if it was modified after the manifest was written. It is not a file of Kafka, and is
-valid only with the marker `.kafka_cleanshutdown` that was written with it: our marker has the
+With the manifest a log opens without reading its indexes, checkpoints, snapshots or topic id. Its
+folder is listed only if it was modified after the manifest was written. Kafka has no such file. It
+is valid only with the marker `.kafka_cleanshutdown` that was written with it: our marker has the
 manifest's checksum, and Kafka's does not. Both files are deleted before anything in the directory
 changes.
 
-It has one line per log: topic, partition and a JSON object, the row.
+The manifest has one line per log: topic, partition and a JSON object, the row.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from kraftlog.storage.checkpoints import Name
     from kraftlog.storage.config import LogConfig
     from kraftlog.storage.disk import Disk
-    from kraftlog.types import Uuid
+    from kraftlog.types import LogName, Uuid
 
 MANIFEST = "kraftlog-manifest"
 CLEAN_MARKER = ".kafka_cleanshutdown"
-_TOKEN = "kraftlogManifest"  # noqa: S105 - a key in a file, not a secret
+_CHECKSUM_KEY = "kraftlogManifest"
 _HEAD = b"kraftlog manifest 1\n"
 
 
@@ -78,16 +77,16 @@ def decode_row(data: bytes) -> dict[str, Any]:
 
 
 def topic_of(row: dict[str, Any]) -> Uuid | None:
-    """The topic id in a row, if it is there."""
+    """The topic id in a row; None if the log had none."""
     return row.get("topic")
 
 
-def open_row(
+def open_from_row(
     disk: Disk, folder: str, config: LogConfig, row: dict[str, Any], *, is_unmodified: bool
 ) -> Log | None:
     """Open the log of a row; None if the folder does not match it.
 
-    `is_unmodified`: no file of the folder has been created, renamed or deleted since.
+    `is_unmodified`: no file of the folder was created, renamed or deleted since the manifest.
     """
     log = Log(disk, folder, config)
     log.start_offset, log.end_offset = row["start"], row["end"]
@@ -106,7 +105,7 @@ def open_row(
         log.segments.append(segment)
     if log.segments:
         log.segments[-1].end_offset = log.end_offset
-    if names is not None and len([each for each in names if each.endswith(LOG)]) != len(
+    if names is not None and len([name for name in names if name.endswith(LOG)]) != len(
         log.segments
     ):
         return None
@@ -130,34 +129,34 @@ def _matches_row(disk: Disk, segment: Segment, names: set[str] | None) -> bool:
     return disk.files.size_of(segment.log.path) == segment.size
 
 
-def encode_manifest(rows: Mapping[Name, bytes]) -> bytes:
+def encode_manifest(rows: Mapping[LogName, bytes]) -> bytes:
     lines = [f"{topic} {number} ".encode() + rows[topic, number] for topic, number in sorted(rows)]
     return b"\n".join([_HEAD.rstrip(), *lines, b""])
 
 
-def decode_manifest(data: bytes, path: str) -> dict[Name, bytes]:
-    """The rows; those that are equal, as of the empty logs of a topic, are one object."""
+def decode_manifest(data: bytes, path: str) -> dict[LogName, bytes]:
+    """Decode the rows; equal ones, as of the empty logs of a topic, are one object."""
     if not data.startswith(_HEAD):
-        raise CorruptLogError(f"{path}: no manifest of version 1")
-    rows: dict[Name, bytes] = {}
+        raise CorruptLogError(f"{path} is not a manifest of version 1")
+    rows: dict[LogName, bytes] = {}
     shared: dict[bytes, bytes] = {}
-    place = len(_HEAD)
-    while place < len(data):  # `split` would copy all of it
-        end = data.index(b"\n", place)
-        topic_end = data.index(b" ", place)
+    position = len(_HEAD)
+    while position < len(data):  # `split` would copy all of it
+        end = data.index(b"\n", position)
+        topic_end = data.index(b" ", position)
         number_end = data.index(b" ", topic_end + 1)
-        name = data[place:topic_end].decode(), int(data[topic_end + 1 : number_end])
+        name = data[position:topic_end].decode(), int(data[topic_end + 1 : number_end])
         row = data[number_end + 1 : end]
         rows[name] = shared.setdefault(row, row)
-        place = end + 1
+        position = end + 1
     return rows
 
 
 def encode_marker(broker_epoch: int, manifest: bytes) -> bytes:
-    """Kafka's marker with an additional key, which its reader accepts."""
+    """Encode Kafka's marker with an additional key, which Kafka's reader accepts."""
     import json
 
-    content = {"version": 0, "brokerEpoch": broker_epoch, _TOKEN: crc32c(manifest)}
+    content = {"version": 0, "brokerEpoch": broker_epoch, _CHECKSUM_KEY: crc32c(manifest)}
     return json.dumps(content, separators=(",", ":")).encode()
 
 
@@ -167,6 +166,6 @@ def decode_marker(data: bytes) -> tuple[int, int | None]:
 
     try:
         content = json.loads(data)
-        return int(content["brokerEpoch"]), content.get(_TOKEN)
+        return int(content["brokerEpoch"]), content.get(_CHECKSUM_KEY)
     except (ValueError, KeyError, TypeError, AttributeError):
         return -1, None

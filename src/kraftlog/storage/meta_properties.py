@@ -23,8 +23,8 @@ class MetaProperties(Value):
     directory_id: Uuid
 
 
-def load_of(files: Files, directory: str, node_id: int) -> MetaProperties:
-    """The properties of a directory of this node.
+def load_for_node(files: Files, directory: str, node_id: int) -> MetaProperties:
+    """Load the properties of a directory, which must belong to this node.
 
     Another node's directory is refused: two nodes with one id would lose each other's data.
     """
@@ -38,7 +38,7 @@ def load_of(files: Files, directory: str, node_id: int) -> MetaProperties:
 
 
 def load(files: Files, directory: str) -> MetaProperties:
-    """The properties of a formatted directory."""
+    """Load the properties of a formatted directory."""
     path = f"{directory}/{NAME}"
     return parse(read_whole(files, path), path)
 
@@ -70,6 +70,6 @@ def parse(raw: bytes, path: str) -> MetaProperties:
             directory_id=uuid_from_text(pairs["directory.id"]),
         )
     except KeyError as missing:
-        raise StorageError(f"{path}: no line for {missing.args[0]}") from None
+        raise StorageError(f"{path} has no line for {missing.args[0]}") from None
     except (ValueError, UnicodeDecodeError, ConfigError) as error:
         raise StorageError(f"{path} can't be read: {error}") from None

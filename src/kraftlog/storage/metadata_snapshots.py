@@ -38,16 +38,16 @@ class MetadataSnapshots:
         self.folder = folder
 
     def remove_unfinished(self) -> None:
-        """Delete snapshots that an earlier process has not finished."""
+        """Delete the snapshots that an earlier process did not finish."""
         for name in self.files.list(self.folder):
             if name.endswith((ENDING + UNFINISHED, ENDING + DELETED)):
                 unlink_if_there(self.files, f"{self.folder}/{name}")
 
-    def newest_first(self) -> list[OffsetAndEpoch]:
+    def list_newest_first(self) -> list[OffsetAndEpoch]:
         """The complete snapshots, newest first."""
-        found = [parse_name(name) for name in self.files.list(self.folder)]
-        there = [(it.offset, it.epoch) for it in found if it is not None]
-        return [OffsetAndEpoch(*it) for it in sorted(there, reverse=True)]
+        parsed = [parse_name(name) for name in self.files.list(self.folder)]
+        keys = [(each.offset, each.epoch) for each in parsed if each is not None]
+        return [OffsetAndEpoch(*key) for key in sorted(keys, reverse=True)]
 
     def path(self, snapshot: OffsetAndEpoch) -> str:
         return f"{self.folder}/{name_of(snapshot)}"
@@ -63,8 +63,8 @@ class MetadataSnapshots:
         """Delete an unfinished snapshot."""
         unlink_if_there(self.files, self.path(snapshot) + UNFINISHED)
 
-    def piece(self, snapshot: OffsetAndEpoch, position: int, size: int) -> tuple[int, bytes]:
-        """The snapshot's size, and the bytes at this position."""
+    def read_part(self, snapshot: OffsetAndEpoch, position: int, size: int) -> tuple[int, bytes]:
+        """The snapshot's size, and up to `size` bytes at this position."""
         fd = self.files.open(self.path(snapshot), write=False)
         try:
             return self.files.size(fd), self.files.pread(fd, size, position)
@@ -87,7 +87,7 @@ class MetadataSnapshots:
             self.files.close(fd)
 
     def finish(self, snapshot: OffsetAndEpoch) -> None:
-        """The snapshot is complete: make it durable under its final name. Blocks."""
+        """Make a complete snapshot durable under its final name. Blocks."""
         path = self.path(snapshot)
         fd = self.files.open(path + UNFINISHED)
         try:

@@ -5,11 +5,11 @@ next topic of that name: a start offset that hides its records, or a wrong recov
 lines are deleted durably before a new log takes the name (`clear`), and no earlier job can restore
 them.
 
-An offset of 0 has no line, as in a log that has never had a record: a file is as long as the logs
-in use are many. Kafka, too, takes 0 where there is no line.
+An offset of 0, as of a log that has never had a record, has no line, so that a file has lines only
+for logs in use. Kafka, too, takes a missing line for 0.
 
-Stored recovery points are never above what is durable. They may lag, so before a log is truncated
-below its stored point, that is lowered durably.
+Stored recovery points are never above what is durable, but may lag behind the logs. So before a log
+is truncated below its stored recovery point, the stored one is lowered durably.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Set
 
     from kraftlog.ports.files import Files
-    from kraftlog.storage.checkpoints import Name
+    from kraftlog.types import LogName
 
 FILES = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_OFFSETS)
 
 
-def note_offset(offsets: dict[Name, int], name: Name, offset: int) -> None:
-    """Have the file of these offsets name this one from the next write on."""
+def set_offset(offsets: dict[LogName, int], name: LogName, offset: int) -> None:
+    """Set the offset that the next checkpoint stores for a log; 0 removes its line."""
     if offset:
         offsets[name] = offset
     elif name in offsets:
@@ -46,7 +46,7 @@ def note_offset(offsets: dict[Name, int], name: Name, offset: int) -> None:
 class CheckpointJob:
     """Writes checkpoint files under temporary names, in an I/O thread; `install` renames them."""
 
-    def __init__(self, generation: int, offsets: dict[str, dict[Name, int]]) -> None:
+    def __init__(self, generation: int, offsets: dict[str, dict[LogName, int]]) -> None:
         self.generation = generation
         self.offsets = offsets
         self.contents: list[tuple[str, bytes]] = []
@@ -69,18 +69,19 @@ class OffsetCheckpoints:
         found = {file: self._read(file) if file in names else {} for file in FILES}
         self.recovery_points = found[RECOVERY_POINTS]
         self.log_starts = found[LOG_STARTS]
-        #: the high watermarks to store; the broker updates them here
+        #: the high watermarks of the next checkpoint; the broker updates them
         self.high_watermarks = found[HIGH_WATERMARKS]
         #: the end of the clean part of each log that is, or was, compacted
         self.cleaned = found[CLEANED_OFFSETS]
         self._offsets = found
-        #: the logs that each file may name after a crash
+        #: the logs that each file may have a line for after a crash
         self._named = {file: set(offsets) for file, offsets in found.items()}
-        #: the recovery points that may be found after a crash
+        #: the recovery points that the file may have after a crash
         self._stored_points = dict(self.recovery_points)
+        #: raised by each change that makes a job in progress obsolete
         self._generation = 0
 
-    def _read(self, file: str) -> dict[Name, int]:
+    def _read(self, file: str) -> dict[LogName, int]:
         path = self._file(file)
         return decode_offsets(read_whole(self._files, path), path)
 
@@ -89,18 +90,18 @@ class OffsetCheckpoints:
 
     # -- deleted logs -----------------------------------------------------------------------------
 
-    def forget(self, name: Name) -> None:
+    def forget(self, name: LogName) -> None:
         """The log is deleted: its lines are no longer written."""
         for offsets in self._offsets.values():
             offsets.pop(name, None)
 
-    def forget_all_but(self, names: Set[Name]) -> None:
-        """Only these logs exist: the next `clear` deletes the lines of all others by one write."""
+    def forget_all_but(self, names: Set[LogName]) -> None:
+        """Forget all logs but these: the next `clear` deletes their lines with one write."""
         for name in set().union(*self._offsets.values()) - names:
             self.forget(name)
 
-    def clear(self, name: Name) -> None:
-        """A new log takes this name: delete the lines of an earlier one durably."""
+    def clear(self, name: LogName) -> None:
+        """Delete the lines of an earlier log durably, before a new log takes its name."""
         self.forget(name)
         stale = [file for file in FILES if name in self._named[file]]
         if stale:
@@ -117,12 +118,12 @@ class OffsetCheckpoints:
         """
         job = CheckpointJob(self._generation, {f: dict(o) for f, o in self._to_write()})
         for file, offsets in job.offsets.items():
-            self._named[file].update(offsets)  # all names before the first step ends: see `clear`
+            self._named[file].update(offsets)  # before the first pause: `clear` must see them
         for file, offsets in job.offsets.items():
             job.contents.append((self._file(file), (yield from encode_offsets_in_steps(offsets))))
         return job
 
-    def _to_write(self) -> list[tuple[str, dict[Name, int]]]:
+    def _to_write(self) -> list[tuple[str, dict[LogName, int]]]:
         """The files to write; a directory without compacted logs has no cleaner checkpoint."""
         return [
             (file, self._offsets[file])
@@ -143,7 +144,7 @@ class OffsetCheckpoints:
         return True
 
     def installed(self, job: CheckpointJob) -> None:
-        """The files of this job are durable: their old content cannot come back."""
+        """The renamed files of this job are durable: their old content can't reappear."""
         if job.generation == self._generation:
             self._stored_points = job.offsets[RECOVERY_POINTS]
             self._named.update({file: set(offsets) for file, offsets in job.offsets.items()})
@@ -155,10 +156,10 @@ class OffsetCheckpoints:
         for file, offsets in self._to_write():
             self._write(file, offsets)
 
-    def lower(self, offsets: dict[Name, int]) -> None:
+    def lower(self, offsets: dict[LogName, int]) -> None:
         """Lower many stored recovery points durably, by one write, before logs are truncated."""
         self._lower_cleaned(offsets)
-        self._lower_known(offsets)
+        self._lower_current(offsets)
         lowered = {n: o for n, o in offsets.items() if self._stored_points.get(n, 0) > o}
         if not lowered:
             return
@@ -169,33 +170,33 @@ class OffsetCheckpoints:
                 del stored[name]
         self._write(RECOVERY_POINTS, stored)
 
-    def _lower_known(self, offsets: dict[Name, int]) -> None:
-        """Prevent any job, current or future, from storing a higher point after the truncation."""
+    def _lower_current(self, offsets: dict[LogName, int]) -> None:
+        """Lower the points of the next job, and make one in progress obsolete."""
         points = self.recovery_points
         for name, offset in offsets.items():
             if points.get(name, 0) > offset:
-                note_offset(points, name, offset)
+                set_offset(points, name, offset)
                 self._generation += 1
 
-    def _lower_cleaned(self, offsets: dict[Name, int]) -> None:
-        """Records that replace truncated ones are not compacted."""
+    def _lower_cleaned(self, offsets: dict[LogName, int]) -> None:
+        """Lower the cleaner's offsets durably: records that replace truncated ones are dirty."""
         lowered = {n: o for n, o in offsets.items() if self.cleaned.get(n, 0) > o}
         if lowered:
             self._generation += 1
             self.cleaned.update(lowered)
             self._write(CLEANED_OFFSETS, self.cleaned)
 
-    def lower_high_watermark(self, name: Name, offset: int) -> None:
+    def lower_high_watermark(self, name: LogName, offset: int) -> None:
         """Lower a stored high watermark durably, before committed records are truncated.
 
-        Other records will take their offsets, and those are not committed yet.
+        Uncommitted records may take their offsets.
         """
         if self.high_watermarks.get(name, 0) > offset:
             self._generation += 1
-            note_offset(self.high_watermarks, name, offset)
+            set_offset(self.high_watermarks, name, offset)
             self._write(HIGH_WATERMARKS, self.high_watermarks)
 
-    def _write(self, file: str, offsets: dict[Name, int]) -> None:
+    def _write(self, file: str, offsets: dict[LogName, int]) -> None:
         write_atomically(self._files, self._file(file), encode_offsets(offsets))
         self._named[file] = set(offsets)
         if file == RECOVERY_POINTS:

@@ -1,7 +1,7 @@
 """Producer state at an offset, in Kafka's `.snapshot` files (version 1).
 
-Recovery starts from the newest one instead of reading the whole log. It has only the last batch of
-each producer.
+Recovery starts from the newest snapshot instead of reading the whole log. A snapshot has only the
+last batch of each producer.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def encode_entries(entries: list[ProducerEntry]) -> bytes:
 
 
 def encode_entries_in_steps(entries: list[ProducerEntry]) -> Generator[None, None, bytes]:
-    """The same in steps, as hundreds of thousands of producers take long."""
+    """Like `encode_entries`, but in steps, as hundreds of thousands of producers take long."""
     body = [_COUNT.pack(len(entries))]
     for entry in entries:
         if not len(body) % LINES_PER_STEP:
             yield
-        last = entry.batches[-1] if entry.batches else _NOTHING
+        last = entry.batches[-1] if entry.batches else _NO_BATCH
         body.append(
             _ENTRY.pack(
                 entry.producer_id,
@@ -67,7 +67,7 @@ def encode_entries_in_steps(entries: list[ProducerEntry]) -> Generator[None, Non
 
 def decode_snapshot(data: bytes, path: str) -> ProducerState:
     if len(data) < _HEAD.size + _COUNT.size:
-        raise CorruptLogError(f"{path}: {len(data)} bytes are no producer snapshot")
+        raise CorruptLogError(f"{path}: {len(data)} bytes are too few for a producer snapshot")
     version, checksum = _HEAD.unpack_from(data)
     body = memoryview(data)[_HEAD.size :]
     if version != _VERSION:
@@ -88,4 +88,4 @@ def _entry(fields: tuple[int, ...]) -> ProducerEntry:
     return ProducerEntry(producer_id, epoch, batches, timestamp, coordinator, start)
 
 
-_NOTHING = RetainedBatch(NO_SEQUENCE, NO_OFFSET, 0, NO_TIMESTAMP)
+_NO_BATCH = RetainedBatch(NO_SEQUENCE, NO_OFFSET, 0, NO_TIMESTAMP)

@@ -1,7 +1,7 @@
 """The producer state of the written log, and its snapshot files.
 
-The partition validates against the live state; this is the log's own copy, which is never ahead of
-the file. Adding a batch is one list append, and the state is computed on demand.
+The partition validates against its own producer state; this is the log's copy, which is never ahead
+of the file. Adding batches only extends a list, and the state is computed on demand.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class ProducerTracker:
         return []
 
     def write_snapshot(self, offset: int) -> str:
-        """Write the state, which is that at `offset`; return the file's path."""
+        """Write the current state, which must be that at `offset`; return the file's path."""
         return self.write_encoded(offset, encode_snapshot(self.state))
 
     def write_queued(self, snapshot: QueuedSnapshot, data: bytes) -> str:
@@ -149,12 +149,12 @@ class ProducerTracker:
                 for _ in scan_file(self._disk, segment.log, segment.size, scan):
                     pass
 
-    def load(self, upto: int) -> int:
+    def load(self, max_offset: int) -> int:
         """Load the newest valid snapshot up to an offset; return where the replay must start.
 
         A corrupt snapshot is deleted. Without any, everything is replayed.
         """
-        for offset in reversed([offset for offset in self.snapshots if offset <= upto]):
+        for offset in reversed([offset for offset in self.snapshots if offset <= max_offset]):
             path = self.path(offset)
             try:
                 self.state = decode_snapshot(read_whole(self._disk.files, path), path)
@@ -172,10 +172,10 @@ class ProducerTracker:
     def remove_below(self, offset: int) -> list[str]:
         """Delete snapshots before the log start, but never the newest.
 
-        Queued ones up to there are written at once, and their paths returned.
+        Queued snapshots up to that offset are written at once, and their paths returned.
         """
         queued = [snapshot for snapshot in self.queued if snapshot.offset <= offset]
-        written = [self.write_queued(it, encode_entries(it.entries)) for it in queued]
+        written = [self.write_queued(each, encode_entries(each.entries)) for each in queued]
         for snapshot in [snapshot for snapshot in self.snapshots[:-1] if snapshot < offset]:
             self._remove(snapshot)
         return written

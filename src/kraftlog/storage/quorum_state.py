@@ -2,9 +2,9 @@
 
 Version 0 is written while kraft.version is 0, and version 1 afterwards. The fields that version 1
 lacks (cluster id, applied offset, committed voters) are under a key of our own, which Kafka's
-reader ignores. They are written only when the election state changes, so they may lag behind the
-log, which is authoritative; people and `kraftlog quorum repair` read them. Both versions have the
-directory id of the vote, as Kafka reads it in both.
+reader ignores; people and `kraftlog quorum repair` read them. They are written only when the
+election state changes, so they may lag behind the log, which is authoritative. Both versions have
+the directory id of the vote, as Kafka reads it in both.
 """
 
 from __future__ import annotations

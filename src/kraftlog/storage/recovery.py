@@ -4,9 +4,9 @@ A log that was closed cleanly is trusted. Otherwise every segment beyond the rec
 scanned, and the last one always:
 
 - After the recovery point the log ends with its last valid batch. The rest is truncated, and the
-  report names any valid batches in it.
-- Before it everything was durable. If that is damaged or missing, nothing is changed, and
-  `CorruptLogError` names the place: only a person or another replica can repair it.
+  report counts any valid batches in it.
+- Before the recovery point everything was durable. If records there are damaged or missing, nothing
+  is changed, and `CorruptLogError` names the place: only a person or another replica can repair it.
 
 Missing, short or wrong indexes are rebuilt. Recovery is a generator, so that the loop can recover
 ten thousand logs in slices and serve requests in between; `run` runs it to its end.
@@ -72,7 +72,7 @@ class RecoveryReport(Value):
         return bool(self.problem or self.rebuilt or self.removed)
 
     def line(self) -> str:
-        """The log line."""
+        """The line for the operator log."""
         parts = [f"{self.folder}: offsets {self.start_offset} to {self.end_offset}"]
         if not self.clean:
             parts.append(f"{self.scanned_bytes} bytes checked")
@@ -106,10 +106,10 @@ def open_log(
     distrust_cache: bool = False,
     before_truncation: Callable[[int], None] | None = None,
 ) -> Opening:
-    """Open the log in a directory; yields the number of bytes that it has read so far.
+    """Open the log in a folder; yields the number of bytes that each step has read.
 
-    With `distrust_cache` a sync has failed since the machine started, so data in the page cache may
-    not be on the disk and is read from there.
+    `distrust_cache`: a sync has failed since the machine started, so the page cache may have data
+    that the disk lacks; it is dropped, and the disk is read.
     """
     disk.check()
     opener = _Opener(disk, folder, config, clean=clean, recovery_point=recovery_point)
@@ -128,7 +128,7 @@ def open_log(
 
 
 class _Opener:
-    """The steps of opening one log, and their findings."""
+    """The steps of opening one log, and the report of what they found."""
 
     def __init__(
         self, disk: Disk, folder: str, config: LogConfig, *, clean: bool, recovery_point: int
@@ -246,7 +246,7 @@ class _Opener:
             if files.size_of(segment.path(ending)) % size:
                 return False
         last = segment.offsets.last()
-        if last is not None and not (0 <= last[1] < segment.size and segment.fits(last)):
+        if last is not None and not (0 <= last[1] < segment.size and segment.is_valid_entry(last)):
             return False
         newest = segment.times.last()
         if newest is not None and (newest[0] < 0 or newest[1] < 0):
@@ -262,8 +262,8 @@ class _Opener:
     def _find_end(segment: Segment, following: list[Segment]) -> None:
         """Find the end of a trusted segment from its last index entry.
 
-        Bytes after a last batch that the next segment continues were never part of the log: they
-        are the rest of a failed write.
+        If the next segment continues after the last whole batch, the bytes in between were never
+        part of the log: they are the rest of a failed write.
         """
         last, size = segment.offsets.last(), 0
         try:
@@ -292,7 +292,7 @@ class _Opener:
     def _epochs_lack_the_start(self, trusted: list[Segment]) -> bool:
         """Whether the first trusted batch is older than the checkpoint's epochs.
 
-        They were dropped when the log start moved to an offset that was not stored.
+        Its epochs were dropped when the log start moved to an offset that was not stored.
         """
         log = self.log
         start = max(log.start_offset, self._first_base(trusted))
@@ -410,7 +410,10 @@ class _Opener:
     def _truncate(
         self, segments: list[Segment], scan: Scan, problem: str, *, keep: bool
     ) -> Generator[int, None, None]:
-        """Truncate after the scan, or refuse if the rest had been durable or is valid."""
+        """Truncate where the scan ended; raise if the rest had been durable, or is valid.
+
+        Without `keep` the first segment is removed, too.
+        """
         log, segment = self.log, segments[0]
         end = scan.next_offset if keep else log.end_offset
         if end < self.recovery_point:

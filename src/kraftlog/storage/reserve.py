@@ -41,18 +41,18 @@ class Reserve:
         self._disk = disk
         self._path = f"{path}/{NAME}"
         self._size_bytes = 0
-        self._is_there = False
+        self._is_allocated = False
 
     def keep(self, size_bytes: int) -> None:
-        """Keep this much in reserve from now on, if there is space for it."""
+        """Keep this many bytes in reserve from now on, if there is space for them."""
         self._size_bytes = size_bytes
         if not size_bytes:
             self._release()
         self.fill()
 
     def fill(self) -> bool:
-        """Allocate the reserve, if it is empty; return whether it has all of its bytes now."""
-        if self._is_there or not self._size_bytes:
+        """Allocate the reserve, unless it is allocated; return whether it is now."""
+        if self._is_allocated or not self._size_bytes:
             return True
         files = self._disk.files
         try:
@@ -68,15 +68,15 @@ class Reserve:
             elif not is_full(error):
                 raise
         else:
-            self._is_there = True
-        self._disk.has_only_reserve = bool(self._size_bytes) and not self._is_there
+            self._is_allocated = True
+        self._disk.has_only_reserve = bool(self._size_bytes) and not self._is_allocated
         return not self._disk.has_only_reserve
 
     def spend(self) -> bool:
-        """Free the space; return whether there was any."""
-        if not self._is_there:
+        """Free the space of the reserve; return whether it had any."""
+        if not self._is_allocated:
             return False
-        self._is_there = False
+        self._is_allocated = False
         self._disk.has_only_reserve = True
         self._release()
         return True
@@ -86,7 +86,7 @@ class Reserve:
             unlink_if_there(self._disk.files, self._path)
 
     def use_for(self, action: Callable[[], T]) -> T:
-        """Run something that must work on a full disk too: retry it once with the reserve."""
+        """Run an action that must succeed on a full disk, too: spend the reserve and retry once."""
         try:
             return action()
         except (DiskFullError, OSError) as error:

@@ -1,7 +1,7 @@
 """Scans a segment from start to end: checks every batch and rebuilds the indexes.
 
 Recovery depends on it, so it is fast (a few hundred nanoseconds a batch, without the CRC) and
-trusts nothing: it stops before the first bytes that are no valid next batch, and describes them.
+trusts nothing: it stops at the first bytes that are not a valid next batch, and describes them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Scan:
         self.position = 0
         self.next_offset = base_offset
         self.problem = ""
-        #: the only problem: the batch's offsets are beyond this segment's range
+        #: whether the problem is only that a valid batch has offsets out of this segment's range
         self.is_out_of_range = False
         self.first_timestamp = -1
         self.max_timestamp = -1
@@ -104,7 +104,7 @@ class Scan:
                 self.problem = f"the batch at offset {base} has a wrong checksum"
                 break
             if last > limit:
-                self.problem = f"a batch to offset {last}, out of range in segment {base_offset}"
+                self.problem = f"a batch to offset {last} is out of range for segment {base_offset}"
                 self.is_out_of_range = True
                 break
             if producer >= 0 and self.producers is not None and base >= self.producers_from:

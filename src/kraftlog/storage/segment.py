@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from kraftlog.errors import CorruptLogError
 from kraftlog.records.header import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, MIN_LENGTH
-from kraftlog.storage.batches import PLACE
+from kraftlog.storage.batches import BATCH_EXTENT
 from kraftlog.storage.config import DEFAULT_CONFIG, MAX_RELATIVE_OFFSET
 from kraftlog.storage.disk import unlink_if_there, write_whole
 from kraftlog.storage.index import OffsetIndex, TimeIndex
@@ -93,7 +93,7 @@ class Segment:
         self.aborted: list[AbortedTransaction] | None = None
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
-        # exact positions of some batches: ends of appends, and ends of responses
+        # base offset -> position of some batches: those after an append, and after a response
         self._marks = _NO_MARKS
         self._old_marks = _NO_MARKS
 
@@ -101,7 +101,7 @@ class Segment:
         return f"Segment({self.base_offset}..{self.end_offset}, {self.size} bytes)"
 
     def renamed(self, folder: str) -> None:
-        """The folder has another name; open files stay open."""
+        """The folder was renamed to this one; open files stay open."""
         self._stem = f"{folder}/{self.base_offset:020d}"
         self.log.path = self._stem + LOG
         for index, ending in ((self._offsets, INDEX), (self._times, TIME_INDEX)):
@@ -142,7 +142,7 @@ class Segment:
         Buffers within the interval are not parsed, as a turn has thousands of them.
         """
         starts = list(accumulate(map(len, buffers), initial=self.size))
-        end, unpack = len(buffers), PLACE.unpack_from
+        end, unpack = len(buffers), BATCH_EXTENT.unpack_from
         due = self.size - self.since_entry + interval_bytes
         entries: list[int] = []
         number, inside = 0, -1
@@ -170,8 +170,8 @@ class Segment:
     def _index_within(
         self, buffer: Buffer, start: int, due: int, interval_bytes: int, entries: list[int]
     ) -> int:
-        """The same for the batches of one large buffer; return where the next entry is due."""
-        unpack, here = PLACE.unpack_from, 0
+        """Index the batches of one large buffer; return where the next entry is due."""
+        unpack, here = BATCH_EXTENT.unpack_from, 0
         while here < len(buffer):
             base, length, delta = unpack(buffer, here)
             if start + here > due:
@@ -220,14 +220,14 @@ class Segment:
         if position is not None:
             return position
         entry = self.offsets.before_offset(offset - self.base_offset)
-        if entry is not None and not self.fits(entry):
+        if entry is not None and not self.is_valid_entry(entry):
             self.rebuild()
             return self.position_of(offset)
         return self._walk_to(offset, entry[1] if entry else 0)
 
     def _walk_to(self, offset: int, position: int) -> int:
         """Like `walk`, but only up to the batch that contains `offset`; every fetch uses it."""
-        files, unpack = self._disk.files, PLACE.unpack_from
+        files, unpack = self._disk.files, BATCH_EXTENT.unpack_from
         while position < self.size:
             chunk = files.pread(self.log.use(), _WALK_BYTES, position)
             here, end = 0, min(len(chunk), self.size - position) - HEADER_SIZE
@@ -243,8 +243,8 @@ class Segment:
             position += here
         return self.size
 
-    def fits(self, entry: tuple[int, int]) -> bool:
-        """Whether there is a batch at an index entry's position."""
+    def is_valid_entry(self, entry: tuple[int, int]) -> bool:
+        """Whether an index entry matches the batch at its position."""
         relative_offset, position = entry
         head = self._disk.files.pread(self.log.use(), HEADER_SIZE, position)
         if len(head) < HEADER_SIZE:
@@ -252,10 +252,10 @@ class Segment:
         base, length, _, magic, _, _, delta, *_ = HEADER.unpack(head)
         if magic != MAGIC or not MIN_LENGTH <= length <= self.size - position - LENGTH_OVERHEAD:
             return False
-        fitting: bool = (
+        is_match: bool = (
             self.base_offset <= base <= base + delta <= self.base_offset + relative_offset
         )
-        return fitting
+        return is_match
 
     def walk(self, position: int) -> Iterator[tuple[int, int, int, int]]:
         """Position, size, last offset and largest timestamp of each batch from `position` on."""
@@ -274,16 +274,16 @@ class Segment:
                 raise self.corrupt(position, "no whole record batch")
             position += here
 
-    def cut_at(self, start: int, end: int, max_bytes: int) -> int:
+    def end_within(self, start: int, end: int, max_bytes: int) -> int:
         """The last known batch boundary within `max_bytes` of `start`; at least one batch."""
         if end - start <= max_bytes:
             return end
         entry = self.offsets.before_position(start + max_bytes)
         if entry is not None and entry[1] > start:
-            if self.fits(entry):
+            if self.is_valid_entry(entry):
                 return entry[1]
             self.rebuild()
-            return self.cut_at(start, end, max_bytes)
+            return self.end_within(start, end, max_bytes)
         cut = start
         for place, size, _, _ in self.walk(start):
             if place > start and place + size > start + max_bytes:
@@ -297,7 +297,7 @@ class Segment:
     # -- changing ---------------------------------------------------------------------------------
 
     def take(self, scan: Scan) -> None:
-        """Take the metadata and indexes of a scan."""
+        """Use the metadata and indexes that a scan has rebuilt."""
         self.size = scan.position
         self.end_offset = scan.next_offset
         self.first_timestamp = scan.first_timestamp
@@ -324,7 +324,7 @@ class Segment:
         self.write_indexes()
 
     def truncate(self, offset: int) -> None:
-        """Truncate from the batch that contains `offset` on."""
+        """Remove the batch that contains `offset`, and all after it."""
         position = self.position_of(offset)
         self._reopen()
         self.remove_index_files()
@@ -363,7 +363,7 @@ class Segment:
             self.allocated = 0
 
     def write_indexes(self) -> None:
-        """Write the indexes to their files, where they are searched from now on."""
+        """Write the indexes to their files, which are searched from now on."""
         from kraftlog.storage.transactions import encode_aborted
 
         files = self._disk.files
@@ -426,7 +426,7 @@ def segment_is_full(segment: Segment, batches: Batches, config: LogConfig, now_m
         waited_ms = now_ms - segment.created_ms
     if waited_ms > config.segment_ms:
         return True
-    # At most one entry of at most twelve bytes per interval: this usually decides.
+    # An interval has at most one entry of at most twelve bytes, so this usually decides.
     interval_bytes, limit = config.index_interval_bytes, config.segment_index_bytes
     if 12 * (segment.size + batches.size_bytes) < (limit - 36) * interval_bytes:
         return False

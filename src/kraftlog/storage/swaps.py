@@ -1,8 +1,8 @@
 """Replaces segments so that a crash at any instant loses nothing: Kafka's protocol.
 
 New files are complete and durable under names that end in `.cleaned`. Then they are renamed to
-`.swap`, each log file last; the old segments are deleted; the new files get their final names. As
-long as a `.cleaned` exists the old files are valid, from then on the new ones.
+`.swap`, each log file last; the old segments are deleted; the new files get their final names.
+While a `.cleaned` exists the old files are valid; afterwards the new ones are.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _DIGITS = 20
 
 
 def to_swap(files: Files, stem: str) -> None:
-    """From now on the new files are valid."""
+    """Rename the new files to `.swap`: from now on they are valid."""
     for ending in reversed(_ENDINGS):
         _rename(files, stem + ending + CLEANED, stem + ending + SWAP)
 
 
 def to_segment(files: Files, stem: str) -> None:
-    """The old files are deleted: give the new files their final names."""
+    """Give the new files their final names, once the old ones are deleted."""
     for ending in _ENDINGS:
         _rename(files, stem + ending + SWAP, stem + ending)
 
@@ -38,7 +38,7 @@ def _rename(files: Files, old: str, new: str) -> None:
 
 
 def discard_cleaned(files: Files, stem: str) -> None:
-    """Delete the new files, which are not needed after all."""
+    """Delete the new files, which are not swapped in after all."""
     for ending in _ENDINGS:
         unlink_if_there(files, stem + ending + CLEANED)
 
@@ -51,7 +51,7 @@ def finish_swap(files: Files, folder: str) -> list[str]:
         return []
     unfinished = [_base(name) for name in names if name.endswith(CLEANED)]
     if unfinished:
-        # Before any .cleaned is deleted, as it marks these as invalid.
+        # Before any .cleaned is deleted, as it marks these swap files as invalid.
         for name in [name for name in swaps if _base(name) >= min(unfinished)]:
             files.unlink(f"{folder}/{name}")
         swaps = [name for name in swaps if _base(name) < min(unfinished)]

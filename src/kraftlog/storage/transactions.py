@@ -21,7 +21,7 @@ _VERSION = 0
 
 
 class AbortedTransaction(Value):
-    """`last_offset` is the marker's; `stable_offset` the last stable offset after it."""
+    """`last_offset` is that of the marker; `stable_offset` is the last stable offset after it."""
 
     producer_id: int
     first_offset: int
@@ -46,7 +46,7 @@ def encode_aborted(entries: Sequence[AbortedTransaction]) -> bytes:
 
 def decode_aborted(data: bytes, path: str) -> list[AbortedTransaction]:
     if len(data) % _ENTRY.size:
-        raise CorruptLogError(f"{path}: {len(data)} bytes are no whole number of entries")
+        raise CorruptLogError(f"{path}: {len(data)} bytes are not a whole number of entries")
     entries = []
     for version, *numbers in _ENTRY.iter_unpack(data):
         if version > _VERSION:
@@ -58,7 +58,7 @@ def decode_aborted(data: bytes, path: str) -> list[AbortedTransaction]:
 
 
 def read_aborted(files: Files, path: str) -> list[AbortedTransaction]:
-    """The entries of a file that exists only if there are any."""
+    """Read the entries of a file; it exists only if there are any."""
     try:
         data = read_whole(files, path)
     except FileNotFoundError:
