@@ -158,7 +158,7 @@ class Broker:
                 clock=lambda: self.now,
                 broker_epoch=lambda: self.epoch,
                 config_layers=self._config_layers,
-                ask_controller=self._ask_controller,
+                send_to_controller=self._ask_controller,
                 is_registered=lambda: self.is_registered,
             ),
         )
@@ -245,7 +245,7 @@ class Broker:
         """Append a batch for each letter, as Produce with acks=all does."""
         slot = Produced()
         partition = partition or self.partition
-        code = partition.refusal(-1)
+        code = partition.error_for_request(-1)
         if not code and partition.lacks_replicas:
             code = ErrorCode.NOT_ENOUGH_REPLICAS
         if code:

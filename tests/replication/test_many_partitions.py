@@ -137,7 +137,7 @@ def named(fetcher: Fetcher) -> set[int]:
     """The partitions that the next request names; its response has no news."""
     request = fetcher.request()
     response = FetchResponse(error_code=0, session_id=7, responses=())
-    assert list(fetcher.responded(response, Now(0, 0))) == []
+    assert list(fetcher.take_response(response, Now(0, 0))) == []
     return {part.partition for topic in request.topics for part in topic.partitions}
 
 

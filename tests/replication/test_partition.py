@@ -86,9 +86,9 @@ def test_v7_records_that_an_in_sync_replica_lacks_are_not_committed() -> None:
 )
 def test_only_requests_of_the_leader_epoch_are_served(epoch: int, code: int) -> None:
     """C153."""
-    assert leading().refusal(epoch) == code
+    assert leading().error_for_request(epoch) == code
 
 
 def test_a_partition_without_open_log_refuses_requests() -> None:
     partition = Partition("t", NULL_UUID, 0, ("t", 0))
-    assert partition.refusal(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.error_for_request(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraftlog.config.keys import BROKER
-from kraftlog.replication.quotas import LONGEST_HOLD_MS, NO_LIMIT, ByteRate, throttled_partitions
+from kraftlog.replication.quotas import MAX_THROTTLE_MS, NO_LIMIT, ByteRate, throttled_partitions
 from kraftlog.wire.messages import metadata_records as records
 from tests.replication.broker import MAX_LAG_MS, MAX_WAIT_MS, TOPIC_RESOURCE
 from tests.replication.cluster import Cluster
@@ -50,7 +50,7 @@ def test_rate_within_the_limit_needs_no_wait() -> None:
 def test_excess_is_waited_for_until_the_mean_is_within_the_limit() -> None:
     rate = ByteRate(WINDOWS, WINDOW_MS)
     rate.record(150, 0)
-    assert rate.wait_ms(100, 0) == LONGEST_HOLD_MS
+    assert rate.wait_ms(100, 0) == MAX_THROTTLE_MS
     assert rate.wait_ms(100, 1400) == 100
     assert rate.wait_ms(100, 1500) == 0
 
@@ -65,7 +65,7 @@ def test_bytes_of_windows_long_past_do_not_count() -> None:
 def test_limit_of_nothing_holds_back_until_the_windows_are_past() -> None:
     rate = ByteRate(WINDOWS, WINDOW_MS)
     rate.record(1, 0)
-    assert rate.wait_ms(0, 0) == LONGEST_HOLD_MS
+    assert rate.wait_ms(0, 0) == MAX_THROTTLE_MS
     assert rate.wait_ms(0, WINDOWS * WINDOW_MS) == 0
 
 
@@ -128,7 +128,7 @@ def test_v10_follower_fetches_no_faster_than_its_throttle() -> None:
     pass_seconds(cluster, 8)
     assert cluster.logs() == ["1:abcdef", "1:ab"]
     throttle(cluster, "follower", 2, NO_LIMIT, "")
-    cluster.pass_ms(LONGEST_HOLD_MS)
+    cluster.pass_ms(MAX_THROTTLE_MS)
     assert cluster.logs() == ["1:abcdef", "1:abcdef"]
 
 

@@ -103,7 +103,7 @@ class Replicas:
                 clock=lambda: self.now,
                 broker_epoch=lambda: 11,
                 is_registered=lambda: True,
-                ask_controller=lambda *request: self.asked.append(request),
+                send_to_controller=lambda *request: self.asked.append(request),
             ),
         )
         self.loader.publishers += [configs, self.manager]
@@ -241,7 +241,7 @@ def test_listeners_are_called_once_the_leaders_log_is_open() -> None:
     this.change(leader=1)
     this.change(leader=2, replicas=(1, 2), isr=(2,))
     assert this.calls == ["leads in 3", "leads in 4", "resigned"]
-    assert this.partition.refusal(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert this.partition.error_for_request(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_request_finds_its_partition_or_gets_an_error_code() -> None:
@@ -418,6 +418,6 @@ def test_nothing_is_read_from_a_replica_that_was_removed(replicas: tuple[int, ..
     """A fetch that knows the partition would read the log of the next topic of this name."""
     this = leading(replicas)
     partition = this.partition
-    assert partition.refusal(-1, reads_followers=True) == ErrorCode.NONE
+    assert partition.error_for_request(-1, reads_followers=True) == ErrorCode.NONE
     this.loader.install(Image.of([]))
-    assert partition.refusal(-1, reads_followers=True) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.error_for_request(-1, reads_followers=True) == ErrorCode.NOT_LEADER_OR_FOLLOWER

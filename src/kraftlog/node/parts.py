@@ -66,7 +66,7 @@ def replica_manager(node: Node) -> ReplicaManager:
             ),
             broker_epoch=node.broker_epoch,
             config_layers=node.config_layers,
-            ask_controller=lambda *request: node.controller_channel.send(*request),  # noqa: PLW0108 - made later
+            send_to_controller=lambda *request: node.controller_channel.send(*request),  # noqa: PLW0108 - made later
         ),
     )
 

@@ -28,7 +28,7 @@ class AppendConfig(Value):
     """Shared by all partitions of a topic; immutable."""
 
     rules: ProduceRules
-    #: The same for request versions before zstd.
+    #: The rules for versions of Produce that precede zstd.
     rules_before_zstd: ProduceRules
     min_insync_replicas: int
     codec: int = AS_PRODUCED
@@ -38,7 +38,7 @@ class AppendConfig(Value):
 
     @property
     def stores_as_produced(self) -> bool:
-        """Whether batches are stored unchanged after a look at their headers alone."""
+        """Whether batches are stored unchanged, and only their headers are checked."""
         known: bool | None = getattr(self, "_stores_as_produced", None)
         if known is None:
             rules = self.rules

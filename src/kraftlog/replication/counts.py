@@ -37,7 +37,7 @@ class BrokerTopicStats:
     def __init__(self) -> None:
         self.topics: dict[str, TopicCounts] = {}
         #: Counts of deleted topics, so that the totals over all topics never decrease.
-        self._gone = TopicCounts()
+        self._deleted_topics = TopicCounts()
 
     def of_topic(self, topic: str) -> TopicCounts:
         found = self.topics.get(topic)
@@ -48,11 +48,11 @@ class BrokerTopicStats:
     def forget_topic(self, topic: str) -> None:
         counts = self.topics.pop(topic, None)
         if counts is not None:
-            self._gone.add(counts)
+            self._deleted_topics.add(counts)
 
     def of_all_topics(self) -> TopicCounts:
         total = TopicCounts()
-        total.add(self._gone)
+        total.add(self._deleted_topics)
         for counts in self.topics.values():
             total.add(counts)
         return total

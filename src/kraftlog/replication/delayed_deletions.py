@@ -1,8 +1,9 @@
-"""`DelayedDeletions`: DeleteRecords that wait for this log's start, then for the followers'.
+"""`DelayedDeletions`: DeleteRecords that wait for the log start of the leader, then of followers.
 
-A deletion is done when the log start is durable here and every live follower has named it in
-a fetch. When the request's timeout expires before, the response has REQUEST_TIMED_OUT; the records
-are deleted nevertheless. The timeout does not limit the write of this broker.
+A deletion is complete when the new log start is durable on this broker and every unfenced follower
+has reported it in a fetch. If the request's timeout expires first, the response has
+REQUEST_TIMED_OUT, and the records are deleted nevertheless. The timeout does not limit the write of
+this broker.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class DelayedDeletion:
 
 
 class DelayedDeletions:
-    """`schedule(deletion, timeout_ms)` calls `expire` later; `is_alive(broker)`: it is unfenced."""
+    """`schedule(deletion, timeout_ms)` calls `expire` later; `is_alive(broker)`: is it unfenced."""
 
     def __init__(
         self, schedule: Callable[[Any, int], None], is_alive: Callable[[int], bool]
@@ -87,13 +88,13 @@ class DelayedDeletions:
         self._waiting.setdefault(partition, []).append(waiting)
 
     def low_watermark(self, partition: Partition) -> int:
-        """The lowest log start of the leader and of its followers that are alive."""
+        """The lowest log start of the leader and its unfenced followers."""
         followers = () if partition.followers is None else partition.followers.by_broker.values()
         starts = [it.start for it in followers if self._is_alive(it.broker_id)]
         return min([partition.stored_start, *starts])
 
     def check(self, partition: Partition) -> None:
-        """The start of this log or of a follower's has moved: complete what has waited for it."""
+        """A log start has moved, on this broker or a follower: complete what waited for it."""
         if partition not in self._waiting:
             return
         low_watermark = self.low_watermark(partition)
@@ -101,15 +102,15 @@ class DelayedDeletions:
         remaining = [it for it in waiting if it.offset > low_watermark]
         if remaining:
             self._waiting[partition] = remaining
-        for one in waiting:
-            if one.offset <= low_watermark:
-                one.complete(low_watermark)
-            elif one.offset <= partition.stored_start and not one.has_timeout:
-                one.has_timeout = True
-                self._schedule(one, one.timeout_ms)
+        for each in waiting:
+            if each.offset <= low_watermark:
+                each.complete(low_watermark)
+            elif each.offset <= partition.stored_start and not each.has_timeout:
+                each.has_timeout = True
+                self._schedule(each, each.timeout_ms)
 
     def check_all(self) -> None:
-        """A broker was fenced, or is alive again."""
+        """A broker was fenced or unfenced: complete what no longer waits."""
         for partition in list(self._waiting):
             self.check(partition)
 
@@ -123,6 +124,6 @@ class DelayedDeletions:
             expired.complete(low_watermark, ErrorCode.REQUEST_TIMED_OUT)
 
     def fail(self, partition: Partition, error_code: int) -> None:
-        """Fail all that wait in a partition: it has another leader, or no disk to write to."""
-        for one in self._waiting.pop(partition, ()):
-            one.complete(NO_OFFSET, error_code)
+        """Fail all that wait in a partition: it has another leader, or its disk has failed."""
+        for each in self._waiting.pop(partition, ()):
+            each.complete(NO_OFFSET, error_code)

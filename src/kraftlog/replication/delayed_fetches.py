@@ -1,8 +1,8 @@
-"""`DelayedFetches`: the Fetch requests that wait for news of partitions.
+"""`DelayedFetches`: the Fetch requests that wait for changes of partitions.
 
-A fetch in a session waits with its session: its partitions report their changes, and it is
-completed after the writes of the turn, so that one response has all that the turn has brought. A
-fetch without a session is completed as soon as one of its partitions changes.
+The partitions of a fetch session report their changes to it. Its delayed fetch is completed after
+the writes of the turn, so that one response has all of them. A fetch without a session is checked
+as soon as one of its partitions changes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class DelayedFetches:
     """`fail(slot, error)` fails a pending response after an internal error.
 
-    `tells_followers`: a new high watermark alone soon ends the wait of a follower, whose consumers
-    read up to it.
+    `wakes_followers`: a new high watermark alone completes the fetch of a follower, because
+    consumers that read from the follower read up to it.
     """
 
     def __init__(
@@ -29,30 +29,30 @@ class DelayedFetches:
         clock: Callable[[], Now],
         fail: Callable[[Any, Exception], None],
         *,
-        tells_followers: bool = False,
+        wakes_followers: bool = False,
     ) -> None:
         self._clock = clock
         self._fail = fail
-        self._tells_followers = tells_followers
-        #: The fetches of sessions with news, and in which partitions.
+        self._wakes_followers = wakes_followers
+        #: The fetches of sessions with changes, and the changed partitions.
         self._changed: dict[Any, dict[Partition, None]] = {}
-        #: The fetches of each follower.
+        #: The delayed fetches of each follower.
         self._of_followers: dict[int, dict[Any, None]] = {}
 
     # Changes of a partition ----------------------------------------------------------------------
 
     def written(self, partition: Partition) -> None:
-        """Followers read up to the written end."""
+        """The written end has moved: followers read up to it."""
         if partition.follower_fetches:
             self._complete(partition, partition.follower_fetches)
         if partition.follower_sessions:
             self._sessions_changed(partition, partition.follower_sessions)
 
     def committed(self, partition: Partition) -> None:
-        """Consumers read up to the high watermark.
+        """The high watermark has moved: consumers read up to it.
 
-        Followers learn of it with the next records, or when their wait is over, unless consumers
-        may read from them.
+        Followers learn it with the next records, or when their wait is over; at once only if
+        consumers may read from them.
         """
         if partition.fetches:
             self._complete(partition, partition.fetches)
@@ -60,16 +60,16 @@ class DelayedFetches:
             self._sessions_changed(partition, partition.consumer_sessions)
         if partition.follower_sessions and not partition.commits_at_once:
             self._sessions_changed(
-                partition, partition.follower_sessions, wakes=self._tells_followers
+                partition, partition.follower_sessions, wakes=self._wakes_followers
             )
 
     def start_moved(self, partition: Partition, *, wakes_followers: bool) -> None:
-        """The next response to a reader has the log start offset."""
+        """The log start has moved: the next response of each session reports it."""
         self._sessions_changed(partition, partition.consumer_sessions, wakes=False)
         self._sessions_changed(partition, partition.follower_sessions, wakes=wakes_followers)
 
     def role_changed(self, partition: Partition) -> None:
-        """All that wait for the partition get another response, or an error."""
+        """The role has changed: check all fetches of the partition, as most now get an error."""
         if partition.follower_fetches or partition.fetches:
             self._complete(partition, partition.follower_fetches)
             self._complete(partition, partition.fetches)
@@ -78,7 +78,7 @@ class DelayedFetches:
             self._sessions_changed(partition, partition.consumer_sessions)
 
     def removed(self, partition: Partition) -> None:
-        """The partition is not on this broker any more."""
+        """The partition was removed from this broker."""
         for known in (*partition.follower_sessions, *partition.consumer_sessions):
             fetch = known.partition_removed()
             if fetch is not None:
@@ -107,7 +107,7 @@ class DelayedFetches:
         return bool(self._changed)
 
     def complete(self) -> None:
-        """Check the fetches of sessions with news, after the writes of a turn."""
+        """Check the fetches of sessions with changes, after the writes of a turn."""
         while self._changed:
             fetch, partitions = self._changed.popitem()
             if not fetch.done:
@@ -119,18 +119,18 @@ class DelayedFetches:
     # Followers -----------------------------------------------------------------------------------
 
     def add(self, follower: int, fetch: Any) -> None:
-        """A fetch of a follower waits."""
+        """Register a delayed fetch of a follower, for `end_waits_of`."""
         self._of_followers.setdefault(follower, {})[fetch] = None
 
     def remove(self, follower: int, fetch: Any) -> None:
         fetches = self._of_followers.get(follower)
         if fetches is not None:
             fetches.pop(fetch, None)
-            if not fetches:  # any client may name any follower
+            if not fetches:  # any client may claim any follower id
                 del self._of_followers[follower]
 
     def end_waits_of(self, followers: Iterable[int]) -> None:
-        """Respond to the fetches of followers at once: they have another partition to fetch."""
+        """Respond to these followers at once, so that they can add a partition to their fetches."""
         for follower in followers:
             for fetch in self._of_followers.pop(follower, ()):
                 try:

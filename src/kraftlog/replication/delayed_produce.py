@@ -1,8 +1,8 @@
 """`DelayedProduce`: a batch with acks=all that waits for the other in-sync replicas.
 
-If this replica is the only one in sync, written means committed and nothing waits. When the
-request's timeout expires, the response has REQUEST_TIMED_OUT and the offsets of the batches, which
-may still be committed.
+If this replica is the only one in sync, a written batch is committed and does not wait. If the
+request's timeout expires first, the response has REQUEST_TIMED_OUT and the offsets of the batches,
+which may still be committed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def complete_one(slot: DelayedResponse) -> None:
 
 
 class DelayedProduce:
-    """One batch with acks=all that is written here but not on every in-sync replica."""
+    """One batch with acks=all that the leader has written, but not every in-sync replica has."""
 
     __slots__ = ("done", "offset", "partition", "result", "slot")
 

@@ -1,7 +1,7 @@
-"""`DirectoryAssignments`: tells the controller which log directory has each replica (KIP-858).
+"""`DirectoryAssignments`: reports the log directory of each replica to the controller (KIP-858).
 
 The controller must know it before it can take the replicas of a failed directory out of the ISR
-(V18). It knows by itself where the only directory of a broker is.
+(V18). A broker with a single directory need not report it.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ UNREGISTERED = -1
 
 
 class DirectoryAssignments:
-    """Sends AssignReplicasToDirs through `ask(api_key, version, request, on_done, now)`."""
+    """Sends AssignReplicasToDirs through `send(api_key, version, request, on_done, now)`."""
 
     def __init__(
-        self, broker_id: int, broker_epoch: Callable[[], int], ask: Callable[..., None]
+        self, broker_id: int, broker_epoch: Callable[[], int], send: Callable[..., None]
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
-        self._ask = ask
-        #: The directories that the controller does not know yet.
+        self._send = send
+        #: The directories that are still to be reported.
         self._waiting: dict[Key, Uuid] = {}
         self._is_in_flight = False
         self._due_ms = 0
         self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
 
     def assign(self, key: Key, directory: Uuid) -> None:
-        """The replica of a partition is in a directory that the metadata does not have for it."""
+        """Report a replica's directory, as the metadata has another one, or none."""
         self._waiting[key] = directory
 
     def forget(self, key: Key) -> None:
-        """The replica is known to be there, or it is removed."""
+        """Report no directory of a removed replica."""
         self._waiting.pop(key, None)
 
     def deadline(self) -> int | None:
@@ -69,7 +69,7 @@ class DirectoryAssignments:
         sent = dict(list(self._waiting.items())[:MAX_PARTITIONS])
         self._is_in_flight = True
         api_key = ApiKey.ASSIGN_REPLICAS_TO_DIRS
-        self._ask(
+        self._send(
             api_key,
             APIS[api_key].last,
             self._request(sent),
@@ -106,7 +106,7 @@ class DirectoryAssignments:
         )
 
     def _on_response(self, sent: dict[Key, Uuid], response: Any, now: Now) -> None:
-        """Drop what has an outcome; an error of a partition means that it is not here any more."""
+        """Drop what has an outcome; an error for a partition means that it has left this broker."""
         self._is_in_flight = False
         if response is None or response.error_code != ErrorCode.NONE:
             self._back_off(now)

@@ -49,7 +49,7 @@ class FetchedRun:
 
 
 def first_offset(records: Buffer) -> int:
-    """The base offset of the first batch; -1 if there is not even that."""
+    """The base offset of the first batch; -1 if not even that was fetched."""
     if len(records) < _OFFSET.size:
         return -1
     offset: int = _OFFSET.unpack_from(records)[0]
@@ -59,10 +59,11 @@ def first_offset(records: Buffer) -> int:
 def check_fetched(
     records: Buffer, end: int, leader_epoch: int
 ) -> tuple[list[FetchedRun], CorruptBatchError | None]:
-    """The valid batches at the front, as runs; and what is wrong with the first invalid one.
+    """The valid batches at the front, as runs, and the error in the first invalid one, if any.
 
-    Offsets start at `end` or above and grow, as a compacted log has holes; epochs never go back
-    nor beyond the leader's; checksums are right. A batch cut off at the end is no error.
+    In valid batches, offsets start at `end` or above and grow, with gaps in a compacted log; epochs
+    never decrease, nor exceed the leader's; checksums are right. A batch cut off at the end is not
+    an error.
     """
     view = memoryview(records)
     runs: list[FetchedRun] = []

@@ -1,11 +1,11 @@
 """`Fetcher`: fetches from one leader for all partitions that this broker follows there.
 
-One request is in flight at a time, in an incremental fetch session: a request names only the
-partitions whose position has changed, and the leader answers when there is something new. The next
-request leaves when everything that the last one brought is written.
+One request is in flight at a time, in an incremental fetch session: a request has only the
+partitions whose position has changed, and the leader responds when it has something new. The next
+request leaves when all batches of the last response are written.
 
-A partition that the leader refuses, or that can't be written, is left out for a while, which grows
-from attempt to attempt; the others go on.
+A partition for which the leader returns an error, or whose log can't be written, is removed from
+the session for a backoff, which grows from attempt to attempt; the others go on.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     Key = tuple[Uuid, int]
 
 NO_SESSION, FIRST_EPOCH, MAX_EPOCH = 0, 0, 0x7FFFFFFF
-#: What is fetched of one partition at once while the response has room for it.
-MUCH_OF_A_PARTITION = 4 << 20
+#: The most bytes to fetch of one partition while the response has room for them.
+MAX_PARTITION_BYTES = 4 << 20
 #: The first backoff after a refusal or a lost connection; it doubles up to the configured one.
 FIRST_BACKOFF_MS = 10
 
@@ -46,7 +46,7 @@ class FetchConfig(Value):
     backoff_ms: int = 1000
     max_bytes: int = 10 << 20
     partition_max_bytes: int = 1 << 20
-    #: Ask for more of each partition than that, where a response has room for more.
+    #: Fetch more than `partition_max_bytes` of a partition if the response has room for it.
     fills_responses: bool = False
     min_bytes: int = 1
     max_wait_ms: int = 500
@@ -69,20 +69,20 @@ def fetch_config_of(settings: BrokerConfig) -> FetchConfig:
 
 
 class FollowedPartition:
-    """A partition in a fetcher."""
+    """A followed partition, as its fetcher sees it."""
 
-    __slots__ = ("backoff_ms", "held", "key", "named", "partition", "reported")
+    __slots__ = ("backoff_ms", "held_records", "key", "last_problem", "partition", "sent_position")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.key = partition.topic_id, partition.index
-        #: The position that the leader knows, as (offset, leader epoch); None: it knows none.
-        self.named: tuple[int, int] | None = None
+        #: The position last sent to the leader, as (offset, leader epoch); None: not sent yet.
+        self.sent_position: tuple[int, int] | None = None
         self.backoff_ms = 0
-        #: Records that are appended once the log is truncated.
-        self.held = b""
-        #: The last line that was logged of it.
-        self.reported = ""
+        #: Fetched records to append once the log is truncated.
+        self.held_records = b""
+        #: The last problem that was logged, to log it only once.
+        self.last_problem = ""
 
 
 class Fetcher:
@@ -101,16 +101,16 @@ class Fetcher:
         self._last_epoch = last_epoch
         self.followed: dict[Key, FollowedPartition] = {}
         self._session_id, self._session_epoch = NO_SESSION, FIRST_EPOCH
-        #: The broker epoch in which the session was begun.
-        self._named_epoch = -1
-        #: What the next request names, and what it removes from the session.
+        #: The broker epoch of the session.
+        self._session_broker_epoch = -1
+        #: The partitions that the next request has, and those that it removes from the session.
         self._changed: dict[Key, None] = {}
         self._forgotten: dict[Key, None] = {}
-        #: The partitions that are left out for a while, and until when; and a heap of the times,
-        #: with outdated ones among them.
+        #: The delayed partitions, and when each is due; and a heap of these times, in which
+        #: outdated ones may be left.
         self._delayed: dict[Key, int] = {}
         self._delays: list[tuple[int, Key]] = []
-        #: The partitions that are left out until their logs are truncated.
+        #: The partitions that are not fetched until their logs are truncated.
         self._truncating: set[Key] = set()
         #: The partitions with fetched batches that are not written yet.
         self._unwritten: dict[Partition, None] = {}
@@ -135,23 +135,23 @@ class Fetcher:
     def remove(self, key: Key) -> None:
         followed = self.followed.pop(key, None)
         if followed is not None:
-            self._leave_out(followed)
+            self._remove_from_session(followed)
             self._delayed.pop(key, None)
             self._truncating.discard(key)
-            # What was fetched may never be written: a removed log drops what it held.
+            # Its fetched batches may never be written, if the log is removed.
             self._unwritten.pop(followed.partition, None)
 
-    def _leave_out(self, followed: FollowedPartition) -> None:
-        """Name a partition no longer."""
+    def _remove_from_session(self, followed: FollowedPartition) -> None:
+        """Remove a partition from the session with the next request."""
         self._changed.pop(followed.key, None)
-        if followed.named is not None:
-            followed.named = None
+        if followed.sent_position is not None:
+            followed.sent_position = None
             self._forgotten[followed.key] = None
 
     def delay(self, followed: FollowedPartition, now: Now) -> None:
-        """Leave a partition out for a while."""
+        """Remove a partition from the session for its next backoff."""
         followed.backoff_ms = self._next_backoff_ms(followed.backoff_ms)
-        self._leave_out(followed)
+        self._remove_from_session(followed)
         self._truncating.discard(followed.key)
         self._delay_until(now.monotonic_ms + followed.backoff_ms, followed.key)
 
@@ -168,35 +168,35 @@ class Fetcher:
             heappop(delays)
         return delays[0][0] if delays else None
 
-    def hold_back(self, hold_ms: Callable[[Partition], int], now: Now) -> None:
-        """Leave partitions out for as long as a throttle holds them back."""
+    def throttle(self, throttle_ms: Callable[[Partition], int], now: Now) -> None:
+        """Delay partitions for as long as the quota throttles them."""
         for key in list(self._changed):
             followed = self.followed[key]
-            hold = hold_ms(followed.partition)
-            if hold:
-                self._leave_out(followed)
-                self._delay_until(now.monotonic_ms + hold, key)
+            delay_ms = throttle_ms(followed.partition)
+            if delay_ms:
+                self._remove_from_session(followed)
+                self._delay_until(now.monotonic_ms + delay_ms, key)
 
     def _next_backoff_ms(self, backoff_ms: int) -> int:
         return min(max(2 * backoff_ms, FIRST_BACKOFF_MS), self._config.backoff_ms)
 
     def pause(self, followed: FollowedPartition) -> None:
-        """Leave a partition out until its log is truncated."""
-        self._leave_out(followed)
+        """Remove a partition from the session until its log is truncated."""
+        self._remove_from_session(followed)
         self._truncating.add(followed.key)
 
     def resume(self, key: Key) -> None:
-        """The log of a partition is truncated."""
+        """Fetch a partition again, as its log is truncated."""
         if key in self._truncating:
             self._truncating.discard(key)
             self._changed[key] = None
 
-    def name_again(self, followed: FollowedPartition) -> None:
-        """The next request names the position of a partition, even if it has not moved."""
+    def fetch_again(self, followed: FollowedPartition) -> None:
+        """Send a partition's position with the next request, even if it has not moved."""
         self._changed[followed.key] = None
 
     def start_moved(self, key: Key) -> None:
-        """The next request names the log start of a partition, unless that is left out."""
+        """Send a partition's log start with the next request, unless it is not in the session."""
         if key not in self._delayed and key not in self._truncating:
             self._changed[key] = None
 
@@ -210,7 +210,7 @@ class Fetcher:
         return due_ms
 
     def poll(self, now: Now) -> None:
-        """Take up delayed partitions again."""
+        """Fetch the delayed partitions that are due."""
         while (due_ms := self._next_delayed_ms) is not None and due_ms <= now.monotonic_ms:
             _, key = heappop(self._delays)
             del self._delayed[key]
@@ -236,15 +236,15 @@ class Fetcher:
     def request(self) -> FetchRequest:
         """The next request."""
         broker_epoch = self._broker_epoch()
-        if broker_epoch != self._named_epoch:  # positions count for one registration only
-            self._named_epoch, self._session_epoch = broker_epoch, FIRST_EPOCH
+        if broker_epoch != self._session_broker_epoch:  # a session belongs to one registration
+            self._session_broker_epoch, self._session_epoch = broker_epoch, FIRST_EPOCH
         if self._session_epoch == FIRST_EPOCH:
             self._begin_session()
         topics: dict[Uuid, list[FetchPartition]] = {}
-        most = self._partition_bytes(len(self._changed))
+        max_bytes = self._partition_bytes(len(self._changed))
         for key in self._changed:
             self._forgotten.pop(key, None)
-            topics.setdefault(key[0], []).append(self._position(self.followed[key], most))
+            topics.setdefault(key[0], []).append(self._position(self.followed[key], max_bytes))
         forgotten: dict[Uuid, list[int]] = {}
         for topic_id, index in self._forgotten:
             forgotten.setdefault(topic_id, []).append(index)
@@ -265,45 +265,45 @@ class Fetcher:
         )
 
     def _begin_session(self) -> None:
-        """Name all partitions: the leader knows none of them."""
+        """Send all partitions with the next request, as a new session has none."""
         for key, followed in self.followed.items():
-            followed.named = None
+            followed.sent_position = None
             if key not in self._delayed and key not in self._truncating:
                 self._changed[key] = None
         self._forgotten.clear()
 
-    def _partition_bytes(self, named: int) -> int:
-        """How much to ask of each partition, if a request names so many.
+    def _partition_bytes(self, partitions: int) -> int:
+        """The max bytes of each partition, in a request with this number of partitions.
 
         A follower that is behind on few partitions needs fewer requests for as many bytes.
         """
         config = self._config
-        room = config.max_bytes // named if config.fills_responses and named else 0
-        return max(config.partition_max_bytes, min(room, MUCH_OF_A_PARTITION))
+        room = config.max_bytes // partitions if config.fills_responses and partitions else 0
+        return max(config.partition_max_bytes, min(room, MAX_PARTITION_BYTES))
 
-    def _position(self, followed: FollowedPartition, most_bytes: int) -> FetchPartition:
+    def _position(self, followed: FollowedPartition, max_bytes: int) -> FetchPartition:
         partition = followed.partition
-        followed.named = partition.end, partition.leader_epoch
+        followed.sent_position = partition.end, partition.leader_epoch
         return FetchPartition(
             partition=partition.index,
             current_leader_epoch=partition.leader_epoch,
             fetch_offset=partition.end,
             last_fetched_epoch=self._last_epoch(partition),
             log_start_offset=partition.start,
-            partition_max_bytes=most_bytes,
+            partition_max_bytes=max_bytes,
         )
 
     # Responses -----------------------------------------------------------------------------------
 
     def failed(self, now: Now) -> None:
-        """The request in flight gets no response: begin a new session after a while."""
+        """The request in flight gets no response: begin a new session after a backoff."""
         self.in_flight = None
         self._session_epoch = FIRST_EPOCH
         self._backoff_ms = self._next_backoff_ms(self._backoff_ms)
         self._due_ms = now.monotonic_ms + self._backoff_ms
 
     def leader_is_down(self, now: Now) -> None:
-        """No process listens there: wait for a change of leaders or registrations, or for long."""
+        """The leader's process has ended: use the longest backoff; a new registration ends it."""
         self._backoff_ms = self._config.backoff_ms
         self._due_ms = now.monotonic_ms + self._backoff_ms
 
@@ -322,10 +322,10 @@ class Fetcher:
         must_reconnect, self._must_reconnect = self._must_reconnect, False
         return must_reconnect
 
-    def responded(
+    def take_response(
         self, response: FetchResponse, now: Now
     ) -> Iterator[tuple[FollowedPartition, PartitionData]]:
-        """The parts of a response that are about the present position of a partition."""
+        """The partitions of a response whose position has not changed since the request."""
         self.in_flight = None
         if response.error_code:
             if response.error_code in (
@@ -349,11 +349,11 @@ class Fetcher:
                 if followed is None:
                     continue
                 partition = followed.partition
-                if followed.named == (partition.end, partition.leader_epoch):
+                if followed.sent_position == (partition.end, partition.leader_epoch):
                     yield followed, data
 
-    def took(self, followed: FollowedPartition) -> None:
-        """The batches of a response are on their way to the log."""
-        followed.reported = ""
+    def appended(self, followed: FollowedPartition) -> None:
+        """Fetched batches of a partition were appended to this turn: the host writes them next."""
+        followed.last_problem = ""
         self._unwritten[followed.partition] = None
         self._changed[followed.key] = None

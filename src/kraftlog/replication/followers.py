@@ -48,7 +48,7 @@ class Follower:
         leader_bytes: int,
         now_ms: int,
     ) -> None:
-        """Take the position of a fetch.
+        """Note the position of a fetch.
 
         A follower counts as caught up when it reaches the end as of its previous fetch: under load
         it never reaches the present one.
@@ -78,7 +78,7 @@ class Followers:
     def assign(
         self, brokers: Iterable[int], isr: Collection[int], leader_bytes: int, now_ms: int
     ) -> None:
-        """Keep what is known of assigned followers; members of the ISR get time to catch up."""
+        """Set the followers, keeping what is known of them; new ISR members may catch up."""
         known, self.by_broker = self.by_broker, {}
         for broker in brokers:
             follower = known.get(broker)
@@ -88,7 +88,7 @@ class Followers:
             self.by_broker[broker] = follower
 
     def started_to_lag(self, former_end: int, former_bytes: int, now_ms: int) -> None:
-        """The leader's end has moved: the followers that were at the former end lag from now on."""
+        """The leader's end has moved: followers that were at its former end lag from now on."""
         for follower in self.by_broker.values():
             if follower.end == former_end:
                 follower.caught_up_ms, follower.caught_up_bytes = now_ms, former_bytes

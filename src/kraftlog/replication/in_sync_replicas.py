@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
 
-#: The most partitions that one poll looks at: the others follow in the next turns.
+#: The most partitions that one poll checks; the others follow in the next turns.
 MAX_CHECKED = 200
 #: For NEW_LEADER_MS after this broker has become leader of partitions, the fetch of a follower that
 #: has not fetched all of them yet waits at most SHORT_WAIT_MS.
@@ -42,7 +42,7 @@ class InSyncReplicas:
         max_lag_bytes: int,
         clock: Callable[[], Now],
         broker_epoch: Callable[[], int],
-        ask: Callable[..., None],
+        send: Callable[..., None],
         moved: Callable[[Partition], None],
         deletions: DelayedDeletions,
         poll_by: Callable[[int], None],
@@ -56,12 +56,12 @@ class InSyncReplicas:
         self._moved = moved
         self._deletions = deletions
         self._poll_by = poll_by
-        self.changes = IsrChanges(broker_id, broker_epoch, ask, self.update)
+        self.changes = IsrChanges(broker_id, broker_epoch, send, self.update)
         #: The partitions with a follower that is not at the leader's end.
         self._lagging: dict[Partition, None] = {}
         #: The partitions with a follower outside the ISR.
         self._shrunk: dict[Partition, None] = {}
-        #: When the partitions of both are checked next, and what is left of the present check.
+        #: When `_lagging` and `_shrunk` are checked next, and what is left of the current check.
         self._check_due_ms = 0
         self._unchecked: deque[Partition] = deque()
         #: By follower: how many partitions it has not fetched since this broker was elected.
@@ -75,15 +75,15 @@ class InSyncReplicas:
         self.resign(partition)
         if len(partition.replicas) > 1:
             self._elected_ms = self._clock().monotonic_ms
-        self.assigned(partition)
+        self.replicas_changed(partition)
 
-    def assigned(self, partition: Partition) -> None:
+    def replicas_changed(self, partition: Partition) -> None:
         """The replicas or the ISR of a led partition have changed."""
         now_ms = self._clock().monotonic_ms
         followers = partition.followers
         if followers is None and len(partition.replicas) > 1:
             followers = Followers(partition.written_end)
-            partition.led_with(followers)
+            partition.set_followers(followers)
         if followers is not None:
             self._count_unfetched(partition, -1)
             brokers = [broker for broker in partition.replicas if broker != self._broker_id]
@@ -104,7 +104,7 @@ class InSyncReplicas:
         self._count_unfetched(partition, -1)
         self._lagging.pop(partition, None)
         self._shrunk.pop(partition, None)
-        partition.led_with(None)
+        partition.set_followers(None)
 
     def _count_unfetched(self, partition: Partition, by: int) -> None:
         if partition.followers is not None:
@@ -116,8 +116,8 @@ class InSyncReplicas:
     def max_wait_ms(self, broker_id: int, max_wait_ms: int) -> int:
         """How long a fetch of a follower may wait.
 
-        It has one request in flight for all its partitions. While that waits here, it cannot add
-        the partitions that it does not fetch yet, and acks=all waits for these.
+        A follower has one request in flight for all its partitions. While the request waits, the
+        follower cannot add partitions that it does not fetch yet, and acks=all waits for these.
         """
         is_new = self._clock().monotonic_ms - self._elected_ms < NEW_LEADER_MS
         if is_new and self._unfetched.get(broker_id, 0) > 0:
@@ -127,7 +127,7 @@ class InSyncReplicas:
     # Followers -----------------------------------------------------------------------------------
 
     def accepts(self, partition: Partition, broker_id: int, broker_epoch: int) -> bool:
-        """Whether `fetched` accepts a position: that of a replica, and of its current process."""
+        """Whether `fetched` accepts a position: only from the current process of a replica."""
         followers = partition.followers
         follower = None if followers is None else followers.by_broker.get(broker_id)
         return follower is not None and not self._is_stale(follower, broker_epoch)
@@ -158,7 +158,7 @@ class InSyncReplicas:
         return ErrorCode.NONE
 
     def broker_changed(self, broker_id: int) -> None:
-        """A broker is registered or unfenced: it may join the ISR of what it has caught up with."""
+        """A broker was registered or unfenced: it may join the ISR where it has caught up."""
         for partition in list(self._shrunk):
             if broker_id not in partition.isr:
                 self._expand(partition)
@@ -196,7 +196,7 @@ class InSyncReplicas:
         )
 
     def _is_eligible(self, follower: Follower) -> bool:
-        """Whether the controller would accept a follower: unfenced, and this very process."""
+        """Whether the controller would accept a follower: an active broker, the same process."""
         broker = self._metadata.image.brokers.get(follower.broker_id)
         return (
             broker is not None
@@ -224,14 +224,14 @@ class InSyncReplicas:
             self._shrink(partition, now_ms)
 
     def update(self, partition: Partition) -> None:
-        """Move the high watermark as far as the followers that count allow."""
+        """Move the high watermark as far as the followers allow."""
         if not partition.online:
             return
         followers = partition.followers
         if partition.lacks_replicas:
             partition.set_commits_at_once(False)
             if partition.awaiting_isr:
-                self._moved(partition)  # they fail now
+                self._moved(partition)  # batches that wait for the ISR fail now
             return
         if followers is None:
             partition.set_commits_at_once(True)
@@ -240,7 +240,7 @@ class InSyncReplicas:
             ends = (
                 [it.end for it in followers.by_broker.values()]
                 if len(partition.isr) == len(partition.replicas)
-                else self._ends_that_count(partition, followers)
+                else self._counted_ends(partition, followers)
             )
             if partition.commits_at_once == bool(ends):
                 partition.set_commits_at_once(not ends)
@@ -249,7 +249,7 @@ class InSyncReplicas:
             partition.raise_high_watermark(high_watermark)
             self._moved(partition)
 
-    def _ends_that_count(self, partition: Partition, followers: Followers) -> list[int]:
+    def _counted_ends(self, partition: Partition, followers: Followers) -> list[int]:
         """The ends of the followers that are in the ISR, or about to join it."""
         maximal_isr = partition.maximal_isr
         now_ms, max_lag_ms = self._clock().monotonic_ms, self._max_lag_ms()
@@ -270,8 +270,10 @@ class InSyncReplicas:
         due = [self._check_due_ms] if self._lagging or self._shrunk else []
         if self._unchecked:
             due.append(0)
-        at = self.changes.deadline()
-        return min([*due, at] if at is not None else due, default=None)
+        changes_due_ms = self.changes.deadline()
+        if changes_due_ms is not None:
+            due.append(changes_due_ms)
+        return min(due, default=None)
 
     def postpone(self, now: Now) -> None:
         self._postpone_check(now)
@@ -293,7 +295,7 @@ class InSyncReplicas:
         self.changes.poll(now)
 
     def _check_some(self, now_ms: int) -> None:
-        """Go on with the check of lagging followers and of those that may join."""
+        """Continue the check of followers that may leave or join the ISR."""
         for _ in range(min(len(self._unchecked), MAX_CHECKED)):
             partition = self._unchecked.popleft()
             if partition in self._lagging:

@@ -1,9 +1,9 @@
 """`IsrChanges`: changes of the ISR that this broker proposes to the controller (V1, V8).
 
-One AlterPartition is in flight at a time, with all partitions that wait for it. A proposal counts
-for the high watermark from the moment it is made until replay shows a higher partition epoch or the
-controller refuses it for good. If the outcome is unknown, the same proposal is sent again, after a
-backoff with jitter; new proposals do not wait for those.
+One AlterPartition is in flight at a time, with all partitions that wait for it. A proposed ISR
+counts for the high watermark from the moment it is made, until the broker has replayed a higher
+partition epoch, or the controller has refused the proposal for good. If the outcome is unknown, the
+same proposal is sent again after a backoff with jitter; new proposals do not wait for that.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 MAX_PARTITIONS = 500
 #: First and longest backoff of a request or a proposal without an outcome, without the jitter.
 RETRY_MS, LONGEST_RETRY_MS = 20, 500
-#: Backoffs do not grow any more after as many failures.
-MOST_FAILURES = 10
+#: Backoffs do not grow any more after this number of failures.
+MAX_DOUBLINGS = 10
 #: The broker epoch of a follower that has not fetched in this leader epoch.
 UNKNOWN_BROKER_EPOCH = -1
 
@@ -67,44 +67,44 @@ class ProposedIsr(Value):
 
 
 class IsrChanges:
-    """Sends proposals through `ask(api_key, version, request, on_done, now)`.
+    """Sends proposals through `send(api_key, version, request, on_done, now)`.
 
-    `refused(partition)` is called when a proposal is over and the committed ISR holds again.
+    `refused(partition)` is called when a proposal was refused: only the committed ISR counts again.
     """
 
     def __init__(
         self,
         broker_id: int,
         broker_epoch: Callable[[], int],
-        ask: Callable[..., None],
+        send: Callable[..., None],
         refused: Callable[[Partition], None],
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
-        self._ask = ask
+        self._send = send
         self._refused = refused
-        #: The partitions whose proposals the next requests have.
+        #: The partitions whose proposals go into the next requests.
         self._waiting: dict[Key, Partition] = {}
-        #: Those whose proposals a response has left without an outcome, and when they wait again.
-        self._unanswered: dict[Key, Partition] = {}
-        self._again_ms = 0
+        #: The partitions for which a response had no outcome, and when to send them again.
+        self._unresolved: dict[Key, Partition] = {}
+        self._retry_ms = 0
         self._is_in_flight = False
         #: No request leaves before this.
         self._due_ms = 0
-        #: How many requests in a row had no outcome, and how many responses left some out.
+        #: The number of requests in a row without a response, and of incomplete responses.
         self._failures = self._incomplete = 0
 
     def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
-        """Propose an ISR; the partition has no other proposal under way."""
+        """Propose an ISR; the partition must have no other proposal in progress."""
         partition.propose_isr(isr, tuple([self._epoch_of(partition, broker) for broker in isr]))
         key = partition.topic_id, partition.index
-        self._unanswered.pop(key, None)
+        self._unresolved.pop(key, None)
         self._waiting[key] = partition
 
     def deadline(self) -> int | None:
-        if self._is_in_flight or not (self._waiting or self._unanswered):
+        if self._is_in_flight or not (self._waiting or self._unresolved):
             return None
-        return self._due_ms if self._waiting else max(self._due_ms, self._again_ms)
+        return self._due_ms if self._waiting else max(self._due_ms, self._retry_ms)
 
     @property
     def is_due(self) -> bool:
@@ -112,31 +112,31 @@ class IsrChanges:
         return bool(self._waiting) and not self._is_in_flight and not self._failures
 
     def postpone(self, now: Now) -> None:
-        """A request has no outcome: repeat it later."""
+        """Repeat a request without an outcome later."""
         self._is_in_flight = False
         self._due_ms = now.monotonic_ms + self._backoff_ms(self._failures)
         self._failures += 1
 
     def _backoff_ms(self, failures: int) -> int:
-        """With jitter, so that the leaders of a cluster do not ask a new controller all at once."""
-        backoff_ms = min(RETRY_MS << min(failures, MOST_FAILURES), LONGEST_RETRY_MS)
+        """With jitter, so that the leaders do not all send to a new controller at once."""
+        backoff_ms = min(RETRY_MS << min(failures, MAX_DOUBLINGS), LONGEST_RETRY_MS)
         return backoff_ms + jitter(self._broker_id, failures, below=backoff_ms)
 
     def poll(self, now: Now) -> None:
         if self._is_in_flight or now.monotonic_ms < self._due_ms:
             return
-        if self._unanswered and now.monotonic_ms >= self._again_ms:
-            self._waiting.update(self._unanswered)
-            self._unanswered.clear()
-        sent = self._take()
+        if self._unresolved and now.monotonic_ms >= self._retry_ms:
+            self._waiting.update(self._unresolved)
+            self._unresolved.clear()
+        sent = self._next_proposals()
         if not sent:
             return
         self._is_in_flight = True
-        version, on_done = APIS[ApiKey.ALTER_PARTITION].last, partial(self._heard, sent)
-        self._ask(ApiKey.ALTER_PARTITION, version, self._request(sent), on_done, now)
+        version, on_done = APIS[ApiKey.ALTER_PARTITION].last, partial(self._on_response, sent)
+        self._send(ApiKey.ALTER_PARTITION, version, self._request(sent), on_done, now)
 
-    def _take(self) -> dict[Key, tuple[Partition, ProposedIsr]]:
-        """The proposals of the next request; those that replay has overtaken are dropped."""
+    def _next_proposals(self) -> dict[Key, tuple[Partition, ProposedIsr]]:
+        """The proposals of the next request; drop those that replayed metadata has ended."""
         sent: dict[Key, tuple[Partition, ProposedIsr]] = {}
         for key, partition in list(self._waiting.items()):
             if partition.proposed is None:
@@ -169,14 +169,14 @@ class IsrChanges:
         )
 
     def _epoch_of(self, partition: Partition, broker: int) -> int:
-        """The broker epoch that was seen in the broker's fetches; its own for this broker."""
+        """The broker epoch of a broker's last fetch, or of this broker itself."""
         if broker == self._broker_id:
             return self._broker_epoch()
         followers = partition.followers
         follower = None if followers is None else followers.by_broker.get(broker)
         return UNKNOWN_BROKER_EPOCH if follower is None else follower.broker_epoch
 
-    def _heard(
+    def _on_response(
         self, sent: dict[Key, tuple[Partition, ProposedIsr]], response: Any, now: Now
     ) -> None:
         self._is_in_flight = False
@@ -188,34 +188,34 @@ class IsrChanges:
             for result in topic.partitions:
                 found = sent.get((topic.topic_id, result.partition_index))
                 if found is not None:
-                    self._decided(*found, result)
-        self._set_aside(sent, now)
+                    self._apply_result(*found, result)
+        self._retry_later(sent, now)
 
-    def _set_aside(self, sent: dict[Key, tuple[Partition, ProposedIsr]], now: Now) -> None:
-        """Send later what a response has left without an outcome."""
-        had_some = bool(self._unanswered)
+    def _retry_later(self, sent: dict[Key, tuple[Partition, ProposedIsr]], now: Now) -> None:
+        """Send again later the proposals for which a response had no outcome."""
+        had_some = bool(self._unresolved)
         for key, (partition, proposed) in sent.items():
             if partition.proposed is proposed and self._waiting.get(key) is partition:
-                self._unanswered[key] = self._waiting.pop(key)
-        if not self._unanswered:
+                self._unresolved[key] = self._waiting.pop(key)
+        if not self._unresolved:
             self._incomplete = 0
         elif not had_some:
-            self._again_ms = now.monotonic_ms + self._backoff_ms(self._incomplete)
+            self._retry_ms = now.monotonic_ms + self._backoff_ms(self._incomplete)
             self._incomplete += 1
 
-    def _decided(
+    def _apply_result(
         self, partition: Partition, proposed: ProposedIsr, result: PartitionResult
     ) -> None:
-        """Take the outcome of one proposal, if it has any: without one it goes on waiting.
+        """Apply the outcome of one proposal; any other error leaves it waiting.
 
-        An accepted proposal goes on counting until replay shows it: the answer alone never makes
-        the ISR smaller.
+        An accepted proposal counts until its record is replayed: the response alone never makes the
+        ISR smaller.
         """
         if partition.proposed is not proposed:
             return
         code = result.error_code
         is_recordless = result.partition_epoch == proposed.partition_epoch
-        if code == ErrorCode.NONE and is_recordless:  # it is so already: no replay will end it
+        if code == ErrorCode.NONE and is_recordless:  # nothing has changed: no replay ends it
             code = ErrorCode.OPERATION_NOT_ATTEMPTED
         if code == ErrorCode.NONE or code in _OUTDATED:
             self._waiting.pop((partition.topic_id, partition.index), None)

@@ -53,7 +53,7 @@ WRITTEN_IS_ENOUGH = -1
 class Append:
     """The batches of one turn for one partition, written by a single call.
 
-    It has everything the log needs to know of them, so that the log need not parse them.
+    It describes the batches, so that the log need not parse them.
     """
 
     __slots__ = (
@@ -87,7 +87,7 @@ class Append:
 
 
 class Partition:
-    """The leader's view of a partition. Only its own methods write its fields.
+    """A partition on this broker, as leader or follower. Only its own methods write its fields.
 
     The one exception is `acks`: Produce appends to it.
     """
@@ -146,18 +146,18 @@ class Partition:
         self.index = index
         self.log = log
         self.leader = self.leader_epoch = -1
-        #: A partition that is added again under this number has a higher one (V11).
+        #: The first leader epoch; higher if the partition was removed and added again (V11).
         self.first_leader_epoch = 0
         self.leads = False
         #: All replicas and those in sync, with the epoch of their last change in the image.
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.partition_epoch = -1
-        #: The ISR that this leader has proposed to the controller, while that counts.
+        #: The ISR that this leader has proposed to the controller, while it counts.
         self.proposed: ProposedIsr | None = None
         #: The followers of this leader; None if there are no other replicas.
         self.followers: Followers | None = None
-        #: Whether a write alone moves the high watermark: no follower counts for it.
+        #: Whether a write alone moves the high watermark, as no follower counts for it.
         self.commits_at_once = False
         self.is_open = False
         #: Whether the log is being truncated to where it agrees with the leader's.
@@ -185,7 +185,7 @@ class Partition:
         self.counts = TopicCounts() if counts is None else counts
         #: Produce requests that wait for a write, oldest first.
         self.acks: list[Ack] = []
-        #: Written batches with acks=all: those without a timeout yet, and those that wait.
+        #: Written batches with acks=all: those without a timeout yet, and those with one.
         self.just_written: list[Ack] = []
         self.awaiting_isr: list[DelayedProduce] = []
         #: Delayed fetches that wait for the high watermark to move; those of followers wait for
@@ -217,7 +217,7 @@ class Partition:
         self.serve()
 
     def assign(self, image: PartitionImage) -> None:
-        """Take the replicas and the ISR from the image; a newer one ends a proposed ISR."""
+        """Set the replicas and the ISR of the image; a new partition epoch ends a proposed ISR."""
         self.replicas, self.isr, self.leader = image.replicas, image.isr, image.leader
         self.first_leader_epoch = image.first_leader_epoch
         if image.partition_epoch != self.partition_epoch:
@@ -228,7 +228,7 @@ class Partition:
         """Become leader; requests are served once the log is open and written."""
         self.leader_epoch = leader_epoch
         self.leads = True
-        self.pending = None  # batches of another epoch are appended apart
+        self.pending = None  # an append has batches of one epoch
         self.proposed = None
         self.commits_at_once = len(self.replicas) <= 1
         self.serve()
@@ -255,23 +255,23 @@ class Partition:
         self.followers = self.proposed = self.producers = None
 
     def removed(self) -> None:
-        """The broker has no such replica any more: who still knows it reads nothing from it."""
+        """The replica was removed: requests that still refer to it must not read its log."""
         self.is_open = False
 
     def drop_pending(self, turn: list[Append]) -> None:
-        """Discard what this turn has appended: the role has changed before it was written."""
-        mine = self.leave_turn(turn)
-        if mine:
-            self.unwritten = [append for append in self.unwritten if append not in mine]
+        """Discard the appends of this turn, as the role has changed before they were written."""
+        own = self.leave_turn(turn)
+        if own:
+            self.unwritten = [append for append in self.unwritten if append not in own]
             self.end = self.unwritten[-1].end if self.unwritten else self.written_end
 
     def leave_turn(self, turn: list[Append]) -> list[Append]:
         """Remove this partition's appends from a turn; returns them."""
-        mine = [append for append in turn if append.partition is self] if self.unwritten else []
-        if mine:
+        own = [append for append in turn if append.partition is self] if self.unwritten else []
+        if own:
             turn[:] = [append for append in turn if append.partition is not self]
         self.pending = None
-        return mine
+        return own
 
     # In-sync replicas ----------------------------------------------------------------------------
 
@@ -296,12 +296,12 @@ class Partition:
     def withdraw_isr(self) -> None:
         self.proposed = None
 
-    def led_with(self, followers: Followers | None) -> None:
-        """Lead with these followers from now on."""
+    def set_followers(self, followers: Followers | None) -> None:
+        """Set the followers of this leader; None if it has none, or does not lead."""
         self.followers = followers
 
     def set_producers(self, producers: ProducerState | None) -> None:
-        """The producer state of the log, from which this replica goes on as leader."""
+        """Set the producer state of the log, with which this replica becomes leader."""
         self.producers = producers
 
     def set_commits_at_once(self, commits_at_once: bool) -> None:
@@ -317,7 +317,7 @@ class Partition:
     # The follower --------------------------------------------------------------------------------
 
     def append_fetched(self, run: FetchedRun, turn: list[Append]) -> None:
-        """Append batches of one epoch as the leader has them."""
+        """Append fetched batches of one epoch, with the leader's offsets."""
         append = Append(self)
         append.base, append.end, append.epoch = run.base, run.end, run.epoch
         append.buffers.append(run.records)
@@ -331,7 +331,7 @@ class Partition:
         self.end = run.end
 
     def fetched_from(self, high_watermark: int, start: int) -> None:
-        """The leader's high watermark and log start, as of a fetch."""
+        """Note the leader's high watermark and log start, as of a fetch response."""
         self.leader_high_watermark, self.leader_start = high_watermark, start
 
     def follow_high_watermark(self) -> bool:
@@ -402,7 +402,7 @@ class Partition:
     def duplicate_of(self, header: BatchHeader) -> RetainedBatch:
         """The earlier batch that this one repeats, if `check_producer` reports a duplicate."""
         found = None if self.producers is None else self.producers.duplicate_of(header)
-        assert found is not None, "a duplicate is one of something"
+        assert found is not None, "check_producer reports a duplicate"
         return found
 
     @property
@@ -412,7 +412,7 @@ class Partition:
         return in_sync < len(self.replicas) and in_sync < self.append_config.min_insync_replicas
 
     @property
-    def knows_its_end(self) -> bool:
+    def has_valid_end(self) -> bool:
         """Whether the high watermark has reached the start of this leader's epoch (KIP-207).
 
         Until then a new leader may not know of records that its predecessor has committed.
@@ -426,7 +426,7 @@ class Partition:
         return offset <= self.high_watermark
 
     def wait_for(self, offset: int, slot: DelayedResponse, result: Any, timeout_ms: int) -> None:
-        """Add a waiting response in the order of offsets: later offsets may wait already."""
+        """Add a response that waits for an offset, in the order of offsets."""
         if offset <= self.written_end:
             self.just_written.append((offset, slot, result, timeout_ms))
             return
@@ -455,7 +455,7 @@ class Partition:
     def take_replicated(self) -> list[DelayedProduce]:
         """Take the batches below the high watermark: every in-sync replica has them.
 
-        The others are not looked at: the high watermark moves often, and thousands may wait.
+        The others are not visited: the high watermark moves often, and thousands may wait.
         """
         count = 0
         for one in self.awaiting_isr:
@@ -478,7 +478,7 @@ class Partition:
     def watch(self, fetch: Any, *, by_follower: bool = False) -> None:
         """Call `try_complete` of a delayed fetch when the high watermark moves.
 
-        That of a follower is called when something is written.
+        For a follower's fetch, call it when something is written.
         """
         (self.follower_fetches if by_follower else self.fetches)[fetch] = None
 
@@ -501,15 +501,14 @@ class Partition:
         self.start_moved(start)
         self.stored_start = max(self.stored_start, start)
 
-    def handed_over(self) -> None:
+    def passed_to_host(self) -> None:
         """The host has received this turn's append."""
         self.pending = None
 
     def written(self, end: int) -> list[Ack]:
         """The host has written up to `end`; returns the responses that no longer wait.
 
-        When writes stop waiting for the disk, an older report may arrive after a newer one: it is
-        ignored.
+        A report that arrives after a newer one is ignored.
         """
         if end <= self.written_end:
             return []
@@ -525,7 +524,7 @@ class Partition:
                 counts.bytes_in += unwritten[0].size
             self.written_bytes += unwritten[0].size
             del unwritten[0]
-        return self._released(end)
+        return self._take_acks(end)
 
     def failed(self) -> None:
         """The log has failed: discard the offsets assigned since the last successful write."""
@@ -533,10 +532,10 @@ class Partition:
         self._discard(0)
 
     def undo(self, append: Append) -> list[tuple[DelayedResponse, Any]]:
-        """An append, and so those after it, did not take place: assign their offsets again.
+        """Discard an append that was not written, and those after it; their offsets are reused.
 
-        Earlier ones may still become durable and keep theirs. Returns the responses that waited for
-        the others, with their results.
+        Earlier appends keep their offsets. Returns the responses that waited for the discarded
+        ones, with their results.
         """
         self._discard(self.unwritten.index(append))
         waiting = []
@@ -546,7 +545,7 @@ class Partition:
         return waiting[::-1]
 
     def _discard(self, first: int) -> None:
-        """Discard appends from one on."""
+        """Discard the unwritten appends from number `first` on."""
         discarded, self.unwritten = self.unwritten[first:], self.unwritten[:first]
         self.pending = None
         self.end = self.unwritten[-1].end if self.unwritten else self.written_end
@@ -565,7 +564,7 @@ class Partition:
         self.awaiting_isr.clear()
         return waiting
 
-    def _released(self, end: int) -> list[Ack]:
+    def _take_acks(self, end: int) -> list[Ack]:
         acks = self.acks
         count = 0
         for ack in acks:
@@ -584,7 +583,7 @@ class Partition:
         """Whether this is a follower whose log can be read, up to its own high watermark."""
         return self.is_open and not (self.leads or self.is_truncating or self.leader_epoch < 0)
 
-    def refusal(self, leader_epoch: int, *, reads_followers: bool = False) -> int:
+    def error_for_request(self, leader_epoch: int, *, reads_followers: bool = False) -> int:
         """The error code for a request to this partition; `leader_epoch` -1: not given."""
         if not (self.online or (reads_followers and self.follows)):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -1,8 +1,8 @@
-"""Throttles of replication (V10): bytes per second for the replicas that are listed as throttled.
+"""Replication quotas (V10): bytes per second for the replicas that are listed as throttled.
 
-The rate is a dynamic setting of the broker, the replicas are listed by their topics
-(`*`, or `partition:broker,…`). Only replicas that lack committed records are held back, so that a
-throttle cannot push a replica out of the ISR; the bytes of all listed ones count.
+The rate is a dynamic setting of the broker; topic configs list the replicas (`*`, or
+`partition:broker,…`). Only replicas that lack committed records are throttled, so that a quota
+cannot push a replica out of the ISR; but the bytes of all listed replicas count.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 NO_LIMIT = (1 << 63) - 1
 ALL_REPLICAS = "*"
-#: The longest time for which a replica is held back before the rate is looked at again.
-LONGEST_HOLD_MS = 1000
+#: The longest time for which a replica is throttled before the rate is checked again.
+MAX_THROTTLE_MS = 1000
 
 
 class ByteRate:
@@ -56,11 +56,11 @@ class ByteRate:
         if self._total * 1000 <= limit * elapsed_ms:
             return 0
         needed_ms = self._kept_ms if limit <= 0 else -(-self._total * 1000 // limit)
-        return max(1, min(started_ms + needed_ms - now_ms, LONGEST_HOLD_MS))
+        return max(1, min(started_ms + needed_ms - now_ms, MAX_THROTTLE_MS))
 
 
 class ReplicationQuota:
-    """The throttle of one direction, by the keys of its rate and of its replicas."""
+    """The quota of one direction, by the config keys of its rate and its replicas."""
 
     def __init__(
         self,
@@ -105,15 +105,15 @@ class ReplicationQuota:
     def record(self, size: int) -> None:
         self._sent.record(size, self._clock().monotonic_ms)
 
-    def hold_ms(self) -> int:
-        """How long replicas to which it applies are held back."""
+    def throttle_ms(self) -> int:
+        """How long to throttle the replicas to which the quota applies; 0: not at all."""
         if not self.is_limited:
             return 0
         return self._sent.wait_ms(self._limit, self._clock().monotonic_ms)
 
 
 class ReplicationQuotas:
-    """The throttles of what this broker sends as leader and fetches as follower."""
+    """The quotas for what this broker sends as leader and fetches as follower."""
 
     def __init__(
         self,

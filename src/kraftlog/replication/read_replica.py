@@ -32,8 +32,8 @@ def nearest_follower(
 ) -> int:
     """The follower in a rack that is in sync and has the offset; `NO_FOLLOWER` if there is none.
 
-    If the leader is in that rack too, there is no better one. Among several it is the one with the
-    highest end offset, then the one that caught up last, then the one with the highest id.
+    If the leader is in that rack, too, the consumer stays with it. Among several followers the one
+    with the highest end offset is chosen, then the last to catch up, then the highest id.
     """
     leader = image.brokers.get(partition.leader)
     if partition.followers is None or leader is None or leader.rack == rack:

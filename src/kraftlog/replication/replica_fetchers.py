@@ -1,9 +1,9 @@
-"""`ReplicaFetchers`: what this broker fetches as a follower, and what it does with it (V6, V13).
+"""`ReplicaFetchers`: fetches the partitions that this broker follows, and appends them (V6, V13).
 
 A follower appends what its leader has, in the leader's offsets and epochs. Where the two logs
 diverge the leader's response names the epoch and its end; the follower truncates there, repeatedly
-if needed, and never by the high watermark alone. Each step is a value: records go on the turn's
-appends, truncations are effects whose outcome comes back as `LogTruncated`.
+if needed, and never by the high watermark alone. Records are added to the turn's appends;
+truncations are effects whose outcome returns as `LogTruncated`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.messages.fetch import PartitionData
 
-#: The channels to peers on which followers fetch: this and a number.
+#: The channels to leaders are named by this and the number of the fetcher.
 CHANNEL = "replication-"
 
 
 class ReplicaFetchers:
     """A fetcher for each leader, or several (`num.replica.fetchers`).
 
-    `address_of(broker)` is its inter-broker endpoint, or None; `turn` are the appends of this turn;
+    `address_of(broker)` is its inter-broker endpoint, or None; `turn` has the appends of this turn;
     `moved(partition)` is called when the high watermark of a followed partition has moved.
     """
 
@@ -70,7 +70,7 @@ class ReplicaFetchers:
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         #: The fetcher of each followed partition.
         self._by_partition: dict[Partition, Fetcher] = {}
-        self._numbers = 0
+        self._requests_sent = 0
         #: The fetchers with a request in flight, by its number.
         self._in_flight: dict[int, Fetcher] = {}
 
@@ -79,7 +79,7 @@ class ReplicaFetchers:
     def follow(self, partition: Partition, leader_id: int) -> None:
         """Fetch a partition from a leader, from the end of its log on."""
         self.stop(partition)
-        key = leader_id, _spread(partition) % self._config.fetchers
+        key = leader_id, _fetcher_number(partition) % self._config.fetchers
         fetcher = self._fetchers.get(key)
         if fetcher is None:
             fetcher = self._fetchers[key] = Fetcher(
@@ -89,7 +89,7 @@ class ReplicaFetchers:
         fetcher.add(partition)
 
     def stop(self, partition: Partition) -> None:
-        """Fetch a partition no longer: this broker leads it, or it is gone."""
+        """Stop fetching a partition: this broker leads it, or it was removed."""
         fetcher = self._by_partition.pop(partition, None)
         if fetcher is not None:
             fetcher.remove((partition.topic_id, partition.index))
@@ -100,17 +100,17 @@ class ReplicaFetchers:
     def _last_epoch(self, partition: Partition) -> int:
         return self._logs.latest_epoch(partition.log)
 
-    def _hold_ms(self, partition: Partition) -> int:
-        """How long a partition that lacks committed records is held back by the throttle."""
+    def _throttle_ms(self, partition: Partition) -> int:
+        """How long to throttle a partition; only one that lacks committed records is."""
         if partition.lag and self._quota.applies_to(partition):
-            return self._quota.hold_ms()
+            return self._quota.throttle_ms()
         return 0
 
     # Requests ------------------------------------------------------------------------------------
 
     def deadline(self) -> int | None:
-        due = [at for fetcher in self._fetchers.values() if (at := fetcher.deadline()) is not None]
-        return min(due, default=None)
+        deadlines = [fetcher.deadline() for fetcher in self._fetchers.values()]
+        return min([due_ms for due_ms in deadlines if due_ms is not None], default=None)
 
     def poll(self, now: Now) -> None:
         for fetcher in self._fetchers.values():
@@ -127,7 +127,7 @@ class ReplicaFetchers:
                 del self._fetchers[key]
             elif fetcher.can_send(now):
                 if self._quota.is_limited:
-                    fetcher.hold_back(self._hold_ms, now)
+                    fetcher.throttle(self._throttle_ms, now)
                     self._poll_by(fetcher.deadline() or now.monotonic_ms)
                     if not fetcher.can_send(now):
                         continue
@@ -140,16 +140,16 @@ class ReplicaFetchers:
             self._poll_by(now.monotonic_ms)
             return
         request = fetcher.request()
-        self._numbers += 1
-        fetcher.in_flight = self._numbers
-        self._in_flight[self._numbers] = fetcher
+        self._requests_sent += 1
+        fetcher.in_flight = self._requests_sent
+        self._in_flight[self._requests_sent] = fetcher
         self._send_fetch(
             SendRequest(
                 channel=f"{CHANNEL}{key[1]}",
                 peer=fetcher.leader_id,
                 host=address[0],
                 port=address[1],
-                number=self._numbers,
+                number=self._requests_sent,
                 api_key=ApiKey.FETCH,
                 version=APIS[ApiKey.FETCH].last,
                 request=request,
@@ -159,10 +159,10 @@ class ReplicaFetchers:
         )
 
     def broker_changed(self, broker_id: int, now: Now, *, is_new: bool) -> None:
-        """A broker's registration has changed: what waited for it need not wait any longer.
+        """A broker's registration has changed: end the backoff of its fetchers.
 
-        A new process of the broker never answers what the former one was asked. Its machine may
-        have lost power without a sign.
+        A new process of the broker never responds to a request to its former one, whose connection
+        may still look open if its machine has lost power.
         """
         for (leader_id, _), fetcher in self._fetchers.items():
             if leader_id == broker_id:
@@ -174,7 +174,7 @@ class ReplicaFetchers:
     def leader_is_down(self, broker_id: int, now: Now) -> None:
         """A broker's process has ended: its partitions wait for new leaders, or for its return.
 
-        A request to it names all of them, and only takes time from the election of its successors.
+        Requests to it would have all its partitions, and only delay the replay of new leaders.
         """
         for (leader_id, _), fetcher in self._fetchers.items():
             if leader_id == broker_id:
@@ -189,15 +189,15 @@ class ReplicaFetchers:
         if not isinstance(report, ResponseReceived):
             fetcher.failed(now)
             return
-        for followed, data in fetcher.responded(report.response, now):
+        for followed, data in fetcher.take_response(report.response, now):
             if data.error_code:
                 self._refused(fetcher, followed, data, now)
             elif data.diverging_epoch.end_offset >= 0:
                 self._diverged(fetcher, followed, data, now)
             else:
-                self._take(fetcher, followed, data, now)
+                self._take_records(fetcher, followed, data, now)
 
-    def _take(
+    def _take_records(
         self, fetcher: Fetcher, followed: FollowedPartition, data: PartitionData, now: Now
     ) -> None:
         """Append the fetched batches, and follow the leader's high watermark and log start."""
@@ -209,8 +209,8 @@ class ReplicaFetchers:
             return
         base = first_offset(data.records)
         if 0 <= base < partition.end == partition.start:
-            # The leader's log starts inside a batch, and this one is empty: begin with the batch.
-            followed.held = bytes(data.records)
+            # The leader's log starts inside a batch, and this log is empty: start at its base.
+            followed.held_records = bytes(data.records)
             self._restart(fetcher, followed, base)
         else:
             self._append(fetcher, followed, data.records, now)
@@ -223,11 +223,11 @@ class ReplicaFetchers:
         for run in runs:
             partition.append_fetched(run, self._turn)
         if runs:
-            fetcher.took(followed)
+            fetcher.appended(followed)
             if self._quota.applies_to(partition):
                 self._quota.record(len(records))
-        elif error is None:  # a single batch that is larger than the response: it will be whole
-            fetcher.name_again(followed)
+        elif error is None:  # only part of a batch: the next response has all of it
+            fetcher.fetch_again(followed)
         if error is not None:
             where = f"fetched from broker {fetcher.leader_id} at offset {partition.end}"
             self._report(followed, f"{where}: {error.what}")
@@ -235,10 +235,10 @@ class ReplicaFetchers:
                 fetcher.delay(followed, now)
 
     def _report(self, followed: FollowedPartition, what: str) -> None:
-        """Log what is wrong with a partition, once until it changes."""
+        """Log a problem of a partition, unless it was the last one logged."""
         topic, index = followed.partition.log
-        if what != followed.reported:
-            followed.reported = what
+        if what != followed.last_problem:
+            followed.last_problem = what
             self._emit(LogLine(f"{topic}-{index}: {what}"))
 
     def follow_leader(self, partition: Partition) -> None:
@@ -275,13 +275,13 @@ class ReplicaFetchers:
     def _diverged(
         self, fetcher: Fetcher, followed: FollowedPartition, data: PartitionData, now: Now
     ) -> None:
-        """Truncate to where the two logs may still agree: the next response says if they do."""
+        """Truncate to where the two logs may agree; the next response shows whether they do."""
         epoch, end = data.diverging_epoch.epoch, data.diverging_epoch.end_offset
         _, own_end = self._logs.end_of_epoch(followed.partition.log, epoch)
         if own_end >= 0:
             end = min(end, own_end)
         why = f"it diverges from the leader's log in epoch {epoch}"
-        if end >= followed.partition.end:  # from no leader with a sound log: truncate nothing
+        if end >= followed.partition.end:  # no leader with a sound log sends this: truncate nothing
             self._report(followed, f"broker {fetcher.leader_id}: {why}, which ends at {end}")
             fetcher.delay(followed, now)
             return
@@ -302,7 +302,7 @@ class ReplicaFetchers:
         self._wait_for_truncation(fetcher, followed, offset, restarts=False)
 
     def _restart(self, fetcher: Fetcher, followed: FollowedPartition, offset: int) -> None:
-        """All records of this log were deleted on the leader: continue at its log start."""
+        """Restart an empty log, or one whose records the leader has all deleted, at an offset."""
         self._wait_for_truncation(fetcher, followed, offset, restarts=True)
 
     def _wait_for_truncation(
@@ -314,16 +314,16 @@ class ReplicaFetchers:
         self._emit(TruncatePartition(partition.log, partition.topic_id, offset, restarts))
 
     def truncated(self, partition: Partition, now: Now) -> None:
-        """The truncation of a followed partition is done: go on from the new end."""
+        """The log of a followed partition is truncated: fetch from its new end."""
         fetcher = self._by_partition[partition]
         followed = fetcher.followed[partition.topic_id, partition.index]
         fetcher.resume(followed.key)
-        if followed.held:
-            held, followed.held = followed.held, b""
+        if followed.held_records:
+            held, followed.held_records = followed.held_records, b""
             self._append(fetcher, followed, held, now)
 
     def written(self, partition: Partition) -> None:
-        """Fetched batches are in the log: the next failure begins with the shortest backoff."""
+        """Fetched batches are written: reset the backoff, follow the leader's high watermark."""
         fetcher = self._by_partition.get(partition)
         if fetcher is not None:
             fetcher.followed[partition.topic_id, partition.index].backoff_ms = 0
@@ -336,6 +336,6 @@ class ReplicaFetchers:
             fetcher.delay(fetcher.followed[partition.topic_id, partition.index], now)
 
 
-def _spread(partition: Partition) -> int:
-    """A number by which partitions are spread over fetchers, the same in every process."""
+def _fetcher_number(partition: Partition) -> int:
+    """A number that spreads partitions over fetchers, the same in every process."""
     return int.from_bytes(partition.topic_id[-4:], "big") + partition.index

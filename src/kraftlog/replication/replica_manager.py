@@ -70,7 +70,7 @@ _ENDS_OPENING = frozenset((LogOpened, LogFailed, LogPostponed))
 
 
 class ReplicaManager(MetadataPublisher):
-    """Finds partitions, and applies to them what the image and the host report."""
+    """Finds partitions, and applies image changes and the host's reports to them."""
 
     name = "replica manager"
 
@@ -99,13 +99,13 @@ class ReplicaManager(MetadataPublisher):
         self._deleted_before: set[Uuid] = set()
         #: Partitions with a log that is to be opened.
         self._unopened: set[tuple[Uuid, int]] = set()
-        #: Whether partitions lead and follow: the image has this process under the broker's id.
-        self._holds_roles = False
-        #: How often a replicated partition's high watermark has moved: they are stored (V15).
+        #: Whether partitions may lead and follow: this process is registered under the broker's id.
+        self._has_roles = False
+        #: The number of moves of high watermarks: after some, they are stored (V15).
         self.high_watermark_moves = 0
         self.selects_by_rack = config.selects_by_rack
         self.delayed_fetches = DelayedFetches(
-            services.clock, services.fail, tells_followers=config.selects_by_rack
+            services.clock, services.fail, wakes_followers=config.selects_by_rack
         )
         self.quotas = ReplicationQuotas(
             self._broker_id,
@@ -123,13 +123,13 @@ class ReplicaManager(MetadataPublisher):
             config.max_lag_bytes,
             services.clock,
             services.broker_epoch,
-            services.ask_controller,
+            services.send_to_controller,
             self._high_watermark_moved,
             self.deletions,
             services.poll_by,
         )
         self.directory_assignments = DirectoryAssignments(
-            self._broker_id, services.broker_epoch, services.ask_controller
+            self._broker_id, services.broker_epoch, services.send_to_controller
         )
         self.fetchers = ReplicaFetchers(
             config.fetch,
@@ -152,8 +152,8 @@ class ReplicaManager(MetadataPublisher):
     def _address_of(self, broker_id: int) -> tuple[str, int] | None:
         """The inter-broker endpoint of a broker that may lead."""
         broker = self._metadata.image.brokers.get(broker_id)
-        at = None if broker is None else broker.endpoint(self._listener)
-        return None if at is None else (at.host, at.port)
+        endpoint = None if broker is None else broker.endpoint(self._listener)
+        return None if endpoint is None else (endpoint.host, endpoint.port)
 
     def _is_alive(self, broker_id: int) -> bool:
         broker = self._metadata.image.brokers.get(broker_id)
@@ -183,7 +183,7 @@ class ReplicaManager(MetadataPublisher):
         taken = self.turn[:]
         self.turn.clear()
         for append in taken:
-            append.partition.handed_over()
+            append.partition.passed_to_host()
         return taken
 
     def written(self, partition: Partition, end: int) -> None:
@@ -211,7 +211,7 @@ class ReplicaManager(MetadataPublisher):
         self._drop_waiting(partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def undo(self, append: Append) -> None:
-        """An append did not take place, as the disk is full or its request has failed.
+        """Discard an append that was not written: the disk is full, or its request has failed.
 
         The partition stays online, and earlier appends keep their offsets.
         """
@@ -222,7 +222,7 @@ class ReplicaManager(MetadataPublisher):
         self.fetchers.write_failed(partition, self._services.clock())
 
     def take_back(self, partitions: Iterable[Partition]) -> None:
-        """Drop this turn's appends to the partitions, and fail the requests that wait for them."""
+        """Discard this turn's appends to the partitions; fail the requests that wait for them."""
         for partition in partitions:
             if partition.pending is not None:
                 self.undo(partition.pending)
@@ -249,7 +249,7 @@ class ReplicaManager(MetadataPublisher):
     def delete_records(
         self, partition: Partition, offset: int, slot: DelayedResponse, result: Any, timeout_ms: int
     ) -> None:
-        """Advance the log start; the response waits until all replicas that are alive have it."""
+        """Advance the log start; the response waits until all unfenced replicas have it."""
         self.deletions.add(partition, offset, slot, result, timeout_ms)
         if offset > partition.stored_start:
             partition.start_moved(offset)
@@ -300,8 +300,8 @@ class ReplicaManager(MetadataPublisher):
 
     def deadline(self) -> int | None:
         parts = (self.fetchers, self.in_sync_replicas, self.directory_assignments)
-        due = [part.deadline() for part in parts]
-        return min([at for at in due if at is not None], default=None)
+        deadlines = [part.deadline() for part in parts]
+        return min([due_ms for due_ms in deadlines if due_ms is not None], default=None)
 
     @staticmethod
     def is_own_channel(channel: str) -> bool:
@@ -355,7 +355,7 @@ class ReplicaManager(MetadataPublisher):
 
     def _truncated(self, partition: Partition, message: LogTruncated) -> None:
         if not partition.is_truncating:
-            return  # it was removed and assigned again meanwhile: its log is yet to be opened
+            return  # removed and assigned again in between: the new log is not open yet
         partition.truncated(message.start, message.end)
         if self.fetchers.is_following(partition):
             self.fetchers.truncated(partition, self._services.clock())
@@ -367,7 +367,7 @@ class ReplicaManager(MetadataPublisher):
     def _log_is_ready(self, partition: Partition) -> None:
         if partition.leads:
             self._serve(partition)
-        elif partition.leader >= 0 and self._holds_roles:
+        elif partition.leader >= 0 and self._has_roles:
             self.fetchers.follow(partition, partition.leader)
 
     def _serve(self, partition: Partition) -> None:
@@ -398,7 +398,7 @@ class ReplicaManager(MetadataPublisher):
             if change.after is not None:
                 self._apply_partition(change.after)
                 return
-            assert change.before is not None, "a change is from something or to something"
+            assert change.before is not None, "a change has a state before it or after it"
             partition = self.partitions.get(change.before.key)
             if partition is not None:
                 self.forget(partition)
@@ -430,24 +430,24 @@ class ReplicaManager(MetadataPublisher):
         self.deletions.check_all()
 
     def _check_registration(self) -> None:
-        """Hold roles only while the image has this process under the broker's id.
+        """Lead and follow only while the image has this process under the broker's id.
 
         Otherwise two processes with one id would both lead.
         """
-        if not self.is_registered or self._services.is_registered() == self._holds_roles:
+        if not self.is_registered or self._services.is_registered() == self._has_roles:
             return
-        self._holds_roles = not self._holds_roles
-        if self._holds_roles:
+        self._has_roles = not self._has_roles
+        if self._has_roles:
             self._apply_all()
             return
         for partition in self.partitions.values():
             self._resign(partition, NO_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def open_logs(self) -> None:
-        """Open all logs once the broker has replayed its registration; mark the others strays."""
+        """Open the logs of all replicas, once this broker is registered; the others are strays."""
         if self.is_registered:
             return
-        self.is_registered = self._holds_roles = True
+        self.is_registered = self._has_roles = True
         self._apply_all()
         removed = frozenset(self._metadata.image.removed)
         self._emit(MarkStrays(frozenset(self.by_log), frozenset(self._deleted_before), removed))
@@ -463,20 +463,20 @@ class ReplicaManager(MetadataPublisher):
         self.topic_stats.forget_topic(name)
 
     def _apply_partition(self, image: PartitionImage) -> None:
-        """Open the replica, lead, resign or remove it, as the image says."""
-        is_here = self._broker_id in image.replicas
+        """Open, lead, follow or remove the replica, as the image says."""
+        is_replica = self._broker_id in image.replicas
         partition = self.partitions.get(image.key)
         if partition is not None and not (
-            is_here and partition.first_leader_epoch == image.first_leader_epoch
+            is_replica and partition.first_leader_epoch == image.first_leader_epoch
         ):
             self.forget(partition)  # reassigned, or removed and added again (V11)
             partition = None
-        if not is_here:
+        if not is_replica:
             return
         if partition is None:
             partition = self._open(image)
         partition.assign(image)
-        if not self._holds_roles:
+        if not self._has_roles:
             return
         if image.leader == self._broker_id:
             self._lead(partition, image)
@@ -487,7 +487,7 @@ class ReplicaManager(MetadataPublisher):
         """Become leader: stop fetching first, then accept requests (V6)."""
         if partition.leads and partition.leader_epoch == image.leader_epoch:
             if partition.online:
-                self.in_sync_replicas.assigned(partition)
+                self.in_sync_replicas.replicas_changed(partition)
             return
         self.fetchers.stop(partition)
         if not partition.leads:
@@ -507,7 +507,7 @@ class ReplicaManager(MetadataPublisher):
             self.fetchers.follow(partition, image.leader)
 
     def _resign(self, partition: Partition, leader_epoch: int, code: int) -> None:
-        """Neither lead nor follow a partition any more; fail the requests that wait for it."""
+        """Stop leading or following a partition; fail the requests that wait for it."""
         self.fetchers.stop(partition)
         for listener in self.listeners:
             listener.resigned(partition)
@@ -550,10 +550,10 @@ class ReplicaManager(MetadataPublisher):
         self._unopened.discard((partition.topic_id, partition.index))
         del self.by_log[partition.log]
         partition.drop_pending(self.turn)
-        # What waits may be committed by the replicas elsewhere, if there still are any.
-        is_elsewhere = (partition.topic_id, partition.index) in self._metadata.image.partitions
-        moved, gone = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        self._resign(partition, partition.leader_epoch, moved if is_elsewhere else gone)
+        # If the partition exists on other brokers, its waiting batches may still be committed.
+        exists = (partition.topic_id, partition.index) in self._metadata.image.partitions
+        moved, deleted = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._resign(partition, partition.leader_epoch, moved if exists else deleted)
         partition.removed()
         self.delayed_fetches.removed(partition)
         self.directory_assignments.forget((partition.topic_id, partition.index))

@@ -1,4 +1,4 @@
-"""What the node gives to replication, and what it gets of it."""
+"""The interfaces between the node and the replica manager."""
 
 from __future__ import annotations
 
@@ -44,12 +44,13 @@ class ReplicationConfig(Value):
 
 
 class ReplicationServices(Value):
-    """What the node gives the replica manager.
+    """The services of the node that the replica manager uses.
 
     `schedule(operation, timeout_ms)` calls `operation.expire` at the timeout; `fail(slot, error)`
-    fails a pending response after an internal error; `ask_controller` is `ControllerChannel.send`.
+    fails a pending response after an internal error; `send_to_controller` is
+    `ControllerChannel.send`.
     `send_fetch(effect)` is `emit` for the requests of followers, which change no deadline;
-    `poll_by(due_ms)` has the replica manager polled at that time at the latest.
+    `poll_by(due_ms)` makes the node poll the replica manager at that time at the latest.
     """
 
     logs: LogReader
@@ -60,7 +61,7 @@ class ReplicationServices(Value):
     fail: Callable[[Any, Exception], None]
     clock: Callable[[], Now]
     broker_epoch: Callable[[], int]
-    ask_controller: Callable[..., None]
+    send_to_controller: Callable[..., None]
     #: Whether the image has this process under the broker's id.
     is_registered: Callable[[], bool]
     #: The settings of this broker and of all brokers.

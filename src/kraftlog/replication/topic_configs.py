@@ -31,7 +31,7 @@ class TopicSettings(Value):
 
 
 class TopicConfigs(MetadataPublisher):
-    """`of` a topic; changes are collected during replay for `take_changed`."""
+    """Computes and caches the settings of topics; replay collects changes for `take_changed`."""
 
     name = "topic configs"
 
@@ -67,7 +67,7 @@ class TopicConfigs(MetadataPublisher):
         self._cache.clear()
 
     def take_changed(self) -> tuple[bool, Sequence[str]]:
-        """Whether all topics may have changed since the last call; else the topics that have."""
+        """Whether all topics may have changed since the last call, and otherwise which have."""
         if not self._all_changed and not self._changed:
             return False, ()
         changed, all_changed = self._changed, self._all_changed

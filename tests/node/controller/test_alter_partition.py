@@ -131,12 +131,12 @@ def test_v1_requests_of_every_broker_reach_the_active_controller() -> None:
             (ApiKey.ALTER_PARTITION, 3, asked_of(image, *led)),
             (ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, assignment_of(image, *led)),
         ):
-            answer = ask_controller(life, host, api_key, version, request)
+            answer = send_to_controller(life, host, api_key, version, request)
             assert answer is not None
             assert answer.error_code == 0
 
 
-def ask_controller(
+def send_to_controller(
     life: LifeOfThree, host: VirtualHost, api_key: int, version: int, request: Any
 ) -> Any:
     outcome: list[Any] = []

@@ -65,7 +65,7 @@ class FollowedSide(Side):
         self.correlation_id = 0
         node = self.host.node
         node.replica_manager.selects_by_rack = selects_by_rack
-        node.replica_manager.delayed_fetches._tells_followers = selects_by_rack
+        node.replica_manager.delayed_fetches._wakes_followers = selects_by_rack
         both = {"isr": (1, FOLLOWER), "replicas": (1, FOLLOWER)}
         self.register(EPOCH)
         self.change_partitions(**both)

@@ -276,7 +276,7 @@ def read_offset(topic: str = METADATA_TOPIC, cluster_id: str | None = None) -> R
     )
 
 
-def ask_controller(host: VirtualHost, request: Message) -> Any:
+def send_to_controller(host: VirtualHost, request: Message) -> Any:
     client = FrameClient(host, CONTROLLER, "CONTROLLER")
     client.send(ApiKey.READ_OFFSET, 0, request)
     [(_, response)] = client.until_answered()
@@ -285,14 +285,14 @@ def ask_controller(host: VirtualHost, request: Message) -> Any:
 
 def test_p5_a_sole_leader_returns_its_high_watermark() -> None:
     host = make_host()
-    [topic] = ask_controller(host, read_offset()).topics
+    [topic] = send_to_controller(host, read_offset()).topics
     [result] = topic.partitions
     assert (result.error_code, result.leader_id) == (0, 1)
     assert result.offset == host.node.quorum.core.log.high_watermark > 0
 
 
 def test_p5_a_follower_returns_not_leader(follower: Follower) -> None:
-    [topic] = ask_controller(follower.host, read_offset()).topics
+    [topic] = send_to_controller(follower.host, read_offset()).topics
     [result] = topic.partitions
     assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert result.leader_id == 2
@@ -300,9 +300,9 @@ def test_p5_a_follower_returns_not_leader(follower: Follower) -> None:
 
 def test_p5_another_cluster_and_another_partition_are_refused() -> None:
     host = make_host()
-    response = ask_controller(host, read_offset(cluster_id="another"))
+    response = send_to_controller(host, read_offset(cluster_id="another"))
     assert response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
-    [topic] = ask_controller(host, read_offset("demo")).topics
+    [topic] = send_to_controller(host, read_offset("demo")).topics
     [result] = topic.partitions
     assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

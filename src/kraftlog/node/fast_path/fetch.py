@@ -126,7 +126,7 @@ class FetchTemplate:
         """Whether the leader has changed, or the log has failed."""
         partition = self.partition
         return partition.leads != self._is_at_leader or bool(
-            partition.refusal(
+            partition.error_for_request(
                 self._partition_request.current_leader_epoch,
                 reads_followers=not self._is_at_leader,
             )
@@ -275,7 +275,7 @@ def partition_of_request(
     ends = request.session_epoch == LAST and request.session_id != NO_SESSION
     if (
         isinstance(partition, int)
-        or partition.refusal(
+        or partition.error_for_request(
             asked.current_leader_epoch, reads_followers=slot.version >= RACKS_SINCE
         )
         # Another replica may be nearer.

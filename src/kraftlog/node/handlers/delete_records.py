@@ -97,7 +97,7 @@ def handle(
 def _refusal(node: ServingNode, partition: Partition, offset: int) -> int:
     if partition.topic in INTERNAL:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    code = partition.refusal(-1)
+    code = partition.error_for_request(-1)
     if code:
         return code
     if "delete" not in node.topic_configs.of(partition.topic).config.cleanup_policy:

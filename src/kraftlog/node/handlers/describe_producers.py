@@ -52,7 +52,7 @@ def _described(
     node: ServingNode, topic: str, index: int
 ) -> Generator[int, None, PartitionResponse]:
     partition = node.replica_manager.partition(topic, NULL_UUID, index, by_id=False)
-    code = partition if isinstance(partition, int) else partition.refusal(-1)
+    code = partition if isinstance(partition, int) else partition.error_for_request(-1)
     yield PARTITION_COST
     if code or isinstance(partition, int):
         is_known = topic in node.image.topic_ids

@@ -334,7 +334,7 @@ class DelayedFetch:
     def _is_held_back(self, node: ServingNode, partition: Partition) -> bool:
         """Whether the throttle leaves out a replica, which is not in sync (V10)."""
         quota = node.replica_manager.quotas.leader
-        return self.follower[0] not in partition.isr and quota.hold_ms() > 0
+        return self.follower[0] not in partition.isr and quota.throttle_ms() > 0
 
     def _check_position(
         self, node: ServingNode, partition: Partition, part: FetchPartition
@@ -365,7 +365,7 @@ class DelayedFetch:
 
     def _refusal(self, partition: Partition, part: FetchPartition) -> int:
         epoch = part.current_leader_epoch
-        return partition.refusal(epoch, reads_followers=self.reads_followers)
+        return partition.error_for_request(epoch, reads_followers=self.reads_followers)
 
     def _find_partition(
         self,

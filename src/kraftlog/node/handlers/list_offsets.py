@@ -75,7 +75,9 @@ def _one(
         )
     partition = node.replica_manager.partition(topic, NULL_UUID, asked.partition_index, by_id=False)
     code = (
-        partition if isinstance(partition, int) else partition.refusal(asked.current_leader_epoch)
+        partition
+        if isinstance(partition, int)
+        else partition.error_for_request(asked.current_leader_epoch)
     )
     if asked.timestamp < 0 and version < SINCE.get(asked.timestamp, NEVER):
         code = ErrorCode.UNSUPPORTED_VERSION
@@ -88,11 +90,11 @@ def _one(
     except CorruptBatchError as error:
         # The search reads records, which the broker does not validate when it appends them.
         return _refused(asked.partition_index, error.code)
-    code = partition.refusal(asked.current_leader_epoch)
+    code = partition.error_for_request(asked.current_leader_epoch)
     if code:  # the partition may have moved or be deleted during the search
         return _refused(asked.partition_index, code)
     found = offset >= 0
-    if not partition.knows_its_end and (asked.timestamp == END or not found):
+    if not partition.has_valid_end and (asked.timestamp == END or not found):
         retry = version >= NOT_AVAILABLE_SINCE
         code = ErrorCode.OFFSET_NOT_AVAILABLE if retry else ErrorCode.LEADER_NOT_AVAILABLE
         return _refused(asked.partition_index, code)

@@ -52,7 +52,9 @@ def handle(
 def _one(node: ServingNode, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     partition = node.replica_manager.partition(topic, NULL_UUID, asked.partition, by_id=False)
     code = (
-        partition if isinstance(partition, int) else partition.refusal(asked.current_leader_epoch)
+        partition
+        if isinstance(partition, int)
+        else partition.error_for_request(asked.current_leader_epoch)
     )
     if code or isinstance(partition, int):
         return EpochEndOffset(error_code=code, partition=asked.partition)

@@ -162,7 +162,7 @@ class Process:
                 fail=_raise,
                 clock=_clock,
                 broker_epoch=self._broker_epoch,
-                ask_controller=self._ask_controller,
+                send_to_controller=self._ask_controller,
                 is_registered=self._is_registered,
                 config_layers=self._layers,
             ),
