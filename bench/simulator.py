@@ -30,7 +30,7 @@ SEEDS = 20
 RECORDED_SEEDS = 3
 ROUNDS = 5
 METHODS = ("handle", "poll", "propose", "shut_down")
-EXPLORED = Bound("for the bench", records=0, most_states=200_000)
+EXPLORED = Bound("for the bench", records=0, max_states=200_000)
 
 
 def played(

@@ -11,6 +11,6 @@ MUTANT = Mutant(
     original="if epoch == part.last_fetched_epoch and part.fetch_offset <= end:",
     replacement="if part.fetch_offset <= end:",
     explores=REPLICATION,
-    bound={"records": 2, "fences": 2},
+    bound={"records": 2, "fencings": 2},
     is_slow=True,
 )

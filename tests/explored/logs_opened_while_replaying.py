@@ -15,5 +15,5 @@ MUTANT = Mutant(
         self.is_registered = True
 """,
     explores=REPLICATION,
-    bound={"replicas": (0, 1), "fences": 1, "crashes": 1, "deletions": 1},
+    bound={"replicas": (0, 1), "fencings": 1, "crashes": 1, "deletions": 1},
 )

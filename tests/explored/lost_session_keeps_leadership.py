@@ -13,5 +13,5 @@ MUTANT = Mutant(
     replacement="""\
     return [record]""",
     explores=REPLICATION,
-    bound={"fences": 1},
+    bound={"fencings": 1},
 )

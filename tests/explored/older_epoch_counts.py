@@ -11,5 +11,5 @@ MUTANT = Mutant(
     original="            if leader_epoch < self.leader_epoch:",
     replacement="            if False:",
     explores=REPLICATION,
-    bound={"replicas": (1, 0, 2), "records": 1, "fences": 1, "elections": 1},
+    bound={"replicas": (1, 0, 2), "records": 1, "fencings": 1, "elections": 1},
 )

@@ -11,5 +11,5 @@ MUTANT = Mutant(
     original="    if epochs[1] < known[1]:",
     replacement="    if False:",
     explores=REPLICATION,
-    bound={"fences": 1, "returns": 1, "lags": 1},
+    bound={"fencings": 1, "unfencings": 1, "lags": 1},
 )

@@ -17,5 +17,5 @@ MUTANT = Mutant(
             return self.isr
 """,
     explores=REPLICATION,
-    bound={"fences": 1, "returns": 1},
+    bound={"fencings": 1, "unfencings": 1},
 )

@@ -15,5 +15,5 @@ MUTANT = Mutant(
             pass
 """,
     explores=REPLICATION,
-    bound={"replicas": (0, 1), "targets": ((0, 2), (0, 1)), "fences": 0, "reassignments": 2},
+    bound={"replicas": (0, 1), "targets": ((0, 2), (0, 1)), "fencings": 0, "reassignments": 2},
 )

@@ -13,5 +13,5 @@ MUTANT = Mutant(
     replacement="""\
             self.replicas, self.adding, self.removing = replicas, (), ()""",
     explores=REPLICATION,
-    bound={"replicas": (0, 1), "targets": ((2, 1),), "fences": 0, "reassignments": 1},
+    bound={"replicas": (0, 1), "targets": ((2, 1),), "fencings": 0, "reassignments": 1},
 )

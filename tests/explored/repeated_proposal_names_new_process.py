@@ -12,8 +12,8 @@ MUTANT = Mutant(
     replacement="BrokerState(broker_id=broker, broker_epoch=self._epoch_of(_, broker))",
     explores=REPLICATION,
     bound={
-        "fences": 0,
-        "returns": 1,
+        "fencings": 0,
+        "unfencings": 1,
         "power_losses": 1,
         "losses": 1,
         "has_elr": True,

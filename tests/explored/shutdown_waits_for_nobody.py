@@ -13,5 +13,5 @@ MUTANT = Mutant(
     replacement="""\
     if state.index.leads(broker.id):""",
     explores=REPLICATION,
-    bound={"fences": 0, "shutdowns": 1},
+    bound={"fencings": 0, "shutdowns": 1},
 )

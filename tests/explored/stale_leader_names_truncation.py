@@ -46,6 +46,6 @@ MUTANT = Mutant(
         ),
     ),
     explores=REPLICATION,
-    bound={"replicas": (1, 0, 2), "records": 2, "fences": 1, "elections": 1},
+    bound={"replicas": (1, 0, 2), "records": 2, "fencings": 1, "elections": 1},
     is_slow=True,
 )

@@ -20,5 +20,5 @@ MUTANT = Mutant(
 
     def stop""",
     explores=REPLICATION,
-    bound={"records": 1, "fences": 1},
+    bound={"records": 1, "fencings": 1},
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.simulator.explorer.bounds import NODES, PARTS, QUICK, Bound
-from kraftlog.simulator.explorer.quorum import ANSWER, PLACE_OF, REQUEST, Quorum
+from kraftlog.simulator.explorer.quorum import PLACE_OF, REQUEST, RESPONSE, Quorum
 from kraftlog.simulator.explorer.quorum_space import QuorumSpace
 from kraftlog.simulator.explorer.search import explore
 from kraftlog.simulator.explorer.step import step
@@ -45,7 +45,7 @@ def test_a_broken_rule_is_detected(name: str) -> None:
 
 
 def test_a_search_ends_at_its_limit() -> None:
-    outcome = explore(QuorumSpace(BOUND.replace(most_states=50)))
+    outcome = explore(QuorumSpace(BOUND.replace(max_states=50)))
     assert not outcome.exhausted
     assert 50 <= outcome.states < 100
     assert not explore(QuorumSpace(BOUND), lambda: False).exhausted
@@ -95,7 +95,7 @@ def election(quorum: Quorum, candidate: int, voter: int, crasher: int) -> State:
         deliver(candidate, voter, REQUEST),
         ("persist", voter, None),  # the epoch
         ("persist", voter, None),  # the vote
-        deliver(voter, candidate, ANSWER),
+        deliver(voter, candidate, RESPONSE),
         ("crash", crasher, None),
     ):
         state = quorum.after(state, move)
@@ -124,10 +124,10 @@ class RealNodes(Quorum):
         super().__init__(bound)
         self.real = [self.nodes[number] for number in self.first[:NODES]]
 
-    def _happen(self, state: list[int], node_id: int, event: str, about: Any) -> None:
+    def _apply(self, state: list[int], node_id: int, event: str, argument: Any) -> None:
         number = state[node_id]
-        super()._happen(state, node_id, event, about)
-        self._live(node_id, (number, event, about))
+        super()._apply(state, node_id, event, argument)
+        self._live(node_id, (number, event, argument))
 
     def _give_up(self, state: list[int], sender: int, peer: int) -> None:
         number = state[peer]
@@ -137,17 +137,17 @@ class RealNodes(Quorum):
 
     def _live(self, node_id: int, made: tuple[int, str, Any]) -> None:
         """Compare the real node's result with the tables."""
-        _, event, about = made
+        _, event, argument = made
         known = self._steps[made]
-        taken = step(
-            self.real[node_id], event, self.messages[about] if event == "receive" else about
+        result = step(
+            self.real[node_id], event, self.messages[argument] if event == "receive" else argument
         )
-        self.real[node_id] = taken.node
-        assert self.nodes.number(taken.node, node_id) == known.node, made
-        sent = [self.messages.number(message) for message in taken.sent]
+        self.real[node_id] = result.node
+        assert self.nodes.number(result.node, node_id) == known.node, made
+        sent = [self.messages.number(message) for message in result.sent]
         assert sent == [message for _, message in known.sent], made
-        assert taken.given_up == known.given_up
-        assert taken.node.batches == self.nodes[known.node].batches  # payloads and all
+        assert result.given_up == known.given_up
+        assert result.node.batches == self.nodes[known.node].batches  # payloads and all
 
 
 def test_a_step_depends_on_the_keys_of_node_and_message_alone() -> None:
@@ -174,11 +174,11 @@ def observables(quorum: Quorum) -> set[Any]:
         if not any(node.pending or node.core.log.flushed < node.core.log.end for node in nodes):
             found.add((tuple([seen_of(node) for node in nodes]), quorum.histories[state[3]]))
         for move in quorum.moves(state):
-            following = quorum.after(state, move)
-            quorum.check(following)
-            if following not in seen:
-                seen.add(following)
-                left.append(following)
+            next_state = quorum.after(state, move)
+            quorum.check(next_state)
+            if next_state not in seen:
+                seen.add(next_state)
+                left.append(next_state)
     return found
 
 
@@ -221,7 +221,7 @@ def test_a_follower_has_heard_from_no_leader(quorum: Quorum) -> None:
         state = quorum.after(state, move)
     while quorum.nodes[state[2]].pending:
         state = quorum.after(state, ("persist", 2, None))
-    for move in (deliver(2, 0, ANSWER), deliver(2, 0, REQUEST), deliver(0, 2, ANSWER)):
+    for move in (deliver(2, 0, RESPONSE), deliver(2, 0, REQUEST), deliver(0, 2, RESPONSE)):
         if state[move[1]]:
             state = quorum.after(state, move)
     follower = quorum.nodes[state[2]].core

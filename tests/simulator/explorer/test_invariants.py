@@ -10,9 +10,9 @@ from kraftlog.simulator.explorer.bounds import NODES
 from kraftlog.simulator.explorer.invariants import (
     Broken,
     History,
-    check_promise,
     check_state,
     check_step,
+    check_vote,
 )
 from kraftlog.simulator.explorer.node import Message, Node, make_core, new_node
 from kraftlog.simulator.explorer.step import step
@@ -137,11 +137,11 @@ def test_a_leader_that_commits_without_a_record_of_its_epoch() -> None:
 
 def test_a_second_vote_and_a_replica_that_stops() -> None:
     voter = new_node(0, 0)
-    voter.promised = 1, 1
+    voter.sent_vote = 1, 1
     vote = Vote("", ReplicaKey(1), 1, ReplicaKey(0), 0, 0, pre_vote=False)
-    message = Message(0, 1, is_answer=False, is_awaited=True, body=vote)
+    message = Message(0, 1, is_response=False, is_awaited=True, body=vote)
     with pytest.raises(Broken, match="node A voted for B in epoch 1, and now for A in epoch 1"):
-        check_promise(voter, message)
+        check_vote(voter, message)
     voter.core.effect(Stop("no reason"))
     with pytest.raises(Broken, match="never stops by itself: no reason"):
         step(voter, "forget", 1)

@@ -32,8 +32,8 @@ class Broken(Exception):  # noqa: N818 - it reports a broken invariant, not an e
         return ": ".join(self.args)
 
 
-def check_promise(node: Node, message: Message) -> None:
-    """A vote that was sent, or a candidate's own, is the only one of its epoch."""
+def check_vote(node: Node, message: Message) -> None:
+    """Check that a vote, for another or for itself, is the node's only one of its epoch."""
     body = message.body
     if isinstance(body, Vote) and not body.pre_vote:
         vote = body.epoch, body.candidate.id
@@ -41,20 +41,20 @@ def check_promise(node: Node, message: Message) -> None:
         vote = body.epoch, message.target
     else:
         return
-    if vote == node.promised:
+    if vote == node.sent_vote:
         return
-    if vote[0] <= node.promised[0]:
+    if vote[0] <= node.sent_vote[0]:
         raise Broken(
             "a node votes once in an epoch",
-            f"node {_name(node)} voted for {NAMES[node.promised[1]]} in epoch "
-            f"{node.promised[0]}, "
+            f"node {_name(node)} voted for {NAMES[node.sent_vote[1]]} in epoch "
+            f"{node.sent_vote[0]}, "
             f"and now for {NAMES[vote[1]]} in epoch {vote[0]}",
         )
-    node.promised = vote
+    node.sent_vote = vote
 
 
 def check_step(old: Node, new: Node) -> None:
-    """Check what can be seen of one node."""
+    """Check a node after an event, compared with the node before it."""
     _check_log(new)
     _check_epochs(old, new)
     _check_own_epoch(old, new)
@@ -72,7 +72,7 @@ def check_state(nodes: Sequence[Node], history: History) -> None:
 
 
 class History(Value):
-    """The events that must not happen twice, and the records that may still be proposed."""
+    """The leaders and commits so far, and the number of records that may still be proposed."""
 
     #: How many records may still be proposed.
     records: int
@@ -107,16 +107,16 @@ def _leaders(history: History, node: Node) -> tuple[tuple[int, int], ...]:
 
 def _committed(history: History, node: Node) -> tuple[Batch, ...]:
     """The batches that one node reports as committed stay committed, and are the same for all."""
-    known, believed = history.committed, node.committed
-    shorter = min(len(believed), len(known))
-    if believed[:shorter] != known[:shorter]:
+    known, reported = history.committed, node.committed
+    shorter = min(len(reported), len(known))
+    if reported[:shorter] != known[:shorter]:
         raise Broken(
             "what is committed never changes",
-            f"node {_name(node)} has committed {shown(believed)}, committed was {shown(known)}",
+            f"node {_name(node)} has committed {shown(reported)}, committed was {shown(known)}",
         )
-    if len(believed) > shorter and believed[-1].epoch > node.core.election.epoch:
+    if len(reported) > shorter and reported[-1].epoch > node.core.election.epoch:
         raise Broken("records are of past epochs", f"node {_name(node)}")
-    return max(believed, known, key=len)
+    return max(reported, known, key=len)
 
 
 def _check_log(node: Node) -> None:
@@ -146,8 +146,8 @@ def _check_epochs(old: Node, new: Node) -> None:
             "epochs never decrease",
             f"node {_name(new)} persisted {new.election.epoch} after {old.election.epoch}",
         )
-    same_life = new.crashes == old.crashes
-    if same_life and new.core.log.high_watermark < old.core.log.high_watermark:
+    is_same_incarnation = new.crashes == old.crashes
+    if is_same_incarnation and new.core.log.high_watermark < old.core.log.high_watermark:
         raise Broken("the high watermark never decreases", f"node {_name(new)}")
 
 

@@ -45,7 +45,7 @@ def node_key(node: Node, names: Names) -> tuple[Any, ...]:
         _election(core.election, names),
         _election(node.election, names),
         tuple([_election(election, names) for _, election in node.pending]),
-        (node.promised[0], names[node.promised[1]]),
+        (node.sent_vote[0], names[node.sent_vote[1]]),
         _role(core.role, names),
         _requests(node, names),
         _held(node, names),
@@ -56,7 +56,7 @@ def message_key(message: Message, names: Names) -> tuple[Any, ...]:
     return (
         names[message.source],
         names[message.target],
-        message.is_answer,
+        message.is_response,
         message.is_awaited,
         message.is_pre_vote,
         _body(message.body, names),
@@ -111,9 +111,9 @@ def _held(node: Node, names: Names) -> tuple[Any, ...]:
             is_awaited = node.in_flight(effect.peer) == effect.number
             held.append((names[effect.peer], 0, _body(effect.body, names), waits, is_awaited))
         else:
-            asker = effect.slot
+            requester = effect.slot
             body = _body(effect.body, names)
-            held.append((names[asker.id], 1, body, waits, asker.is_pre_vote))
+            held.append((names[requester.id], 1, body, waits, requester.is_pre_vote))
     held.sort(key=lambda message: message[:2])
     return tuple(held)
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 CLUSTER = "cluster"
 #: Time stands still: an armed timer may fire at any time.
 NOW = Now(0, 0)
-#: Except for a leader that has heard from no majority for long.
-MUCH_LATER = Now(1_000_000_000, 0)
-NO_PROMISE = (0, -1)
+#: The time at which a leader that hears from no majority resigns.
+AFTER_ALL_TIMEOUTS = Now(1_000_000_000, 0)
+NO_VOTE = (0, -1)
 
 
 class Message(Value):
@@ -36,15 +36,15 @@ class Message(Value):
 
     source: int
     target: int
-    is_answer: bool
+    is_response: bool
     is_awaited: bool
     body: Any
-    #: The response to a pre-vote: it promises nothing.
+    #: The response to a pre-vote, which is no vote.
     is_pre_vote: bool = False
 
 
 class RequestContext(Value):
-    """The destination of a response, which the core sees as the request's slot."""
+    """Where a response goes; the core holds it as the request's slot."""
 
     id: int
     is_awaited: bool
@@ -52,9 +52,9 @@ class RequestContext(Value):
 
 
 class Node:
-    """A core with its disk; `flushed` of the core's log tells how much of `batches` is durable."""
+    """A core with its disk; of `batches`, those before the core's `log.flushed` are durable."""
 
-    __slots__ = ("batches", "core", "crashes", "election", "held", "pending", "promised")
+    __slots__ = ("batches", "core", "crashes", "election", "held", "pending", "sent_vote")
 
     def __init__(self, core: RaftCore, crashes: int) -> None:
         self.core = core
@@ -68,7 +68,7 @@ class Node:
         #: Messages that wait for the disk. All responses among them are awaited.
         self.held: tuple[Send | Reply, ...] = ()
         #: The newest vote that was sent: epoch and candidate.
-        self.promised = NO_PROMISE
+        self.sent_vote = NO_VOTE
 
     def copy(self) -> Node:
         twin = Node.__new__(Node)
@@ -78,7 +78,7 @@ class Node:
         twin.election = self.election
         twin.pending = self.pending
         twin.held = self.held
-        twin.promised = self.promised
+        twin.sent_vote = self.sent_vote
         return twin
 
     @property

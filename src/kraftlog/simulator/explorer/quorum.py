@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 #: The position of the history in a state, after the nodes.
 HISTORY = NODES
-#: The messages between two nodes. LATE is a request that another has overtaken.
-REQUEST, ANSWER, LATE = range(3)
+#: The messages between two nodes. LATE is a request that a newer one has overtaken.
+REQUEST, RESPONSE, LATE = range(3)
 _PAIRS = [
     (source, target) for source in range(NODES) for target in range(NODES) if source != target
 ]
@@ -42,11 +42,11 @@ PLACES = {
 }
 PLACE_OF = {place: number for number, place in PLACES.items()}
 TARGET = {number: target for number, (_, target, _) in PLACES.items()}
-REQUESTS = [number for number, (_, _, kind) in PLACES.items() if kind != ANSWER]
+REQUESTS = [number for number, (_, _, kind) in PLACES.items() if kind != RESPONSE]
 #: The places of a bound without late requests.
 SHORT = HISTORY + 1 + 2 * len(_PAIRS)
 
-STANDS = {
+CAMPAIGNING_ROLES = {
     quorum.UNATTACHED,
     quorum.VOTED,
     quorum.FOLLOWER,
@@ -57,7 +57,7 @@ STANDS = {
 
 
 class NodeFacts(Value):
-    """What the search needs to know of a node."""
+    """What the search needs to know about a node."""
 
     #: Its own moves, assuming that there is a record to propose.
     moves: tuple[Move, ...]
@@ -65,7 +65,7 @@ class NodeFacts(Value):
     epoch: int
     durable_epoch: int
     #: The nodes whose requests it has not answered yet.
-    serves: tuple[int, ...]
+    unanswered: tuple[int, ...]
     #: The nodes from which it waits for a response, and those of them without a sent request.
     waits_for: tuple[int, ...]
     held_requests: tuple[int, ...]
@@ -77,7 +77,7 @@ class MessageFacts(Value):
     #: The same message when it is no longer awaited.
     abandoned: int
     #: Its only effect is to end a leader's announcements.
-    ends_telling: bool
+    ends_announcements: bool
 
 
 class Step(Value):
@@ -101,23 +101,23 @@ class Quorum:
         self._steps: dict[tuple[int, str, Any], Step] = {}
         self._noted: dict[tuple[int, int], int] = {}
         self._checked: set[State] = set()
-        places = SHORT if not bound.repeats else SHORT + len(_PAIRS)
+        places = SHORT if not bound.duplicates else SHORT + len(_PAIRS)
         nodes = [self._number(new_node(i, bound.crashes[i])) for i in range(NODES)]
         history = self.histories.number(History(bound.records))
         self.first: State = (*nodes, history, *[0] * (places - HISTORY - 1))
         self._wire = range(HISTORY + 1, places)
         self._requests = [place for place in REQUESTS if place < places]
-        self._answers = sorted(_ANSWERS)
+        self._responses = sorted(_RESPONSES)
         self._moves_at = {place: _moves_at(place, bound) for place in self._wire}
 
-    # What may happen -----------------------------------------------------------------------------
+    # Moves ---------------------------------------------------------------------------------------
 
     def moves(self, state: State) -> list[Move]:
         """The moves to try: a single one if it is independent of all others."""
         facts = self.message_facts
-        for place in self._answers:
+        for place in self._responses:
             message = state[place]
-            if message and facts[message].ends_telling:
+            if message and facts[message].ends_announcements:
                 return [("deliver", place, None), ("lose", place, None)]
         return self.all_moves(state)
 
@@ -135,26 +135,26 @@ class Quorum:
 
     def after(self, state: State, move: Move) -> State:
         """The state after a move; raises Broken or AssertionError if a core breaks a rule."""
-        what, where, about = move
-        following = list(state)
+        what, where, argument = move
+        next_state = list(state)
         if where >= HISTORY:
             message, source = state[where], PLACES[where][0]
-            if what != "deliver, to come again":
-                following[where] = 0
+            if what != "deliver, and again later":
+                next_state[where] = 0
             if what == "lose":
-                self._happen(following, TARGET[where], "no response", source)
+                self._apply(next_state, TARGET[where], "no response", source)
             else:
-                self._happen(following, TARGET[where], "receive", message)
+                self._apply(next_state, TARGET[where], "receive", message)
         else:
             if what == "propose":
                 history = self.histories[state[HISTORY]]
                 fewer = history.replace(records=history.records - 1)
-                following[HISTORY] = self.histories.number(fewer)
-            self._happen(following, where, what, about)
+                next_state[HISTORY] = self.histories.number(fewer)
+            self._apply(next_state, where, what, argument)
             if what == "crash":
-                self._notify_unanswered(following, where)
-        self._drop_fenced(following)
-        return tuple(following)
+                self._notify_unanswered(next_state, where)
+        self._drop_fenced(next_state)
+        return tuple(next_state)
 
     def check(self, state: State) -> None:
         """Raise Broken if the nodes of this state break an invariant."""
@@ -170,16 +170,16 @@ class Quorum:
 
     # One step ------------------------------------------------------------------------------------
 
-    def _happen(self, state: list[int], node_id: int, event: str, about: Any) -> None:
-        made = (state[node_id], event, about)
-        taken = self._steps.get(made)
-        if taken is None:
-            taken = self._steps[made] = self._take(*made)
-        state[node_id] = node = taken.node
-        for peer in taken.given_up:
+    def _apply(self, state: list[int], node_id: int, event: str, argument: Any) -> None:
+        made = (state[node_id], event, argument)
+        result = self._steps.get(made)
+        if result is None:
+            result = self._steps[made] = self._compute_step(*made)
+        state[node_id] = node = result.node
+        for peer in result.given_up:
             self._give_up(state, node_id, peer)
-        for place, message in taken.sent:
-            if self.bound.repeats and place in _LATE and state[place]:
+        for place, message in result.sent:
+            if self.bound.duplicates and place in _LATE and state[place]:
                 state[_LATE[place]] = state[place]
             state[place] = message
         noted = (state[HISTORY], node)
@@ -189,35 +189,39 @@ class Quorum:
             history = self._noted[noted] = self.histories.number(after)
         state[HISTORY] = history
 
-    def _take(self, number: int, event: str, about: Any) -> Step:
+    def _compute_step(self, number: int, event: str, argument: Any) -> Step:
         node = self.nodes[number]
-        taken = step(node, event, self.messages[about] if event == "receive" else about)
-        check_step(node, taken.node)
-        sent = [(_place(message), self._message(message)) for message in taken.sent]
-        return Step(self._number(taken.node), tuple(sent), taken.given_up)
+        result = step(node, event, self.messages[argument] if event == "receive" else argument)
+        check_step(node, result.node)
+        sent = [(_place(message), self._message(message)) for message in result.sent]
+        return Step(self._number(result.node), tuple(sent), result.given_up)
 
-    def _give_up(self, state: list[int], asker: int, peer: int) -> None:
-        """`asker` no longer waits for the response to its request to `peer`."""
-        request = PLACE_OF[asker, peer, REQUEST]
+    def _give_up(self, state: list[int], requester: int, peer: int) -> None:
+        """`requester` no longer waits for the response to its request to `peer`."""
+        request = PLACE_OF[requester, peer, REQUEST]
         if state[request]:
             state[request] = self.message_facts[state[request]].abandoned
-        state[PLACE_OF[peer, asker, ANSWER]] = 0
-        if asker in self.node_facts[state[peer]].serves:
-            made = (state[peer], "forget", asker)
+        state[PLACE_OF[peer, requester, RESPONSE]] = 0
+        if requester in self.node_facts[state[peer]].unanswered:
+            made = (state[peer], "forget", requester)
             if made not in self._steps:
-                self._steps[made] = self._take(*made)
+                self._steps[made] = self._compute_step(*made)
             state[peer] = self._steps[made].node
 
-    def _notify_unanswered(self, state: list[int], silent: int) -> None:
-        """Notify the nodes that wait for `silent`, which has lost their requests."""
-        for asker in range(NODES):
-            facts = self.node_facts[state[asker]]
-            if asker == silent or silent not in facts.waits_for or silent in facts.held_requests:
+    def _notify_unanswered(self, state: list[int], crashed: int) -> None:
+        """Notify the nodes that wait for a response of `crashed`, which has lost their requests."""
+        for requester in range(NODES):
+            facts = self.node_facts[state[requester]]
+            if (
+                requester == crashed
+                or crashed not in facts.waits_for
+                or crashed in facts.held_requests
+            ):
                 continue
-            request = state[PLACE_OF[asker, silent, REQUEST]]
+            request = state[PLACE_OF[requester, crashed, REQUEST]]
             is_under_way = request and self.message_facts[request].is_awaited
-            if not is_under_way and not state[PLACE_OF[silent, asker, ANSWER]]:
-                self._happen(state, asker, "no response", silent)
+            if not is_under_way and not state[PLACE_OF[crashed, requester, RESPONSE]]:
+                self._apply(state, requester, "no response", crashed)
 
     def _drop_fenced(self, state: list[int]) -> None:
         """Drop abandoned requests of an epoch that their receiver has left."""
@@ -241,13 +245,13 @@ class Quorum:
     def _facts(self, node: Node) -> NodeFacts:
         waits_for = node.waits_for()
         held = {h.peer for h in node.held if isinstance(h, Send) and _is_awaited(node, h)}
-        serves = {h.slot.id for h in node.held if not isinstance(h, Send)}
-        serves |= {parked.request.slot.id for parked in node.parked}
+        unanswered = {h.slot.id for h in node.held if not isinstance(h, Send)}
+        unanswered |= {parked.request.slot.id for parked in node.parked}
         return NodeFacts(
             moves=tuple(_moves_of(node, self.bound)),
             epoch=node.core.election.epoch,
             durable_epoch=node.election.epoch,
-            serves=tuple(sorted(serves)),
+            unanswered=tuple(sorted(unanswered)),
             waits_for=waits_for,
             held_requests=tuple(sorted(held)),
         )
@@ -256,20 +260,20 @@ class Quorum:
         number = self.messages.number(message)
         if number == len(self.message_facts):
             body = message.body
-            ends_telling = isinstance(body, BeginResult) and not body.error
-            facts = MessageFacts(message.is_awaited, body.epoch, number, ends_telling)
+            ends_announcements = isinstance(body, BeginResult) and not body.error
+            facts = MessageFacts(message.is_awaited, body.epoch, number, ends_announcements)
             self.message_facts.append(facts)
             if message.is_awaited:
                 facts.abandoned = self._message(message.replace(is_awaited=False))
         return number
 
 
-_ANSWERS = {number for number, (_, _, kind) in PLACES.items() if kind == ANSWER}
+_RESPONSES = {number for number, (_, _, kind) in PLACES.items() if kind == RESPONSE}
 _LATE = {PLACE_OF[(*pair, REQUEST)]: PLACE_OF[(*pair, LATE)] for pair in _PAIRS}
 
 
 def _place(message: Message) -> int:
-    kind = ANSWER if message.is_answer else REQUEST
+    kind = RESPONSE if message.is_response else REQUEST
     return PLACE_OF[message.source, message.target, kind]
 
 
@@ -279,10 +283,10 @@ def _is_awaited(node: Node, send: Send) -> bool:
 
 def _moves_at(place: int, bound: Bound) -> list[Move]:
     """What can happen to the message at a place."""
-    if place in _ANSWERS:
+    if place in _RESPONSES:
         return [("deliver", place, None), ("lose", place, None)]
-    if bound.repeats:
-        return [("deliver", place, None), ("deliver, to come again", place, None)]
+    if bound.duplicates:
+        return [("deliver", place, None), ("deliver, and again later", place, None)]
     return [("deliver", place, None)]
 
 
@@ -299,13 +303,13 @@ def _moves_of(node: Node, bound: Bound) -> list[Move]:
         found.append(("crash", me, None))
     if role == quorum.LEADER and bound.records:
         found.append(("propose", me, None))
-    if bound.asks_first:
+    if bound.has_pre_vote:
         if role == quorum.LEADER:
             found.append(("resign", me, None))
         timers = ("election", "fetch timeout")
         found += [("timeout", me, name) for name in timers if name in core.timers]
-    elif role in STANDS and core.election.epoch < bound.epochs:
+    elif role in CAMPAIGNING_ROLES and core.election.epoch < bound.epochs:
         found.append(("campaign", me, None))
-    if bound.discovers and role in {quorum.UNATTACHED, quorum.VOTED} and not node.waits_for():
+    if bound.finds_leader and role in {quorum.UNATTACHED, quorum.VOTED} and not node.waits_for():
         found += [("discover", me, peer) for peer in core.others]
     return found

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class QuorumSpace(Quorum):
     def __init__(self, bound: Bound) -> None:
         super().__init__(bound)
-        self.most_states = bound.most_states
+        self.max_states = bound.max_states
         self.key = Symmetry(self).key
 
-    def trace_lines(self, way: Sequence[Move], broken: str) -> Iterator[str]:
-        return trace_lines(self, way, broken)
+    def trace_lines(self, path: Sequence[Move], broken: str) -> Iterator[str]:
+        return trace_lines(self, path, broken)

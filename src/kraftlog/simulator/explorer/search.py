@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         """The states of a bound, and their moves."""
 
         #: The states that a search may visit.
-        most_states: int
+        max_states: int
         first: State
 
         def moves(self, state: State) -> Sequence[Move]: ...
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
         def is_within(self, state: State) -> bool: ...
 
-        def trace_lines(self, way: Sequence[Move], broken: str) -> Iterator[str]:
+        def trace_lines(self, path: Sequence[Move], broken: str) -> Iterator[str]:
             """The moves as text."""
             ...
 
 
-LOOK_UP_EVERY = 1000
+CHECK_LIMIT_EVERY = 1000
 
 
 class Outcome(Value):
@@ -61,10 +61,9 @@ class _Search:
         #: The keys of states; a state's number is its position in the order of visits.
         self.seen: set[bytes] = set()
         self.queue: deque[State] = deque()
-        #: For each state its predecessor, and the index of the move between them.
+        #: For each state the number of its predecessor, and the index of the move between them.
         self.before = array("I")
         self.choice = array("B")
-        self.left = 0
         self.depth = 0
         self.transitions = 0
 
@@ -74,39 +73,39 @@ class _Search:
         self.before.append(before)
         self.choice.append(choice)
 
-    def way_to(self, number: int) -> list[Move]:
+    def path_to(self, number: int) -> list[Move]:
         """The moves from the first state, recomputed, as storing them all takes much memory."""
         choices = []
         while number:
             choices.append(self.choice[number])
             number = self.before[number]
-        state, way = self.space.first, []
+        state, path = self.space.first, []
         for choice in reversed(choices):
-            way.append(self.space.moves(state)[choice])
-            state = self.space.after(state, way[-1])
-        return way
+            path.append(self.space.moves(state)[choice])
+            state = self.space.after(state, path[-1])
+        return path
 
     def outcome(self, *, exhausted: bool) -> Outcome:
         return Outcome(len(self.before), self.transitions, self.depth, exhausted)
 
     def broken(self, number: int, last: Move, error: Exception) -> Outcome:
-        way = [*self.way_to(number), last]
+        path = [*self.path_to(number), last]
         what = str(error) or type(error).__name__
         found = self.outcome(exhausted=False)
-        trace = tuple(self.space.trace_lines(way, what))
-        return found.replace(broken=what, depth=len(way), trace=trace)
+        trace = tuple(self.space.trace_lines(path, what))
+        return found.replace(broken=what, depth=len(path), trace=trace)
 
 
-def explore(space: Space, go_on: Callable[[], bool] = lambda: True) -> Outcome:
+def explore(space: Space, may_continue: Callable[[], bool] = lambda: True) -> Outcome:
     """Search until all states are visited, an invariant is broken, or a limit is reached."""
     gc.disable()  # nothing here has reference cycles
     try:
-        return _explore(_Search(space), space.most_states, go_on)
+        return _explore(_Search(space), space.max_states, may_continue)
     finally:
         gc.enable()
 
 
-def _explore(search: _Search, most_states: int, go_on: Callable[[], bool]) -> Outcome:
+def _explore(search: _Search, max_states: int, may_continue: Callable[[], bool]) -> Outcome:
     space, seen, queue = search.space, search.seen, search.queue
     key_of = space.key
     search.note(space.first, key_of(space.first), 0, 0)
@@ -118,18 +117,18 @@ def _explore(search: _Search, most_states: int, go_on: Callable[[], bool]) -> Ou
         if number > last_of_depth:
             search.depth += 1
             last_of_depth = len(search.before) - 1
-        if len(seen) >= most_states or (number % LOOK_UP_EVERY == 0 and not go_on()):
+        if len(seen) >= max_states or (number % CHECK_LIMIT_EVERY == 0 and not may_continue()):
             return search.outcome(exhausted=False)
         for choice, move in enumerate(space.moves(state)):
             try:
-                following = space.after(state, move)
-                key = key_of(following)
+                next_state = space.after(state, move)
+                key = key_of(next_state)
                 is_new = key not in seen
                 if is_new:
-                    space.check(following)
+                    space.check(next_state)
             except (Broken, AssertionError) as error:
                 return search.broken(number, move, error)
             search.transitions += 1
-            if is_new and space.is_within(following):
-                search.note(following, key, number, choice)
+            if is_new and space.is_within(next_state):
+                search.note(next_state, key, number, choice)
     return search.outcome(exhausted=True)

@@ -31,9 +31,9 @@ from kraftlog.raft.messages import (
 )
 from kraftlog.raft.roles.fetcher import NEVER, Fetcher
 from kraftlog.raft.roles.leader import Leader
-from kraftlog.simulator.explorer.invariants import Broken, check_promise
+from kraftlog.simulator.explorer.invariants import Broken, check_vote
 from kraftlog.simulator.explorer.node import (
-    MUCH_LATER,
+    AFTER_ALL_TIMEOUTS,
     NOW,
     Message,
     Node,
@@ -59,20 +59,20 @@ class Step(Value):
     given_up: tuple[int, ...]
 
 
-def step(node: Node, event: str, about: Any = None) -> Step:
+def step(node: Node, event: str, argument: Any = None) -> Step:
     """Apply an event to a copy; raises Broken or AssertionError if the core breaks a rule."""
     if event == "crash":
-        following = _restarted(node)
+        next_node = _restarted(node)
         given_up = node.waits_for()
     else:
-        following = node.copy()
-        _EVENTS[event](following, about)
+        next_node = node.copy()
+        _EVENTS[event](next_node, argument)
         given_up = ()
-    sent = _carry_out_effects(following)
+    sent = _carry_out_effects(next_node)
     if event != "crash":
         waited = node.waits_for()
-        given_up = tuple([p for p in waited if following.in_flight(p) != node.in_flight(p)])
-    return Step(following, sent, given_up)
+        given_up = tuple([p for p in waited if next_node.in_flight(p) != node.in_flight(p)])
+    return Step(next_node, sent, given_up)
 
 
 # Events ------------------------------------------------------------------------------------------
@@ -80,11 +80,11 @@ def step(node: Node, event: str, about: Any = None) -> Step:
 
 def _receive(node: Node, message: Message) -> None:
     source, body = message.source, message.body
-    if message.is_answer:
+    if message.is_response:
         node.core.handle(Response(source, node.in_flight(source), body), NOW)
     else:
-        asker = RequestContext(source, message.is_awaited, getattr(body, "pre_vote", False))
-        node.core.handle(Request(asker, body, source), NOW)
+        requester = RequestContext(source, message.is_awaited, getattr(body, "pre_vote", False))
+        node.core.handle(Request(requester, body, source), NOW)
 
 
 def _lose_response(node: Node, peer: int) -> None:
@@ -92,12 +92,12 @@ def _lose_response(node: Node, peer: int) -> None:
     node.core.handle(NoResponse(peer, node.in_flight(peer)), NOW)
 
 
-def _forget(node: Node, asker: int) -> None:
-    """`asker` no longer waits for the responses to its requests."""
-    node.held = tuple([h for h in node.held if isinstance(h, Send) or h.slot.id != asker])
+def _forget(node: Node, requester: int) -> None:
+    """`requester` no longer waits for the responses to its requests."""
+    node.held = tuple([h for h in node.held if isinstance(h, Send) or h.slot.id != requester])
     role = node.core.role
     if isinstance(role, Leader):
-        role.parked = tuple([p for p in role.parked if p.request.slot.id != asker])
+        role.parked = tuple([p for p in role.parked if p.request.slot.id != requester])
 
 
 def _campaign(node: Node, _: Any) -> None:
@@ -115,7 +115,7 @@ def _resign(node: Node, _: Any) -> None:
 
 def _time_out_fetch(core: RaftCore) -> None:
     """A leader has heard from no majority for long."""
-    core.now = MUCH_LATER
+    core.now = AFTER_ALL_TIMEOUTS
     core.fire("majority")
     core.now = NOW
 
@@ -147,7 +147,7 @@ def _restarted(old: Node) -> Node:
     """The replica restarts without what was not durable."""
     durable = old.durable
     node = Node(make_core(old.id, durable, old.election), old.crashes - 1)
-    node.batches, node.promised = durable, old.promised
+    node.batches, node.sent_vote = durable, old.sent_vote
     node.election = old.election
     return node
 
@@ -185,7 +185,7 @@ def _carry_out_effects(node: Node) -> tuple[Message, ...]:
         role.parked = tuple([p for p in role.parked if p.request.slot.is_awaited])
     messages = [_message(node, effect) for effect in sent]
     for message in messages:
-        check_promise(node, message)
+        check_vote(node, message)
     return tuple(messages)
 
 
@@ -241,8 +241,8 @@ def _message(node: Node, effect: Send | Reply) -> Message:
     if isinstance(effect, Send):
         is_awaited = node.in_flight(effect.peer) == effect.number
         return Message(node.id, effect.peer, False, is_awaited, effect.body)
-    asker = effect.slot
-    return Message(node.id, asker.id, True, True, effect.body, asker.is_pre_vote)
+    requester = effect.slot
+    return Message(node.id, requester.id, True, True, effect.body, requester.is_pre_vote)
 
 
 def _retry(node: Node) -> bool:

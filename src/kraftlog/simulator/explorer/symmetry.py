@@ -28,7 +28,7 @@ class Symmetry:
 
     def __init__(self, quorum: Quorum) -> None:
         self._quorum = quorum
-        self._looks = _Looks(quorum)
+        self._anonymous = _AnonymousKeys(quorum)
         size = len(quorum.first)
         self._pack = Struct(f"{size}I").pack
         self._renamings = [
@@ -42,9 +42,9 @@ class Symmetry:
         ]
 
     def key(self, state: State) -> bytes:
-        looks = self._looks
+        anonymous = self._anonymous
         a, b, c = state[:NODES]
-        numbers = _in_order(looks[a], looks[b], looks[c])
+        numbers = _in_order(anonymous[a], anonymous[b], anonymous[c])
         if len(numbers) == 1:
             return self._key(state, numbers[0])
         return min([self._key(state, number) for number in numbers])
@@ -55,8 +55,8 @@ class Symmetry:
         return self._pack(nodes[a], nodes[b], nodes[c], histories[history], *map(message, wire))
 
 
-class _Looks(dict[int, int]):
-    """The key of a node without the names of the nodes."""
+class _AnonymousKeys(dict[int, int]):
+    """By the number of a node: a number for its key without the names of the other nodes."""
 
     def __init__(self, quorum: Quorum) -> None:
         super().__init__()
@@ -71,18 +71,18 @@ class _Looks(dict[int, int]):
 
 
 @cache
-def _in_order(*looks: int) -> list[int]:
-    """The renamings that sort the looks."""
-    ordered = sorted(looks)
+def _in_order(*anonymous: int) -> list[int]:
+    """The numbers of the renamings that sort nodes by these anonymous keys."""
+    ordered = sorted(anonymous)
     return [
         number
         for number, names in enumerate(RENAMINGS)
-        if all(ordered[names[node_id]] == looks[node_id] for node_id in range(NODES))
+        if all(ordered[names[node_id]] == anonymous[node_id] for node_id in range(NODES))
     ]
 
 
 def _order(names: Names, size: int) -> list[int]:
-    """For each position of a state the position of its content under the old names."""
+    """For each position of a renamed state, the position of its content in the original."""
     came_from: dict[int, Any] = {names[node_id]: node_id for node_id in range(NODES)}
     came_from[HISTORY] = HISTORY
     for position, (source, target, kind) in PLACES.items():

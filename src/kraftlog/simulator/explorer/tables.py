@@ -1,6 +1,6 @@
 """Numbers for the parts of states, so that each computation is done once.
 
-Things with the same key have the same number. The number of a thing under other names is computed
+Objects with the same key have the same number. An object's number under other names is computed
 on demand.
 """
 
@@ -33,7 +33,7 @@ class Numbers:
 
 
 class Table:
-    """All nodes, messages or histories that have occurred; number 0 is nothing."""
+    """A number for each node, message or history that has occurred; 0 is none."""
 
     def __init__(self, make_key: Callable[[Any, Names], Any]) -> None:
         self._make_key = make_key
@@ -43,9 +43,9 @@ class Table:
         #: For each renaming a map from a number to that of the renamed thing.
         self.renamed = [_Renamed(self.things, make_key, names, kinds) for names in RENAMINGS]
 
-    def number(self, thing: Any, whose: int = -1) -> int:
-        """The number of a thing; `whose` distinguishes equal things of different nodes."""
-        number = self._numbers.of((whose, self._make_key(thing, SAME)))
+    def number(self, thing: Any, owner: int = -1) -> int:
+        """The number of a thing; `owner` distinguishes equal things of different nodes."""
+        number = self._numbers.of((owner, self._make_key(thing, SAME)))
         if number == len(self.things):
             self.things.append(thing)
         return number

@@ -14,30 +14,32 @@ if TYPE_CHECKING:
     from kraftlog.simulator.explorer.quorum import Move, Quorum, State
 
 
-def trace_lines(quorum: Quorum, way: Sequence[Move], broken: str) -> Iterator[str]:
+def trace_lines(quorum: Quorum, path: Sequence[Move], broken: str) -> Iterator[str]:
     """The moves in order, each with the nodes that it changed."""
     state = quorum.first
-    for number, move in enumerate(way, 1):
+    for number, move in enumerate(path, 1):
         line = f"{number:3} {_move(quorum, state, move)}"
         try:
-            following = quorum.after(state, move)
+            next_state = quorum.after(state, move)
         except Exception as error:
             yield f"{line:58} {type(error).__name__}"
             break
         actor = TARGET.get(move[1], move[1])
-        changed = [i for i in range(NODES) if i == actor or following[i] != state[i]]
-        state = following
+        changed = [i for i in range(NODES) if i == actor or next_state[i] != state[i]]
+        state = next_state
         yield f"{line:58} {', '.join([_node(quorum.nodes[state[i]]) for i in changed])}"
     yield f"    broken: {broken}"
 
 
 def _move(quorum: Quorum, state: State, move: Move) -> str:
-    what, where, about = move
+    what, where, argument = move
     if where > HISTORY:  # a message on the wire
         message = quorum.messages[state[where]]
         ends = f"{NAMES[message.source]} to {NAMES[message.target]}"
         return f"{what}: {ends}: {_body(message)}"
-    rest = "" if about is None else f" {NAMES[about] if isinstance(about, int) else about}"
+    rest = (
+        "" if argument is None else f" {NAMES[argument] if isinstance(argument, int) else argument}"
+    )
     return f"{NAMES[where]}: {what}{rest}"
 
 

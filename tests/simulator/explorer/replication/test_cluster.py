@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 BOUND = Bound(
     "for tests",
     records=2,
-    fences=1,
-    returns=1,
+    fencings=1,
+    unfencings=1,
     elections=1,
     lags=1,
     crashes=1,
@@ -47,15 +47,15 @@ class RealBrokers(Cluster):
         self.real = [Broker(i, has_slow_disk=bound.slow_disk) for i in range(NODES)]
         super().__init__(bound)
 
-    def _happen(self, state: list[int], broker_id: int, event: str, about: Any) -> None:
-        made = (state[broker_id], event, about)
+    def _apply(self, state: list[int], broker_id: int, event: str, argument: Any) -> None:
+        made = (state[broker_id], event, argument)
         real = self.real[broker_id]
-        arguments = self.arguments(event, about)
+        arguments = self.arguments(event, argument)
         after = step(real, event, arguments)
         self.real[broker_id] = after.broker
-        super()._happen(state, broker_id, event, about)
+        super()._apply(state, broker_id, event, argument)
         number, sent = self._steps[made]
-        assert self.brokers.number(after.broker) == number, (event, about)
+        assert self.brokers.number(after.broker) == number, (event, argument)
         assert [self.messages.number(message) for message in after.sent] == [m for _, m in sent]
 
 

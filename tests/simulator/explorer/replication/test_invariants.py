@@ -121,7 +121,7 @@ def test_s4_a_broker_that_lost_records_counts_once_it_is_registered(made: Handma
     made.write(A, "1", committed=1)
     made.write(C, "1")
     assert made.broken() == "every member of the ISR has what is committed"
-    made.brokers[B].has_lost = True
+    made.brokers[B].lost_records = True
     made.check()
 
 

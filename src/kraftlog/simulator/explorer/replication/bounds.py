@@ -8,7 +8,7 @@ A, B, C = 0, 1, 2
 
 
 class Bound(Value):
-    """Brokers with one partition, and how often each kind of event may happen."""
+    """Three brokers with one partition, and how often each kind of event may happen."""
 
     name: str
     #: In the order in which the controller prefers them as leaders.
@@ -18,9 +18,9 @@ class Bound(Value):
     has_elr: bool = False
     #: Records that producers append.
     records: int = 1
-    #: Brokers whose sessions end (they may run on), and fenced brokers that return.
-    fences: int = 1
-    returns: int = 0
+    #: Broker sessions that end (the process may run on), and fenced brokers that are unfenced.
+    fencings: int = 1
+    unfencings: int = 0
     #: Controlled shutdowns; such a broker may restart.
     shutdowns: int = 0
     #: Elections of the preferred leader.
@@ -29,30 +29,31 @@ class Bound(Value):
     lags: int = 0
     #: Requests to change the ISR that the controller answers.
     isr_changes: int = 2
-    #: Processes that are killed, and brokers that lose power and with it the end of their logs.
-    #: Both restart as often.
+    #: Processes that are killed, and brokers that lose power, with the unsynced end of their logs.
+    #: Each may restart.
     crashes: int = 0
     power_losses: int = 0
     #: Responses that are lost, and requests that arrive late, after the next one.
     losses: int = 0
-    #: Whether truncations take time, and writes until they count.
+    #: Whether truncations and writes take time.
     slow_disk: bool = False
-    #: Unclean elections, where nothing else is possible.
-    unclean: int = 0
-    #: The replicas to which the partition may be reassigned, how often, and how often that is
-    #: cancelled.
+    #: Unclean elections, which are possible only without a leader.
+    unclean_elections: int = 0
+    #: The sets of replicas to which the partition may be reassigned; how often it is reassigned,
+    #: and how often a reassignment is cancelled.
     targets: tuple[tuple[int, ...], ...] = ()
     reassignments: int = 0
     cancellations: int = 0
-    #: Deletions of the topic; it may be created again under the same name.
+    #: Deletions of the topic, after which it may be created again under its name.
     deletions: int = 0
     #: The limit of the search, which has visited all shorter runs by then.
-    most_states: int = 20_000_000
+    max_states: int = 20_000_000
 
     @property
     def brokers(self) -> tuple[int, ...]:
-        """All that have a replica, or may get one."""
-        return tuple(sorted({*self.replicas, *[it for target in self.targets for it in target]}))
+        """The brokers that have a replica, or may get one."""
+        added = [broker for target in self.targets for broker in target]
+        return tuple(sorted({*self.replicas, *added}))
 
 
 #: The second replica leads: the preferred one may replace it without leaving the ISR.
@@ -61,7 +62,7 @@ REASSIGNED = Bound(
     "partition: a record, a reassignment, cancelled",
     replicas=(A, B),
     targets=((C, B),),
-    fences=0,
+    fencings=0,
     reassignments=1,
     cancellations=1,
 )
@@ -70,18 +71,18 @@ RECREATED = Bound(
 )
 #: `make explore` and CI exhaust these.
 PARTS = (
-    Bound("partition: a record, a crash", fences=0, crashes=1),
-    Bound("partition: a record, a fenced broker returns", returns=1),
-    Bound("partition: a record, two brokers fenced", fences=2),
+    Bound("partition: a record, a crash", fencings=0, crashes=1),
+    Bound("partition: a record, a fenced broker returns", unfencings=1),
+    Bound("partition: a record, two brokers fenced", fencings=2),
     Bound("partition: a record, a broker fenced, slow disks", slow_disk=True),
-    Bound("partition: a record, a slow follower", fences=0, lags=1),
+    Bound("partition: a record, a slow follower", fencings=0, lags=1),
     Bound("partition: a record, a broker fenced, a slow follower", lags=1, isr_changes=1),
     Bound("partition: a record, a broker fenced, a crash", crashes=1),
     Bound("partition: a record, a broker fenced, a crash, ELR", crashes=1, has_elr=True, min_isr=2),
     Bound(
         "partition: a record, a power loss, a lost response, ELR",
-        fences=0,
-        returns=1,
+        fencings=0,
+        unfencings=1,
         power_losses=1,
         losses=1,
         has_elr=True,
@@ -97,9 +98,9 @@ PARTS = (
         "partition: two records, two replicas, an unclean election",
         replicas=(A, B),
         records=2,
-        fences=2,
-        returns=2,
-        unclean=1,
+        fencings=2,
+        unfencings=2,
+        unclean_elections=1,
     ),
     Bound(
         "partition: two records, a broker fenced, an election",
@@ -109,7 +110,7 @@ PARTS = (
     ),
     Bound(
         "partition: a record, a controlled shutdown, ELR",
-        fences=0,
+        fencings=0,
         shutdowns=1,
         has_elr=True,
         min_isr=2,
@@ -129,7 +130,7 @@ PARTS = (
         "partition: a record, a reassignment, a crash",
         replicas=(A, B),
         targets=((C, B),),
-        fences=0,
+        fencings=0,
         crashes=1,
         reassignments=1,
     ),
@@ -137,14 +138,14 @@ PARTS = (
         "partition: a record, two reassignments",
         replicas=(A, B),
         targets=((C, B), (B, C)),
-        fences=0,
+        fencings=0,
         reassignments=2,
     ),
     Bound(
         "partition: a record, a reassignment and back",
         replicas=(A, B),
         targets=((A, C), (A, B)),
-        fences=0,
+        fencings=0,
         reassignments=2,
     ),
     RECREATED,

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.replication.partition import Partition
-    from kraftlog.simulator.explorer.replication.process import FetchAnswered, FetchSent
+    from kraftlog.simulator.explorer.replication.process import FetchMessage, FetchResponseMessage
 
-#: What makes no difference to the future of a broker: settings, statistics, times (which stand
-#: still) and numbers of requests.
+#: By class, the fields that make no difference to the future of a broker: settings, statistics,
+#: times (which stand still) and request numbers.
 OMITTED = {
     "Process": frozenset(
         {"loader", "fetch_sessions", "_sent", "epoch", "effects", "messages", "has_slow_disk"}
@@ -68,14 +68,14 @@ OMITTED = {
     "DelayedFetches": frozenset({"_clock", "_fail"}),
     "DelayedDeletions": frozenset({"_schedule", "_is_alive"}),
 }
-#: The values that have methods of objects, or are changed until they are sent.
-CHANGING = (
+#: Values to be copied, as they have methods of copied objects, or change until they are sent.
+COPIED_VALUES = (
     ReplicationServices,
     ProduceResponse,
     TopicProduceResponse,
     PartitionProduceResponse,
 )
-objects = Objects(CHANGING, OMITTED)
+objects = Objects(COPIED_VALUES, OMITTED)
 
 
 class Broker:
@@ -83,8 +83,8 @@ class Broker:
         self.id = broker_id
         self.has_slow_disk = has_slow_disk
         self.log = Log()
-        #: Whether it has lost records, and has not been registered since.
-        self.has_lost = False
+        #: Whether it lost records, and has not registered since.
+        self.lost_records = False
         #: None while it is down.
         self.process: Process | None = None
 
@@ -103,7 +103,7 @@ class Step(Value):
     """The broker after an event, and the messages that it sent."""
 
     broker: Broker
-    sent: tuple[FetchSent | FetchAnswered, ...]
+    sent: tuple[FetchMessage | FetchResponseMessage, ...]
 
 
 def step(broker: Broker, event: str, arguments: tuple[Any, ...] = ()) -> Step:
@@ -111,20 +111,20 @@ def step(broker: Broker, event: str, arguments: tuple[Any, ...] = ()) -> Step:
     after: Broker = objects.copy(broker)
     if event == "crash":
         kept, after.log.stored_high_watermark = arguments
-        after.has_lost = kept < after.log.end
+        after.lost_records = kept < after.log.end
         after.log.truncate(kept)
         after.process = None
         return Step(after, ())
     process = after.process
     if event == "restart":
         epoch, metadata = arguments
-        after.has_lost = False
+        after.lost_records = False
         after.process = process = Process(
             after.id, epoch, after.log, has_slow_disk=after.has_slow_disk
         )
         process.start(metadata)
     else:
-        assert process is not None, "only a running broker does anything"
+        assert process is not None, f"a broker must run for the event {event!r}"
         getattr(process, event)(*arguments)
         process.turn()
     sent, process.messages = tuple(process.messages), []
@@ -136,7 +136,7 @@ def broker_key(broker: Broker) -> Any:
     log = broker.log.topic_id, broker.log.batches
     stored = broker.log.stored_high_watermark
     if process is None:
-        return broker.id, log, stored, broker.has_lost
+        return broker.id, log, stored, broker.lost_records
     image = process.image
     image_key = objects.key((image.brokers, image.partitions))
     return broker.id, log, stored, image_key, objects.key(process)

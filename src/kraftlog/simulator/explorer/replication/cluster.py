@@ -18,7 +18,7 @@ from kraftlog.simulator.explorer.replication.invariants import (
     check_step,
 )
 from kraftlog.simulator.explorer.replication.metadata import PREFERRED, UNCLEAN, Metadata
-from kraftlog.simulator.explorer.replication.process import FetchAnswered, FetchSent
+from kraftlog.simulator.explorer.replication.process import FetchMessage, FetchResponseMessage
 from kraftlog.simulator.explorer.tables import Numbers
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import ApiKey
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 #: The positions of metadata and history in a state, after the brokers.
 METADATA, HISTORY = NODES, NODES + 1
-#: LATE is a request that another has overtaken.
+#: LATE is a request that a newer one has overtaken.
 REQUEST, RESPONSE, LATE = range(3)
 #: The places in a state: the follower, the leader, and the kind of message.
 _PAIRS = [(one, other) for one in range(NODES) for other in range(NODES) if one != other]
@@ -45,37 +45,37 @@ PLACES = {
     for number, (kind, pair) in enumerate([(kind, pair) for kind in range(3) for pair in _PAIRS])
 }
 PLACE_OF = {place: number for number, place in PLACES.items()}
-#: Which broker receives what is at a place.
+#: By place, the broker that receives the message there.
 TARGET = {
     number: follower if kind == RESPONSE else leader
     for number, (follower, leader, kind) in PLACES.items()
 }
-#: The events whose number is bounded, in the order of `History.left`.
+#: The events whose number is bounded, in the order of `History.remaining`.
 BOUNDED = (
     *("produce", "fence", "return", "elect", "lag", "crash", "lose power", "lose"),
     *("alter isr", "lose isr response", "elect unclean"),
     *("shut down", "reassign", "cancel", "delete"),
 )
-#: The heartbeats of brokers, which say how much of the metadata they have replayed.
+#: The moves that are heartbeats of brokers, which report how much of the metadata they replayed.
 HEARTBEATS = {"return", "report", "shut down", "leave"}
 
 
-class Things:
-    """Everything of one kind that has occurred; number 0 is nothing."""
+class FactTable:
+    """A number for each broker, metadata, history or message that has occurred; 0 is none."""
 
-    def __init__(self, make_key: Callable[[Any], Any], learn: Callable[[Any], Any]) -> None:
+    def __init__(self, make_key: Callable[[Any], Any], make_facts: Callable[[Any], Any]) -> None:
         self._make_key = make_key
-        self._learn = learn
+        self._make_facts = make_facts
         self._numbers = Numbers()
         self._things: list[Any] = [None]
-        #: What the search needs to know of each.
+        #: By number: what the search needs to know about it.
         self.facts: list[Any] = [None]
 
     def number(self, thing: Any) -> int:
         number = self._numbers.of(self._make_key(thing))
         if number == len(self._things):
             self._things.append(thing)
-            self.facts.append(self._learn(thing))
+            self.facts.append(self._make_facts(thing))
         return number
 
     def __getitem__(self, number: int) -> Any:
@@ -85,21 +85,21 @@ class Things:
         return len(self._things)
 
 
-#: What no broker has not replayed.
-ALL = 1 << 30
+#: More batches than the metadata log ever has: a broker that is down delays nothing.
+ALL_BATCHES = 1 << 30
 
 
 class BrokerFacts(Value):
     is_up: bool
     #: Its own moves.
     moves: tuple[Move, ...]
-    #: How many batches of the metadata log it has replayed; `ALL` while it is down.
+    #: How many batches of the metadata log it has replayed; `ALL_BATCHES` while it is down.
     replayed: int
     #: The followers whose fetches it holds.
     holds: tuple[int, ...]
-    #: The leaders that it waits for, and those whose response it would use.
+    #: The leaders whose response it waits for, and those of them whose response would count.
     waits_for: tuple[int, ...]
-    uses: tuple[int, ...]
+    useful_leaders: tuple[int, ...]
     high_watermark: int
     #: The number of its AlterPartition, or 0.
     isr_request: int
@@ -116,10 +116,10 @@ class Cluster:
 
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
-        self.brokers = Things(broker_key, self._broker_facts)
-        self.metadata = Things(_metadata_key, self._metadata_facts)
-        self.histories = Things(_history_key, lambda history: history.left)
-        self.messages = Things(objects.key, _is_refusal)
+        self.brokers = FactTable(broker_key, self._broker_facts)
+        self.metadata = FactTable(_metadata_key, self._metadata_facts)
+        self.histories = FactTable(_history_key, lambda history: history.remaining)
+        self.messages = FactTable(objects.key, _is_refusal)
         self._steps: dict[tuple[int, str, Any], tuple[int, tuple[tuple[int, int], ...]]] = {}
         self._decisions: dict[tuple[int, str, Any], tuple[int, Any]] = {}
         self._noted: dict[tuple[int, int], int] = {}
@@ -131,9 +131,9 @@ class Cluster:
         bound = self.bound
         metadata = Metadata(bound)
         budget = (
-            *(bound.records, bound.fences, bound.returns, bound.elections, bound.lags),
+            *(bound.records, bound.fencings, bound.unfencings, bound.elections, bound.lags),
             *(bound.crashes, bound.power_losses, bound.losses, bound.isr_changes, bound.losses),
-            *(bound.unclean, bound.shutdowns),
+            *(bound.unclean_elections, bound.shutdowns),
             *(bound.reassignments, bound.cancellations, bound.deletions),
         )
         places = len(PLACES) if bound.losses else 2 * len(_PAIRS)
@@ -147,7 +147,7 @@ class Cluster:
         self._trim(state)
         return tuple(state)
 
-    # What may happen -----------------------------------------------------------------------------
+    # Moves ---------------------------------------------------------------------------------------
 
     def moves(self, state: State) -> list[Move]:
         left = dict(zip(BOUNDED, self.histories.facts[state[HISTORY]], strict=True))
@@ -162,7 +162,7 @@ class Cluster:
         for broker_id, known in enumerate(facts):
             if known.is_up and known.replayed < len(metadata.batches):
                 found.append(("replay", broker_id, metadata.batches[known.replayed]))
-            found += [it for it in known.moves if it[0] != EXPIRE or _has_news(facts, it)]
+            found += [move for move in known.moves if move[0] != EXPIRE or _has_news(facts, move)]
         for move in metadata.moves:
             if move[0] not in HEARTBEATS or facts[move[2]].is_up:
                 found.append(move)
@@ -170,34 +170,34 @@ class Cluster:
 
     def after(self, state: State, move: Move) -> State:
         """The state after a move; raises Broken or AssertionError if a rule is broken."""
-        what, where, about = move
-        following = list(state)
+        what, where, argument = move
+        next_state = list(state)
         if what in BOUNDED:
             history = self.histories[state[HISTORY]]
             kind = BOUNDED.index(what)
-            left = tuple([n - (number == kind) for number, n in enumerate(history.left)])
-            following[HISTORY] = self.histories.number(history.replace(left=left))
+            left = tuple([n - (number == kind) for number, n in enumerate(history.remaining)])
+            next_state[HISTORY] = self.histories.number(history.replace(remaining=left))
         if where > HISTORY:
-            self._deliver(following, what, where)
+            self._deliver(next_state, what, where)
         elif where == METADATA and what in HEARTBEATS:
-            self._beat(following, what, about)
+            self._heartbeat(next_state, what, argument)
         elif where == METADATA:
-            self._decide(following, what, about)
+            self._decide(next_state, what, argument)
             if what == "elect unclean":
-                self._note_loss(following)
+                self._note_loss(next_state)
         elif what in {"crash", "lose power"}:
-            self._crash(following, where, about)
+            self._crash(next_state, where, argument)
         elif what == "restart":
-            _, epoch = self._decide(following, "register", where)
-            self._start(following, where, epoch)
+            _, epoch = self._decide(next_state, "register", where)
+            self._start(next_state, where, epoch)
         elif what in {"alter isr", "lose isr response"}:
-            _, response = self._decide(following, "alter partition", about)
-            heard = None if what == "lose isr response" else response
-            self._happen(following, where, "isr_answered", self.messages.number(heard))
+            _, response = self._decide(next_state, "alter partition", argument)
+            outcome = None if what == "lose isr response" else response
+            self._apply(next_state, where, "receive_isr_response", self.messages.number(outcome))
         else:
-            self._happen(following, where, _EVENTS[what], about)
-        self._trim(following)
-        return tuple(following)
+            self._apply(next_state, where, _EVENTS[what], argument)
+        self._trim(next_state)
+        return tuple(next_state)
 
     def check(self, state: State) -> None:
         """Raise Broken if this state breaks an invariant."""
@@ -217,67 +217,69 @@ class Cluster:
                 state[place] = self._abandoned(message)
             else:
                 state[place] = 0
-            self._happen(state, follower, "fetch_failed", (leader,))
+            self._apply(state, follower, "fetch_failed", (leader,))
             return
         state[place] = 0
         if kind == RESPONSE:
-            self._happen(state, follower, "take", message)
+            self._apply(state, follower, "receive_response", message)
         else:
-            self._happen(state, leader, "serve", message)
+            self._apply(state, leader, "receive_fetch", message)
 
     def _is_awaited(self, state: State, place: int) -> bool:
-        """Whether a follower waits for a response, or for that to a request."""
+        """Whether a follower waits for this response, or for the response to this request."""
         follower, leader, kind = PLACES[place]
         return kind != LATE and leader in self.brokers.facts[state[follower]].waits_for
 
     def _abandoned(self, message: int) -> int:
         return self.messages.number(self.messages[message].replace(is_awaited=False))
 
-    def _happen(self, state: list[int], broker_id: int, event: str, about: Any) -> None:
-        """An event at a broker; messages and metadata by their numbers."""
-        made = (state[broker_id], event, about)
-        taken = self._steps.get(made)
-        if taken is None:
-            taken = self._steps[made] = self._take(*made)
-        state[broker_id], sent = taken
+    def _apply(self, state: list[int], broker_id: int, event: str, argument: Any) -> None:
+        """Apply an event to a broker; its argument has messages and metadata as numbers."""
+        made = (state[broker_id], event, argument)
+        result = self._steps.get(made)
+        if result is None:
+            result = self._steps[made] = self._compute_step(*made)
+        state[broker_id], sent = result
         for place, message in sent:
             self._send(state, place, message)
         self._note(state, broker_id)
         self._drop_unused(state, broker_id)
 
     def _drop_unused(self, state: list[int], broker_id: int) -> None:
-        """Deliver responses that make no difference, as they only delay the next request."""
+        """Deliver a response that makes no difference at once: it only delays the next request."""
         for leader in self.brokers.facts[state[broker_id]].waits_for:
             place = PLACE_OF[broker_id, leader, RESPONSE]
             message = state[place]
             if message and (
                 self.messages.facts[message]
-                or leader not in self.brokers.facts[state[broker_id]].uses
+                or leader not in self.brokers.facts[state[broker_id]].useful_leaders
             ):
                 state[place] = 0
-                self._happen(state, broker_id, "take", message)
+                self._apply(state, broker_id, "receive_response", message)
                 return
 
-    def _take(self, number: int, event: str, about: Any) -> tuple[int, tuple[tuple[int, int], ...]]:
+    def _compute_step(
+        self, number: int, event: str, argument: Any
+    ) -> tuple[int, tuple[tuple[int, int], ...]]:
         broker = self.brokers[number]
-        taken = step(broker, event, self.arguments(event, about))
-        check_step(broker, taken.broker, may_lose=self.bound.unclean > 0)
-        sent = [(_place(message), self.messages.number(message)) for message in taken.sent]
-        return self.brokers.number(taken.broker), tuple(sent)
+        result = step(broker, event, self.arguments(event, argument))
+        check_step(broker, result.broker, may_lose=self.bound.unclean_elections > 0)
+        sent = [(_place(message), self.messages.number(message)) for message in result.sent]
+        return self.brokers.number(result.broker), tuple(sent)
 
-    def arguments(self, event: str, about: Any) -> tuple[Any, ...]:
-        """What an event is about, in place of numbers."""
+    def arguments(self, event: str, argument: Any) -> tuple[Any, ...]:
+        """The arguments of an event: objects in place of their numbers."""
         if event in _BY_NUMBER:
-            return (self.messages[about],)
+            return (self.messages[argument],)
         if event == "restart":
-            epoch, metadata = about
+            epoch, metadata = argument
             return epoch, self.metadata[metadata].batches
-        arguments: tuple[Any, ...] = about
+        arguments: tuple[Any, ...] = argument
         return arguments
 
     def _send(self, state: list[int], place: int, message: int) -> None:
         follower, leader, kind = PLACES[place]
-        if kind == REQUEST:  # it waits no longer for the response to an earlier one
+        if kind == REQUEST:  # the follower no longer waits for the response to an earlier one
             state[PLACE_OF[follower, leader, RESPONSE]] = 0
             self._forget(state, leader, follower)
             if state[place] and self.bound.losses:
@@ -288,15 +290,15 @@ class Cluster:
 
     def _forget(self, state: list[int], leader: int, follower: int) -> None:
         if follower in self.brokers.facts[state[leader]].holds:
-            self._happen(state, leader, "forget", (follower,))
+            self._apply(state, leader, "forget", (follower,))
 
     def _start(self, state: list[int], broker_id: int, epoch: int) -> None:
-        self._happen(state, broker_id, "restart", (epoch, state[METADATA]))
+        self._apply(state, broker_id, "restart", (epoch, state[METADATA]))
 
-    def _crash(self, state: list[int], broker_id: int, about: Any) -> None:
+    def _crash(self, state: list[int], broker_id: int, argument: Any) -> None:
         """A process ends; its connections are reset, but its last request may arrive."""
         waiting = self.brokers.facts[state[broker_id]].waits_for
-        self._happen(state, broker_id, "crash", about)
+        self._apply(state, broker_id, "crash", argument)
         for leader in waiting:
             state[PLACE_OF[broker_id, leader, RESPONSE]] = 0
             self._forget(state, leader, broker_id)
@@ -307,31 +309,33 @@ class Cluster:
             if follower != broker_id and broker_id in self.brokers.facts[state[follower]].waits_for:
                 places = [PLACE_OF[follower, broker_id, kind] for kind in (REQUEST, RESPONSE)]
                 if not any(state[place] for place in places):
-                    self._happen(state, follower, "fetch_failed", (broker_id,))
+                    self._apply(state, follower, "fetch_failed", (broker_id,))
 
-    def _beat(self, state: list[int], what: str, broker_id: int) -> None:
-        """A heartbeat of a broker; one that may stop then ends its process."""
+    def _heartbeat(self, state: list[int], what: str, broker_id: int) -> None:
+        """A broker sends a heartbeat; if it may stop by the response, its process ends."""
         metadata = self.metadata[state[METADATA]]
         offset = metadata.offset_of(self.brokers.facts[state[broker_id]].replayed)
         _, response = self._decide(state, what, (broker_id, offset))
         if not response.should_shut_down:
             return
         replayed = {
-            it: self.brokers.facts[state[it]].replayed for it in range(NODES) if it != broker_id
+            other: self.brokers.facts[state[other]].replayed
+            for other in range(NODES)
+            if other != broker_id
         }
         check_shutdown(broker_id, metadata, self.metadata[state[METADATA]], replayed)
         broker = self.brokers[state[broker_id]]
         self._crash(state, broker_id, (broker.log.end, len(broker.known_committed)))
 
-    def _decide(self, state: list[int], what: str, about: Any) -> tuple[int, Any]:
-        made = (state[METADATA], what, about)
-        taken = self._decisions.get(made)
-        if taken is None:
+    def _decide(self, state: list[int], what: str, argument: Any) -> tuple[int, Any]:
+        made = (state[METADATA], what, argument)
+        result = self._decisions.get(made)
+        if result is None:
             metadata = objects.copy(self.metadata[state[METADATA]])
-            response = _DECISIONS[what](metadata, about, self.messages)
-            taken = self._decisions[made] = self.metadata.number(metadata), response
-        state[METADATA] = taken[0]
-        return taken
+            response = _DECISIONS[what](metadata, argument, self.messages)
+            result = self._decisions[made] = self.metadata.number(metadata), response
+        state[METADATA] = result[0]
+        return result
 
     def _note(self, state: list[int], broker_id: int) -> None:
         noted = (state[HISTORY], state[broker_id])
@@ -342,7 +346,7 @@ class Cluster:
         state[HISTORY] = history
 
     def _note_loss(self, state: list[int]) -> None:
-        """The new leader may lack what was committed."""
+        """After an unclean election the new leader may lack committed records."""
         partition = self.metadata[state[METADATA]].partition
         if partition.leader != NO_LEADER:
             history = self.histories[state[HISTORY]]
@@ -350,7 +354,7 @@ class Cluster:
             state[HISTORY] = self.histories.number(after)
 
     def _trim(self, state: list[int]) -> None:
-        """Batches that all have replayed do not distinguish states."""
+        """Leave metadata batches that every broker has replayed out of the state's key."""
         oldest = min([self.brokers.facts[number].replayed for number in state[:NODES]])
         made = (state[METADATA], oldest)
         number = self._trimmed.get(made)
@@ -369,7 +373,7 @@ class Cluster:
         if process is None:
             is_replica = broker.id in self.bound.brokers
             moves: tuple[Move, ...] = (("restart", broker.id, None),) if is_replica else ()
-            return BrokerFacts(False, moves, ALL, (), (), (), 0, 0)
+            return BrokerFacts(False, moves, ALL_BATCHES, (), (), (), 0, 0)
         request = process.isr_request
         number = 0 if request is None else self.messages.number(request)
         return BrokerFacts(
@@ -378,7 +382,9 @@ class Cluster:
             replayed=process.replayed,
             holds=tuple(process.parked),
             waits_for=tuple(sorted(process.waits_for)),
-            uses=tuple([leader for leader in process.waits_for if process.uses(leader)]),
+            useful_leaders=tuple(
+                [leader for leader in process.waits_for if process.would_use_response_of(leader)]
+            ),
             high_watermark=len(broker.known_committed),
             isr_request=number,
         )
@@ -411,13 +417,13 @@ _EVENTS = {
     "write": "write",
 }
 #: Events that are about a message or a batch.
-_BY_NUMBER = {"serve", "take", "replay", "isr_answered"}
-_DECISIONS: dict[str, Callable[[Metadata, Any, Things], Any]] = {
+_BY_NUMBER = {"receive_fetch", "receive_response", "replay", "receive_isr_response"}
+_DECISIONS: dict[str, Callable[[Metadata, Any, FactTable], Any]] = {
     "fence": lambda metadata, broker, _: metadata.session_ends(broker),
-    "return": lambda metadata, about, _: metadata.heartbeat(*about),
-    "report": lambda metadata, about, _: metadata.heartbeat(*about),
-    "shut down": lambda metadata, about, _: metadata.shut_down(*about),
-    "leave": lambda metadata, about, _: metadata.shut_down(*about),
+    "return": lambda metadata, argument, _: metadata.heartbeat(*argument),
+    "report": lambda metadata, argument, _: metadata.heartbeat(*argument),
+    "shut down": lambda metadata, argument, _: metadata.shut_down(*argument),
+    "leave": lambda metadata, argument, _: metadata.shut_down(*argument),
     "reassign": lambda metadata, replicas, _: metadata.reassign(replicas),
     "cancel": lambda metadata, _, __: metadata.reassign(None),
     "delete": lambda metadata, _, __: metadata.delete(),
@@ -432,7 +438,7 @@ _DECISIONS: dict[str, Callable[[Metadata, Any, Things], Any]] = {
 
 
 def _heartbeats_of(broker: BrokerImage, metadata: Metadata) -> Iterator[str]:
-    """What a broker may tell the controller, or not, by its heartbeats."""
+    """The heartbeats that a broker may send now, and `fence` for sending none."""
     if broker.id in metadata.leaving:
         yield "leave"
     elif broker.fenced:
@@ -451,7 +457,7 @@ def _changes_of(partition: PartitionImage, bound: Bound) -> Iterator[Move]:
         yield "elect", METADATA, PREFERRED
     if partition.leader == NO_LEADER:
         yield "elect unclean", METADATA, UNCLEAN
-    kept = tuple([it for it in partition.replicas if it not in partition.removing])
+    kept = tuple([id_ for id_ in partition.replicas if id_ not in partition.removing])
     for target in bound.targets:
         if target != kept:
             yield "reassign", METADATA, target
@@ -492,23 +498,23 @@ def _moves_of(broker: Broker, isr_request: int, bound: Bound) -> list[Move]:
 
 
 def _has_news(facts: Sequence[BrokerFacts], expires: Move) -> bool:
-    """Whether the response to a fetch that has waited has a new high watermark."""
+    """Whether the response to an expired fetch would have a new high watermark."""
     _, leader, (follower,) = expires
     known = facts[follower]
-    return leader in known.uses and facts[leader].high_watermark > known.high_watermark
+    return leader in known.useful_leaders and facts[leader].high_watermark > known.high_watermark
 
 
 def _is_refusal(message: Any) -> bool:
     """Whether a response only refuses a fetch."""
-    if not isinstance(message, FetchAnswered):
+    if not isinstance(message, FetchResponseMessage):
         return False
     [data] = message.response.responses[0].partitions
     return data.error_code not in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)
 
 
 def _place(message: Any) -> int:
-    """Where a message that is sent is put."""
-    kind = REQUEST if isinstance(message, FetchSent) else RESPONSE
+    """The place of a message in a state."""
+    kind = REQUEST if isinstance(message, FetchMessage) else RESPONSE
     return PLACE_OF[message.follower, message.leader, kind]
 
 
@@ -523,4 +529,4 @@ def _metadata_key(metadata: Metadata) -> Any:
 
 
 def _history_key(history: History) -> Any:
-    return history.left, history.committed, history.unclean, history.broken
+    return history.remaining, history.committed, history.unclean, history.broken

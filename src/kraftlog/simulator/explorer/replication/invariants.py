@@ -26,11 +26,10 @@ class History(Value):
     """What may still happen, and what must not be forgotten."""
 
     #: How often each kind of event may still happen.
-    left: tuple[int, ...]
+    remaining: tuple[int, ...]
     #: For each topic the longest log that was ever committed.
     committed: tuple[tuple[Uuid, tuple[bytes, ...]], ...] = ()
-    #: The topic and epoch of the last unclean election: what former leaders have committed counts
-    #: no more.
+    #: The topic and epoch of the last unclean election: what earlier leaders committed may be lost.
     unclean: tuple[Uuid, int] | None = None
     #: The invariant that does not hold, and why.
     broken: tuple[str, str] | None = None
@@ -180,7 +179,7 @@ def _check_members(brokers: Sequence[Broker], partition: PartitionImage, history
     for broker in brokers:
         is_member = broker.id in partition.isr or broker.id in partition.elr
         log = broker.log.of(partition.topic_id)
-        if is_member and not broker.has_lost and log[: len(committed)] != committed:
+        if is_member and not broker.lost_records and log[: len(committed)] != committed:
             raise Broken(
                 "every member of the ISR has what is committed",
                 f"{NAMES[broker.id]} has {shown(log)}, committed is {shown(committed)}",

@@ -50,7 +50,9 @@ class Metadata:
     def __init__(self, bound: Bound) -> None:
         config = ControllerConfig(node_id=0, cluster_id=CLUSTER)
         self.bound = bound
-        self.controller = Controller(config, rng=NoChance(), new_id=self._new_id, static_config={})
+        self.controller = Controller(
+            config, rng=ConstantBits(), new_id=self._new_id, static_config={}
+        )
         self.batches: tuple[tuple[Message, ...], ...] = ()
         #: The offset of the next record.
         self.end = 0
@@ -58,12 +60,12 @@ class Metadata:
         self.oldest = 0
         #: The leader of each epoch of a topic.
         self.elected: dict[tuple[Uuid, int], int] = {}
-        #: How many topics of the name there were.
+        #: How many topics of this name have been created.
         self.topics = 1
-        #: The brokers in controlled shutdown, and the number of batches that all others must
-        #: replay before; 0 for one that led nothing.
+        #: The brokers in controlled shutdown, each with the number of metadata batches that all
+        #: others must replay first; 0 for a broker that led nothing.
         self.leaving: dict[int, int] = {}
-        #: The brokers that have stopped after that.
+        #: The brokers that have stopped after a controlled shutdown.
         self.stopped: frozenset[int] = frozenset()
         self._commit(list(_first_records(bound)))
         self.controller.activate((), NOW)
@@ -79,7 +81,7 @@ class Metadata:
 
     @property
     def partition(self) -> PartitionImage | None:
-        """The partition, unless its topic is deleted."""
+        """The partition; None while its topic is deleted."""
         topic_id = self.topic_id
         return None if topic_id is None else self.controller.state.partitions[topic_id, 0]
 
@@ -87,9 +89,9 @@ class Metadata:
     def brokers(self) -> dict[int, BrokerImage]:
         return self.controller.state.brokers
 
-    def offset_of(self, batch: int) -> int:
-        """The offset of the last record in the first batches."""
-        return sum(map(len, self.batches[:batch])) - 1
+    def offset_of(self, count: int) -> int:
+        """The offset of the last record in the first `count` batches."""
+        return sum(map(len, self.batches[:count])) - 1
 
     def _commit(self, batch: Sequence[Message]) -> None:
         if not batch:
@@ -129,7 +131,7 @@ class Metadata:
         return self.decide(ApiKey.BROKER_HEARTBEAT, request)
 
     def session_ends(self, broker_id: int) -> None:
-        """A broker has not been heard for the time of a session; all others have."""
+        """A broker's session times out, while all others send heartbeats."""
         sessions = self.controller.sessions
         later = Now(sessions.timeout_ms + 1, sessions.timeout_ms + 1)
         for now in (later, NOW):  # time stands still before and after
@@ -230,7 +232,7 @@ class Metadata:
 
     @property
     def can_be_created(self) -> bool:
-        """Whether the topic is deleted, and one of its replicas would be alive."""
+        """Whether the topic is deleted, and a broker that would have a replica is alive."""
         return self.topic_id is None and any(
             self.brokers[broker].active for broker in self.bound.replicas
         )
@@ -302,8 +304,8 @@ def _directory(broker_id: int) -> bytes:
     return bytes([ord("A") + broker_id]) * 16
 
 
-class NoChance:
-    """Nothing here depends on chance."""
+class ConstantBits:
+    """In place of a random generator: nothing explored depends on chance."""
 
     def getrandbits(self, _: int, /) -> int:
         return 1

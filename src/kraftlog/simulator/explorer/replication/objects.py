@@ -2,7 +2,7 @@
 
 A copy has its own objects all the way down; values (`kraftlog.value`) and functions are shared, as
 they never change. A key has everything that the objects hold, except the fields of `OMITTED`: two
-graphs with the same key act alike. A field that is forgotten there makes more states, never fewer.
+graphs with the same key behave alike. A field missing in `OMITTED` makes more states, never fewer.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _ATOMS = {
 
 
 class Objects:
-    """`copied_values` are the values to copy all the same.
+    """Copies object graphs and makes their keys.
 
-    `omitted` has the fields that make no difference, by the name of their class.
+    `copied_values` are classes of values that are copied nevertheless; `omitted` has, by class
+    name, the fields that are left out of keys.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Objects:
         return MethodType(it.__func__, self._copy(it.__self__, copies))
 
     def _copy_partial(self, it: partial[Any], copies: Copies) -> Any:
-        assert not it.keywords, "no partial here has any"
+        assert not it.keywords, "a partial with keywords is not supported"
         function, *arguments = [self._copy(each, copies) for each in (it.func, *it.args)]
         return partial(function, *arguments)
 

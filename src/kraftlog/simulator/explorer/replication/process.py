@@ -34,7 +34,7 @@ from kraftlog.replication.replica_manager import ReplicaManager
 from kraftlog.replication.services import ReplicationConfig, ReplicationServices
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.simulator.explorer.invariants import Broken
-from kraftlog.simulator.explorer.replication.metadata import LISTENER, TOPIC, NoChance
+from kraftlog.simulator.explorer.replication.metadata import LISTENER, TOPIC, ConstantBits
 from kraftlog.types import NULL_UUID, Now
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import APIS, ApiKey
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.fetch import FetchRequest, FetchResponse
     from kraftlog.wire.schema import Message
 
-#: When everything happens, and after every backoff.
+#: The time of all events, and a time after every backoff.
 NOW, AFTER_BACKOFF = Now(1_000_000, 1_000_000), Now(1_002_000, 1_002_000)
 MAX_LAG_MS = 10_000
 ACKS_ALL = -1
@@ -72,7 +72,7 @@ def record_of(topic_id: Uuid) -> bytes:
     return bytes(builder.build())
 
 
-class FetchSent(Value):
+class FetchMessage(Value):
     """A Fetch of a follower; `is_awaited`: the sender still waits for the response."""
 
     follower: int
@@ -81,7 +81,7 @@ class FetchSent(Value):
     is_awaited: bool = True
 
 
-class FetchAnswered(Value):
+class FetchResponseMessage(Value):
     """The response to a Fetch."""
 
     follower: int
@@ -110,7 +110,7 @@ class ProduceSlot(Slot):
 
 
 class FetchSlot(Slot):
-    def __init__(self, process: Process, sent: FetchSent) -> None:
+    def __init__(self, process: Process, sent: FetchMessage) -> None:
         super().__init__(process, FETCH)
         self.sent = sent
 
@@ -131,22 +131,22 @@ class Process:
         self.effects: list[Any] = []
         #: The fetches that wait for data, by follower.
         self.parked: dict[int, FetchSlot] = {}
-        #: The leaders that it waits for, with the position of its fetch.
+        #: The leaders whose response it waits for, with the position of its fetch.
         self.waits_for: dict[int, tuple[Uuid, int, int]] = {}
         #: The channels and numbers of those fetches.
         self._sent: dict[int, tuple[str, int]] = {}
-        #: The AlterPartition without a response, if any, and what takes the response.
+        #: The AlterPartition without a response, if any, and the callback for the response.
         self.isr_request: Message | None = None
-        self._isr_answered: Any = None
+        self._on_isr_response: Any = None
         #: How many batches of the metadata log are replayed.
         self.replayed = 0
-        self.messages: list[FetchSent | FetchAnswered] = []
+        self.messages: list[FetchMessage | FetchResponseMessage] = []
         self.has_slow_disk = has_slow_disk
-        #: Truncations that are to be done, and the writes that are to be reported, by their ends.
+        #: Truncations still to be done, and the writes still to be reported, with their ends.
         self.truncations: list[TruncatePartition] = []
         self.unreported: list[tuple[Partition, int]] = []
         #: Without sessions, each fetch names its position.
-        self.fetch_sessions = FetchSessions(0, NoChance())
+        self.fetch_sessions = FetchSessions(0, ConstantBits())
         self.loader = MetadataLoader()
         configs = TopicConfigs(self.loader, self._layers)
         self.replica_manager = ReplicaManager(
@@ -187,7 +187,7 @@ class Process:
     ) -> None:
         assert api_key == ApiKey.ALTER_PARTITION
         assert self.isr_request is None, "one is in flight at a time"
-        self.isr_request, self._isr_answered = request, on_done
+        self.isr_request, self._on_isr_response = request, on_done
 
     @property
     def image(self) -> Image:
@@ -204,8 +204,8 @@ class Process:
         assert partition is not None, "the event is about its replica"
         return partition
 
-    def uses(self, leader: int) -> bool:
-        """Whether the response of a leader would count: the partition is where it was."""
+    def would_use_response_of(self, leader: int) -> bool:
+        """Whether the response of a leader would count: the partition has not moved since."""
         partition = self.partition
         return partition is not None and self.waits_for.get(leader) == (
             partition.topic_id,
@@ -214,7 +214,7 @@ class Process:
         )
 
     def wait(self, _operation: Any, _deadline_ms: int) -> None:
-        """A fetch waits: `expire` ends it."""
+        """A fetch is parked until `expire` ends it."""
 
     # Events --------------------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ class Process:
         slot: Any = ProduceSlot(self, PRODUCE)
         produce.handle(self, slot, request, NOW)  # type: ignore[arg-type]  # see the class
 
-    def serve(self, sent: FetchSent) -> None:
+    def receive_fetch(self, sent: FetchMessage) -> None:
         """A Fetch arrives."""
         slot: Any = FetchSlot(self, sent)
         fetch.handle(self, slot, sent.request, NOW)  # type: ignore[arg-type]  # see the class
@@ -260,12 +260,12 @@ class Process:
         """A fetch has waited for its max.wait.ms."""
         self.parked[follower].waiter.expire(NOW)
 
-    def take(self, answered: FetchAnswered) -> None:
-        """The response to a Fetch of this follower."""
-        leader = answered.leader
+    def receive_response(self, message: FetchResponseMessage) -> None:
+        """The response to a Fetch of this follower arrives."""
+        leader = message.leader
         del self.waits_for[leader]
         channel, number = self._sent.pop(leader)
-        report = ResponseReceived(channel, leader, number, answered.response)
+        report = ResponseReceived(channel, leader, number, message.response)
         self.replica_manager.fetchers.handle(report, NOW)
 
     def fetch_failed(self, leader: int) -> None:
@@ -276,23 +276,23 @@ class Process:
     def lags(self, follower: int) -> None:
         """A follower has not caught up for replica.lag.time.max.ms."""
         followers = self.replica.followers
-        assert followers is not None, "it leads"
+        assert followers is not None, "only a leader has lagging followers"
         followers.by_broker[follower].caught_up_ms = NEVER_MS
 
     def write(self) -> None:
-        """The oldest write counts, as after its flush."""
+        """Report the oldest write as done."""
         self.replica_manager.written(*self.unreported.pop(0))
 
     def truncate(self) -> None:
-        """The oldest truncation is done."""
+        """Do the oldest truncation."""
         effect = self.truncations.pop(0)
         self.logs.truncate(effect.offset)
         end = self.logs.end
         self.replica_manager.handle(LogTruncated(effect.log, effect.topic_id, 0, end))
 
-    def isr_answered(self, response: Message | None) -> None:
-        """The response to the AlterPartition, or None if it is lost."""
-        on_done, self.isr_request, self._isr_answered = self._isr_answered, None, None
+    def receive_isr_response(self, response: Message | None) -> None:
+        """The response to the AlterPartition arrives, or is lost (None)."""
+        on_done, self.isr_request, self._on_isr_response = self._on_isr_response, None, None
         on_done(response, NOW)
 
     # Outcomes ------------------------------------------------------------------------------------
@@ -304,13 +304,13 @@ class Process:
         ):
             raise Broken("only committed records are acknowledged", f"offset {result.base_offset}")
 
-    def fetched(self, sent: FetchSent, response: FetchResponse) -> None:
+    def fetched(self, sent: FetchMessage, response: FetchResponse) -> None:
         if sent.is_awaited:
             self.parked.pop(sent.follower, None)
-            self.messages.append(FetchAnswered(sent.follower, self.id, response))
+            self.messages.append(FetchResponseMessage(sent.follower, self.id, response))
 
     def turn(self) -> None:
-        """Carry out all that can be done at once."""
+        """Carry out effects until there are none."""
         manager = self.replica_manager
         while True:
             appends = manager.take_turn()
@@ -336,7 +336,7 @@ class Process:
             position = topic.topic_id, part.fetch_offset, part.current_leader_epoch
             self.waits_for[effect.peer] = position
             self._sent[effect.peer] = effect.channel, effect.number
-            self.messages.append(FetchSent(self.id, effect.peer, effect.request))
+            self.messages.append(FetchMessage(self.id, effect.peer, effect.request))
         elif isinstance(effect, TruncatePartition):
             assert not effect.restarts, "no log start moves"
             if self.replica.leads:

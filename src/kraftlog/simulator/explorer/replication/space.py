@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class ReplicationSpace(Cluster):
     def __init__(self, bound: Bound) -> None:
         super().__init__(bound)
-        self.most_states = bound.most_states
+        self.max_states = bound.max_states
         self._pack = Struct(f"{len(self.first)}I").pack
 
     def key(self, state: State) -> bytes:
@@ -28,5 +28,5 @@ class ReplicationSpace(Cluster):
         """Always: the number of each kind of event is bounded instead."""
         return True
 
-    def trace_lines(self, way: Sequence[Move], broken: str) -> Iterator[str]:
-        return trace_lines(self, way, broken)
+    def trace_lines(self, path: Sequence[Move], broken: str) -> Iterator[str]:
+        return trace_lines(self, path, broken)

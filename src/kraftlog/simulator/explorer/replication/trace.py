@@ -6,7 +6,7 @@ from kraftlog.metadata.values import NO_LEADER
 from kraftlog.simulator.explorer.bounds import NAMES, NODES
 from kraftlog.simulator.explorer.replication.cluster import EXPIRE, HISTORY, METADATA, PLACES
 from kraftlog.simulator.explorer.replication.log import shown, split
-from kraftlog.simulator.explorer.replication.process import FetchSent
+from kraftlog.simulator.explorer.replication.process import FetchMessage
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,55 +18,57 @@ if TYPE_CHECKING:
     from kraftlog.simulator.explorer.replication.metadata import Metadata
 
 
-def trace_lines(cluster: Cluster, way: Sequence[Move], broken: str) -> Iterator[str]:
+def trace_lines(cluster: Cluster, path: Sequence[Move], broken: str) -> Iterator[str]:
     """The moves in order, each with what it changed."""
     state = cluster.first
-    for number, move in enumerate(way, 1):
+    for number, move in enumerate(path, 1):
         line = f"{number:3} {_move(cluster, state, move)}"
         try:
-            following = cluster.after(state, move)
+            next_state = cluster.after(state, move)
         except Exception as error:
             yield f"{line:58} {type(error).__name__}"
             break
         changed = [
-            _broker(cluster.brokers[following[broker_id]])
+            _broker(cluster.brokers[next_state[broker_id]])
             for broker_id in range(NODES)
-            if _broker(cluster.brokers[following[broker_id]])
+            if _broker(cluster.brokers[next_state[broker_id]])
             != _broker(cluster.brokers[state[broker_id]])
         ]
-        before, after = [_metadata(cluster.metadata[it[METADATA]]) for it in (state, following)]
+        before, after = [
+            _metadata(cluster.metadata[each[METADATA]]) for each in (state, next_state)
+        ]
         if after != before:
             changed.append(after)
-        state = following
+        state = next_state
         yield f"{line:58} {', '.join(changed)}".rstrip()
     yield f"    broken: {broken}"
 
 
 def _move(cluster: Cluster, state: State, move: Move) -> str:
-    what, where, about = move
+    what, where, argument = move
     if where > HISTORY:  # a message on the wire
         follower, leader, _ = PLACES[where]
         message = cluster.messages[state[where]]
-        is_request = isinstance(message, FetchSent)
+        is_request = isinstance(message, FetchMessage)
         ends = (follower, leader) if is_request else (leader, follower)
         if is_request and not message.is_awaited:
             what += " late"
         return f"{what}: {NAMES[ends[0]]} to {NAMES[ends[1]]}: {_body(message)}"
     if where == METADATA:
-        return f"controller: {what}{_about(what, about)}"
-    rest = f" {NAMES[about[0]]}" if what == "lag" else ""
+        return f"controller: {what}{_about(what, argument)}"
+    rest = f" {NAMES[argument[0]]}" if what == "lag" else ""
     if what == EXPIRE:
-        rest = f" of {NAMES[about[0]]}"
+        rest = f" of {NAMES[argument[0]]}"
     if what == "lose power":
-        rest = f", {about[0]} records are left"
+        rest = f", {argument[0]} records are left"
     return f"{NAMES[where]}: {what}{rest}"
 
 
-def _about(what: str, about: Any) -> str:
+def _about(what: str, argument: Any) -> str:
     """What a decision of the controller is about."""
     if what == "reassign":
-        return f" to {_names(about)}"
-    return "" if about is None or what.startswith("elect") else f" {NAMES[about]}"
+        return f" to {_names(argument)}"
+    return "" if argument is None or what.startswith("elect") else f" {NAMES[argument]}"
 
 
 def _names(brokers: Sequence[int]) -> str:
@@ -74,7 +76,7 @@ def _names(brokers: Sequence[int]) -> str:
 
 
 def _body(message: Any) -> str:
-    if isinstance(message, FetchSent):
+    if isinstance(message, FetchMessage):
         part = message.request.topics[0].partitions[0]
         position = f"{part.fetch_offset}@{part.last_fetched_epoch}"
         return f"Fetch epoch {part.current_leader_epoch}, from {position}"
@@ -102,7 +104,7 @@ def _metadata(metadata: Metadata) -> str:
     partition = metadata.partition
     if partition is None:
         return "no topic"
-    leader = "nobody" if partition.leader == NO_LEADER else NAMES[partition.leader]
+    leader = "no leader" if partition.leader == NO_LEADER else NAMES[partition.leader]
     text = f"{leader} elected in {partition.leader_epoch}, ISR {_names(partition.isr)}"
     if partition.reassigning:
         adding, removing = _names(partition.adding), _names(partition.removing)
