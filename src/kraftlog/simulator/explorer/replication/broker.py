@@ -41,7 +41,9 @@ OMITTED = {
             "high_watermark_moves",
         }
     ),
-    "ReplicaFetchers": frozenset({"_config", "_logs", "_emit", "_quota", "_numbers", "_in_flight"}),
+    "ReplicaFetchers": frozenset(
+        {"_config", "_logs", "_emit", "_quota", "_requests_sent", "_in_flight"}
+    ),
     "Fetcher": frozenset(
         {
             "_config",
@@ -58,7 +60,7 @@ OMITTED = {
         {"_metadata", "_check_due_ms", "_elected_ms", "_unfetched", "_clock", "_moved"}
     ),
     "IsrChanges": frozenset(
-        {"_due_ms", "_again_ms", "_failures", "_incomplete", "_ask", "_broker_epoch", "_refused"}
+        {"_due_ms", "_retry_ms", "_failures", "_incomplete", "_send", "_broker_epoch", "_refused"}
     ),
     "Partition": frozenset({"counts", "append_config", "written_bytes"}),
     "Follower": frozenset({"caught_up_bytes", "fetched_bytes"}),
