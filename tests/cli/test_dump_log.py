@@ -93,7 +93,7 @@ def test_records_of_the_metadata_log(
     write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))
     survivor = SurvivingDirectory(OsFiles(), data)
     new = VoterSet((Voter(ME), Voter(ReplicaKey(7, b"7" * 16))))
-    survivor.repair(new, survivor.remains.point, T0)
+    survivor.repair(new, survivor.state.point, T0)
     survivor.close()
     formatted = str(tmp_path / "formatted")
     config = tmp_path / "server.properties"

@@ -48,7 +48,7 @@ def test_repair_without_acceptance_prints_the_loss_and_the_command(
     assert main(again[1:]) == 0
     assert "Done: epoch 1008, voters at offset 5; start node 3." in capsys.readouterr().out
     survivor = SurvivingDirectory(OsFiles(), data)
-    (voter,) = survivor.remains.voters.voters
+    (voter,) = survivor.state.voters.voters
     survivor.close()
     assert (voter.key, voter.endpoints[0].host, voter.endpoints[0].port) == (
         ME,

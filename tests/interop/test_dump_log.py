@@ -89,7 +89,7 @@ def test_kafka_dumps_a_repaired_metadata_log(jvm: Driver, tmp_path: Path) -> Non
     write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))
     survivor = SurvivingDirectory(OsFiles(), data)
     new = VoterSet((Voter(ME), Voter(ReplicaKey(7, b"7" * 16))))
-    survivor.repair(new, survivor.remains.point, T0)
+    survivor.repair(new, survivor.state.point, T0)
     survivor.close()
     segment = f"{data}/__cluster_metadata-0/{0:020d}.log"
     output = dumped(jvm, "--cluster-metadata-decoder", "--files", segment)

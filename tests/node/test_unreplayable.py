@@ -150,7 +150,7 @@ def test_repair_drops_a_record_and_all_that_follow() -> None:
     files, offset = with_bad_record(UNKNOWN)
     survivor = survivor_of(files)
     survivor.drop_from(offset)
-    remains = survivor.remains
+    remains = survivor.state
     assert remains.end == offset - 1, "its batch begins there"
     [lost] = possible_losses(remains)
     assert lost.startswith(f"{remains.dropped} records from offset {offset - 1} on")
@@ -170,10 +170,10 @@ def test_repair_drops_a_record_and_all_that_follow() -> None:
 def test_repair_refuses_offsets_outside_the_log(offset: int) -> None:
     files, _ = with_bad_record(UNKNOWN)
     survivor = survivor_of(files)
-    end = survivor.remains.end
+    end = survivor.state.end
     with pytest.raises(RepairRefusedError, match=f"the log has offsets 0 to {end - 1}"):
         survivor.drop_from(offset)
-    assert (survivor.remains.end, survivor.remains.dropped) == (end, 0)
+    assert (survivor.state.end, survivor.state.dropped) == (end, 0)
     survivor.close()
 
 
@@ -181,14 +181,14 @@ def test_repair_resumes_after_a_crash_before_the_new_voters() -> None:
     files, offset = with_bad_record(UNKNOWN)
     survivor = survivor_of(files)
     survivor.drop_from(offset)
-    point = survivor.remains.point
+    point = survivor.state.point
     files.faults = [Fault("pwritev", path=".log")]
     with pytest.raises(StorageError):
         survivor.repair(voters_by_id(1), point, 0)
     files.faults.clear()
     files.kill()
     again = survivor_of(files)
-    assert again.remains.point == point, "the record is gone"
+    assert again.state.point == point, "the record is gone"
     again.repair(voters_by_id(1), point, 0)
     again.close()
     files.kill()

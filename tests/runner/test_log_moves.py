@@ -193,7 +193,7 @@ def test_a_move_survives_a_stop_before_any_operation(loses_power: bool) -> None:
         make_folders(first)
         for path in PATHS:
             first.files.sync_all(path)
-        first.runner._directories.of(LOG).directory.logs[LOG].flush()
+        first.runner._directories.directory_of(LOG).directory.logs[LOG].flush()
         before = values(first)
         first.files.stop_before = first.files.operations + stop
         try:
@@ -390,7 +390,7 @@ def test_a_moved_log_is_not_compacted_meanwhile() -> None:
     host = with_records(20)
     begin(host)
     assert host.runner._directories.moves.moves
-    compactions = host.runner._directories.of(LOG)._compactions
+    compactions = host.runner._directories.directory_of(LOG)._compactions
     log = host.runner.directory.logs[LOG]
     log.config = log.config.replace(compacted=True)
     log.roll(0)
@@ -399,7 +399,7 @@ def test_a_moved_log_is_not_compacted_meanwhile() -> None:
     host.settle()
     moved = host.runner.logs[LOG]
     assert moved is not log
-    candidates = host.runner._directories.of(LOG)._compactions
+    candidates = host.runner._directories.directory_of(LOG)._compactions
     moved.roll(0)
     moved.flush()
     assert candidates._candidate(host.node, LOG, moved, host.now) is not None

@@ -76,7 +76,7 @@ def repair(files: MemoryFiles, accepted: str | None, voters: VoterSet = ALONE) -
 
 def test_the_survivor_is_read_from_log_and_election_state() -> None:
     survivor = SurvivingDirectory(left(committed=4), "data")
-    remains = survivor.remains
+    remains = survivor.state
     survivor.close()
     assert (remains.me, remains.cluster_id, remains.election.epoch) == (ME, CLUSTER, 8)
     assert (remains.start, remains.end, remains.last_epoch) == (0, 5, 7)
@@ -95,8 +95,8 @@ def test_a_sole_voter_can_lose_nothing() -> None:
     alone = THREE.without(1).without(2)
     files = left([Batch(0, 1, 7, 100, alone, LeaderChange(3, (3,), (3,), alone))])
     survivor = SurvivingDirectory(files, "data")
-    assert possible_losses(survivor.remains) == []
-    assert "may" not in "".join(describe_repair(survivor.remains, ALONE))
+    assert possible_losses(survivor.state) == []
+    assert "may" not in "".join(describe_repair(survivor.state, ALONE))
     survivor.repair(ALONE, None, T0)
     survivor.close()
 
@@ -106,11 +106,11 @@ def test_without_voters_in_the_log_those_of_quorum_state_are_used() -> None:
     stored = quorum_state.QuorumStateData(epoch=7, voter_ids=(1, 2, 3))
     quorum_state.store(files, LOG, stored)
     survivor = SurvivingDirectory(files, "data")
-    assert survivor.remains.others == (1, 2)
+    assert survivor.state.others == (1, 2)
     survivor.close()
     quorum_state.store(files, LOG, stored.replace(voter_ids=()))
     survivor = SurvivingDirectory(files, "data")
-    assert "unknown voters" in possible_losses(survivor.remains)[0]
+    assert "unknown voters" in possible_losses(survivor.state)[0]
     survivor.close()
 
 
@@ -256,7 +256,7 @@ def test_without_voters_in_the_log_those_of_a_snapshot_are_used() -> None:
     snapshot = b"".join(snapshot_pieces([], THREE, 7, T0))
     write_whole(files, f"{LOG}/{1:020d}-{7:010d}.checkpoint", snapshot)
     survivor = SurvivingDirectory(files, "data")
-    assert (survivor.remains.voters, survivor.remains.committed) == (THREE, 1)
+    assert (survivor.state.voters, survivor.state.committed) == (THREE, 1)
     survivor.close()
 
 
@@ -339,7 +339,7 @@ def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
         host = net.faulty_host(one)
         write_directory(files, "data", host.core.me, host.batches, host.persisted)
         survivor = SurvivingDirectory(files, "data")
-        left_over[survivor.remains.last_epoch, survivor.remains.end] = one, files
+        left_over[survivor.state.last_epoch, survivor.state.end] = one, files
         survivor.close()
     best, files = left_over[max(left_over)]
     assert best == 3

@@ -133,7 +133,7 @@ def _repair(
     try:
         if drop_from is not None:
             survivor.drop_from(drop_from)
-        remains = survivor.remains
+        remains = survivor.state
         print(*survivor.recovery, *describe_repair(remains, voters), sep="\n")
         if is_dry or (possible_losses(remains) and accepted is None):
             again = f"kraftlog quorum repair --data {data} --voters {voters_text}"

@@ -177,7 +177,7 @@ class Admin(ConnectedToCluster):
         )
         survivor = SurvivingDirectory(OsFiles(), data.rstrip("/") or "/")
         try:
-            remains = survivor.remains
+            remains = survivor.state
             return RepairPlan(
                 (*survivor.recovery, *describe_repair(remains, wanted)),
                 remains.voters.ids,

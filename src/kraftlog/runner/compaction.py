@@ -1,7 +1,7 @@
-"""Compacts a node's logs, one at a time in a worker process, the dirtiest first.
+"""Compacts a node's logs, one at a time in a worker process, the dirtiest log first.
 
 The worker rewrites the segments. This module chooses the log, and swaps in one new segment a turn,
-unless the log has been truncated or deleted meanwhile.
+unless the log has been truncated or deleted in the meantime.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SLOW_MS = 10_000
 #: How long a log that could not be compacted is skipped.
 PAUSE_MS = 600_000
-#: How soon to look again after sealed segments had to be flushed first.
+#: How soon to check again if sealed segments had to be flushed first.
 FLUSHED_MS = 1000
 
 
@@ -58,7 +58,7 @@ class _Pass:
 
 
 class Compactions:
-    """Runs compactions; `due_ms` is when to look for a dirty log again, on the monotonic clock."""
+    """Runs compactions; `due_ms` is the time of the next check for a dirty log (monotonic)."""
 
     def __init__(
         self,
@@ -73,7 +73,8 @@ class Compactions:
     ) -> None:
         """A log that is being copied (`is_moving`) keeps its segments.
 
-        Otherwise a tombstone could be gone before it is copied, and what it deletes be copied.
+        Otherwise records could be copied, and the tombstone that deletes them be removed before it
+        is copied.
         """
         self._is_moving = is_moving
         self._files = files
@@ -83,53 +84,54 @@ class Compactions:
         self._flushes = flushes
         self._log_line = log_line
         self._notify = notify
-        self._under_way: _Pass | None = None
-        self._resting_until_ms: dict[LogName, int] = {}
+        self._current: _Pass | None = None
+        self._paused_until_ms: dict[LogName, int] = {}
         self.due_ms = 0
-        #: A check that had to request flushes is repeated soon, once.
-        self._has_asked = False
+        #: Whether the last check had to request flushes: it is repeated soon, once.
+        self._has_requested_flushes = False
 
     @property
     def has_work(self) -> bool:
         """Whether the next turn has something to do."""
-        return self._under_way is not None and bool(self._under_way.groups)
+        return self._current is not None and bool(self._current.groups)
 
     def take_turn(self, node: Node, now: Now) -> bool:
         """Run at the end of a turn: continue or start one; return whether anything was due."""
-        goes_on = self._under_way is not None and bool(self._under_way.groups)
-        if self._under_way is not None and goes_on:
-            self._swap_in(self._under_way, now)
+        goes_on = self._current is not None and bool(self._current.groups)
+        if self._current is not None and goes_on:
+            self._swap_in(self._current, now)
         if now.monotonic_ms < self.due_ms:
             return goes_on
         layers = node.config_layers()
         # At least 1 ms, or an idle loop would spin.
         self.due_ms = now.monotonic_ms + max(layers.value("log.cleaner.backoff.ms"), 1)
         enabled = node.config.settings["log.cleaner.enable"] and layers.value("log.cleaner.threads")
-        if self._under_way is None and enabled and self._directory.disk.failure is None:
+        if self._current is None and enabled and self._directory.disk.failure is None:
             max_keys = layers.value("log.cleaner.dedupe.buffer.size") // KEY_BYTES
-            is_repeated, self._has_asked = self._has_asked, False
+            is_repeated, self._has_requested_flushes = self._has_requested_flushes, False
             self._begin(node, max_keys, now)
             if is_repeated:
-                self._has_asked = False
-            elif self._has_asked:
+                self._has_requested_flushes = False
+            elif self._has_requested_flushes:
                 self.due_ms = min(self.due_ms, now.monotonic_ms + FLUSHED_MS)
         return True
 
     def close(self) -> None:
-        """Shut down cleanly: drop the compaction in progress; its worker is gone."""
-        if self._under_way is not None:
-            self._discard(self._under_way)
+        """Shut down cleanly: drop the compaction in progress, whose worker has ended."""
+        if self._current is not None:
+            self._discard(self._current)
 
-    def _discard(self, this: _Pass) -> None:
+    def _discard(self, compaction: _Pass) -> None:
         """Delete the new segments of a compaction that is dropped."""
         if self._directory.disk.failure is not None:
             return
         try:
-            for base in this.segments:
-                discard_cleaned(self._files, f"{this.log.folder}/{base:020d}")
+            for base in compaction.segments:
+                discard_cleaned(self._files, f"{compaction.log.folder}/{base:020d}")
         except OSError as error:  # the next start removes them
             self._log_line(
-                f"{this.log.folder}: cannot remove files of an interrupted compaction: {error}"
+                f"{compaction.log.folder}: cannot remove the files of an interrupted compaction: "
+                f"{error}"
             )
 
     def _begin(self, node: Node, max_keys: int, now: Now) -> None:
@@ -147,61 +149,65 @@ class Compactions:
             task = describe_task(log, found, now.wall_ms, max_keys)
         except OSError as error:
             self._log_line(
-                str(self._directory.disk.fail_unless_full("looking for a log to compact", error))
+                str(self._directory.disk.fail_unless_full("finding a log to compact", error))
             )
             return
         except StorageError as error:
             self._log_line(f"cannot select a log to compact: {error}")
             return
-        this = self._under_way = _Pass(name, log, found, now)
+        compaction = self._current = _Pass(name, log, found, now)
         self._worker.compact(
-            task, lambda result, error, now: self._rewritten(this, result, error, now)
+            task, lambda result, error, now: self._rewritten(compaction, result, error, now)
         )
 
     def _candidate(self, node: Node, name: LogName, log: Log, now: Now) -> LogToClean | None:
         partition = node.replica_manager.by_log.get(name)
         if partition is None or not partition.is_open:
             return None
-        if now.monotonic_ms < self._resting_until_ms.get(name, 0) or self._is_moving(name):
+        if now.monotonic_ms < self._paused_until_ms.get(name, 0) or self._is_moving(name):
             return None
         if log.segments and log.recovery_point < log.segments[-1].base_offset:
             # Sealed segments are compacted once they are durable.
-            self._flushes.ask(name, log.segments[-1].base_offset)
-            self._has_asked = True
+            self._flushes.request(name, log.segments[-1].base_offset)
+            self._has_requested_flushes = True
         return log_to_clean(log, last_stable_offset(log, partition.high_watermark), now.wall_ms)
 
-    def _rewritten(self, this: _Pass, result: Any, error: BaseException | None, now: Now) -> None:
+    def _rewritten(
+        self, compaction: _Pass, result: Any, error: BaseException | None, now: Now
+    ) -> None:
         """The worker has finished: its segments are swapped in during the next turns."""
         if error is not None:
-            self._under_way = None
+            self._current = None
             if not isinstance(error, (OSError, StorageError)):
                 raise error
-            # A worker that was killed has left files, possibly in the folder of another log by now.
-            self._discard(this)
-            if self._is_unchanged(this):
-                self._resting_until_ms[this.name] = now.monotonic_ms + PAUSE_MS
-                self._log_line(f"{this.log.folder}: compaction failed: {error}")
+            # A killed worker has left files, and the folder may belong to another log by now.
+            self._discard(compaction)
+            if self._is_unchanged(compaction):
+                self._paused_until_ms[compaction.name] = now.monotonic_ms + PAUSE_MS
+                self._log_line(f"{compaction.log.folder}: compaction failed: {error}")
             return
-        this.groups = result["groups"]
-        this.clean_to = result["clean_to"]
-        this.read_bytes = result["read_bytes"]
-        if not this.groups:
-            self._end(this, now)
+        compaction.groups = result["groups"]
+        compaction.clean_to = result["clean_to"]
+        compaction.read_bytes = result["read_bytes"]
+        if not compaction.groups:
+            self._end(compaction, now)
 
-    def _is_unchanged(self, this: _Pass) -> bool:
-        """Whether the log is still the same, up to the end that was compacted."""
+    def _is_unchanged(self, compaction: _Pass) -> bool:
+        """Whether the log still exists here, and was not truncated since the compaction began."""
         is_online = self._directory.disk.failure is None
-        is_same = self._directory.logs.get(this.name) is this.log and not self._is_moving(this.name)
-        return is_online and is_same and this.log.truncations == this.truncations
+        is_same = self._directory.logs.get(
+            compaction.name
+        ) is compaction.log and not self._is_moving(compaction.name)
+        return is_online and is_same and compaction.log.truncations == compaction.truncations
 
-    def _swap_in(self, this: _Pass, now: Now) -> None:
-        result = this.groups.pop(0)
-        log, bases = this.log, result["bases"]
+    def _swap_in(self, compaction: _Pass, now: Now) -> None:
+        result = compaction.groups.pop(0)
+        log, bases = compaction.log, result["bases"]
         try:
-            old = [this.segments[base] for base in bases]
-            if self._is_unchanged(this) and all(segment in log.segments for segment in old):
+            old = [compaction.segments[base] for base in bases]
+            if self._is_unchanged(compaction) and all(segment in log.segments for segment in old):
                 log.replace_segments(old, new_segment(log, result))
-                this.saved_bytes += result["old_size"] - result["size"]
+                compaction.saved_bytes += result["old_size"] - result["size"]
             elif self._directory.disk.failure is None:  # truncated or deleted meanwhile, or too old
                 discard_cleaned(self._files, f"{log.folder}/{bases[0]:020d}")
         except OSError as error:
@@ -210,38 +216,39 @@ class Compactions:
             )
         except StorageError as error:
             self._log_line(str(error))
-            self._notify(LogFailed(this.name, this.log.topic_id, str(error)), now)
-        if not this.groups:
-            self._end(this, now)
+            self._notify(LogFailed(compaction.name, compaction.log.topic_id, str(error)), now)
+        if not compaction.groups:
+            self._end(compaction, now)
 
-    def _end(self, this: _Pass, now: Now) -> None:
-        """Make the new file names durable; only then the log counts as clean up to that offset."""
-        took_ms = now.monotonic_ms - this.began_ms
+    def _end(self, compaction: _Pass, now: Now) -> None:
+        """Make the new file names durable; only then the clean offset is raised."""
+        took_ms = now.monotonic_ms - compaction.began_ms
         if took_ms >= SLOW_MS:
             self._log_line(
-                f"{this.log.folder}: {this.read_bytes} bytes compacted in {took_ms / 1000:.0f} s, "
-                f"{this.saved_bytes} fewer"
+                f"{compaction.log.folder}: {compaction.read_bytes} bytes compacted in "
+                f"{took_ms / 1000:.0f} s, "
+                f"{compaction.saved_bytes} fewer"
             )
-        if not self._is_unchanged(this):
-            self._under_way = None
+        if not self._is_unchanged(compaction):
+            self._current = None
             return
         self._io_thread.submit(
-            lambda: self._files.sync_directory(this.log.folder),
-            lambda _, error, now: self._synced(this, error, now),
+            lambda: self._files.sync_directory(compaction.log.folder),
+            lambda _, error, now: self._synced(compaction, error, now),
         )
 
-    def _synced(self, this: _Pass, error: BaseException | None, now: Now) -> None:
-        self._under_way = None
-        if not self._is_unchanged(this):
+    def _synced(self, compaction: _Pass, error: BaseException | None, now: Now) -> None:
+        self._current = None
+        if not self._is_unchanged(compaction):
             return
         if isinstance(error, OSError):
-            failure = self._directory.disk.fail(f"{this.log.folder}: syncing", error)
+            failure = self._directory.disk.fail(f"{compaction.log.folder}: syncing", error)
             self._log_line(str(failure))
-            self._notify(LogFailed(this.name, this.log.topic_id, str(failure)), now)
+            self._notify(LogFailed(compaction.name, compaction.log.topic_id, str(failure)), now)
         elif error is not None:
             raise error
         else:
-            if this.clean_to > this.log.clean_offset:
+            if compaction.clean_to > compaction.log.clean_offset:
                 # The pause is for an idle cleaner; other logs may be dirty.
                 self.due_ms = now.monotonic_ms
-            this.log.clean_offset = this.clean_to
+            compaction.log.clean_offset = compaction.clean_to

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 class DataDirectories:
-    """Hands the effects for logs to the directory that has the log.
+    """Passes the effects for a log on to the directory that has the log.
 
     A new log goes to the directory that the metadata assigns, or else to the online one with the
-    fewest logs, and to none that is cordoned while there are others. If a directory could not be
-    opened at the start (`lost`), a replica that the metadata assigns to none of the others is in
-    there: it is offline, and not created again.
+    fewest logs, and to a cordoned one only if all are. If a directory could not be opened at the
+    start (`lost`), a replica that the metadata assigns to none of the open ones may be in it: the
+    replica is offline, and is not created again.
     """
 
     def __init__(
@@ -60,20 +60,20 @@ class DataDirectories:
         )
         #: The ids of the cordoned directories.
         self.cordoned: Callable[[], Collection[Uuid]] = tuple
-        #: Called with a log and the one in another directory that has taken its place.
+        #: Called with a log and the copy in another directory that replaces it.
         self.replaced: Callable[[Log, Log], None] = _ignore
         is_moving = self.moves.moves.__contains__
         self._for_partitions = [DataDirectory(it, services, is_moving) for it in directories]
-        self._every = self._for_partitions[:]
+        self._all = self._for_partitions[:]
         if metadata not in directories:
-            self._every.append(DataDirectory(metadata, services, is_moving))
+            self._all.append(DataDirectory(metadata, services, is_moving))
         _delete_former_copies(directories, services.log_line)
         self._by_id = {it.directory.id: it for it in self._for_partitions}
-        #: Where each log is, or is to be created.
+        #: The directory of each log that exists or is to be created.
         self._by_log: dict[LogName, DataDirectory] = {}
         for each in self._for_partitions:
             self._by_log.update(dict.fromkeys(each.directory.unopened - {METADATA_LOG}, each))
-        #: The moves that the last process has not completed.
+        #: The target directories of moves that the last process has not completed.
         self._unfinished = {
             name: each for each in self._for_partitions for name in each.directory.unfinished_moves
         }
@@ -83,15 +83,15 @@ class DataDirectories:
             self._counts[each] += 1
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             OpenLog: self._open,
-            ConfigureLog: self._to_its_directory,
+            ConfigureLog: self._pass_on,
             DeleteLog: self._delete,
-            TruncatePartition: self._to_its_directory,
+            TruncatePartition: self._pass_on,
             MarkStrays: self._mark_strays,
             MoveLogStart: self._move_start,
             MoveReplica: self._move,
         }
 
-    def of(self, log: LogName) -> DataDirectory:
+    def directory_of(self, log: LogName) -> DataDirectory:
         """The directory of a log that is open."""
         return self._by_log[log]
 
@@ -111,7 +111,7 @@ class DataDirectories:
         found.lifecycle.carry_out[OpenLog](effect, now)
 
     def _place(self, effect: OpenLog) -> DataDirectory | None:
-        """The directory for a log that does not exist; None if it exists where it can't be read."""
+        """The directory for a new log; None if the log may be in a directory that can't be read."""
         assigned = self._by_id.get(effect.directory)
         if assigned is not None:
             return assigned
@@ -119,16 +119,16 @@ class DataDirectories:
             return None
         online = [it for it in self._for_partitions if not it.directory.is_offline]
         cordoned = self.cordoned()
-        open_ones = [it for it in online if it.directory.id not in cordoned]
-        return min(open_ones or online or self._for_partitions, key=self._counts.__getitem__)
+        uncordoned = [it for it in online if it.directory.id not in cordoned]
+        return min(uncordoned or online or self._for_partitions, key=self._counts.__getitem__)
 
-    def _to_its_directory(self, effect: Any, now: Now) -> None:
+    def _pass_on(self, effect: Any, now: Now) -> None:
         found = self._by_log.get(effect.log)
         if found is not None:
             found.lifecycle.carry_out[type(effect)](effect, now)
 
     def _delete(self, effect: DeleteLog, now: Now) -> None:
-        self.moves.end(effect.log)
+        self.moves.cancel(effect.log)
         found = self._by_log.pop(effect.log, None)
         if found is not None:
             self._counts[found] -= 1
@@ -149,7 +149,7 @@ class DataDirectories:
     # Moves ---------------------------------------------------------------------------------------
 
     def _move(self, effect: MoveReplica, _: Now) -> None:
-        """Move a log, and no longer to where it was to go before."""
+        """Begin to move a log; this cancels its previous move, if any."""
         source, target = self._by_log.get(effect.log), self._by_id.get(effect.directory)
         if source is None or target is None:
             return
@@ -159,7 +159,7 @@ class DataDirectories:
         under_way = self.moves.moves.get(effect.log)
         if under_way is not None and under_way.target is target:
             return
-        self.moves.end(effect.log)
+        self.moves.cancel(effect.log)
         if target is not source:
             self.moves.begin(effect.log, source, target)
 
@@ -170,11 +170,11 @@ class DataDirectories:
         self.replaced(move.log, move.target.directory.logs[move.name])
 
     def _resume_moves(self) -> None:
-        """Begin again, once their logs are open, the moves that the last process has left."""
+        """Begin the moves again that the last process has left, once their logs are open."""
         for name, target in list(self._unfinished.items()):
             source = self._by_log.get(name)
             if source is None or source is target:
-                del self._unfinished[name]  # the log is gone, or there already
+                del self._unfinished[name]  # deleted, or moved already
             elif name in source.directory.logs:
                 del self._unfinished[name]
                 self.moves.begin(name, source, target)
@@ -182,7 +182,7 @@ class DataDirectories:
     # The turn ------------------------------------------------------------------------------------
 
     def maintain(self, node: Node, now: Now) -> None:
-        for each in self._every:
+        for each in self._all:
             each.maintain(node, now)
         if self._unfinished:
             self._resume_moves()
@@ -191,35 +191,35 @@ class DataDirectories:
 
     def check(self, now: Now) -> None:
         """Report directories that have failed."""
-        for each in self._every:
+        for each in self._all:
             each.check(now, fails_its_logs=len(self._for_partitions) > 1)
 
     def deadline(self) -> int:
-        due_ms = [each.deadline() for each in self._every]
+        due_ms = [each.deadline() for each in self._all]
         return min(due_ms if self.moves.due_ms is None else [*due_ms, self.moves.due_ms])
 
     @property
     def has_work(self) -> bool:
-        return self.moves.has_work or any(each.has_work for each in self._every)
+        return self.moves.has_work or any(each.has_work for each in self._all)
 
     def close(self, node: Node, broker_epoch: int) -> None:
         self.moves.close()
-        for each in self._every:
+        for each in self._all:
             each.close(node, broker_epoch)
 
     def release(self) -> None:
         """Release all files and locks without writing anything."""
         self.moves.close()
-        for each in self._every:
+        for each in self._all:
             each.directory.release()
 
 
 def _delete_former_copies(
     directories: Sequence[LogDirectory], log_line: Callable[[str], None]
 ) -> None:
-    """Where the last process ended while a log took over from the one it was made of, delete that.
+    """Delete the older log of a partition if a move was interrupted after its copy was complete.
 
-    Two logs that no move explains are refused: nobody knows which one is newer.
+    Two logs of a partition without exactly one mark are refused: the newer one is unknown.
     """
     found: dict[LogName, LogDirectory] = {}
     for directory in directories:
@@ -241,4 +241,4 @@ def _delete_former_copies(
 
 
 def _ignore(_: Log, __: Log) -> None:
-    """Nobody knows the log by anything but its name."""
+    """The default for `replaced`."""

@@ -1,4 +1,4 @@
-"""Everything that runs for one log directory: its logs' life, maintenance and compaction."""
+"""All that runs for one log directory: opening, deletion, maintenance and compaction of logs."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ class DataDirectory:
 
     def deadline(self) -> int:
         """When the next turn has something to do, in monotonic milliseconds."""
-        others = (self.lifecycle.due_ms, self._new_folders.due_ms, self._disk_space.due_ms)
-        due_ms = [at for at in others if at is not None]
+        optional = (self.lifecycle.due_ms, self._new_folders.due_ms, self._disk_space.due_ms)
+        due_ms = [each for each in optional if each is not None]
         return min(self.maintenance.due_ms, self._compactions.due_ms, *due_ms)
 
     @property
@@ -134,7 +134,7 @@ class DataDirectory:
         )
 
     def close(self, node: Node, broker_epoch: int) -> None:
-        """Shut down cleanly: everything is durable, and marked so."""
+        """Shut down cleanly: make everything durable, and leave the marker of a clean shutdown."""
         self._compactions.close()
         self.maintenance.note_high_watermarks(node)
         self.lifecycle.close()

@@ -1,4 +1,4 @@
-"""Watches whether the log directory has more free space than its reserve, while it is short."""
+"""Logs when the disk of a log directory is full, and fills its reserve when space is free."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DiskSpace:
-    """Logs when the space runs out, and when there is some again."""
+    """Logs when the disk is full, and when space is available again."""
 
     def __init__(self, directory: LogDirectory, log_line: Callable[[str], None]) -> None:
         self._directory = directory
@@ -36,14 +36,14 @@ class DiskSpace:
             )
         elif self.due_ms is not None and now.monotonic_ms < self.due_ms:
             return
-        elif self._directory.disk.failure is None and self._is_reserve_made():
+        elif self._directory.disk.failure is None and self._fill_reserve():
             self._log_line(f"{path}: disk space is available again; records are accepted")
             self._was_short = False
             self.due_ms = None
             return
         self.due_ms = now.monotonic_ms + FULL_BACKOFF_MS
 
-    def _is_reserve_made(self) -> bool:
+    def _fill_reserve(self) -> bool:
         try:
             return self._directory.fill_reserve()
         except StorageError as error:

@@ -1,7 +1,7 @@
-"""Group commit: what waits for a log to be durable, and the flushes for it.
+"""Group commit: effects that wait until a log is durable, and the flushes for them.
 
-Each log has at most one flush in progress. Everything that starts to wait meanwhile is covered by
-the next one, so under load one `fdatasync` completes many requests. The metadata log has a
+Each log has at most one flush in progress. Effects that start to wait in the meantime are covered
+by the next one, so under load one `fdatasync` completes many requests. The metadata log has a
 `Flushes` of its own, so that it never waits, or pauses, for another log.
 """
 
@@ -45,31 +45,31 @@ class Flushes:
         self._flushed = flushed
         self._failed = failed
         #: The disks whose flushes are paused, and until when.
-        self._resting_until_ms: dict[Disk, int] = {}
+        self._paused_until_ms: dict[Disk, int] = {}
         #: Why flushes are paused, until it has been logged.
         self.obstacle: DiskFullError | None = None
-        self._held: dict[LogName, list[tuple[int, Callable[[], None]]]] = {}
+        self._waiting: dict[LogName, list[tuple[int, Callable[[], None]]]] = {}
 
     def hold(self, log: LogName, offset: int, release: Callable[[], None]) -> None:
         """Call `release` once the log is durable up to `offset`; at once if it is."""
         if self._logs[log].recovery_point >= offset:
             release()
         else:
-            self._held.setdefault(log, []).append((offset, release))
+            self._waiting.setdefault(log, []).append((offset, release))
 
-    def ask(self, log: LogName, offset: int) -> None:
-        """Flush a log up to an offset without an effect that waits for it.
+    def request(self, log: LogName, offset: int) -> None:
+        """Request a flush of a log up to an offset, without an effect that waits for it.
 
-        A truncation may overtake a flush; what is written after it is then flushed again.
+        If a truncation overtakes the flush, it is repeated.
         """
-        self._held.setdefault(log, []).append((offset, _nothing))
+        self._waiting.setdefault(log, []).append((offset, _nothing))
 
     def start(self, now: Now) -> None:
         """Run at the end of a turn: start the flushes that something waits for."""
-        resting = self._resting_until_ms
-        for name in list(self._held):
+        paused_until_ms = self._paused_until_ms
+        for name in list(self._waiting):
             log = self._logs[name]
-            if resting and now.monotonic_ms < resting.get(log.disk, 0):
+            if paused_until_ms and now.monotonic_ms < paused_until_ms.get(log.disk, 0):
                 continue
             try:
                 job = log.flush_job()
@@ -90,11 +90,11 @@ class Flushes:
         if is_full(error) and self._logs.reserve_of(name).spend():
             return
         self.obstacle = error
-        self._resting_until_ms[log.disk] = now.monotonic_ms + PAUSE_MS
+        self._paused_until_ms[log.disk] = now.monotonic_ms + PAUSE_MS
 
     def forget(self, log: LogName) -> None:
-        """The log is deleted: drop the effects that wait for it."""
-        self._held.pop(log, None)
+        """Drop the effects that wait for a log, as it is deleted."""
+        self._waiting.pop(log, None)
 
     def _submit(self, name: LogName, log: Log, job: FlushJob) -> None:
         def ended(_: Any, error: BaseException | None, now: Now) -> None:
@@ -115,10 +115,10 @@ class Flushes:
             return
         if not self._logs.has(name, log):
             return  # deleted meanwhile; another log may have its name by now
-        waiting = self._held.pop(name, [])
-        still = [held for held in waiting if held[0] > durable]
-        if still:
-            self._held[name] = still
+        waiting = self._waiting.pop(name, [])
+        not_durable = [effect for effect in waiting if effect[0] > durable]
+        if not_durable:
+            self._waiting[name] = not_durable
         for needed, release in waiting:
             if needed <= durable:
                 release()
@@ -126,9 +126,9 @@ class Flushes:
 
     def _drop(self, name: LogName, error: StorageError, now: Now) -> None:
         """Drop the effects that wait: their data was never durable."""
-        self._held.pop(name, None)
+        self._waiting.pop(name, None)
         self._failed(name, error, now)
 
 
 def _nothing() -> None:
-    """For a flush that nothing waits for."""
+    """What a flush calls that no effect waits for."""

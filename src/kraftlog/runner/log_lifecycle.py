@@ -1,4 +1,4 @@
-"""Opens, creates and deletes logs, a slice a turn, in the order of the requests.
+"""Opens, creates and deletes logs, a slice per turn, in the order of the effects.
 
 A topic may have thousands of partitions, and each log costs a few system calls, which would block
 the loop if done at once. A deleted or stray log is forgotten at once; its folder is renamed in a
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from kraftlog.storage.recovery import Opening
     from kraftlog.types import LogName, Now, Uuid
 
-#: The work of one turn in checked bytes; other steps count as the bytes checked in the same time.
+#: The work of one turn, in bytes that recovery checks; other steps cost the bytes of that time.
 BYTES_PER_TURN = 2 << 20
 STEP_COST = 64 << 10
 FOLDER_COST = 256 << 10
-#: Of a log that was closed cleanly, and is not read.
+#: The cost of a log that was closed cleanly, and is not read.
 CLOSED_COST = 16 << 10
 #: How long to wait after the disk was full.
 FULL_BACKOFF_MS = 10_000
@@ -75,17 +75,17 @@ class LogLifecycle:
         self._notify = notify
         self._steps: deque[OpenLog | DeleteLog | _StrayLog] = deque()
         #: The progress of the first step, if it takes several slices.
-        self._under_way: Opening | None = None
+        self._opening: Opening | None = None
         #: The logs that found the disk full, and when to retry them.
         self._postponed: list[OpenLog] = []
         self.due_ms: int | None = None
         #: Whether the first step, and so all others, waits for disk space.
         self._is_blocked = False
-        #: The logs to open; one that is deleted, or replaced, meanwhile is no longer here.
-        self._wanted: dict[LogName, OpenLog] = {}
+        #: The logs to open. A step whose log was deleted or replaced since is no longer in it.
+        self._to_open: dict[LogName, OpenLog] = {}
         #: The configs of the logs to open.
         self._configs: dict[LogName, LogConfig] = {}
-        #: The last one made, as thousands of logs have the same.
+        #: The last config made, as thousands of logs have the same.
         self._last_config: tuple[TopicConfig, LogConfig] | None = None
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             OpenLog: self._open,
@@ -116,11 +116,11 @@ class LogLifecycle:
             if not isinstance(step, OpenLog):
                 self._continue_delete(step, now)
                 spent_bytes += FOLDER_COST
-            elif self._wanted.get(step.log) is step:
+            elif self._to_open.get(step.log) is step:
                 spent_bytes += self._continue_step(step, now)
             else:
-                self._under_way = None
-            if self._under_way is None and not self._is_blocked:
+                self._opening = None
+            if self._opening is None and not self._is_blocked:
                 self._steps.popleft()
         return spent_bytes > 0
 
@@ -143,12 +143,12 @@ class LogLifecycle:
 
     def _open(self, effect: OpenLog, _: Now) -> None:
         self._configs[effect.log] = self._config_of(effect.config)
-        self._wanted[effect.log] = effect
+        self._to_open[effect.log] = effect
         self._steps.append(effect)
 
     def _configure(self, effect: ConfigureLog, _: Now) -> None:
         config = self._config_of(effect.config)
-        if effect.log in self._wanted:
+        if effect.log in self._to_open:
             self._configs[effect.log] = config
         log = self._directory.logs.get(effect.log)
         if log is not None:
@@ -176,13 +176,13 @@ class LogLifecycle:
     def _delete(self, effect: DeleteLog, _: Now) -> None:
         name = effect.log
         self._configs.pop(name, None)
-        self._wanted.pop(name, None)
+        self._to_open.pop(name, None)
         self._flushes.forget(name)
         if self._directory.forget(name):
             self._steps.append(effect)
 
     def delete_folder(self, log: LogName, topic_id: Uuid) -> None:
-        """Delete the folder of a log that is in another directory now."""
+        """Delete the folder of a log that was moved to another directory."""
         self._steps.append(DeleteLog(log, topic_id))
 
     def _mark_strays(self, effect: MarkStrays, _: Now) -> None:
@@ -217,7 +217,7 @@ class LogLifecycle:
         """Do one slice of opening a log; return its cost."""
         name = effect.log
         try:
-            if self._under_way is None:
+            if self._opening is None:
                 if self._open_from_manifest(effect, now):
                     return CLOSED_COST
                 self._mark_other_topics_log(effect)
@@ -227,24 +227,24 @@ class LogLifecycle:
                     self._new_folders.add(name, log, now)
                     self._opened(effect, log, now)
                     return STEP_COST
-                self._under_way = self._directory.open_log(name, self._configs[name])
+                self._opening = self._directory.open_log(name, self._configs[name])
             # A log that opens at once, after a clean shutdown, also counts.
-            return STEP_COST + next(self._under_way)
+            return STEP_COST + next(self._opening)
         except StopIteration as end:
             log, report = end.value
             if report.is_noteworthy:
                 self._log_line(report.line())
-            self._take(effect, log, now)
+            self._accept(effect, log, now)
         except DiskFullError as error:
             if name in self._directory.unopened and self._directory.reserve.spend():
                 self._steps.appendleft(effect)  # readers need it: retry at once
             else:
                 self._postpone(effect, error, now)
         except StorageError as error:
-            del self._wanted[name], self._configs[name]
+            del self._to_open[name], self._configs[name]
             self._log_line(str(error))
             self._notify(LogFailed(name, effect.topic_id, str(error)), now)
-        self._under_way = None
+        self._opening = None
         return STEP_COST
 
     def _open_from_manifest(self, effect: OpenLog, now: Now) -> bool:
@@ -253,18 +253,18 @@ class LogLifecycle:
         log = self._directory.open_from_manifest(effect.log, effect.topic_id, config)
         if log is None:
             return False
-        self._take(effect, log, now)
+        self._accept(effect, log, now)
         return True
 
-    def _take(self, effect: OpenLog, log: Log, now: Now) -> None:
-        """Report a log that is open, unless it is of a removed partition of this number."""
+    def _accept(self, effect: OpenLog, log: Log, now: Now) -> None:
+        """Report an open log, or delete it if it belongs to a removed partition of this number."""
         if log.epochs.oldest < effect.first_leader_epoch:
             self._discard(effect)
         else:
             self._opened(effect, log, now)
 
     def _postpone(self, effect: OpenLog, error: DiskFullError, now: Now) -> None:
-        """Retry when there may be space; until then the log counts as not open yet."""
+        """Retry later, when there may be space; until then the log is not open."""
         self._wait_for_space(error, now)
         self._postponed.append(effect)
         self._notify(LogPostponed(effect.log, effect.topic_id), now)
@@ -278,9 +278,8 @@ class LogLifecycle:
         """Mark as stray a log of the same name that belongs to another topic or to none."""
         directory, name = self._directory, effect.log
         if name in directory.unopened and directory.topic_id(name) != effect.topic_id:
-            self._mark_stray(
-                name
-            )  # first, so that it is retried when there is no space for a new name
+            # First, as it is retried if there is no space for a new name.
+            self._mark_stray(name)
             directory.forget(name)
 
     def _discard(self, effect: OpenLog) -> None:
@@ -303,7 +302,7 @@ class LogLifecycle:
 
     def _opened(self, effect: OpenLog, log: Log, now: Now) -> None:
         name, topic_id = effect.log, effect.topic_id
-        del self._wanted[name]
+        del self._to_open[name]
         log.topic_id = topic_id
         log.config = self._configs.pop(name)
         producers = None if log.tracker.is_empty else log.producers.copy()

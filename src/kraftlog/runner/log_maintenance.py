@@ -1,7 +1,7 @@
 """Periodic maintenance of the log directory: retention, deletion, flushes and checkpoints.
 
-Blocking work runs in an I/O thread. The monotonic clock schedules; the wall clock gives the age
-of records, so a clock that jumps back only delays deletion.
+Blocking work runs in an I/O thread. The monotonic clock schedules the work; the wall clock gives
+the age of records, so a clock that jumps back only delays deletion.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ SEGMENT_COST = 5
 #: that, and how many of them it reports to the node.
 MOVED_PER_TURN = 4
 MOVED_FOR_NS = 1_000_000
-REPORTED_A_TURN = 200
-#: How many steps of writing the checkpoint files a turn takes.
+REPORTED_PER_TURN = 200
+#: How many steps of encoding the checkpoint files a turn takes.
 STEPS_PER_TURN = 4
 #: How many files and folders one job deletes, so that other jobs get their turn.
 MAX_UNLINKED = 64
@@ -72,9 +72,9 @@ class LogMaintenance:
         self._log_line = log_line
         self._notify = notify
         self._checkpoint_due_ms = 0
-        #: When high watermarks that have moved are stored.
+        #: When the high watermarks are stored next, if any has moved.
         self._high_watermarks_due_ms = 0
-        #: The moves of high watermarks at the last checkpoint.
+        #: The number of moves of high watermarks at the last checkpoint.
         self._stored_moves = 0
         #: When to check retention; None until the first turn sets it.
         self._retention_due_ms: int | None = None
@@ -83,19 +83,19 @@ class LogMaintenance:
         #: Files and folders to delete, and whether a job is deleting some of them.
         self._garbage: list[str] = []
         self._is_unlinking = False
-        #: Logs whose start is to be stored soon, because a request waits for it.
+        #: Logs whose start has moved and is to be stored soon, because a request waits for it.
         self._moved: set[LogName] = set()
         #: Logs whose start is being stored.
         self._storing: set[LogName] = set()
         #: Log starts to move; each may cost several file operations.
-        self._moves: deque[tuple[LogName, Log, int]] = deque()
+        self._starts_to_move: deque[tuple[LogName, Log, int]] = deque()
         #: Reports for the node about log starts.
         self._reports: deque[LogStartMoved | LogStartNotStored | LogFailed] = deque()
         #: Large producer snapshots that are still to be written; the first one is written in steps.
         self._queued_snapshots: deque[tuple[LogName, Log, QueuedSnapshot]] = deque()
-        self._encoding: Generator[None, None, bytes] | None = None
-        #: The checkpoint files that are being written.
-        self._making: Generator[None, None, None] | None = None
+        self._snapshot_steps: Generator[None, None, bytes] | None = None
+        #: The steps of the checkpoint that is being encoded.
+        self._checkpoint_steps: Generator[None, None, None] | None = None
 
     @property
     def due_ms(self) -> int:
@@ -108,32 +108,36 @@ class LogMaintenance:
     def has_work(self) -> bool:
         """Whether the next turn has something to do."""
         return bool(
-            self._to_check or self._moves or self._reports or self._making or self._queued_snapshots
+            self._to_check
+            or self._starts_to_move
+            or self._reports
+            or self._checkpoint_steps
+            or self._queued_snapshots
         )
 
     def write_snapshots(self, name: LogName, log: Log) -> None:
-        """A segment has been rolled: queue producer snapshots that are too large for one turn."""
+        """Queue the producer snapshots of a rolled segment that are too large for one turn."""
         for snapshot in log.tracker.queued:
             if not snapshot.is_scheduled:
                 snapshot.is_scheduled = True
                 self._queued_snapshots.append((name, log, snapshot))
 
     def move_start(self, name: LogName, offset: int) -> None:
-        """Move the log start; LogStartMoved follows once that is durable, or a failure."""
+        """Move the log start; once it is durable, or has failed, the node gets a report."""
         log = self._directory.logs.get(name)
         if log is not None:
-            self._moves.append((name, log, offset))
+            self._starts_to_move.append((name, log, offset))
 
     def is_moving_start(self, name: LogName) -> bool:
         """Whether a request waits until the start of this log is moved and stored."""
         return (
             name in self._moved
             or name in self._storing
-            or any(log == name for log, _, __ in self._moves)
+            or any(log == name for log, _, __ in self._starts_to_move)
         )
 
     def store_start(self, name: LogName) -> None:
-        """Store soon the start of a log that has moved here from another directory."""
+        """Store the start of a log that was moved to this directory, soon."""
         self._moved.add(name)
 
     def take_turn(self, node: Node, now: Now) -> bool:
@@ -141,16 +145,16 @@ class LogMaintenance:
         if not (self._moved or self.has_work or now.monotonic_ms >= self.due_ms):
             return False
         self._continue_moving(node, now)
-        if self._moved and not self._moves:  # one checkpoint covers all of them
+        if self._moved and not self._starts_to_move:  # one checkpoint covers all of them
             self._store_starts(node, now)
         if self._to_check or now.monotonic_ms >= self.due_ms:
-            self._take(node, now)
+            self._run_due(node, now)
         self._continue_checkpoint()
         self._continue_reporting(now)
         self._write_next_snapshot()
         return True
 
-    def _take(self, node: Node, now: Now) -> None:
+    def _run_due(self, node: Node, now: Now) -> None:
         is_online = self._directory.disk.failure is None
         if now.monotonic_ms >= self._high_watermarks_due_ms:
             interval_ms = node.config.settings["replica.high.watermark.checkpoint.interval.ms"]
@@ -169,7 +173,7 @@ class LogMaintenance:
         if is_online:
             self._continue_retention(node, now)
         else:
-            self._to_check.clear()  # nothing can be continued
+            self._to_check.clear()  # the disk has failed
 
     # Retention -----------------------------------------------------------------------------------
 
@@ -190,7 +194,7 @@ class LogMaintenance:
     def _continue_retention(self, node: Node, now: Now) -> None:
         if not self._to_check:
             return
-        remembered_ms = node.config_layers().value("producer.id.expiration.ms")
+        expiration_ms = node.config_layers().value("producer.id.expiration.ms")
         budget = CHECKED_PER_TURN
         while budget > 0 and self._to_check:
             name = self._to_check.pop()
@@ -199,7 +203,7 @@ class LogMaintenance:
             partition = node.replica_manager.by_log.get(name)
             if log is not None and partition is not None and partition.is_open:
                 log.tracker.replicated(partition.high_watermark)
-                log.tracker.expire(now.wall_ms, remembered_ms)
+                log.tracker.expire(now.wall_ms, expiration_ms)
                 budget -= SEGMENT_COST * self._delete_expired(
                     name, log, partition.high_watermark, now
                 )
@@ -207,10 +211,10 @@ class LogMaintenance:
     def _delete_expired(self, name: LogName, log: Log, limit: int, now: Now) -> int:
         """Delete expired segments; return how many. A log with more of them is checked again."""
         start, removed = log.start_offset, 0
-        at_most = max(CHECKED_PER_TURN // SEGMENT_COST, 1)
+        max_segments = max(CHECKED_PER_TURN // SEGMENT_COST, 1)
         try:
             removed = self._directory.reserve.use_for(
-                lambda: log.delete_old_segments(now.wall_ms, limit, at_most)
+                lambda: log.delete_old_segments(now.wall_ms, limit, max_segments)
             )
         except DiskFullError as error:
             self._log_line(str(error))
@@ -220,7 +224,7 @@ class LogMaintenance:
             return 0
         if log.start_offset > start:
             self._notify(LogStartMoved(name, log.topic_id, log.start_offset, is_stored=False), now)
-        if removed == at_most:
+        if removed == max_segments:
             self._to_check.append(name)
         return removed
 
@@ -228,10 +232,10 @@ class LogMaintenance:
 
     def _continue_moving(self, node: Node, now: Now) -> None:
         began_ns = node.config.stopwatch_ns()
-        for _ in range(min(MOVED_PER_TURN, len(self._moves))):
+        for _ in range(min(MOVED_PER_TURN, len(self._starts_to_move))):
             if node.config.stopwatch_ns() - began_ns > MOVED_FOR_NS:
                 return
-            name, log, offset = self._moves.popleft()
+            name, log, offset = self._starts_to_move.popleft()
             if self._directory.logs.get(name) is not log:
                 continue  # deleted meanwhile; another log may have its name by now
             if offset > log.end_offset:
@@ -239,7 +243,7 @@ class LogMaintenance:
             try:
                 log.move_start(offset)
             except DiskFullError as error:
-                self._log_line(str(error))  # the unwanted files stay for longer
+                self._log_line(str(error))  # the old segments are deleted later
             except StorageError as error:
                 self._log_line(str(error))
                 self._notify(LogFailed(name, log.topic_id, str(error)), now)
@@ -247,7 +251,7 @@ class LogMaintenance:
             self._moved.add(name)
 
     def _continue_reporting(self, now: Now) -> None:
-        for _ in range(min(REPORTED_A_TURN, len(self._reports))):
+        for _ in range(min(REPORTED_PER_TURN, len(self._reports))):
             self._notify(self._reports.popleft(), now)
 
     # Files ---------------------------------------------------------------------------------------
@@ -257,27 +261,27 @@ class LogMaintenance:
         for name, log in self._directory.logs.items():
             if log.segments and log.recovery_point < log.segments[-1].base_offset:
                 flushes = self._metadata_flushes if name == METADATA_LOG else self._flushes
-                flushes.ask(name, log.segments[-1].base_offset)
+                flushes.request(name, log.segments[-1].base_offset)
 
     def _store_starts(self, node: Node, now: Now) -> None:
         failure = self._directory.disk.failure
         if failure is None:
             self._checkpoint(node)
         else:
-            self._not_stored(self._starts_to_store(), failure, now)
+            self._report_not_stored(self._starts_to_store(), failure, now)
 
     def _checkpoint(self, node: Node) -> None:
         if not self._is_writing:
             self._is_writing = True
-            self._making = self._make_checkpoint(node)
+            self._checkpoint_steps = self._make_checkpoint(node)
 
     def _continue_checkpoint(self) -> None:
-        for _ in range(STEPS_PER_TURN if self._making is not None else 0):
-            assert self._making is not None, "there are more steps"
+        for _ in range(STEPS_PER_TURN if self._checkpoint_steps is not None else 0):
+            assert self._checkpoint_steps is not None, "there are more steps"
             try:
-                next(self._making)
+                next(self._checkpoint_steps)
             except StopIteration:
-                self._making = None
+                self._checkpoint_steps = None
                 return
 
     def _write_next_snapshot(self) -> None:
@@ -287,16 +291,16 @@ class LogMaintenance:
         name, log, snapshot = self._queued_snapshots[0]
         if self._directory.logs.get(name) is not log or snapshot not in log.tracker.queued:
             self._queued_snapshots.popleft()
-            self._encoding = None
+            self._snapshot_steps = None
             return
-        if self._encoding is None:
-            self._encoding = encode_entries_in_steps(snapshot.entries)
+        if self._snapshot_steps is None:
+            self._snapshot_steps = encode_entries_in_steps(snapshot.entries)
         try:
             for _ in range(STEPS_PER_TURN):
-                next(self._encoding)
+                next(self._snapshot_steps)
         except StopIteration as stop:
             self._queued_snapshots.popleft()
-            self._encoding = None
+            self._snapshot_steps = None
             self._write_snapshot(log, snapshot, stop.value)
 
     def _write_snapshot(self, log: Log, snapshot: QueuedSnapshot, data: bytes) -> None:
@@ -316,8 +320,8 @@ class LogMaintenance:
 
     def _note_high_watermarks_in_steps(self, node: Node) -> Generator[None, None, None]:
         for number, (name, partition) in enumerate(list(node.replica_manager.by_log.items()), 1):
-            is_here = name in self._directory.logs and partition.is_open
-            if is_here and node.replica_manager.by_log.get(name) is partition:
+            is_open = name in self._directory.logs and partition.is_open
+            if is_open and node.replica_manager.by_log.get(name) is partition:
                 self._directory.note_high_watermark(name, partition.high_watermark)
             if not number % LINES_PER_STEP:
                 yield
@@ -357,7 +361,7 @@ class LogMaintenance:
                 self._moved.update([name for name, _, __ in starts])
                 return
             self._log_line(str(failure))
-            self._not_stored(starts, failure, now)
+            self._report_not_stored(starts, failure, now)
             return
         if in_place:
             folder = self._directory.path
@@ -378,18 +382,18 @@ class LogMaintenance:
                 f"{self._directory.path}: syncing", error
             )
             self._log_line(str(failure))
-            self._not_stored(starts, failure, now)
+            self._report_not_stored(starts, failure, now)
             return
         if error is not None:
             raise error
         self._directory.checkpoints_durable(job)
         for name, log, start in starts:
-            is_same = self._directory.logs.get(name) is log  # and not a newer log of that name
-            if is_same and start <= log.start_offset:  # nor truncated below its start
+            is_same = self._directory.logs.get(name) is log  # not a newer log of that name
+            if is_same and start <= log.start_offset:  # not truncated below its start
                 self._reports.append(LogStartMoved(name, log.topic_id, start, is_stored=True))
         self._continue_reporting(now)
 
-    def _not_stored(self, starts: Starts, why: StorageError, now: Now) -> None:
+    def _report_not_stored(self, starts: Starts, why: StorageError, now: Now) -> None:
         """Fail the requests that wait; on a full disk the next checkpoint retries anyway."""
         for name, log, _ in starts:
             if self._directory.logs.get(name) is not log:
@@ -410,7 +414,7 @@ class LogMaintenance:
             self._io_thread.submit(lambda: unlink_garbage(self._files, piece), self._unlinked)
 
     def _unlinked(self, _: Any, error: BaseException | None, now: Now) -> None:  # noqa: ARG002 - the signature of a callback
-        """Files that could not be deleted are found again at the next start."""
+        """Continue; files that could not be deleted are found again at the next start."""
         self._is_unlinking = False
         if isinstance(error, OSError):
             self._log_line(f"removing deleted files: {error}")

@@ -1,9 +1,9 @@
 """Moves logs between the log directories of a node, while they are read and written.
 
 A move copies the log into a folder of the target directory that ends in `-future`, as Kafka does. A
-copy that has caught up is made durable; then it takes the log's name within a turn, and the log it
-was made of is deleted. A file in the copy's folder says which of the two is newer, should the node
-end in between. A move that a stopped node has left begins again at the next start.
+copy that has caught up is made durable; then it takes the log's name within a turn, and the
+original log is deleted. If the node stops in between, a file in the copy's folder marks the newer
+one. A move that was interrupted earlier begins again at the next start.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: How much a turn copies, at most, and how many logs are copied at a time.
 BYTES_PER_TURN = 256 << 10
-AT_A_TIME = 4
+MAX_CONCURRENT = 4
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
@@ -45,12 +45,12 @@ class LogMove(Value):
     name: LogName
     source: DataDirectory
     target: DataDirectory
-    #: The log that is copied; another one may have its name by now.
+    #: The log that is copied; another log may have its name by now.
     log: Log
-    #: The copy, once it has begun, and the number of truncations of the log then.
+    #: The copy, once begun, and the number of truncations that the log had at that time.
     copy: Log | None = None
     truncations: int = 0
-    #: Whether a job makes the copy durable, and whether one has since it caught up.
+    #: Whether a job is making the copy durable, and whether one has since the copy caught up.
     is_flushing: bool = False
     is_durable: bool = False
 
@@ -62,7 +62,7 @@ class LogMove(Value):
 
 
 class LogMoves:
-    """The moves in the order in which they were asked for; `done` is called after each.
+    """The moves in the order in which they were requested; `done` is called after each.
 
     `moves` is for reading only.
     """
@@ -100,8 +100,8 @@ class LogMoves:
     def begin(self, name: LogName, source: DataDirectory, target: DataDirectory) -> None:
         self.moves[name] = LogMove(name, source, target, source.directory.logs[name])
 
-    def end(self, name: LogName) -> None:
-        """The log is to stay where it is, or is deleted."""
+    def cancel(self, name: LogName) -> None:
+        """Cancel a move, if there is one: the log stays in its directory, or is deleted."""
         move = self.moves.pop(name, None)
         if move is not None:
             self._discard(move)
@@ -116,7 +116,7 @@ class LogMoves:
         return not move.is_flushing or move.lag > 0
 
     def _active(self) -> list[LogMove]:
-        return list(self.moves.values())[:AT_A_TIME] if self.moves else []
+        return list(self.moves.values())[:MAX_CONCURRENT] if self.moves else []
 
     def take_turn(self, node: Node, now: Now) -> bool:
         """Run at the end of a turn: copy a piece; return whether any log is being moved."""
@@ -131,10 +131,10 @@ class LogMoves:
         return True
 
     def _give_up(self, move: LogMove, error: Exception) -> None:
-        """The log stays where it is; a failed directory was logged once, for all its logs."""
+        """Cancel a move that has failed, and log why, unless a directory has failed."""
         if not (move.source.directory.is_offline or move.target.directory.is_offline):
             self._log_line(f"{move.name[0]}-{move.name[1]} stays in {move.source.path}: {error}")
-        self.end(move.name)
+        self.cancel(move.name)
 
     def close(self) -> None:
         """Close the copies; their moves begin again at the next start."""
@@ -163,7 +163,7 @@ class LogMoves:
     def _continue(self, move: LogMove, node: Node, budget: int, now: Now) -> int:
         """Copy as much as the budget allows, and finish if all is copied; return what is left."""
         if move.source.directory.logs.get(move.name) is not move.log:
-            raise CannotMoveError("the log is gone")
+            raise CannotMoveError("the log was deleted")
         move.source.directory.disk.check()
         if move.copy is not None and not self._follows(move, move.copy):
             if move.is_flushing:
@@ -184,9 +184,10 @@ class LogMoves:
 
     @staticmethod
     def _follows(move: LogMove, copy: Log) -> bool:
-        """Whether the copy has what the log has: it was not truncated, nor its start moved beyond.
+        """Whether the copy can go on; move its start with the log's.
 
-        Otherwise the copy begins again, which is simple and rare.
+        After a truncation of the log, or if its start is beyond the copy's end, the copy begins
+        again, which is simple and rare.
         """
         log = move.log
         if log.truncations != move.truncations or log.start_offset > copy.end_offset:
@@ -221,7 +222,7 @@ class LogMoves:
         copy.epochs = move.log.epochs.copy()
         copy.epochs_rebuilt()
         job = copy.flush_job()
-        assert job is not None, "its epochs at least are to be written"
+        assert job is not None, "at least the epochs are to be written"
         move.is_flushing = True
         unmark = move.source.directory.unmark_moved_job(move.log)
         mark = move.target.directory.mark_moved_job(copy)
@@ -254,18 +255,18 @@ class LogMoves:
         move.is_durable = True
 
     def _may_take_over(self, move: LogMove) -> bool:
-        """Whether nothing is under way that knows the log by its files, or the copy's next name."""
+        """Whether no job uses the files of the log, nor the name that the copy will take."""
         if move.log.is_flushing or move.source.maintenance.is_moving_start(move.name):
             return False
         return not self._files.exists(move.target.directory.folder(move.name))
 
     def _take_over(self, move: LogMove, copy: Log, node: Node, now: Now) -> None:
-        """The copy takes the place of the log, and the log is deleted."""
+        """Replace the log by its copy, and delete the log."""
         name, log, source, target = move.name, move.log, move.source, move.target
         copy.epochs = log.epochs.copy()
         copy.epochs_rebuilt()
         if copy.recovery_point < log.recovery_point:
-            copy.flush()  # the last few records, of which somebody may have been told
+            copy.flush()  # the last few records, which may be acknowledged as durable
         copy.config = log.config
         copy.tracker.state = log.tracker.state.copy()  # also producers whose records are gone
         if log.start_offset > copy.start_offset:
@@ -296,7 +297,7 @@ class LogMoves:
         self._notify(LogMoved(name, copy.topic_id, target.directory.id), now)
 
     def _discard(self, move: LogMove) -> None:
-        """Delete the copy; a flush that is under way does no harm."""
+        """Delete the copy; a flush in progress does no harm."""
         copy, move.copy, move.is_durable = move.copy, None, False
         if copy is None:
             return

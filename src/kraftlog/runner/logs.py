@@ -1,4 +1,4 @@
-"""A node's logs: opening, writing and finding them, and the reads that the node may do."""
+"""A node's open logs: appends, and the reads that the node may do."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def log_config(config: TopicConfig) -> LogConfig:
         index_interval_bytes=config.index_interval_bytes,
         retention_ms=config.retention_ms if deletes else -1,
         retention_bytes=config.retention_bytes if deletes else -1,
-        # Only a compacted log may have holes; in any other a hole is damage.
+        # Only a compacted log may have gaps; in any other a gap means lost records.
         contiguous=not config.is_compacted,
         compacted=config.is_compacted,
         min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
@@ -55,7 +55,7 @@ def log_config(config: TopicConfig) -> LogConfig:
 
 
 def batches_of(append: Append) -> Batches:
-    """The description of a turn's batches for the log."""
+    """Describe a turn's batches of a partition for its log."""
     return Batches(
         append.base,
         append.end - 1,

@@ -1,9 +1,9 @@
-"""Makes the folders of new logs once no more logs are created.
+"""Creates the folders of new logs, once no more logs are being created.
 
-A new log needs no folder before its first record, and the file system takes longer to make one than
-the node takes for everything else about a partition. So thousands of partitions are created, led
-and followed first. A node that stops or crashes before their folders are made loses nothing: its
-next start creates the same empty logs.
+A new log needs no folder before its first record, and creating one takes longer than all else about
+a partition. So thousands of partitions are created, led and followed
+first. A node that stops or crashes before it has created the folders loses nothing: its next start
+creates the same empty logs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NewFolders:
         self._notify = notify
         self._waiting: deque[tuple[LogName, Log]] = deque()
         self._latest_ms = 0
-        #: When to begin to make them; None if none waits, or once that has begun.
+        #: When to begin to create folders; None if no log waits, or once that has begun.
         self.due_ms: int | None = None
 
     @property
@@ -66,7 +66,7 @@ class NewFolders:
         while self._waiting and made < FOLDERS_PER_TURN:
             name, log = self._waiting.popleft()
             if log.has_folder or self._directory.logs.get(name) is not log:
-                continue  # its first record was quicker, or it is deleted
+                continue  # created with the first record, or deleted
             try:
                 log.make_folder()
                 made += 1

@@ -1,9 +1,9 @@
 """The client side of connections to other nodes: sends requests, and reports their outcome.
 
 A channel to a peer is one connection, opened for the first request. It begins with ApiVersions;
-other requests wait for that response and use the newest version that both sides support. A timed
-out request closes the connection, as its late response could not be told from the next one. A
-closed connection is reopened once, immediately: if that is refused, the peer's process is dead.
+other requests wait for that response and use the newest version that both sides support. A request
+that times out closes the connection, so that a late response is not taken for another one. A closed
+connection is reopened once, immediately: if that is refused, the peer's process is dead.
 
 The host transports the bytes: sockets in the server, a virtual network in the simulator.
 """
@@ -147,10 +147,10 @@ class PeerChannels:
         """Close the connections with timed out requests."""
         for channel in self._channels.values():
             if channel.in_flight and channel.due_ms <= now.monotonic_ms:
-                channel.due_ms = min([at for _, at in channel.in_flight.values()])
+                channel.due_ms = min([due_ms for _, due_ms in channel.in_flight.values()])
                 if channel.due_ms <= now.monotonic_ms:
                     channel.forget_address()
-                    self.lost(channel, now, probe=False, why=_silence(channel))
+                    self.lost(channel, now, probe=False, why=_timeout_reason(channel))
 
     # Requests ------------------------------------------------------------------------------------
 
@@ -204,9 +204,9 @@ class PeerChannels:
 
     def connected(self, channel: PeerChannel, now: Now) -> None:
         channel.is_connected, channel.has_ended = True, False
-        request: Any = APIS[ApiKey.API_VERSIONS].request()
-        named = request(client_software_name=OWN_CLIENT, client_software_version=VERSION)
-        self._put(channel, ApiKey.API_VERSIONS, FIRST_VERSION, FIRST_CORRELATION, named)
+        request_type: Any = APIS[ApiKey.API_VERSIONS].request()
+        request = request_type(client_software_name=OWN_CLIENT, client_software_version=VERSION)
+        self._put(channel, ApiKey.API_VERSIONS, FIRST_VERSION, FIRST_CORRELATION, request)
         self._flush(channel, now)
 
     def receive(self, channel: PeerChannel, data: Buffer, now: Now) -> None:
@@ -233,7 +233,7 @@ class PeerChannels:
         received = channel.received
         try:
             while (frame := received.next_frame()) is not None:
-                if not self._take(channel, frame, now):
+                if not self._handle_frame(channel, frame, now):
                     self.lost(channel, now, probe=False)
                     return
                 self.responses += 1
@@ -242,8 +242,8 @@ class PeerChannels:
         except FrameLengthError:
             self.lost(channel, now, probe=False)
 
-    def _take(self, channel: PeerChannel, frame: memoryview, now: Now) -> bool:
-        """Take a response; return whether it is one."""
+    def _handle_frame(self, channel: PeerChannel, frame: memoryview, now: Now) -> bool:
+        """Handle a frame; return whether it is a response to a request in flight."""
         (correlation,) = _CORRELATION.unpack_from(frame)
         if channel.supported_versions is None:
             return self._receive_versions(
@@ -259,7 +259,7 @@ class PeerChannels:
     def _receive_versions(
         self, channel: PeerChannel, correlation: int, frame: bytes, now: Now
     ) -> bool:
-        """Handle the response to ApiVersions, if it is one, and send what waited for it."""
+        """Handle the response to ApiVersions, if it is one, and send the requests that wait."""
         if correlation != FIRST_CORRELATION:
             return False
         try:
@@ -280,13 +280,13 @@ class PeerChannels:
     def _receive_response(
         self, channel: PeerChannel, correlation: int, frame: Buffer, now: Now
     ) -> bool:
-        asked = channel.in_flight.get(correlation)
-        answered = self._read(channel, correlation, frame)
-        if answered is None or asked is None:
+        request = channel.in_flight.get(correlation)
+        response = self._read(channel, correlation, frame)
+        if response is None or request is None:
             return False
-        if asked[0].closes and not channel.in_flight:
+        if request[0].closes and not channel.in_flight:
             self._disconnect(channel)
-        self._notify(answered, now)
+        self._notify(response, now)
         return True
 
     @staticmethod
@@ -320,16 +320,15 @@ class PeerChannels:
     ) -> None:
         """No connection was opened; only a refusal proves that no process listens there."""
         if reset and channel.has_ended:
-            # Opened and closed before we looked, as by a process whose sockets are just being
-            # closed.
+            # Opened and closed since the last poll, as by a process that is just ending.
             channel.is_connected = True
             self.lost(channel, now)
             return
-        is_gone = refused and channel.has_ended
+        is_down = refused and channel.has_ended
         channel.has_ended = False
         channel.forget_address()
         self.lost(channel, now, probe=False, why=why)
-        if is_gone:
+        if is_down:
             self._notify(PeerDown(channel.name, channel.peer, channel.ended_ms), now)
 
     def lost(
@@ -359,6 +358,6 @@ class PeerChannels:
         channel.supported_versions = None
 
 
-def _silence(channel: PeerChannel) -> str:
+def _timeout_reason(channel: PeerChannel) -> str:
     """Why a request to a peer has no response in time."""
     return NO_RESPONSE if channel.is_connected else NO_CONNECTION

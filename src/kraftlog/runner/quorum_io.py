@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 
-#: A cached read is its (offset, limit, max bytes) and its bytes; this one means that there is none.
+#: A cached read is its (offset, limit, max bytes) and its bytes; this value stands for none.
 NO_CACHED_READ: tuple[tuple[int, int, int], bytes] = (-1, -1, -1), b""
 #: An active segment of this size is rolled after the next snapshot.
 SEGMENT_BYTES = 1 << 20
@@ -88,16 +88,16 @@ def open_quorum(
     state = ElectionState()
     if stored is not None:
         state = ElectionState(stored.epoch, stored.leader_id, stored.voted)
-    seen = recovered_log(log, newest)
-    if voters.voters and seen.voter_set.voters and voters.ids != seen.voter_set.ids:
+    recovered = recovered_log(log, newest)
+    if voters.voters and recovered.voter_set.voters and voters.ids != recovered.voter_set.ids:
         log_line(
             f"controller.quorum.voters names {_listed(voters)}; "
-            f"the voters in the metadata log are {_listed(seen.voter_set)}"
+            f"the voters in the metadata log are {_listed(recovered.voter_set)}"
         )
-    if not seen.voters.base.voters:
-        seen.voters.base = voters
+    if not recovered.voters.base.voters:
+        recovered.voters.base = voters
     return RecoveredMetadata(
-        log=seen,
+        log=recovered,
         election=state,
         snapshot=snapshot,
         applied=newest.end.offset if newest is not None else log.start_offset,
@@ -120,28 +120,28 @@ def _is_superseded(log: Log, snapshot: OffsetAndEpoch) -> bool:
 
 
 def _drop_before(snapshot: OffsetAndEpoch, log: Log, log_line: Callable[[str], None]) -> None:
-    """Delete the log and the snapshots before this one; nothing else would ever delete them."""
+    """Delete the records and the snapshots before a snapshot; nothing else deletes them later."""
     files = log.disk.files
     files.sync_directory(log.folder)  # the snapshot's name may not be durable yet
     try:
         log.move_start(max(snapshot.offset, log.start_offset))
     except DiskFullError as error:
-        log_line(str(error))  # the unwanted files stay for longer
+        log_line(str(error))  # the old files are deleted later
         return
     MetadataSnapshots(files, log.folder).remove_before(snapshot.offset)
 
 
 def _bootstrap(files: Files, path: str) -> tuple[Message, ...]:
-    """The records that `format` has left in the directory."""
+    """The records that `format` wrote to the directory."""
     name = f"{path}/{BOOTSTRAP}"
     return tuple(records_in(read_whole(files, name))) if files.exists(name) else ()
 
 
 class _SnapshotWrite(Value):
-    """A snapshot that is being written: the parts left, and the position of the next one."""
+    """A snapshot that is being written: its remaining parts, and the position of the next one."""
 
     id: OffsetAndEpoch
-    left: Iterator[bytes]
+    remaining: Iterator[bytes]
     position: int = 0
     is_writing: bool = False
 
@@ -208,16 +208,16 @@ class QuorumIO:
         batches = describe(buffers)
         self._directory.reserve.use_for(lambda: log.append(buffers, batches, now.wall_ms))
         if effect.flush:
-            self._flushes.ask(METADATA_LOG, self._log.end_offset)
+            self._flushes.request(METADATA_LOG, self._log.end_offset)
 
     def _truncate(self, effect: effects.TruncateLog, _: Now) -> None:
         log = self._log
         self._directory.reserve.use_for(lambda: log.truncate_to(effect.offset))
         self._cached_read = NO_CACHED_READ
-        self._flushes.ask(METADATA_LOG, self._log.end_offset)
+        self._flushes.request(METADATA_LOG, self._log.end_offset)
 
     def _write_election(self, effect: effects.WriteElection, _: Now) -> None:
-        """Every job writes the newest state, as the retry of one may follow a newer one."""
+        """Every job writes the newest state, as a retried job may run after a newer one."""
         self._election = quorum_state.QuorumStateData(
             effect.leader_id,
             effect.epoch,
@@ -236,7 +236,7 @@ class QuorumIO:
             lambda now: self._notify(effects.ElectionWritten(effect.version), now),
         )
 
-    def _submit(self, what: str, job: Callable[[], Any], then: Callable[[Now], None]) -> None:
+    def _submit(self, what: str, job: Callable[[], Any], on_done: Callable[[Now], None]) -> None:
         """Run a job in the I/O thread; if the disk is full, spend the reserve and run it once more.
 
         The reserve may also have been spent for another write since the job was submitted.
@@ -252,7 +252,7 @@ class QuorumIO:
             elif error is not None:
                 raise NodeStoppedError(f"{self._folder}: {what}: {error}")
             else:
-                then(now)
+                on_done(now)
 
         self._io_thread.submit(job, ended)
 
@@ -311,7 +311,7 @@ class QuorumIO:
         storing = self._storing
         if storing is None or storing.is_writing:
             return False
-        part = next(storing.left, None)
+        part = next(storing.remaining, None)
         if part is None:
             self._storing = None
             self._submit(

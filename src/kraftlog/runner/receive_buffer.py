@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 
 FIRST_SIZE = 16 << 10
-#: Larger buffers are not kept for the next frame: it is for what a follower fetches at once.
+#: Larger buffers are not kept; this is enough for one response to a follower.
 MAX_KEPT = 5 << 20
-#: Large buffers have a multiple of this, so that a slightly larger frame needs no new one.
+#: Sizes of large buffers are multiples of this, so that a slightly larger frame fits, too.
 STEP = 1 << 20
 MAX_FRAME = 100 << 20
 #: The length of a frame does not count itself; the correlation id follows it.
@@ -21,7 +21,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class FrameLengthError(Exception):
-    """The peer sends no frames."""
+    """The peer has sent a frame length that is not possible."""
 
 
 class ReceiveBuffer:
@@ -32,17 +32,17 @@ class ReceiveBuffer:
     def __init__(self) -> None:
         self._data = bytearray()
         self._start = self._end = 0
-        #: The buffer of the frame before, which is free by the time the next one is complete.
+        #: The buffer of an earlier frame, which is free once the next frame is complete.
         self._spare: bytearray | None = None
 
     def room(self) -> memoryview:
-        """Where the next bytes go."""
+        """The memory for the next bytes."""
         if self._end == len(self._data):
             self._grow()
         return memoryview(self._data)[self._end :]
 
     def _grow(self) -> None:
-        """Make room for the rest of a frame, or for as much again."""
+        """Make room for the rest of a frame, or double the buffer."""
         size = max(2 * (self._end - self._start), FIRST_SIZE)
         if self._end - self._start >= LENGTH_SIZE:
             size = max(size, LENGTH_SIZE + self._frame_size())
@@ -83,14 +83,14 @@ class ReceiveBuffer:
 
     @property
     def missing(self) -> int:
-        """How many bytes the frame that has begun lacks; 0 if there is none, or no head yet."""
+        """The bytes that an incomplete frame still lacks; 0 if its head has not arrived."""
         available = self._end - self._start
         if available < HEAD_SIZE:
             return 0
         return LENGTH_SIZE + self._frame_size() - available
 
     def lend(self) -> None:
-        """Leave the memory of the last frame alone until the frame after it is complete."""
+        """Keep the memory of the last frame unchanged until the next frame is complete."""
         data, self._spare = self._spare, self._data
         self._move_to(bytearray(FIRST_SIZE) if data is None else data)
         if len(self._spare) > MAX_KEPT:

@@ -44,7 +44,7 @@ class SurvivingDirectory:
         try:
             self._log, self.recovery = self._open(path)
             self.stored = quorum_state.load(files, self._log.folder)
-            self.remains = self._look()
+            self.state = self._inspect()
         except BaseException:
             self._directory.release()
             raise
@@ -57,7 +57,7 @@ class SurvivingDirectory:
         log, report = run(self._directory.open_log(METADATA_LOG, METADATA))
         return log, [report.line()] if report.is_noteworthy else []
 
-    def _look(self) -> SurvivingState:
+    def _inspect(self) -> SurvivingState:
         stored = self.stored or quorum_state.QuorumStateData()
         snapshot = self._snapshot = newest_snapshot(self._log, self.recovery.append)
         if snapshot is not None and snapshot.end.offset > self._log.end_offset:
@@ -76,36 +76,36 @@ class SurvivingDirectory:
         )
 
     def drop_from(self, offset: int) -> None:
-        """Plan to discard the batch with this record and everything after it; `repair` does it."""
-        log, remains = self._log, self.remains
+        """Have `repair` discard the batch with this record, and everything after it."""
+        log, survivor = self._log, self.state
         first = max(log.start_offset, 0 if self._snapshot is None else self._snapshot.end.offset)
-        if not first <= offset < remains.end:
+        if not first <= offset < survivor.end:
             raise RepairRefusedError(
-                f"cannot drop offset {offset}: the log has offsets {first} to {remains.end - 1} "
+                f"cannot drop offset {offset}: the log has offsets {first} to {survivor.end - 1} "
                 "after its newest snapshot"
             )
         _, fields = next(walk(read_batches(log, offset, log.end_offset)))
         end = fields[0]
         epochs = log.epochs.copy()
         epochs.truncate_from_end(end)
-        known = remains.election
-        self.remains = remains.replace(
+        known = survivor.election
+        self.state = survivor.replace(
             end=end,
             last_epoch=max(epochs.latest, 0),
-            committed=min(remains.committed, end),
+            committed=min(survivor.committed, end),
             # The epochs of the discarded records are skipped, too.
-            election=known.replace(epoch=max(known.epoch, remains.last_epoch)),
-            dropped=remains.end - end,
+            election=known.replace(epoch=max(known.epoch, survivor.last_epoch)),
+            dropped=survivor.end - end,
         )
 
     def repair(self, voters: VoterSet, accepted: str | None, now_ms: int) -> Plan:
-        """Write the new voters at the end of the log, durably; refused as `plan` says.
+        """Write the new voters at the end of the log, durably; `plan` may refuse.
 
         The election state comes first: after a crash with it alone, the node has only skipped
         epochs and can be repaired again. Then comes one batch, which is written completely or not
         at all.
         """
-        drafted = plan(self.remains, voters, accepted, 0)
+        drafted = plan(self.state, voters, accepted, 0)
         raw = control_batch(drafted.batch, now_ms)
         chosen = drafted.replace(batch=drafted.batch.replace(size_bytes=len(raw)))
         state, log = chosen.election, self._log
@@ -117,8 +117,8 @@ class SurvivingDirectory:
             voter_ids=chosen.voters.ids,
         )
         quorum_state.store(self.files, log.folder, stored)
-        if self.remains.dropped:
-            log.truncate_to(self.remains.end)
+        if self.state.dropped:
+            log.truncate_to(self.state.end)
             log.flush()
         log.append([raw], describe([raw]), now_ms)
         log.flush()
@@ -127,5 +127,5 @@ class SurvivingDirectory:
         return chosen
 
     def close(self) -> None:
-        """Close it as a clean shutdown does."""
+        """Close the directory as a clean shutdown does."""
         self._directory.close()

@@ -50,14 +50,14 @@ REPLAY_BYTES_PER_TURN = 32 << 10
 
 
 def _unaccounted(_: str) -> object:
-    """Ignores the time of each part of a turn."""
+    """The default for `step`."""
 
 
 class Runner:
     """Carries out one node's effects.
 
     `log_line` logs a line for the operator. `step` is called at the end of each part of a turn with
-    its name, so that a host can account for the time. `carry` sets the node.
+    its name, so that a host can account for the time. `set_node` sets the node.
     """
 
     node: Node
@@ -80,7 +80,7 @@ class Runner:
 
         `lost`: directories that could not be opened; replicas in them are offline.
         """
-        #: The one with the metadata log.
+        #: The directory with the metadata log.
         self.directory = directory
         self._step = step
         self.logs = Logs(files, directories or [directory], directory, lost)
@@ -132,7 +132,7 @@ class Runner:
             MoveLogStart: self._move_start,
         }
 
-    def carry(self, node: Node) -> None:
+    def set_node(self, node: Node) -> None:
         self.node = node
         self._directories.cordoned = node.cordoned_directories.ids
 
@@ -178,7 +178,7 @@ class Runner:
         )
 
     def close(self) -> None:
-        """Shut down cleanly: everything is durable, and marked so."""
+        """Shut down cleanly: make everything durable, and leave the marker of a clean shutdown."""
         lifecycle = self.node.broker_lifecycle
         self._directories.close(self.node, -1 if lifecycle is None else lifecycle.last_epoch)
 
@@ -211,13 +211,13 @@ class Runner:
         self._written(append, end)
 
     def _written(self, append: Append, end: int) -> None:
-        """Report the write to the node, at once or, if the topic wants that, once it is durable."""
+        """Report a write to the node: at once, or once it is durable if flush.messages says so."""
         partition = append.partition
         log = self.logs[partition.log]
         if log.segments[-1].size == append.size:
             self._step("roll")
             if log.tracker.queued:
-                maintenance = self._directories.of(partition.log).maintenance
+                maintenance = self._directories.directory_of(partition.log).maintenance
                 maintenance.write_snapshots(partition.log, log)
         if end - log.recovery_point < log.config.flush_messages:
             self.node.replica_manager.written(partition, end)
@@ -238,7 +238,7 @@ class Runner:
         try:
             self.directory.reserve.use_for(lambda: log.move_start(effect.offset))
         except DiskFullError as error:
-            self._log_line(str(error))  # the unwanted files stay for longer
+            self._log_line(str(error))  # the old files are deleted later
         except StorageError as error:
             self._log_line(str(error))
             self.node.handle(LogFailed(effect.log, log.topic_id, str(error)), now)
@@ -249,7 +249,7 @@ class Runner:
         self._reads.append((effect, self.logs.get(effect.log)))
 
     def _replaced(self, former: Log, log: Log) -> None:
-        """A log is in another directory: what is still to be read of it is read there."""
+        """A log was moved to another directory: its pending reads go to the copy."""
         for number, (wanted, found) in enumerate(self._reads):
             if found is former:
                 self._reads[number] = wanted, log

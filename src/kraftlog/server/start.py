@@ -110,7 +110,7 @@ def serve(
     )
     node = Node(config, runner.logs, metadata, read_clock())
     del metadata  # the node does not need the snapshot's records any more
-    runner.carry(node)
+    runner.set_node(node)
     server.carry(node, runner)
     _serve_http(server, settings)
     server.run(on_ready=lambda: ready(_ready_line(server)))

@@ -254,7 +254,7 @@ class VirtualHost:
             previous_broker_epoch=directory.broker_epoch,
         )
         self.node = Node(config, self.runner.logs, metadata, self.now)
-        self.runner.carry(self.node)
+        self.runner.set_node(self.node)
         if settled:
             self.settle()
             assert self.node.is_ready, "a cluster of one is ready at once"

@@ -182,7 +182,7 @@ class NodeReplica(NodeProcess):
         )
         node.watcher = self
         node.sliced.limit(world.sliced_us)
-        self.runner.carry(node)
+        self.runner.set_node(node)
         self._node, self.core = node, node.quorum.core
 
     def _format(self) -> None:
