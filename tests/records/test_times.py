@@ -97,8 +97,8 @@ def test_a_step_has_a_bounded_number_of_records() -> None:
     batch = built(NONE, *range(1000, 11_000))
     found, costs = drive(batch, 10_999)
     assert found == (9999, 10_999)
-    assert len(costs) == 2 + 9999 // times.RECORDS_IN_A_STEP
-    assert max(costs) <= times.A_STEP_COSTS
+    assert len(costs) == 2 + 9999 // times.RECORDS_PER_STEP
+    assert max(costs) <= times.STEP_COST
 
 
 def test_truncated_records_are_corrupt() -> None:

@@ -81,9 +81,9 @@ def test_zstd_in_an_old_request_is_refused() -> None:
 
 
 def test_compacted_and_time_bounded_topics_check_records() -> None:
-    opened = [name for name, rules in TOPICS.items() if rules.need_record_checks]
+    opened = [name for name, rules in TOPICS.items() if rules.needs_record_checks]
     assert opened == ["compacted", "bounded"]
-    assert ProduceRules(checks_every_record=True).need_record_checks
+    assert ProduceRules(checks_every_record=True).needs_record_checks
 
 
 @pytest.mark.parametrize("codec", [0, 1])

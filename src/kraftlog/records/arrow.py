@@ -61,14 +61,14 @@ def nulls_of(column: pa.Array) -> NDArray[np.bool_]:
     return found
 
 
-def one(value: int, kind: pa.DataType) -> Any:
+def scalar(value: int, kind: pa.DataType) -> Any:
     """An Arrow scalar."""
     import numpy as np
 
     return numbers(np.array([value], f"i{kind.bit_width // 8}"), kind)[0]
 
 
-def places(rows: Sequence[int]) -> Any:
+def row_numbers(rows: Sequence[int]) -> Any:
     """An Arrow array of row numbers, to take rows by."""
     import numpy as np
     import pyarrow as pa

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 #: The leader epoch of a batch that no leader has appended yet.
 NO_LEADER_EPOCH = -1
 
+#: The header up to the CRC, and the fields of the header that the CRC covers.
 _FRONT = struct.Struct(">qiibI")
 _CRCED = struct.Struct(">hiqqqhii")
 assert _FRONT.size + _CRCED.size == HEADER_SIZE

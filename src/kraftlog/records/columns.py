@@ -122,17 +122,17 @@ def decode_payloads(headers: Sequence[BatchHeader], payloads: Sequence[bytes]) -
     columns.payload = whole
     cursor = _Cursor(octets, np.concatenate(starts) if starts else np.empty(0, dtype=np.int64))
     sizes = cursor.take_varint()
-    ends = cursor.at + sizes
+    ends = cursor.positions + sizes
     cursor.ends = ends
-    cursor.at = cursor.at + 1  # a record's attributes are unused
+    cursor.positions = cursor.positions + 1  # a record's attributes are unused
     timestamp_deltas = cursor.take_varint(bits=64)
     offset_deltas = cursor.take_varint()
     columns.key_starts, columns.key_lengths = cursor.take_bytes()
     columns.value_starts, columns.value_lengths = cursor.take_bytes()
     _take_headers(cursor, columns)
 
-    _require(cursor.at == ends, "a record does not end where its length says")
-    _require(ends <= of_batch(batch_ends), "a record's size")
+    _require(cursor.positions == ends, "a record does not end where its length says")
+    _require(ends <= of_batch(batch_ends), "a record of a wrong size")
     _require(
         (offset_deltas >= 0) & (offset_deltas <= of_batch([h.last_offset_delta for h in headers])),
         "an offset outside of its batch",
@@ -145,7 +145,7 @@ def decode_payloads(headers: Sequence[BatchHeader], payloads: Sequence[bytes]) -
     return columns
 
 
-#: A run of records of one size that is shorter was not worth looking for.
+#: A shorter run of records of one size is not worth the search for it.
 _SHORT_RUN = 32
 #: Records that are stepped over one by one after a short run, before the next run is looked for.
 _STEPS = 64
@@ -236,34 +236,34 @@ class _Cursor:
     the ends finds this.
     """
 
-    __slots__ = ("at", "ends", "octets")
+    __slots__ = ("ends", "octets", "positions")
 
-    def __init__(self, octets: Octets, at: Numbers) -> None:
+    def __init__(self, octets: Octets, positions: Numbers) -> None:
         self.octets = octets
-        self.at = at
-        self.ends = at
+        self.positions = positions
+        self.ends = positions
 
     def take_varint(self, *, bits: int = 32) -> Numbers:
         """Read the next field of every record, a zigzag varint."""
         import numpy as np
 
-        octet = self.octets.take(self.at, mode="clip")
+        octet = self.octets.take(self.positions, mode="clip")
         number = (octet & 0x7F).astype(np.uint64)
-        at = self.at + 1
+        positions = self.positions + 1
         longer = np.flatnonzero(octet & 0x80)
         shift = 7
         while len(longer):
             if shift >= bits:
                 raise CorruptBatchError(f"a number of more than {bits} bits")
-            octet = self.octets.take(at[longer], mode="clip")
+            octet = self.octets.take(positions[longer], mode="clip")
             part = (octet & 0x7F).astype(np.uint64)
             if bits - shift < 7:
                 _require(part >> np.uint64(bits - shift) == 0, f"a number of more than {bits} bits")
             number[longer] |= part << np.uint64(shift)
-            at[longer] += 1
+            positions[longer] += 1
             longer = longer[octet >= 0x80]
             shift += 7
-        self.at = at
+        self.positions = positions
         sign = -(number & np.uint64(1)).astype(np.int64)
         return (number >> np.uint64(1)).astype(np.int64) ^ sign
 
@@ -272,8 +272,8 @@ class _Cursor:
         import numpy as np
 
         lengths = self.take_varint()
-        starts = self.at
-        self.at = starts + np.maximum(lengths, 0)
+        starts = self.positions
+        self.positions = starts + np.maximum(lengths, 0)
         return starts, np.maximum(lengths, -1)
 
 
@@ -286,24 +286,26 @@ def _take_headers(cursor: _Cursor, columns: RecordColumns) -> None:
     import numpy as np
 
     counts = cursor.take_varint()
-    room = np.maximum(cursor.ends - cursor.at, 0)
-    _require((counts >= 0) & (counts <= room // 2), "a count of headers")
+    room = np.maximum(cursor.ends - cursor.positions, 0)
+    _require((counts >= 0) & (counts <= room // 2), "a wrong count of headers")
     found = np.empty((4, int(counts.sum())), dtype=np.int64)
     places = counts.cumsum() - counts
     records = np.flatnonzero(counts)
     number = 0
     while len(records) >= _FEW:
-        inner = _Cursor(cursor.octets, cursor.at[records])
+        inner = _Cursor(cursor.octets, cursor.positions[records])
         name_starts, name_lengths = inner.take_bytes()
         _require(name_lengths >= 0, "a header without a name")
         value_starts, value_lengths = inner.take_bytes()
         found[:, places[records] + number] = name_starts, name_lengths, value_starts, value_lengths
-        cursor.at[records] = inner.at
+        cursor.positions[records] = inner.positions
         number += 1
         records = records[counts[records] > number]
     for record in records.tolist():
         for place in range(places[record] + number, places[record] + counts[record]):
-            cursor.at[record] = _take_header(columns.payload, int(cursor.at[record]), found, place)
+            cursor.positions[record] = _take_header(
+                columns.payload, int(cursor.positions[record]), found, place
+            )
     columns.header_counts = counts
     columns.header_key_starts, columns.header_key_lengths = found[0], found[1]
     columns.header_value_starts, columns.header_value_lengths = found[2], found[3]
@@ -324,4 +326,4 @@ def _take_header(payload: bytes, position: int, found: Numbers, place: int) -> i
 
 def _require(valid: NDArray[np.bool_], what: str) -> None:
     if not valid.all():
-        raise CorruptBatchError(f"{what} is wrong (record {int(valid.argmin())} of those decoded)")
+        raise CorruptBatchError(f"{what} (record {int(valid.argmin())} of those decoded)")

@@ -34,7 +34,7 @@ class HeaderColumn(Value):
 
 
 class EncodedBatch(Value):
-    """The uncompressed records of one batch, and what its header must say of them."""
+    """The uncompressed records of one batch, and the fields of its header that they determine."""
 
     records: memoryview
     count: int
@@ -60,8 +60,8 @@ def encode_batches(
     starts = [0, *ends[firsts[1:] - 1].tolist()]
     largest = np.maximum(np.maximum.reduceat(timestamps_ms, firsts), NO_TIMESTAMP)
     return [
-        EncodedBatch(records[start:end], count, base, most)
-        for start, end, count, base, most in zip(
+        EncodedBatch(records[start:end], count, base, newest)
+        for start, end, count, base, newest in zip(
             starts,
             ends[firsts + counted - 1].tolist(),
             counts,
@@ -112,7 +112,7 @@ def encode_records(
     if count and ends[-1] > MAX_BYTES:
         raise ValueError(f"{ends[-1]} bytes of records; encode fewer at a time")
     parts = [front.column(), keys, value_front.column(), values, *header_parts]
-    return _joined(parts), ends
+    return _join_bytes(parts), ends
 
 
 def encode_headers(headers: pa.ListArray) -> HeaderColumn:
@@ -179,17 +179,17 @@ class _Fields:
         rest = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
         octets: list[tuple[NDArray[np.uint8], NDArray[np.bool_] | None]] = []
         sizes = np.ones(self._count, dtype=np.int64)
-        has_it: NDArray[np.bool_] | None = None
+        is_present: NDArray[np.bool_] | None = None
         while True:
             low = (rest & np.uint64(0x7F)).astype(np.uint8)
             rest = rest >> np.uint64(7)
-            goes_on = rest != 0
-            if not goes_on.any():
-                octets.append((low, has_it))
+            continues = rest != 0
+            if not continues.any():
+                octets.append((low, is_present))
                 break
-            octets.append((low | (goes_on.view(np.uint8) << 7), has_it))
-            sizes += goes_on
-            has_it = goes_on
+            octets.append((low | (continues.view(np.uint8) << 7), is_present))
+            sizes += continues
+            is_present = continues
         self._octets = octets + self._octets if is_first else self._octets + octets
         self.sizes += sizes
         self.last_sizes = sizes
@@ -202,10 +202,10 @@ class _Fields:
         table = np.empty((self._count, len(self._octets)), dtype=np.uint8)
         for place, (octets, _) in enumerate(self._octets):
             table[:, place] = octets
-        if any(has_it is not None for _, has_it in self._octets):
+        if any(is_present is not None for _, is_present in self._octets):
             used = np.empty(table.shape, dtype=np.bool_)
-            for place, (_, has_it) in enumerate(self._octets):
-                used[:, place] = True if has_it is None else has_it
+            for place, (_, is_present) in enumerate(self._octets):
+                used[:, place] = True if is_present is None else is_present
             packed = table[used]
         else:
             packed = table.reshape(-1)
@@ -241,11 +241,11 @@ def _join(parts: Sequence[pa.BinaryArray | bytes]) -> pa.BinaryArray:
 
     scalars = [
         byte_strings([part], pa.binary())[0] if isinstance(part, bytes) else part
-        for part in (*parts, b"")  # the last is what stands between the others
+        for part in (*parts, b"")  # the last one separates the others
     ]
     return pc.binary_join_element_wise(*scalars, null_handling="replace", null_replacement=b"")
 
 
-def _joined(parts: Sequence[pa.BinaryArray | bytes]) -> memoryview:
+def _join_bytes(parts: Sequence[pa.BinaryArray | bytes]) -> memoryview:
     joined = _join(parts)
     return memoryview(joined.buffers()[2] or b"").cast("B")

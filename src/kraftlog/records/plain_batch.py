@@ -1,7 +1,7 @@
 """The check of an ordinary produced batch in one expression.
 
-Nearly all batches need no more than a look at header and checksum, in a topic that stores them as
-they come. `validate.check_produced` says what is wrong with any other.
+In a topic that stores batches unchanged, nearly all batches need only a check of the header and the
+checksum. `validate.check_produced` says what is wrong with the others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.records.validate import ProduceRules
 
 SMALLEST_BATCH = HEADER_SIZE + MIN_RECORD_SIZE
-#: The places of some fields.
+#: The indexes of some fields in a header.
 LAST_OFFSET_DELTA, MAX_TIMESTAMP, PRODUCER_ID = 6, 8, 9
 _unpack_header = HEADER.unpack_from
 
@@ -34,9 +34,9 @@ _unpack_header = HEADER.unpack_from
 def plain_fields(
     view: memoryview, at: int, size: int, rules: ProduceRules, now_ms: int
 ) -> Sequence[int] | None:
-    """The fields of the header of a valid batch in `view[at:at + size]`; else None.
+    """The header fields of a valid batch in `view[at:at + size]`, or None.
 
-    None also for valid batches that need another look: of a transaction, or with append times.
+    It is None also for valid batches that need more checks: of a transaction, or with append times.
     """
     if size < SMALLEST_BATCH:
         return None

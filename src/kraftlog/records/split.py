@@ -55,7 +55,7 @@ def split_records(payload: bytes, count: int) -> Iterator[Part]:  # noqa: PLR091
             else:
                 value_size, cursor = varint(payload, cursor, max_bits=32)
             if not start < cursor < end <= len(payload) or cursor + value_size >= end:
-                raise ValueError("a length that leads out of it")
+                raise ValueError("a length that exceeds the record")
             yield start, end, key, value_size >= 0, delta, time
     except (IndexError, ValueError) as error:
         raise CorruptBatchError(f"a record that can't be read: {error}", position=end) from None

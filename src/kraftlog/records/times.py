@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 #: The most bytes that are decompressed of a batch: more would block the loop.
 MAX_DECOMPRESSED = 2 << 20
 #: Records in a step of the search, and its cost in microseconds.
-RECORDS_IN_A_STEP = 500
-A_STEP_COSTS = 600
+RECORDS_PER_STEP = 500
+STEP_COST = 600
 
 
 def find_time_in_steps(batch: bytes, timestamp: int, first: int) -> Found:
     """Find the first record at or after `timestamp`, from offset `first` on, in a whole batch.
 
     Yields the cost of each step in microseconds. If the header suffices, the records are not read.
-    Of a batch larger than `MAX_DECOMPRESSED`, only the front is searched; if all of it is older,
-    the result is the end of the search, so that a reader that starts there misses nothing.
+    Of a batch larger than `MAX_DECOMPRESSED`, only the front is searched. If all of it is older,
+    the result is the offset after it, so that a reader that starts there misses nothing.
     """
     header = read_checked_header(batch)
     if header.max_timestamp < timestamp:
@@ -67,8 +67,8 @@ def _search(
     base_offset, base_time, newest = header.base_offset, header.base_timestamp, header.max_timestamp
     cursor, size, following = 0, len(payload), base_offset
     for number in range(header.record_count):
-        if number and not number % RECORDS_IN_A_STEP:
-            yield A_STEP_COSTS
+        if number and not number % RECORDS_PER_STEP:
+            yield STEP_COST
         try:
             end, time_delta, offset_delta = _peek(payload, cursor)
             if end > size and is_whole:
@@ -82,10 +82,10 @@ def _search(
         offset = base_offset + offset_delta
         time = newest if header.has_log_append_time else base_time + time_delta
         if time >= timestamp and offset >= first:
-            yield A_STEP_COSTS * (number % RECORDS_IN_A_STEP) // RECORDS_IN_A_STEP
+            yield STEP_COST * (number % RECORDS_PER_STEP) // RECORDS_PER_STEP
             return offset, time
         cursor, following = end, offset + 1
-    yield A_STEP_COSTS
+    yield STEP_COST
     if is_whole or following > header.last_offset:
         return None
     return max(following, first), newest

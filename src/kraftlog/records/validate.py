@@ -40,8 +40,8 @@ _UNBOUNDED = (1 << 63) - 1
 MAX_REJECTED = 10_000
 
 #: Records in a step of the check, and its cost in microseconds.
-RECORDS_IN_A_STEP = 500
-A_STEP_COSTS = 500
+RECORDS_PER_STEP = 500
+STEP_COST = 500
 
 
 class ProduceRules(Value):
@@ -63,7 +63,7 @@ class ProduceRules(Value):
     allows_zstd: bool = True
 
     @property
-    def need_record_checks(self) -> bool:
+    def needs_record_checks(self) -> bool:
         """Whether the header does not suffice, so that `check_records` must follow."""
         return self.needs_keys or self.checks_every_record or self.before_max_ms < _UNBOUNDED
 
@@ -124,7 +124,7 @@ def check_records(
 ) -> int:
     """Check every record of a batch by the topic's configs; return the largest timestamp.
 
-    The header's max timestamp should be that one.
+    The header's max timestamp should be the same.
     """
     checking = check_records_in_steps(records, header, rules, now_ms, max_size=max_size)
     while True:
@@ -154,8 +154,8 @@ def check_records_in_steps(
         number = -1
         for delta, timestamp_ms, has_key in examine_records(header, payload):
             number += 1
-            if not number % RECORDS_IN_A_STEP and number:
-                yield A_STEP_COSTS
+            if not number % RECORDS_PER_STEP and number:
+                yield STEP_COST
             greatest = max(greatest, timestamp_ms)
             if delta != number:
                 raise _invalid(f"record {number} has the offset delta {delta}")

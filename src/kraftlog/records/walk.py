@@ -1,8 +1,8 @@
 """Walks from batch to batch by their headers, in memory or on disk.
 
 A step takes a fraction of a microsecond and creates only the tuple of the header's fields, in the
-order of `BatchHeader` (`BatchHeader(*fields)` converts it). Header fields are checked, and that
-offsets ascend; the CRC is not. An error raises `CorruptBatchError` with the end of the last valid
+order of `BatchHeader` (`BatchHeader(*fields)` converts it). The fields and the order of the offsets
+are checked, the CRC is not. An error raises `CorruptBatchError` with the end of the last valid
 batch as its `position`.
 """
 

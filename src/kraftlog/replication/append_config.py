@@ -43,7 +43,7 @@ class AppendConfig(Value):
         if known is None:
             rules = self.rules
             known = self.codec == AS_PRODUCED and not (
-                rules.need_record_checks or rules.has_log_append_time
+                rules.needs_record_checks or rules.has_log_append_time
             )
             self._stores_as_produced = known
         return known

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kraftlog.client.deadline import wall_ms
 from kraftlog.errors import ConfigError, RefusedError, UnsupportedApiError
-from kraftlog.records.arrow import byte_strings, nulls_of, numbers, one, values_of
+from kraftlog.records.arrow import byte_strings, nulls_of, numbers, scalar, values_of
 from kraftlog.records.encode_columns import (
     RECORD_OVERHEAD,
     HeaderColumn,
@@ -200,7 +200,7 @@ def _sizes(keys: pa.BinaryArray, values: pa.BinaryArray, headers: HeaderColumn |
     """An upper bound of the encoded size of each record."""
     parts = [keys, values] if headers is None else [keys, values, headers.encoded]
     found: Numbers = np.full(len(keys), RECORD_OVERHEAD, dtype=np.int64)
-    none = one(0, pa.int32())
+    none = scalar(0, pa.int32())
     for part in parts:
         found += values_of(pc.binary_length(part).fill_null(none))
     return found

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from kraftlog.client.deadline import wall_ms
 from kraftlog.errors import ConfigError
-from kraftlog.records.arrow import one, values_of
+from kraftlog.records.arrow import scalar, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +68,7 @@ class Rows:
         column = self._column("partition")
         if column is None or column.null_count == self.count:
             return None
-        wanted: Numbers = values_of(column.fill_null(one(-1, pa.int32()))).astype(np.int64)
+        wanted: Numbers = values_of(column.fill_null(scalar(-1, pa.int32()))).astype(np.int64)
         if pc.min(column).as_py() < 0:
             raise ConfigError(f"partition {pc.min(column).as_py()}: expected at least 0, or null")
         return wanted
@@ -80,7 +80,7 @@ class Rows:
         if column is None:
             return np.full(self.count, now, dtype=np.int64)
         micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        found: Numbers = values_of(micros.fill_null(one(now * 1000, pa.int64()))) // 1000
+        found: Numbers = values_of(micros.fill_null(scalar(now * 1000, pa.int64()))) // 1000
         if self.count and found.min() < 0:
             raise ConfigError(f"timestamp {int(found.min())} ms: expected one from 1970 on")
         return found

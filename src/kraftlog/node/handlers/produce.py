@@ -100,7 +100,7 @@ def _takes_long(node: ServingNode, slot: PendingResponse, request: ProduceReques
         and len(part.records) >= HEADER_SIZE
         and _COUNT.unpack_from(part.records, HEADER_SIZE - _COUNT.size)[0] > MANY_RECORDS
         and (rules := _rules_of(node, slot, topic, part)) is not None
-        and rules.need_record_checks
+        and rules.needs_record_checks
         for topic in request.topic_data
         for part in topic.partition_data
     )
@@ -126,7 +126,7 @@ def _check_and_append(
     for topic in request.topic_data:
         for part in topic.partition_data:
             rules = _rules_of(node, slot, topic, part)
-            if part.records is None or rules is None or not rules.need_record_checks:
+            if part.records is None or rules is None or not rules.needs_record_checks:
                 continue
             now_ms = node.now.wall_ms
             try:
@@ -223,7 +223,7 @@ def _append_checked(
     append_config = partition.append_config
     try:
         header = check_produced(batch, rules, now.wall_ms)
-        if rules.need_record_checks:
+        if rules.needs_record_checks:
             if isinstance(known, CorruptBatchError):
                 raise known
             greatest = check_records(batch, header, rules, now.wall_ms) if known is None else known

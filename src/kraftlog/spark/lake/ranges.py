@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kraftlog.client import offsets
 from kraftlog.client.range_reader import RecreatedTopicError
-from kraftlog.records.arrow import byte_strings, places
+from kraftlog.records.arrow import byte_strings, row_numbers
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.decode import DriftError, decoder_of
 from kraftlog.spark.lake.files import FileWriter, WrittenFile
@@ -147,7 +147,7 @@ class RangeArchiver:
         if not bad:
             return
         rows = sorted(bad)
-        raw = decoded.raw.take(places(rows))
+        raw = decoded.raw.take(row_numbers(rows))
         columns = {name: raw.column(name) for name in raw.schema.names}
         columns["topic"] = byte_strings([self._range.topic.encode()] * len(rows), pa.string())
         reasons = [bad[row].encode(errors="replace") for row in rows]

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.records.arrow import one, values_of
+from kraftlog.records.arrow import scalar, values_of
 from kraftlog.records.crc import crc32c
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _streams(name: str, column: pa.Array) -> Iterator[tuple[str, memoryview]]:
             yield from _streams(f"{name}.{field.name}", child)
     elif pa.types.is_list(kind):
         # A record without headers may have none or an empty list of them.
-        yield f"{name} counts", _numbers(column.value_lengths().fill_null(one(0, pa.int32())))
+        yield f"{name} counts", _numbers(column.value_lengths().fill_null(scalar(0, pa.int32())))
         yield from _streams(name, column.flatten())
     elif pa.types.is_binary(kind) or pa.types.is_string(kind):
         yield f"{name} lengths", _numbers(pc.binary_length(column))
@@ -85,7 +85,7 @@ def _streams(name: str, column: pa.Array) -> Iterator[tuple[str, memoryview]]:
 
 def _numbers(column: pa.Array) -> memoryview:
     if column.null_count:
-        column = column.fill_null(one(-1, column.type))
+        column = column.fill_null(scalar(-1, column.type))
     return values_of(column).data.cast("B")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kraftlog.errors import KraftlogError
-from kraftlog.records.arrow import places
+from kraftlog.records.arrow import row_numbers
 from kraftlog.spark.lake import layout
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Decoder(ABC):
         ignored: Counter[str],
     ) -> Decoded:
         """The columns of the good rows (None: all) with their decoded values."""
-        kept = raw if good is None else raw.take(places(good))
+        kept = raw if good is None else raw.take(row_numbers(good))
         count = len(kept)
         fields = [raw.schema.field(name) for name in raw.schema.names if name != "value"]
         arrays = [kept.column(each.name) for each in fields]

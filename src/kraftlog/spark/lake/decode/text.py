@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kraftlog.records.arrow import places
+from kraftlog.records.arrow import row_numbers
 from kraftlog.spark.lake.decode.base import Decoded, Decoder
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class TextDecoder(Decoder):
         except pa.ArrowInvalid:
             bad = dict(_not_utf8(raw))
         good = [row for row in range(len(raw)) if row not in bad]
-        return Decoded(_as_text(raw.take(places(good))), raw, bad, Counter())
+        return Decoded(_as_text(raw.take(row_numbers(good))), raw, bad, Counter())
 
 
 def text_schema(raw: pa.Schema) -> pa.Schema:
