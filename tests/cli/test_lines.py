@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from kraftlog.cli.common import UsageError, matching, pairs
+from kraftlog.cli.common import UsageError, matching, parse_pairs
 from kraftlog.cli.produce import READER, LineReader, lines
 
 
@@ -35,7 +35,7 @@ def test_if_exists_flags_allow_missing_topics() -> None:
 
 def test_conflicting_options_are_refused() -> None:
     with pytest.raises(UsageError, match="'a' is not KEY=VALUE"):
-        pairs(["a"])
+        parse_pairs(["a"])
     with pytest.raises(UsageError, match="is not a valid regular expression"):
         matching([], "[")
     assert matching(["ab", "b", "c"], "a.,b") == ["ab", "b"]

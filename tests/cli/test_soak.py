@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.cli.soak import SEEDS_A_TASK, Soak
+from kraftlog.cli.soak import SEEDS_PER_TASK, Soak
 from kraftlog.simulator.run import Outcome
 from kraftlog.simulator.violation import Violation
 
@@ -22,7 +22,7 @@ def outcome(seed: int, violation: Violation | None = None) -> Outcome:
 
 
 def played(soak: Soak, first: int) -> None:
-    soak.played(first, [outcome(seed) for seed in range(first, first + SEEDS_A_TASK)])
+    soak.record_task(first, [outcome(seed) for seed in range(first, first + SEEDS_PER_TASK)])
 
 
 @pytest.mark.slow
@@ -46,8 +46,8 @@ def test_failures_are_stored_with_the_command_that_repeats_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     soak = Soak(str(tmp_path))
-    soak.played(1, [outcome(1), outcome(2, Violation("one leader", "there are two"))])
-    soak.played(11, [outcome(11, Violation("one vote", "two votes"))])
+    soak.record_task(1, [outcome(1), outcome(2, Violation("one leader", "there are two"))])
+    soak.record_task(11, [outcome(11, Violation("one vote", "two votes"))])
     kept = (tmp_path / "failures.txt").read_text()
     assert capsys.readouterr().out == kept
     assert "one leader: there are two | again: kraftlog simulate --scenario quiet --seed 2" in kept

@@ -75,7 +75,7 @@ def test_a_node_that_dies_is_reported_and_can_be_started_again(cluster: LocalClu
     pid = cluster.pid(2)
     cluster.kill(2)
     cluster.await_line(
-        f"kraftlog: node 2 (pid {pid}) was ended by SIGKILL; 2 of 3 nodes go on. "
+        f"kraftlog: node 2 (pid {pid}) was ended by SIGKILL; 2 of 3 nodes still run. "
         f"To start it again: kraftlog start {cluster.file(2)}\n"
     )
     with Client(cluster.rows[3][2], timeout_s=LIMIT_S) as client:

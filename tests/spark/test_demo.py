@@ -32,7 +32,7 @@ demo: the producer has stopped: ([\d,]+) records were acknowledged, and the log 
 demo: group billing has read all of them
 demo: the archive has caught up: \1 records
 demo: kraftlog pipeline verify .*
-(?:.*\n)*demo: done in \d+ s: no record is lost, none is twice
+(?:.*\n)*demo: done in \d+ s: no record is lost or duplicated
 """
 
 

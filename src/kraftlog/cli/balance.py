@@ -26,7 +26,7 @@ def balanced(
     if most > len(racks):
         raise ValueError(f"{most} replicas need {most} brokers; there are {len(racks)}")
     plan = _Plan(assignment, racks)
-    plan.leave_other_brokers()
+    plan.move_from_other_brokers()
     plan.even_out_replicas()
     plan.even_out_leaders()
     return {
@@ -45,12 +45,12 @@ def moved_away(
     if most > len(racks):
         raise ValueError(f"{most} replicas need {most} other brokers; there are {len(racks)}")
     plan = _Plan(assignment, racks)
-    plan.leave(broker)
+    plan.move_all_from(broker)
     return {name: tuple(plan.replicas[name]) for name in held}
 
 
 class _Plan:
-    """The assignment so far, and how many replicas each broker has, in all and of each topic."""
+    """The assignment so far, with the partitions of each broker and their number by topic."""
 
     def __init__(
         self,
@@ -61,29 +61,31 @@ class _Plan:
         self.racks = racks
         self.brokers = sorted(racks)
         #: The partitions of each broker, in a stable order.
-        self.held: dict[int, dict[PartitionName, None]] = {each: {} for each in self.brokers}
-        self.of_topic: Counter[tuple[int, str]] = Counter()
+        self.partitions_of: dict[int, dict[PartitionName, None]] = {
+            each: {} for each in self.brokers
+        }
+        self.topic_counts: Counter[tuple[int, str]] = Counter()
         for name, replicas in self.replicas.items():
             for broker in replicas:
-                self.held.setdefault(broker, {})[name] = None
-                self.of_topic[broker, name[0]] += 1
+                self.partitions_of.setdefault(broker, {})[name] = None
+                self.topic_counts[broker, name[0]] += 1
 
     def move(self, name: PartitionName, source: int, target: int) -> None:
         replicas = self.replicas[name]
         replicas[replicas.index(source)] = target
-        del self.held[source][name]
-        self.held[target][name] = None
-        self.of_topic[source, name[0]] -= 1
-        self.of_topic[target, name[0]] += 1
+        del self.partitions_of[source][name]
+        self.partitions_of[target][name] = None
+        self.topic_counts[source, name[0]] -= 1
+        self.topic_counts[target, name[0]] += 1
 
-    def leave_other_brokers(self) -> None:
-        """Move replicas from brokers that are not to be used to those that have fewest."""
-        for source in sorted(self.held.keys() - self.racks.keys()):
-            self.leave(source)
+    def move_from_other_brokers(self) -> None:
+        """Move all replicas from brokers that are not to be used to those with the fewest."""
+        for source in sorted(self.partitions_of.keys() - self.racks.keys()):
+            self.move_all_from(source)
 
-    def leave(self, source: int) -> None:
+    def move_all_from(self, source: int) -> None:
         """Move all replicas from a broker."""
-        for name in list(self.held.get(source, ())):
+        for name in list(self.partitions_of.get(source, ())):
             others = [each for each in self.replicas[name] if each != source]
             free = [each for each in self.brokers if each not in others]
             target = min(free, key=lambda each: self._cost(name, others, each))
@@ -94,7 +96,12 @@ class _Plan:
     ) -> tuple[bool, int, int, int]:
         rack = self.racks[broker]
         shares_rack = rack is not None and rack in {self.racks.get(each) for each in others}
-        return shares_rack, len(self.held[broker]), self.of_topic[broker, name[0]], broker
+        return (
+            shares_rack,
+            len(self.partitions_of[broker]),
+            self.topic_counts[broker, name[0]],
+            broker,
+        )
 
     def even_out_replicas(self) -> None:
         while self._move_one():
@@ -102,12 +109,16 @@ class _Plan:
 
     def _move_one(self) -> bool:
         """Move a replica from a broker with many to one with at least two fewer."""
-        by_load = sorted(self.brokers, key=lambda each: (len(self.held[each]), each))
+        by_load = sorted(self.brokers, key=lambda each: (len(self.partitions_of[each]), each))
         for source in reversed(by_load):
             for target in by_load:
-                if len(self.held[source]) - len(self.held[target]) < 2:
+                if len(self.partitions_of[source]) - len(self.partitions_of[target]) < 2:
                     break
-                movable = [name for name in self.held[source] if self._may(name, source, target)]
+                movable = [
+                    name
+                    for name in self.partitions_of[source]
+                    if self._may_move(name, source, target)
+                ]
                 if movable:
                     name = max(movable, key=lambda it: self._surplus(it[0], source, target))
                     self.move(name, source, target)
@@ -115,9 +126,9 @@ class _Plan:
         return False
 
     def _surplus(self, topic: str, source: int, target: int) -> int:
-        return self.of_topic[source, topic] - self.of_topic[target, topic]
+        return self.topic_counts[source, topic] - self.topic_counts[target, topic]
 
-    def _may(self, name: PartitionName, source: int, target: int) -> bool:
+    def _may_move(self, name: PartitionName, source: int, target: int) -> bool:
         """Whether the replica may move: not beside another, and not into fewer racks."""
         replicas = self.replicas[name]
         if target in replicas:
@@ -148,27 +159,27 @@ class _Plan:
     ) -> list[tuple[PartitionName, int]]:
         """Partitions whose leadership moves along a path, so that `source` leads one fewer."""
         counts = {each: len(list(led[each])) for each in self.brokers}
-        came: dict[int, tuple[int, PartitionName] | None] = {source: None}
+        reached_from: dict[int, tuple[int, PartitionName] | None] = {source: None}
         queue = deque([source])
         while queue:
             broker = queue.popleft()
             if counts[broker] <= counts[source] - 2:
-                return _path(came, broker)
+                return _path(reached_from, broker)
             for name in led[broker]:
                 for other in self.replicas[name]:
-                    if other not in came:
-                        came[other] = broker, name
+                    if other not in reached_from:
+                        reached_from[other] = broker, name
                         queue.append(other)
         return []
 
 
 def _path(
-    came: Mapping[int, tuple[int, PartitionName] | None], end: int
+    reached_from: Mapping[int, tuple[int, PartitionName] | None], end: int
 ) -> list[tuple[PartitionName, int]]:
     path = []
-    step = came[end]
+    step = reached_from[end]
     while step is not None:
         path.append((step[1], end))
         end = step[0]
-        step = came[end]
+        step = reached_from[end]
     return path

@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     unregister = commands.add_parser("unregister", help="unregister a broker")
     unregister.add_argument("-i", "--id", type=int, required=True, metavar="N")
     for each in commands.choices.values():
-        add_connection(each, again=True, controllers=True)
+        add_connection(each, is_subcommand=True, controllers=True)
         each.add_argument(
             "--config", dest="command_config", default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )

@@ -48,15 +48,15 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 def add_connection(
     parser: argparse.ArgumentParser,
     *,
-    again: bool = False,
+    is_subcommand: bool = False,
     controllers: bool = False,
     config_flags: Sequence[str] = ("-c", "--command-config"),
 ) -> None:
-    """Add the connection options; `again` for a subcommand, which accepts them as well."""
+    """Add the connection options, to a command or to its subcommand, which accepts them, too."""
     import argparse
 
     def default(value: object) -> object:
-        return argparse.SUPPRESS if again else value
+        return argparse.SUPPRESS if is_subcommand else value
 
     group = parser.add_argument_group("cluster")
     group.add_argument(
@@ -87,7 +87,7 @@ def run_with_client(
     work: Callable[[Client, argparse.Namespace], int | None],
 ) -> int:
     """Run a command with a client; an error is one line on standard error."""
-    return guarded(command, lambda: _with_client(options, work))
+    return run_guarded(command, lambda: _with_client(options, work))
 
 
 def _with_client(
@@ -110,7 +110,7 @@ def _with_client(
         return work(client, options) or 0
 
 
-def guarded(command: str, work: Callable[[], int]) -> int:
+def run_guarded(command: str, work: Callable[[], int]) -> int:
     """Run a command; return 0 for success, 1 for failure, 2 for an invalid command line."""
     from kraftlog.errors import KraftlogError, in_words
 
@@ -130,12 +130,12 @@ def client_properties(path: str | None, given: Iterable[str]) -> dict[str, str]:
     """The properties of a file, overridden by those given as KEY=VALUE."""
     from kraftlog.client.properties import check_security, read_properties
 
-    found = {**read_properties(path), **pairs(given)}
+    found = {**read_properties(path), **parse_pairs(given)}
     check_security(found)
     return found
 
 
-def pairs(given: Iterable[str]) -> dict[str, str]:
+def parse_pairs(given: Iterable[str]) -> dict[str, str]:
     """Parse repeated KEY=VALUE options."""
     found = {}
     for text in given:
@@ -151,8 +151,8 @@ def add_consistency(parser: argparse.ArgumentParser) -> None:
         "--consistency",
         choices=("stale", "linearizable"),
         default="stale",
-        help="with --list and --describe: what the broker knows (default), or everything that was "
-        "acknowledged before",
+        help="with --list and --describe: stale, what the broker knows (default), or linearizable, "
+        "with every change acknowledged before",
     )
 
 
@@ -173,7 +173,7 @@ def matching(names: Iterable[str], pattern: str | None) -> list[str]:
     return sorted(name for name in names if expression.fullmatch(name))
 
 
-def required(options: argparse.Namespace, *names: str) -> None:
+def require_options(options: argparse.Namespace, *names: str) -> None:
     for name in names:
         if getattr(options, name.replace("-", "_")) is None:
             raise UsageError(f"--{name} is required")

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from kraftlog.client.client import Client
     from kraftlog.client.configs import Setting
 
-#: Flags for entities and their types.
-_SHORT = {
+#: Short flags for entities, with their types.
+_FLAGS = {
     "topic": "topics",
     "broker": "brokers",
     "broker-logger": "broker-loggers",
     "client-metrics": "client-metrics",
     "group": "groups",
 }
-_TYPES = tuple(_SHORT.values())
-_LATER = ("users", "clients", "ips")
+_TYPES = tuple(_FLAGS.values())
+_UNSUPPORTED_TYPES = ("users", "clients", "ips")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -43,11 +43,14 @@ def _parser() -> argparse.ArgumentParser:
     for name in _ACTIONS:
         actions.add_argument(f"--{name}", dest="action", action="store_const", const=name)
     parser.add_argument(
-        "--entity-type", choices=(*_TYPES, *_LATER), metavar="TYPE", help=", ".join(_TYPES)
+        "--entity-type",
+        choices=(*_TYPES, *_UNSUPPORTED_TYPES),
+        metavar="TYPE",
+        help=", ".join(_TYPES),
     )
     parser.add_argument("--entity-name", metavar="NAME")
     parser.add_argument("--entity-default", action="store_true", help="the default for all brokers")
-    for flag, kind in _SHORT.items():
+    for flag, kind in _FLAGS.items():
         parser.add_argument(f"--{flag}", metavar="NAME", help=f"a resource of {kind}")
     parser.add_argument(
         "--broker-defaults", action="store_true", help="the default for all brokers"
@@ -69,11 +72,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _entity(options: argparse.Namespace) -> tuple[str, str | None]:
     """Type and name of the entity; "" is the default for all brokers, None all entities."""
-    if options.entity_type in _LATER:
+    if options.entity_type in _UNSUPPORTED_TYPES:
         raise UsageError(f"--entity-type {options.entity_type}: quotas are not supported yet")
     given = [
         (kind, getattr(options, flag.replace("-", "_")))
-        for flag, kind in _SHORT.items()
+        for flag, kind in _FLAGS.items()
         if getattr(options, flag.replace("-", "_")) is not None
     ]
     if options.broker_defaults:
@@ -154,7 +157,7 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
         with open(options.add_config_file, encoding="utf-8") as file:
             changes.update(parse(file.read()))
     if options.add_config:
-        changes.update(added(options.add_config))
+        changes.update(parse_added(options.add_config))
     if not changes:
         raise UsageError("--alter needs --add-config, --add-config-file or --delete-config")
     client.alter_configs(kind, name, changes)
@@ -164,7 +167,7 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
         print(f"altered {kind[:-1]} {name or '(default)'}")
 
 
-def added(text: str) -> dict[str, str]:
+def parse_added(text: str) -> dict[str, str]:
     """Parse `k=v,k=[v,v]`: brackets enclose values with commas."""
     import re
 

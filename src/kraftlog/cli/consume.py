@@ -10,7 +10,7 @@ from kraftlog.cli.common import (
     client_properties,
     matching,
     new_parser,
-    pairs,
+    parse_pairs,
     run_with_client,
 )
 from kraftlog.cli.show import Progress
@@ -120,7 +120,7 @@ def _consume(client: Client, options: argparse.Namespace) -> None:
         raise UsageError("--partition does not work with --group: the group assigns partitions")
     if options.offset is not None and options.partition is None:
         raise UsageError("--offset needs --partition")
-    show = _as_json if options.json else _shown_by(options)
+    show = _as_json if options.json else _formatter(options)
     consumer = client.consume(
         _topics(client, options),
         _start(options, properties),
@@ -188,7 +188,7 @@ def _properties(options: argparse.Namespace) -> dict[str, str]:
     if options.formatter_config:
         with open(options.formatter_config, encoding="utf-8") as file:
             found.update(parse(file.read()))
-    for key, value in pairs(options.formatter_property).items():
+    for key, value in parse_pairs(options.formatter_property).items():
         found[key] = value.replace("\\t", "\t").replace("\\n", "\n")
     for which in ("key", "value"):
         given = getattr(options, f"{which}_deserializer")
@@ -204,7 +204,7 @@ class Formatter:
     """Formats records as lines, with the requested parts in the order of Kafka's formatter."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        self._is_on = {key for key, value in properties.items() if value == "true"}
+        self._printed = {key for key, value in properties.items() if value == "true"}
         self._separator = properties["key.separator"].encode()
         self._end = properties["line.separator"].encode()
         self._headers_separator = properties["headers.separator"].encode()
@@ -223,7 +223,7 @@ class Formatter:
             "print.key": lambda it: self._shown(it.key, self._read_key),
             "print.value": lambda it: self._shown(it.value, self._read_value),
         }
-        result = [part(record) for key, part in parts.items() if key in self._is_on]
+        result = [part(record) for key, part in parts.items() if key in self._printed]
         return self._separator.join(result) + self._end
 
     @staticmethod
@@ -255,17 +255,17 @@ def _deserializer(name: str) -> Callable[[bytes], bytes]:
     return lambda data: str(packed.unpack(data)[0]).encode()
 
 
-def _shown_by(options: argparse.Namespace) -> Callable[[ConsumedRecord], bytes]:
+def _formatter(options: argparse.Namespace) -> Callable[[ConsumedRecord], bytes]:
     if options.formatter == DEFAULT:
         return Formatter(FORMATTER | _properties(options)).text
     if options.formatter == NOTHING:
-        return _not_at_all
+        return _no_text
     from kraftlog.cli.coordinator_text import formatter
 
     return formatter(options.formatter)
 
 
-def _not_at_all(record: ConsumedRecord) -> bytes:  # noqa: ARG001 - formatters are called alike
+def _no_text(record: ConsumedRecord) -> bytes:  # noqa: ARG001 - formatters are called alike
     return b""
 
 

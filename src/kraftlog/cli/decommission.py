@@ -1,7 +1,7 @@
 """`kraftlog decommission`: takes a node out of the cluster for good, in order (R14).
 
-Out of the voters, its partitions moved away, unregistered. Each step looks at the cluster first, so
-that a repeated command goes on where an interrupted one ended.
+It removes the node from the voters, moves its partitions away, and unregisters it. Each step looks
+at the cluster first, so that a repeated command continues where an interrupted one ended.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Moves(Value):
 
     #: New replicas of the partitions that it has, and is not leaving already.
     changes: dict[PartitionName, tuple[int, ...]]
-    #: How many partitions have it in any way.
+    #: How many partitions have a replica on it now, or will have one.
     partitions: int
 
 
@@ -131,11 +131,15 @@ def _print_plan(
         )
         return
     rest = numbers([each for each in voters if each != node])
-    print(f"voters:     {f'{rest} would be left' if node in voters else 'it is none'}")
+    print(f"voters:     {f'{rest} would be left' if node in voters else 'the node is not a voter'}")
     print(f"partitions: {len(moves.changes)} would move to other brokers")
     for name, replicas in sorted(moves.changes.items()):
         print(f"  {name[0]}-{name[1]} to {numbers(replicas)}")
-    text = "it would be unregistered once it is stopped" if is_registered else "it is none"
+    text = (
+        "the node would be unregistered once it is stopped"
+        if is_registered
+        else "the node is not a registered broker"
+    )
     print(f"broker:     {text}")
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NODES, PARTITIONS = 3, 3
 #: How many records are written before the next step.
-A_FEW = 2000
+STEP_RECORDS = 2000
 #: How long a step may take while all processes live; on a quiet machine each takes seconds.
 LIMIT_S = 1800
 #: How long a request may take with all its attempts, and how long a process may take to end.
@@ -115,7 +115,7 @@ class Demo:
             total = self._stop_writing(client)
             self._finish_archive(total)
         self._verify()
-        _say(f"done in {time.perf_counter() - started:.0f} s: no record is lost, none is twice")
+        _say(f"done in {time.perf_counter() - started:.0f} s: no record is lost or duplicated")
 
     def _start_nodes(self) -> None:
         _say(f"starting {NODES} nodes on {self._servers}")
@@ -169,7 +169,9 @@ class Demo:
         process.wait()
         before = writer.acknowledged
         _say(f"killed node {number} (kill -9), leader of {TOPIC}-0")
-        self._await("the producer did not go on", lambda: writer.acknowledged >= before + A_FEW)
+        self._await(
+            "the producer did not go on", lambda: writer.acknowledged >= before + STEP_RECORDS
+        )
         leader = client.describe_topic(TOPIC).partitions[0].leader
         _say(
             f"node {leader} leads {TOPIC}-0 now; {writer.acknowledged - before:,} more records "

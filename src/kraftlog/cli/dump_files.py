@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import argparse
 
 
-def _whole(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
 
@@ -37,7 +37,7 @@ def dump_offset_index(path: str, options: argparse.Namespace) -> bool:
     from kraftlog.records.header import HEADER_SIZE, read_header
     from kraftlog.storage.index import OFFSET_ENTRY
 
-    base, data = base_offset(path), _whole(path)
+    base, data = base_offset(path), _read_file(path)
     segment = path.removesuffix(".index") + ".log"
     wrong = _out_of_order(path, data, OFFSET_ENTRY.size)
     log = open(segment, "rb") if os.path.exists(segment) else None  # noqa: SIM115 - closed below
@@ -56,13 +56,13 @@ def dump_offset_index(path: str, options: argparse.Namespace) -> bool:
     finally:
         if log is not None:
             log.close()
-    return _judged(path, wrong, options)
+    return _report_mismatches(path, wrong, options)
 
 
 def dump_time_index(path: str, options: argparse.Namespace) -> bool:
     from kraftlog.storage.index import TIME_ENTRY
 
-    base, data = base_offset(path), _whole(path)
+    base, data = base_offset(path), _read_file(path)
     wrong = _out_of_order(path, data, TIME_ENTRY.size)
     last = -1
     for number, (timestamp, relative) in enumerate(_entries(data, TIME_ENTRY.unpack_from, 12)):
@@ -73,7 +73,7 @@ def dump_time_index(path: str, options: argparse.Namespace) -> bool:
         if timestamp < last:
             wrong.append(f"timestamp: {timestamp} after {last}")
         last = timestamp
-    return _judged(path, wrong, options)
+    return _report_mismatches(path, wrong, options)
 
 
 def _entries(data: bytes, unpack: object, size: int) -> list[tuple[int, int]]:
@@ -86,7 +86,7 @@ def _out_of_order(path: str, data: bytes, size: int) -> list[str]:
     return [f"{path}: {rest} trailing bytes after the last complete entry"] if rest else []
 
 
-def _judged(path: str, wrong: list[str], options: argparse.Namespace) -> bool:
+def _report_mismatches(path: str, wrong: list[str], options: argparse.Namespace) -> bool:
     if options.index_sanity_check and not wrong and not options.json:
         print(f"{path} passed sanity check.")
     if wrong:
@@ -99,7 +99,7 @@ def _judged(path: str, wrong: list[str], options: argparse.Namespace) -> bool:
 def dump_aborted(path: str, options: argparse.Namespace) -> bool:
     from kraftlog.storage.transactions import decode_aborted
 
-    for entry in decode_aborted(_whole(path), path):
+    for entry in decode_aborted(_read_file(path), path):
         _print(
             options,
             version=0,
@@ -114,7 +114,7 @@ def dump_aborted(path: str, options: argparse.Namespace) -> bool:
 def dump_producers(path: str, options: argparse.Namespace) -> bool:
     from kraftlog.storage.producer_snapshots import decode_snapshot
 
-    for entry in decode_snapshot(_whole(path), path).entries.values():
+    for entry in decode_snapshot(_read_file(path), path).entries.values():
         start = entry.transaction_start
         fields: dict[str, object] = {
             "producerId": entry.producer_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kraftlog.cli.common import UsageError, add_version, guarded
+from kraftlog.cli.common import UsageError, add_version, run_guarded
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _DECODERS = {
 
 def run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    return guarded("dump-log", lambda: _dump_all(options))
+    return run_guarded("dump-log", lambda: _dump_all(options))
 
 
 def _dump_all(options: argparse.Namespace) -> int:

@@ -50,17 +50,17 @@ def dump(path: str, options: argparse.Namespace) -> bool:
     decode = _DECODERS[options.decoder] if shows_data else None
     is_sound = True
     try:
-        for place, fields in walk(data, 0, end, may_end_in_batch=end < len(data)):
+        for position, fields in walk(data, 0, end, may_end_in_batch=end < len(data)):
             header = BatchHeader(*fields)
-            is_valid = _is_valid(data, header, place)
+            is_valid = _is_valid(data, header, position)
             is_sound &= is_valid
             records = []
             if shows_data or options.deep_iteration:
-                records = list(read_records(data, place, with_crc=False))
+                records = list(read_records(data, position, with_crc=False))
             if options.json:
-                print(json.dumps(_batch_json(header, place, is_valid, records, decode)))
+                print(json.dumps(_batch_json(header, position, is_valid, records, decode)))
                 continue
-            print(_batch_line(header, place, is_valid))
+            print(_batch_line(header, position, is_valid))
             for record in records:
                 print(_record_line(header, record, decode, options.skip_record_metadata))
     except CorruptBatchError as error:
@@ -85,15 +85,15 @@ def _mapped(path: str) -> Any:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def _is_valid(data: Buffer, header: BatchHeader, place: int) -> bool:
+def _is_valid(data: Buffer, header: BatchHeader, position: int) -> bool:
     try:
-        check_crc(data, header, place)
+        check_crc(data, header, position)
     except CorruptBatchError:
         return False
     return True
 
 
-def _batch_fields(header: BatchHeader, place: int, is_valid: bool) -> dict[str, object]:
+def _batch_fields(header: BatchHeader, position: int, is_valid: bool) -> dict[str, object]:
     return {
         "baseOffset": header.base_offset,
         "lastOffset": header.last_offset,
@@ -106,7 +106,7 @@ def _batch_fields(header: BatchHeader, place: int, is_valid: bool) -> dict[str, 
         "isTransactional": header.is_transactional,
         "isControl": header.is_control,
         "deleteHorizonMs": header.delete_horizon_ms,
-        "position": place,
+        "position": position,
         _time_name(header): header.max_timestamp,
         "size": header.size,
         "magic": header.magic,
@@ -120,8 +120,8 @@ def _time_name(header: BatchHeader) -> str:
     return "LogAppendTime" if header.has_log_append_time else "CreateTime"
 
 
-def _batch_line(header: BatchHeader, place: int, is_valid: bool) -> str:
-    fields = _batch_fields(header, place, is_valid)
+def _batch_line(header: BatchHeader, position: int, is_valid: bool) -> str:
+    fields = _batch_fields(header, position, is_valid)
     fields["deleteHorizonMs"] = optional_long(header.delete_horizon_ms)
     shown = [
         f"{name}: {str(value).lower() if isinstance(value, bool) else value}"
@@ -190,12 +190,12 @@ def _control_json(record: Record) -> dict[str, Any]:
 
 def _batch_json(
     header: BatchHeader,
-    place: int,
+    position: int,
     is_valid: bool,
     records: list[Record],
     decode: Decoder | None,
 ) -> dict[str, object]:
-    result = _batch_fields(header, place, is_valid)
+    result = _batch_fields(header, position, is_valid)
     if records:
         result["records"] = [_record_json(header, record, decode) for record in records]
     return result
@@ -218,7 +218,7 @@ def _record_json(header: BatchHeader, record: Record, decode: Decoder | None) ->
     return result
 
 
-# What is in keys and values ---------------------------------------------------------------------
+# Keys and values -------------------------------------------------------------------------------
 
 
 def _plain(record: Record) -> tuple[str | None, str | None]:
@@ -264,13 +264,13 @@ def _coordinator(which: str) -> Decoder:
         assert value is not None
         version = int.from_bytes(record.value[:2], "big")
         data = message_json(value, version)
-        _open_members(value, data)
+        _decode_members(value, data)
         return shown, {"version": str(version), "data": data}
 
     return decode
 
 
-def _open_members(value: Message, data: dict[str, Any]) -> None:
+def _decode_members(value: Message, data: dict[str, Any]) -> None:
     """Decode the consumer protocol metadata in a group record."""
     from kraftlog.wire.messages.consumer_protocol import (
         ConsumerProtocolAssignment,

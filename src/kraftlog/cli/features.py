@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     for name in _OFFLINE:
         commands.add_parser(name, help="see kraftlog storage", add_help=False)
     for name in ("describe", "upgrade", "downgrade", "disable"):
-        add_connection(commands.choices[name], again=True, controllers=True)
+        add_connection(commands.choices[name], is_subcommand=True, controllers=True)
     return parser
 
 
@@ -119,8 +119,8 @@ def _levels(client: Client, options: argparse.Namespace) -> dict[str, int]:
     if release is None and not levels:
         raise UsageError("give --feature or --release-version")
     if release is not None:
-        there = {each.name: (each.least, each.most) for each in client.features().features}
-        chosen = chosen_levels(release, {}, there)
+        supported = {each.name: (each.least, each.most) for each in client.features().features}
+        chosen = chosen_levels(release, {}, supported)
         if options.metadata:
             chosen = {METADATA_VERSION: chosen[METADATA_VERSION]}
         levels = chosen | levels

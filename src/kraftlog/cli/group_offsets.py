@@ -20,41 +20,45 @@ _DURATION = r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?"
 _DURATION_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1000)
 
 
-def planned(client: Client, group: str, options: argparse.Namespace) -> dict[PartitionName, int]:
+def target_offsets(
+    client: Client, group: str, options: argparse.Namespace
+) -> dict[PartitionName, int]:
     """The target offset of each selected partition."""
     if options.from_file:
         with open(options.from_file, encoding="utf-8") as file:
             wanted = from_csv(file.read(), group)
         return _within_log(client, wanted)
-    places = _places(client, group, options)
+    names = _selected_partitions(client, group, options)
     if options.spec == "to-current":
-        known = client.committed(group, places)
-        current = {place: result.offset for place, result in known.items()}
-        new = [place for place in places if place not in current]
+        known = client.committed(group, names)
+        current = {name: result.offset for name, result in known.items()}
+        new = [name for name in names if name not in current]
         return dict(sorted((current | _latest(client, new)).items()))
     if options.spec is not None:
-        return list_offsets(client, places, options.spec.removeprefix("to-"))
+        return list_offsets(client, names, options.spec.removeprefix("to-"))
     if options.to_offset is not None:
-        return _within_log(client, dict.fromkeys(places, options.to_offset))
+        return _within_log(client, dict.fromkeys(names, options.to_offset))
     if options.shift_by is not None:
-        known = client.committed(group, places)
-        for place in places:
-            if place not in known:
+        known = client.committed(group, names)
+        for name in names:
+            if name not in known:
                 raise ClientError(
-                    f"--shift-by: group {group} has no committed offset for {place[0]}-{place[1]}"
+                    f"--shift-by: group {group} has no committed offset for {name[0]}-{name[1]}"
                 )
-        shifted = {place: known[place].offset + options.shift_by for place in places}
+        shifted = {name: known[name].offset + options.shift_by for name in names}
         return _within_log(client, shifted)
     if options.to_datetime is not None:
-        return _at(client, places, datetime_ms(options.to_datetime))
+        return _at_timestamp(client, names, datetime_ms(options.to_datetime))
     if options.by_duration is not None:
         from kraftlog.client.deadline import wall_ms
 
-        return _at(client, places, wall_ms() - duration_ms(options.by_duration))
+        return _at_timestamp(client, names, wall_ms() - duration_ms(options.by_duration))
     raise UsageError("--reset-offsets needs a target: --to-earliest, --to-offset, …")
 
 
-def _places(client: Client, group: str, options: argparse.Namespace) -> list[PartitionName]:
+def _selected_partitions(
+    client: Client, group: str, options: argparse.Namespace
+) -> list[PartitionName]:
     if options.all_topics == bool(options.topic):
         raise UsageError("--reset-offsets needs one of --topic and --all-topics")
     if options.all_topics:
@@ -83,28 +87,28 @@ def partitions_named(client: Client, words: Sequence[str]) -> list[PartitionName
 
 
 def list_offsets(
-    client: Client, places: Sequence[PartitionName], spec: str | int
+    client: Client, names: Sequence[PartitionName], spec: str | int
 ) -> dict[PartitionName, int]:
     """Offsets of partitions by spec or timestamp."""
     from kraftlog.client.groups import by_topic
 
     return {
         (topic, index): result.offset
-        for topic, indexes in by_topic(places).items()
+        for topic, indexes in by_topic(names).items()
         for index, result in client.offsets(topic, spec, indexes).items()
     }
 
 
-def _latest(client: Client, places: Sequence[PartitionName]) -> dict[PartitionName, int]:
-    return list_offsets(client, places, "latest")
+def _latest(client: Client, names: Sequence[PartitionName]) -> dict[PartitionName, int]:
+    return list_offsets(client, names, "latest")
 
 
-def _at(
-    client: Client, places: Sequence[PartitionName], timestamp_ms: int
+def _at_timestamp(
+    client: Client, names: Sequence[PartitionName], timestamp_ms: int
 ) -> dict[PartitionName, int]:
     """Offsets of the first records at or after a timestamp, or else the log end offsets."""
-    found = list_offsets(client, places, timestamp_ms)
-    late = [place for place, offset in found.items() if offset < 0]
+    found = list_offsets(client, names, timestamp_ms)
+    late = [name for name, offset in found.items() if offset < 0]
     return found | _latest(client, late)
 
 
@@ -112,12 +116,12 @@ def _within_log(client: Client, wanted: Mapping[PartitionName, int]) -> dict[Par
     """Limit offsets to the range of each partition, with a warning."""
     first, last = list_offsets(client, list(wanted), "earliest"), _latest(client, list(wanted))
     found = {}
-    for place, offset in wanted.items():
-        found[place] = min(max(offset, first[place]), last[place])
-        if found[place] != offset:
+    for name, offset in wanted.items():
+        found[name] = min(max(offset, first[name]), last[name])
+        if found[name] != offset:
             print(
-                f"{place[0]}-{place[1]} has offsets {first[place]} to {last[place]}: "
-                f"{found[place]} stands for {offset}",
+                f"{name[0]}-{name[1]} has offsets {first[name]} to {last[name]}: "
+                f"{found[name]} is used instead of {offset}",
                 file=sys.stderr,
             )
     return found

@@ -112,7 +112,7 @@ def _is_selected(group: ListedGroup, options: argparse.Namespace) -> bool:
     return True
 
 
-def _chosen(client: Client, options: argparse.Namespace) -> list[str]:
+def _selected_groups(client: Client, options: argparse.Namespace) -> list[str]:
     if options.all_groups:
         return [each.id for each in client.groups() if each.protocol_type in {"", "consumer"}]
     if not options.group:
@@ -124,11 +124,11 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
     if sum((options.members, options.offsets, options.state is not None)) > 1:
         raise UsageError("give only one of --members, --offsets and --state")
     if options.members:
-        parts = [_members(client, name, options) for name in _chosen(client, options)]
+        parts = [_members(client, name, options) for name in _selected_groups(client, options)]
     elif options.state is not None:
-        parts = [_state(client, name) for name in _chosen(client, options)]
+        parts = [_state(client, name) for name in _selected_groups(client, options)]
     else:
-        parts = [_offsets(client, name, options) for name in _chosen(client, options)]
+        parts = [_offsets(client, name, options) for name in _selected_groups(client, options)]
     heads = parts[0][0] if parts else ()
     rows = [row for _, part in parts for row in part]
     if options.json:
@@ -146,10 +146,10 @@ def _offsets(
     group = client.describe_group(name)
     owners = {place: member for member in group.members for place in member.assignment}
     committed = client.committed(name)
-    places = sorted(set(owners) | set(committed))
-    ends = _ends(client, places)
+    names = sorted(set(owners) | set(committed))
+    ends = _ends(client, names)
     rows: list[list[object]] = []
-    for place in places:
+    for place in names:
         done = committed.get(place)
         end = ends.get(place)
         lag = None if done is None or end is None else max(0, end - done.offset)
@@ -167,10 +167,10 @@ def _offsets(
     return [*heads, "MEMBER", "HOST", "CLIENT"], rows
 
 
-def _ends(client: Client, places: Sequence[PartitionName]) -> dict[PartitionName, int]:
+def _ends(client: Client, names: Sequence[PartitionName]) -> dict[PartitionName, int]:
     """Log end offsets of existing partitions."""
     existing = {(p.topic, p.index) for topic in client.topics() for p in topic.partitions}
-    return list_offsets(client, [place for place in places if place in existing], "latest")
+    return list_offsets(client, [place for place in names if place in existing], "latest")
 
 
 def _members(
@@ -206,7 +206,7 @@ def _state(client: Client, name: str) -> tuple[Sequence[str], list[list[object]]
 
 def _delete(client: Client, options: argparse.Namespace) -> int:
     done, refused = [], []
-    for name in _chosen(client, options):
+    for name in _selected_groups(client, options):
         try:
             client.delete_group(name)
             done.append(name)
@@ -238,9 +238,11 @@ def _delete_offsets(client: Client, options: argparse.Namespace) -> int:
 
 def _reset(client: Client, options: argparse.Namespace) -> int:
     """Print new offsets, and with --execute commit them."""
-    from kraftlog.cli.group_offsets import as_csv, planned
+    from kraftlog.cli.group_offsets import as_csv, target_offsets
 
-    plans = {name: planned(client, name, options) for name in _chosen(client, options)}
+    plans = {
+        name: target_offsets(client, name, options) for name in _selected_groups(client, options)
+    }
     if options.execute:
         for name, plan in plans.items():
             _must_be_idle(client, name)

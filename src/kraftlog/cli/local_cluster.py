@@ -35,7 +35,7 @@ REPLICAS = 3
 #: one to two seconds longer. Pre-votes keep it from disturbing a leader.
 FIRST_ELECTION_MS = 100
 #: Keys that differ from node to node.
-OF_EACH_NODE = (
+PER_NODE_KEYS = (
     "advertised.listeners",
     "broker.id",
     "controller.listener.names",
@@ -73,7 +73,7 @@ class Plan(Value):
 
     nodes: Sequence[LocalNode]
     texts: Sequence[str]
-    #: How many of them were there before; the others are new.
+    #: How many of the nodes existed before; the others are new.
     known: int
     #: Sockets that hold free ports until the nodes listen on them.
     held: Sequence[socket.socket] = ()
@@ -84,7 +84,7 @@ def plan(options: argparse.Namespace) -> Plan:
     _check_options(options)
     data = options.data or "data"
     overrides = parse_overrides(options.override)
-    for key in OF_EACH_NODE:
+    for key in PER_NODE_KEYS:
         if key in overrides:
             raise ConfigError(f"--override {key}: --nodes sets this for each node")
     known = _known_nodes(data, options.nodes)
@@ -93,21 +93,25 @@ def plan(options: argparse.Namespace) -> Plan:
     moves = options.host is not None or bool(options.port)
     nodes = []
     for number in range(1, options.nodes + 1):
-        node = _new_node(number, data, bracketed(host), first, founds=not known, of=options.nodes)
+        node = _new_node(
+            number, data, bracketed(host), first, is_new_cluster=not known, nodes=options.nodes
+        )
         if number <= len(known):
             before = known[number - 1]
             node = before.replace(listener=node.listener) if moves else before
         nodes.append(node)
     servers = ",".join([node.controller for node in nodes if node.controller])
     settings = {**_replication(options.nodes), **overrides}
-    texts = [_text(node, servers, {**_own(node, options), **settings}) for node in nodes]
+    texts = [_text(node, servers, {**_own_settings(node, options), **settings}) for node in nodes]
     return Plan(nodes, texts, len(known), held)
 
 
-def _new_node(number: int, data: str, host: str, first: int, *, founds: bool, of: int) -> LocalNode:
+def _new_node(
+    number: int, data: str, host: str, first: int, *, is_new_cluster: bool, nodes: int
+) -> LocalNode:
     """A node; those that join a cluster later are brokers only."""
     port = first + number - 1
-    is_controller = founds and number <= controllers_of(of)
+    is_controller = is_new_cluster and number <= controllers_of(nodes)
     return LocalNode(
         id=number,
         listener=f"{host}:{port}",
@@ -224,7 +228,7 @@ def _replication(nodes: int) -> dict[str, str]:
     }
 
 
-def _own(node: LocalNode, options: argparse.Namespace) -> dict[str, str]:
+def _own_settings(node: LocalNode, options: argparse.Namespace) -> dict[str, str]:
     """Settings that differ from node to node; ports of HTTP are in a row, too, unless 0."""
     own = {}
     if node.id == 1 and options.nodes > 2:
@@ -355,7 +359,7 @@ def _server(address: str) -> tuple[str, int]:
 
 
 def _refuse_data(nodes: Sequence[LocalNode]) -> None:
-    """Without the file of node 1 no node has run, so nothing may be there but a format."""
+    """Refuse directories with data: without the file of node 1, no node should have run."""
     for node in nodes:
         folder = f"{node.directory}/__cluster_metadata-0"
         if os.path.isdir(folder) and any(name.endswith(".log") for name in os.listdir(folder)):

@@ -37,14 +37,14 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _describe(client: Client, options: argparse.Namespace) -> None:
-    there = [broker.id for broker in client.describe_cluster().brokers]
-    brokers = there
+    existing = [broker.id for broker in client.describe_cluster().brokers]
+    brokers = existing
     if options.broker_list:
         try:
             brokers = [int(each) for each in options.broker_list.split(",")]
         except ValueError:
             raise UsageError(f"--broker-list {options.broker_list}: expected numbers") from None
-        missing = sorted(set(brokers) - set(there))
+        missing = sorted(set(brokers) - set(existing))
         if missing:
             raise ValueError(f"broker {missing[0]} is not in the cluster")
     topics = set(options.topic_list.split(",")) if options.topic_list else None

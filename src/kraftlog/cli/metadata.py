@@ -53,8 +53,8 @@ def _parser() -> argparse.ArgumentParser:
         "--data", metavar="DIR", help="a copied data directory, instead of a live cluster"
     )
     # -c is the command, as in other shells.
-    add_connection(shell, again=True, controllers=True, config_flags=("--command-config",))
-    add_connection(diff, again=True, controllers=True)
+    add_connection(shell, is_subcommand=True, controllers=True, config_flags=("--command-config",))
+    add_connection(diff, is_subcommand=True, controllers=True)
     return parser
 
 

@@ -45,7 +45,7 @@ def _offsets(client: Client, options: argparse.Namespace) -> None:
         raise UsageError("give either --topic-partitions or --topic and --partitions, not both")
     moment = _moment(options.time)
     rows = []
-    for topic, indexes in _chosen(client, options).items():
+    for topic, indexes in _selected_partitions(client, options).items():
         for index, result in client.offsets(topic, moment, indexes).items():
             if result.offset >= 0:
                 rows.append((topic, index, result.offset))
@@ -67,7 +67,7 @@ def _moment(text: str) -> int:
     return int(text)
 
 
-def _chosen(client: Client, options: argparse.Namespace) -> dict[str, list[int]]:
+def _selected_partitions(client: Client, options: argparse.Namespace) -> dict[str, list[int]]:
     """The selected partitions of each topic."""
     topics = [
         topic

@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
-from kraftlog.cli.common import UsageError, client_properties, new_parser, pairs, run_with_client
+from kraftlog.cli.common import (
+    UsageError,
+    client_properties,
+    new_parser,
+    parse_pairs,
+    run_with_client,
+)
 from kraftlog.cli.show import Progress, print_json
 from kraftlog.value import TYPE_CHECKING
 
@@ -193,7 +199,9 @@ def _reader_properties(options: argparse.Namespace) -> dict[str, str]:
         with open(options.reader_config, encoding="utf-8") as file:
             found.update(parse(file.read()))
     # In a shell argument a tab is written as \t.
-    found.update({k: v.replace("\\t", "\t") for k, v in pairs(options.reader_property).items()})
+    found.update(
+        {k: v.replace("\\t", "\t") for k, v in parse_pairs(options.reader_property).items()}
+    )
     unknown = sorted(set(found) - set(READER))
     if unknown:
         raise UsageError(f"--reader-property {unknown[0]}: expected one of {', '.join(READER)}")
@@ -206,7 +214,7 @@ class LineReader:
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._has_key = properties["parse.key"] == "true"
         self._has_headers = properties["parse.headers"] == "true"
-        self._forgives = properties["ignore.error"] == "true"
+        self._ignores_errors = properties["ignore.error"] == "true"
         self._key_separator = properties["key.separator"].encode()
         self._delimiter = properties["headers.delimiter"].encode()
         self._header_separator = properties["headers.separator"].encode()
@@ -235,14 +243,14 @@ class LineReader:
     ) -> tuple[bytes | None, bytes]:
         head, found, rest = line.partition(separator)
         if not found:
-            if self._forgives:
+            if self._ignores_errors:
                 return None, line
             raise ValueError(f"line {number} has no {what}: {separator!r} not found")
         return head, rest
 
     def _header(self, text: bytes, number: int) -> Header:
         name, found, value = text.partition(self._header_key_separator)
-        if not found and not self._forgives:
+        if not found and not self._ignores_errors:
             raise ValueError(f"line {number}: header {text!r} has no value")
         return name.decode("utf-8", "surrogateescape"), self._or_null(value) if found else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.cli.common import guarded, new_parser
+from kraftlog.cli.common import new_parser, run_guarded
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     for each in (add, remove, reassign):
         each.add_argument("--dry-run", action="store_true", help="print what would be done")
     for each in (describe, add, remove, reassign):
-        add_connection(each, again=True, controllers=True)
+        add_connection(each, is_subcommand=True, controllers=True)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -107,7 +107,7 @@ def run(arguments: Sequence[str]) -> int:
         from kraftlog.cli import quorum_online
 
         return quorum_online.run(options)
-    return guarded(
+    return run_guarded(
         "quorum repair",
         lambda: _repair(
             options.data,

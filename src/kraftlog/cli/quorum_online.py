@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     name = f"quorum {options.command}"
-    return run_with_client(name, _own_file_kept(options), _COMMANDS[options.command])
+    return run_with_client(name, _separate_node_file(options), _COMMANDS[options.command])
 
 
-def _own_file_kept(options: argparse.Namespace) -> argparse.Namespace:
+def _separate_node_file(options: argparse.Namespace) -> argparse.Namespace:
     """Keep --command-config of add-controller apart: it is a server.properties file."""
     if options.command == "add-controller":
         options.node_file = options.command_config
@@ -47,7 +47,7 @@ def _add(client: Client, options: argparse.Namespace) -> None:
     where = ", ".join([f"{name}://{host}:{port}" for name, host, port in listeners])
     directory = uuid_text(meta.directory_id)
     result = {"id": meta.node_id, "directoryId": directory, "dryRun": options.dry_run}
-    does = f"votes: {where}"
+    does = f"is now a voter: {where}"
     if options.dry_run:
         plan = voter_plans.plan_addition(client.cluster, meta.node_id, meta.directory_id)
         result |= {"voters": [*plan.voters], "lag": plan.lag}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from kraftlog.cli.common import UsageError, new_parser, required, run_with_client
+from kraftlog.cli.common import UsageError, new_parser, require_options, run_with_client
 from kraftlog.cli.progress import POLL_S, ChangeProgress
 from kraftlog.cli.show import numbers, print_json, print_table
 from kraftlog.client.properties import read_text
@@ -155,7 +155,7 @@ def _assignment_json(assignment: Assignment) -> dict[str, object]:
 
 
 def _read_plan(options: argparse.Namespace) -> Plan:
-    required(options, "reassignment-json-file")
+    require_options(options, "reassignment-json-file")
     path = options.reassignment_json_file
     try:
         return plan_in(read_text(path))
@@ -196,7 +196,7 @@ def _execute(client: Client, options: argparse.Namespace) -> int:
 
 
 def _check_replicas(client: Client, targets: Assignment) -> None:
-    """The replicas must be brokers, those of the metadata partition must fetch its log."""
+    """Refuse replicas that are not brokers, or, for the metadata partition, not its replicas."""
     wanted = {broker for each in targets.values() for broker in each}
     if METADATA not in targets:
         known = {broker.id for broker in client.describe_cluster(fenced=True).brokers}
@@ -371,13 +371,13 @@ def _states(client: Client, targets: Assignment) -> dict[PartitionName, str]:
     partitions = _partitions(client, [topic for topic, _ in targets])
     found = {}
     for name, target in targets.items():
-        there = partitions.get(name)
+        existing = partitions.get(name)
         if name in ongoing:
             state = _ONGOING
-        elif there is None:
+        elif existing is None:
             state = "not possible: the partition does not exist"
-        elif there.replicas != (tuple(sorted(target)) if name == METADATA else tuple(target)):
-            state = f"not completed: the replicas are {numbers(there.replicas)}"
+        elif existing.replicas != (tuple(sorted(target)) if name == METADATA else tuple(target)):
+            state = f"not completed: the replicas are {numbers(existing.replicas)}"
         else:
             state = _COMPLETED
         found[name] = state
@@ -419,7 +419,7 @@ def _ongoing_text(name: PartitionName, each: Reassignment) -> str:
 def _generate(client: Client, options: argparse.Namespace) -> None:
     import json
 
-    required(options, "topics-to-move-json-file", "broker-list")
+    require_options(options, "topics-to-move-json-file", "broker-list")
     path = options.topics_to_move_json_file
     try:
         topics = [str(each["topic"]) for each in json.loads(read_text(path))["topics"]]
@@ -498,7 +498,7 @@ def _print_plan(current: Assignment, changes: Assignment) -> None:
 
 
 def watch(client: Client, targets: Assignment) -> bool:
-    """Show the progress until no reassignment is ongoing; whether all reached their target."""
+    """Show the progress until none is ongoing; return whether all have reached their target."""
     progress = ChangeProgress(sys.stderr)
     try:
         while True:
@@ -522,8 +522,8 @@ def progress_text(
     ongoing: Iterable[PartitionName],
 ) -> str:
     ongoing = set(ongoing)
-    there = [(targets[name], partitions[name]) for name in targets if name in partitions]
-    in_sync = sum(len(set(target) & set(each.isr)) for target, each in there)
+    existing = [(targets[name], partitions[name]) for name in targets if name in partitions]
+    in_sync = sum(len(set(target) & set(each.isr)) for target, each in existing)
     wanted = sum(map(len, targets.values()))
     done = len(targets) - len(ongoing)
     return f"{done} of {len(targets)} partitions done, {in_sync} of {wanted} replicas in sync"

@@ -72,7 +72,10 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     mode = options.scenario if options.scenario == CLUSTER else "--nodes"
     if mode == CLUSTER and options.nodes:
-        print("kraftlog simulate: the nodes of --scenario cluster are whole", file=sys.stderr)
+        print(
+            "kraftlog simulate: --scenario cluster always has whole nodes; remove --nodes",
+            file=sys.stderr,
+        )
         return 2
     if (options.nodes or mode == CLUSTER) and (
         options.html is not None or options.soak is not None

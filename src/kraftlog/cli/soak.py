@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from kraftlog.simulator.run import Outcome
 
 #: Seeds per task of a process: one or two seconds, the time that stopping takes.
-SEEDS_A_TASK = 10
-RUNS_A_REPORT = 1000
+SEEDS_PER_TASK = 10
+RUNS_PER_REPORT = 1000
 
 
 class Soak:
@@ -30,20 +30,20 @@ class Soak:
     def __init__(self, directory: str, first: int | None = None) -> None:
         self.directory = directory
         os.makedirs(directory, exist_ok=True)
-        self.first = self.next_seed = first if first is not None else self._kept_seed()
+        self.first = self.next_seed = first if first is not None else self._stored_next_seed()
         self.runs = self.failed = 0
         self.coverage: dict[str, int] = {}
         self._done: set[int] = set()
         self.stopping = False
 
-    def _kept_seed(self) -> int:
+    def _stored_next_seed(self) -> int:
         try:
             with open(os.path.join(self.directory, "next-seed"), encoding="ascii") as file:
                 return int(file.read())
         except FileNotFoundError:
             return 1
 
-    def played(self, first: int, outcomes: list[Outcome]) -> None:
+    def record_task(self, first: int, outcomes: list[Outcome]) -> None:
         """Record a finished task; `next-seed` advances only past tasks without a gap."""
         for outcome in outcomes:
             self.runs += 1
@@ -57,10 +57,10 @@ class Soak:
         self._done.add(first)
         while self.next_seed in self._done:
             self._done.remove(self.next_seed)
-            self.next_seed += SEEDS_A_TASK
-        self._keep_seed()
+            self.next_seed += SEEDS_PER_TASK
+        self._store_next_seed()
 
-    def _keep_seed(self) -> None:
+    def _store_next_seed(self) -> None:
         with open(os.path.join(self.directory, "next-seed"), "w", encoding="ascii") as file:
             print(self.next_seed, file=file)
 
@@ -76,17 +76,17 @@ class Soak:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.stop)
         print(f"from seed {self.first} on, {processes} at a time; Ctrl-C ends it", flush=True)
-        self._keep_seed()
-        with ProcessPoolExecutor(processes, get_context("spawn"), _leave_signals_alone) as pool:
+        self._store_next_seed()
+        with ProcessPoolExecutor(processes, get_context("spawn"), _ignore_signals) as pool:
             tasks: dict[Future[list[Outcome]], int] = {}
             upcoming = self.first
             while tasks or not self.stopping:
                 while len(tasks) < processes and not self.stopping:
                     tasks[pool.submit(play, upcoming)] = upcoming
-                    upcoming += SEEDS_A_TASK
+                    upcoming += SEEDS_PER_TASK
                 for task in wait(tasks, return_when=FIRST_COMPLETED).done:
-                    self.played(tasks.pop(task), task.result())
-                    if self.runs % RUNS_A_REPORT == 0:
+                    self.record_task(tasks.pop(task), task.result())
+                    if self.runs % RUNS_PER_REPORT == 0:
                         print(self, flush=True)
         if never := missing(self.coverage):
             print(f"never occurred: {', '.join(never)}")
@@ -95,11 +95,11 @@ class Soak:
 
 
 def play(first: int) -> list[Outcome]:
-    seeds = range(first, first + SEEDS_A_TASK)
+    seeds = range(first, first + SEEDS_PER_TASK)
     return [simulate(scenario_of(seed), seed).replace(plan=()) for seed in seeds]
 
 
-def _leave_signals_alone() -> None:
+def _ignore_signals() -> None:
     """Ignore Ctrl-C in worker processes; the main process handles it."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

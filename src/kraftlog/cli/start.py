@@ -156,7 +156,7 @@ def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]
 
 
 def _refuse_cluster(data: str) -> None:
-    """A single node would make the data directory of a cluster its own."""
+    """Refuse the data directory of a local cluster, which a single node would format as its own."""
     if os.path.exists(f"{data}/node-1.properties"):
         from kraftlog.errors import StorageError
 

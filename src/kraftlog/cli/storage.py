@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kraftlog.cli.common import guarded
+from kraftlog.cli.common import run_guarded
 from kraftlog.cli.show import print_json
 from kraftlog.errors import ConfigError
 from kraftlog.server.ids import new_id
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    return guarded(f"storage {options.command}", lambda: _COMMANDS[options.command](options))
+    return run_guarded(f"storage {options.command}", lambda: _COMMANDS[options.command](options))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -264,7 +264,7 @@ def _info(options: argparse.Namespace) -> int:
     elif len({meta.node_id for meta in metas}) > 1:
         problems.append("Mismatched node IDs between storage directories.")
     if options.json:
-        print_json({"directories": existing, "metadata": _named(metas), "problems": problems})
+        print_json({"directories": existing, "metadata": _metas_json(metas), "problems": problems})
         return 1 if problems else 0
     if existing:
         print(f"Found log director{'ies' if len(existing) > 1 else 'y'}:")
@@ -281,7 +281,7 @@ def _info(options: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
-def _named(metas: Sequence[MetaProperties]) -> list[dict[str, object]]:
+def _metas_json(metas: Sequence[MetaProperties]) -> list[dict[str, object]]:
     return [
         {
             "cluster_id": meta.cluster_id,

@@ -2,7 +2,7 @@
 
 Nodes have process groups of their own, so that a Ctrl-C reaches this process alone, which stops
 them in order. The standard input of each is a pipe that only this process writes to: a node stops
-when it ends, however this process ends. Their lines are written on with the node in front.
+when it ends, however this process ends. Their output lines are logged with the node in front.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class NodeProcess:
         os.close(writer)
 
     def read(self) -> list[str]:
-        """The lines that have come; a line that says that the node is ready is not among them."""
+        """The new lines of output, without the line that says that the node is ready."""
         lines = []
         try:
             while data := os.read(self.output, READ_SIZE):
@@ -71,7 +71,7 @@ class NodeProcess:
         return [line.decode(errors="replace") for line in lines if not line.startswith(READY)]
 
     def has_ended(self) -> bool:
-        """Whether it has ended since this was asked last."""
+        """Whether it has ended since the last call."""
         if self.code is not None:
             return False
         pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -86,7 +86,7 @@ class NodeProcess:
     def stop(self, *, at_once: bool) -> None:
         """Ask it to stop, without waiting for its controlled shutdown if `at_once`.
 
-        A process that is paused would not hear it.
+        SIGCONT comes last, because a paused process does not handle the others.
         """
         self.is_stopping = True
         self.signal(signal.SIGTERM)
@@ -167,14 +167,14 @@ class Supervisor:
         if not self._was_ready and all(process.is_ready for process in self.processes):
             self._was_ready = True
             self._on_ready([process.pid for process in self.processes])
-        self._go_on_stopping()
+        self._continue_stopping()
 
     def _write_lines(self, process: NodeProcess) -> None:
         for line in process.read():
             log_line(f"node {process.node.id}: {line}")
 
     def _note_end(self, process: NodeProcess) -> None:
-        """Tell how a node has ended that was not asked to, or not in order."""
+        """Log the end of a node that was not stopped by this process, or that has failed."""
         code = process.code
         assert code is not None
         if process.is_stopping and code in {0, -signal.SIGTERM, -signal.SIGINT}:
@@ -195,11 +195,11 @@ class Supervisor:
         else:
             left = len(self._running())
             log_line(
-                f"{line}; {left} of {len(self.processes)} nodes go on. "
+                f"{line}; {left} of {len(self.processes)} nodes still run. "
                 f"To start it again: kraftlog start {process.node.file}"
             )
 
-    def _go_on_stopping(self) -> None:
+    def _continue_stopping(self) -> None:
         """Stop the next nodes once those before them have ended."""
         self._is_stopping = self._is_stopping or self._signals > 0
         if not self._is_stopping:
@@ -220,8 +220,10 @@ class Supervisor:
         self._kill_at_s = time.monotonic() + STOP_LIMIT_S  # noqa: TID251 - this is a host
 
     def _stop_some(self, running: Sequence[NodeProcess]) -> None:
-        """Stop brokers, then one controller after the other, so that each can hand over what it
-        leads. Without a quorum none can: then all at once, without waiting for that."""
+        """Stop brokers, then one controller after the other.
+
+        So each can hand over its leadership. Without a quorum none can: then all stop at once.
+        """
         brokers = [process for process in running if not process.node.controller]
         has_quorum = self._was_ready and len(running) - len(brokers) >= self._majority
         if has_quorum:

@@ -41,7 +41,7 @@ def throttle(client: Client, current: Assignment, targets: Assignment, rate: int
 
 
 def clear_throttles(client: Client, topics: Iterable[str]) -> list[str]:
-    """Remove all throttles of the brokers and topics; returns what had some."""
+    """Remove all throttles of the brokers and topics; return those that had some."""
     brokers = [str(broker.id) for broker in client.describe_cluster().brokers]
     return [
         *_clear(

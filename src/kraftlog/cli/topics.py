@@ -10,8 +10,8 @@ from kraftlog.cli.common import (
     is_linearizable,
     matching,
     new_parser,
-    pairs,
-    required,
+    parse_pairs,
+    require_options,
     run_with_client,
 )
 from kraftlog.cli.show import numbers, print_json, print_table
@@ -84,7 +84,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _list(client: Client, options: argparse.Namespace) -> None:
-    names = [topic.name for topic in _chosen(client, options)]
+    names = [topic.name for topic in _selected_topics(client, options)]
     if options.json:
         print_json(names)
     else:
@@ -92,7 +92,7 @@ def _list(client: Client, options: argparse.Namespace) -> None:
             print(name)
 
 
-def _chosen(client: Client, options: argparse.Namespace) -> list[Topic]:
+def _selected_topics(client: Client, options: argparse.Namespace) -> list[Topic]:
     """Topics selected by --topic and --topic-id; fails if a named one does not exist."""
     found = client.topics(linearizable=is_linearizable(options))
     if options.topic_id is not None:
@@ -110,7 +110,7 @@ def _chosen(client: Client, options: argparse.Namespace) -> list[Topic]:
 
 
 def _describe(client: Client, options: argparse.Namespace) -> None:
-    names = [topic.name for topic in _chosen(client, options)]
+    names = [topic.name for topic in _selected_topics(client, options)]
     linearizable = is_linearizable(options)
     described = client.describe_topics(
         names, options.partition_size_limit_per_response, linearizable=linearizable
@@ -211,7 +211,7 @@ def _as_json(
 
 
 def _create(client: Client, options: argparse.Namespace) -> None:
-    required(options, "topic")
+    require_options(options, "topic")
     assignment = _assignment(options.replica_assignment)
     numbers = options.partitions, options.replication_factor
     if assignment and numbers != (None, None):
@@ -222,7 +222,7 @@ def _create(client: Client, options: argparse.Namespace) -> None:
         client.create_topic(
             options.topic,
             *[-1 if number is None else number for number in numbers],
-            configs=pairs(options.config),
+            configs=parse_pairs(options.config),
             assignment=dict(enumerate(assignment)) if assignment else None,
         )
     except RefusedError as error:
@@ -232,18 +232,18 @@ def _create(client: Client, options: argparse.Namespace) -> None:
     if "." in options.topic and "_" in options.topic:
         print(
             "kraftlog topics: metric names replace . by _, so topics that differ only in these "
-            "cannot be told apart there",
+            "characters share a metric name",
             file=sys.stderr,
         )
     _print_outcome(options, f"created {options.topic}", created=[options.topic])
 
 
 def _alter(client: Client, options: argparse.Namespace) -> None:
-    required(options, "topic", "partitions")
+    require_options(options, "topic", "partitions")
     if options.config:
         raise UsageError("topic configs are altered by kraftlog configs --alter --topic")
     assignment = _assignment(options.replica_assignment)
-    chosen = _chosen(client, options)
+    chosen = _selected_topics(client, options)
     if options.remove_partitions and assignment:
         raise UsageError("--remove-partitions adds no partitions; remove --replica-assignment")
     for topic in chosen:
@@ -263,8 +263,8 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
 
 
 def _delete(client: Client, options: argparse.Namespace) -> None:
-    required(options, "topic")
-    chosen = _chosen(client, options)
+    require_options(options, "topic")
+    chosen = _selected_topics(client, options)
     for topic in chosen:
         client.delete_topic(topic.name)
     _print_outcome(

@@ -120,7 +120,7 @@ def _runs(options: argparse.Namespace) -> Runs:
     if options.scenario not in {*scenarios(nodes=options.nodes), "any", CLUSTER}:
         raise UsageError(f"--scenario {options.scenario}: kraftlog simulate --list names them")
     if options.scenario == CLUSTER and options.nodes:
-        raise UsageError("--nodes: the nodes of --scenario cluster are whole")
+        raise UsageError("--scenario cluster always has whole nodes; remove --nodes")
     kinds = None if options.faults is None else tuple(options.faults.split(","))
     if unknown := [kind for kind in kinds or () if kind not in BY_NAME]:
         raise UsageError(f"--faults {unknown[0]}: kraftlog simulate --list names them")
