@@ -41,18 +41,20 @@ OTHERS = VoterSet((Voter(ReplicaKey(1, b"o" * 16)),))
 
 def test_r12_a_removed_voter_is_remembered_until_it_is_added_again() -> None:
     """By its directory as well: with an emptied disk it is another replica."""
-    removed = OTHERS.with_voter(Voter(A)).without(5)
+    removed = OTHERS.with_voter(Voter(A)).without_voter(5)
     assert removed.removed == (A,)
     replaced = removed.with_voter(Voter(B))
     assert replaced.removed == (A,)
-    assert replaced.without(5).removed == (A, B)
+    assert replaced.without_voter(5).removed == (A, B)
     assert replaced.with_voter(Voter(A)).removed == ()
 
 
 def test_r12_the_newest_removed_voters_are_remembered() -> None:
     voters = OTHERS
     for number in range(MAX_REMOVED + 1):
-        voters = voters.with_voter(Voter(ReplicaKey(number + 2, b"x" * 16))).without(number + 2)
+        voters = voters.with_voter(Voter(ReplicaKey(number + 2, b"x" * 16))).without_voter(
+            number + 2
+        )
     assert [key.id for key in voters.removed] == list(range(3, MAX_REMOVED + 3))
 
 
@@ -60,7 +62,7 @@ def test_r12_a_removal_is_known_from_the_record_or_from_earlier_sets() -> None:
     """Kafka's leaders do not record whom they remove. A removal that is truncated never was."""
     voters = OTHERS.with_voter(Voter(A))
     by_kafka = VoterHistory(OTHERS, ((3, voters), (7, OTHERS)))
-    ours = VoterHistory(voters.without(5))
+    ours = VoterHistory(voters.without_voter(5))
     assert [it.has_removed(A) for it in (by_kafka, ours)] == [True, True]
     assert [it.has_removed(B) for it in (by_kafka, ours)] == [False, False]
     by_kafka.truncate(7)
@@ -70,7 +72,7 @@ def test_r12_a_removal_is_known_from_the_record_or_from_earlier_sets() -> None:
 
 def test_r12_removals_that_kafka_left_out_are_recorded_again() -> None:
     """A was removed by ours, B by Kafka's; the next record of ours has both, unless it adds one."""
-    ours = OTHERS.with_voter(Voter(A)).without(5)
+    ours = OTHERS.with_voter(Voter(A)).without_voter(5)
     by_kafka = OTHERS.with_voter(Voter(B))
     history = VoterHistory(VoterSet(), ((0, ours), (3, by_kafka), (7, OTHERS)))
     assert [history.has_removed(A), history.has_removed(B)] == [True, True]

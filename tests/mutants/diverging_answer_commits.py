@@ -7,11 +7,11 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.raft.fetching",
     source="""\
-        _truncate(core, answer.diverging)
+        _truncate(core, response.diverging)
 """,
     replacement="""\
-        _truncate(core, answer.diverging)
-        advance(core, answer.high_watermark)
+        _truncate(core, response.diverging)
+        advance(core, response.high_watermark)
 """,
     test="tests/raft/test_follower.py::test_q21_a_diverging_response_moves_no_high_watermark",
 )

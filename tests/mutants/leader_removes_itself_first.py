@@ -13,7 +13,7 @@ MUTANT = Mutant(
     replacement="""\
         others = [v for v in surplus if v != core.me.id]
         if core.me.id in surplus:
-            append_voters(core, leader, voters.without(core.me.id))
+            append_voters(core, leader, voters.without_voter(core.me.id))
         elif others:
 """,
     scenario="move",

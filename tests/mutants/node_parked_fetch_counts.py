@@ -7,10 +7,10 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
     source="""\
-                self.answer(core, waiting.request, waiting.fetch)
+                self.respond(core, waiting.request, waiting.fetch)
             else:""",
     replacement="""\
-                self.answer(core, waiting.request, waiting.fetch)
+                self.respond(core, waiting.request, waiting.fetch)
                 self.progress.of(waiting.fetch.replica).end_offset = core.log.end
             else:""",
     scenario="mixture",

@@ -92,7 +92,7 @@ def test_the_survivor_is_read_from_log_and_election_state() -> None:
 
 
 def test_a_sole_voter_can_lose_nothing() -> None:
-    alone = THREE.without(1).without(2)
+    alone = THREE.without_voter(1).without_voter(2)
     files = left([Batch(0, 1, 7, 100, alone, LeaderChange(3, (3,), (3,), alone))])
     survivor = SurvivingDirectory(files, "data")
     assert possible_losses(survivor.state) == []

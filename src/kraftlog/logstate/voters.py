@@ -110,7 +110,7 @@ class VoterSet(Value):
             return self
         return self.with_voter(voter.replace(key=key))
 
-    def without(self, replica_id: int) -> VoterSet:
+    def without_voter(self, replica_id: int) -> VoterSet:
         kept = [voter for voter in self.voters if voter.key.id != replica_id]
         newly = [voter.key for voter in self.voters if voter.key.id == replica_id]
         removed = (*self.removed, *newly)[-MAX_REMOVED:]
@@ -181,17 +181,17 @@ class VoterHistory:
         A leader of Apache Kafka does not record which voters it removes. An earlier set shows it,
         as long as the log has one with that voter.
         """
-        return key in self.latest.removed or key in self._former()
+        return key in self.latest.removed or key in self._former_voters()
 
     def with_removed(self, voters: VoterSet) -> VoterSet:
         """The next set, plus the former voters that sets recorded by a Kafka leader leave out."""
         known = (*voters.removed, *[voter.key for voter in voters.voters])
-        missing = [key for key in self._former() if key not in known]
+        missing = [key for key in self._former_voters() if key not in known]
         if not missing:
             return voters
         return voters.replace(removed=(*missing, *voters.removed)[-MAX_REMOVED:])
 
-    def _former(self) -> list[ReplicaKey]:
+    def _former_voters(self) -> list[ReplicaKey]:
         """The voters of earlier sets, and their removed ones, that the latest set does not hold."""
         sets = [voters for _, voters in self.entries]
         if not self.entries or self.entries[0][0] > 0:  # else the base is only configuration

@@ -70,7 +70,7 @@ def remove_voter(core: Core, leader: LeaderRole, slot: object, removed: ReplicaK
         return ErrorCode.VOTER_NOT_FOUND
     if len(voters.voters) == 1:
         return ErrorCode.INVALID_REQUEST
-    return _change(core, leader, slot, voters.without(removed.id))
+    return _change(core, leader, slot, voters.without_voter(removed.id))
 
 
 def update_voter(core: Core, leader: LeaderRole, slot: object, updated: Voter) -> int:
@@ -192,7 +192,9 @@ def step(core: Core, leader: LeaderRole) -> None:
     else:
         others = [v for v in surplus if v != core.me.id]
         if others:
-            append_voters(core, leader, voters.without(_first_to_remove(core, leader, others)))
+            append_voters(
+                core, leader, voters.without_voter(_first_to_remove(core, leader, others))
+            )
         else:
             leader.hand_over(core)  # R5: the next leader removes this one
 
@@ -211,7 +213,7 @@ def waits_for(core: Core, leader: LeaderRole, now: Now) -> tuple[int, ...]:
 
 
 def _missing_and_surplus(voters: VoterSet, targets: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """The targets that are no voters yet, and the voters that are no targets."""
+    """The targets that are not voters yet, and the voters that are not targets."""
     missing = [target for target in targets if target not in voters.ids]
     return missing, [voter_id for voter_id in voters.ids if voter_id not in targets]
 

@@ -371,7 +371,12 @@ class RaftCore:
         peer.failures, peer.is_down = 0, False
         body = message.body
         if body.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            self.effect(Stop(f"node {message.peer} says that this node is not authorized"))
+            self.effect(
+                Stop(
+                    f"node {message.peer} refuses this node as not authorized: allow "
+                    "ClusterAction to this node in the authorizer of that node"
+                )
+            )
             return
         peer.is_foreign = body.error == ErrorCode.INCONSISTENT_CLUSTER_ID
         if peer.is_foreign:

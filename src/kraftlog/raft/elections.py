@@ -139,7 +139,7 @@ def _is_me(core: Core, key: Any) -> bool:
 
 
 def _is_disruptive(core: Core, vote: Vote) -> bool:
-    """R8: whether the candidate is no voter here, and would disrupt a leader that is alive."""
+    """R8: whether the candidate is not a voter here, and would disrupt a live leader."""
     return not core.log.voter_set.holds(vote.candidate) and core.role.has_live_leader(core)
 
 

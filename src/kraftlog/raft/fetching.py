@@ -39,15 +39,15 @@ def fetch_from(core: Core, peer: int) -> None:
     core.send(peer, fetch, (LogDurable(log.end),) if unflushed else ())
 
 
-def apply(core: Core, answer: FetchResult) -> bool:
+def apply(core: Core, response: FetchResult) -> bool:
     """Apply a leader's response to the log; return False if it is an error."""
-    if answer.error:
+    if response.error:
         return False
-    if answer.diverging is not None:
-        _truncate(core, answer.diverging)
-    elif answer.snapshot is None:
-        _append(core, answer)
-        advance(core, answer.high_watermark)
+    if response.diverging is not None:
+        _truncate(core, response.diverging)
+    elif response.snapshot is None:
+        _append(core, response)
+        advance(core, response.high_watermark)
     return True
 
 
@@ -63,13 +63,13 @@ def _truncate(core: Core, diverging: OffsetAndEpoch) -> None:
         core.adapt_role()
 
 
-def _append(core: Core, answer: FetchResult) -> None:
+def _append(core: Core, response: FetchResult) -> None:
     """Append the batches that continue the log, and drop the rest."""
     log = core.log
     role = core.role
     epoch = log.last_epoch
-    for batch in answer.batches:
-        if batch.base_offset != log.end or not epoch <= batch.epoch <= answer.epoch:
+    for batch in response.batches:
+        if batch.base_offset != log.end or not epoch <= batch.epoch <= response.epoch:
             return
         log.append(batch)
         epoch = batch.epoch

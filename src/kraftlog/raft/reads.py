@@ -93,13 +93,13 @@ class Reads:
             self._on_failure(message, now)
 
     def deadline(self) -> int | None:
-        times = [waits[0].deadline for waits in self._lists() if waits]
+        times = [waits[0].deadline for waits in self._queues() if waits]
         times += [at for at in (self.retry_at, self.gather_until) if at is not None]
         return min(times, default=None)
 
     def poll(self, now: Now) -> None:
         """Time out reads whose deadline has passed, and retry when the backoff is over."""
-        for waits in self._lists():
+        for waits in self._queues():
             while waits and waits[0].deadline <= now.monotonic_ms:
                 self._complete(waits.pop(0), ErrorCode.REQUEST_TIMED_OUT)
         if self.retry_at is not None and self.retry_at <= now.monotonic_ms:
@@ -118,7 +118,7 @@ class Reads:
         taken, self._effects = self._effects, []
         return taken
 
-    def _lists(self) -> tuple[list[PendingRead], ...]:
+    def _queues(self) -> tuple[list[PendingRead], ...]:
         return self.queued, self.requested, self.awaiting_apply
 
     @property
@@ -142,10 +142,10 @@ class Reads:
 
     def _retry_at_new_leader(self) -> None:
         """The leader has changed: retry the current request at the new leader."""
-        self._abandon()
+        self._requeue()
         self.failures, self.retry_at = 0, None
 
-    def _abandon(self) -> None:
+    def _requeue(self) -> None:
         self.queued = self.requested + self.queued
         self.requested = []
         self.in_flight = NOT_IN_FLIGHT
@@ -174,7 +174,7 @@ class Reads:
             for wait in self.requested:
                 self._complete(wait, message.body.error)
             self.requested = []
-        self._abandon()
+        self._requeue()
         self.retry_at = now.monotonic_ms + self.core.backoff(self.failures)
         self.failures += 1
 

@@ -341,14 +341,14 @@ def acknowledged_is_lost(scene: Scene) -> None:
 
 def two_members_at_once(scene: Scene) -> None:
     log = scene.core(scene.leader).log
-    log.voters.append(log.end, log.voter_set.without(0).without(1))
+    log.voters.append(log.end, log.voter_set.without_voter(0).without_voter(1))
     scene.find(OneChange).on_voters(scene.leader, scene.core(scene.leader))
 
 
 def two_changes_at_once(scene: Scene) -> None:
     log = scene.core(scene.leader).log
-    log.voters.append(log.end, log.voter_set.without(0))
-    log.voters.append(log.end + 1, log.voter_set.without(1))
+    log.voters.append(log.end, log.voter_set.without_voter(0))
+    log.voters.append(log.end + 1, log.voter_set.without_voter(1))
     scene.find(OneChange).on_voters(scene.leader, scene.core(scene.leader))
 
 
@@ -364,7 +364,7 @@ def changed_too_early(scene: Scene) -> None:
     core = scene.core(scene.leader)
     assert isinstance(core.role, Leader)
     core.role.epoch_start = core.log.high_watermark
-    core.log.voters.append(core.log.end, core.log.voter_set.without(0))
+    core.log.voters.append(core.log.end, core.log.voter_set.without_voter(0))
     scene.find(OneChange).on_voters(scene.leader, core)
 
 
@@ -373,19 +373,19 @@ def removes_itself_during_a_move(scene: Scene) -> None:
     core = scene.core(scene.leader)
     reassigning = core.log.voter_set.replace(targets=(7,))
     core.log.voters.append(core.log.high_watermark - 2, reassigning)
-    core.log.voters.append(core.log.high_watermark - 1, reassigning.without(core.me.id))
+    core.log.voters.append(core.log.high_watermark - 1, reassigning.without_voter(core.me.id))
     scene.find(OneChange).on_voters(scene.leader, core)
 
 
 def stays_a_voter(scene: Scene) -> None:
     core = scene.core(scene.follower)
-    core.log.voters.append(1, core.log.voter_set.without(core.me.id))
+    core.log.voters.append(1, core.log.voter_set.without_voter(core.me.id))
     scene.find(LegalRoles).on_voters(scene.follower, core)
 
 
 def leads_after_its_removal(scene: Scene) -> None:
     core = scene.core(scene.leader)
-    core.log.voters.append(1, core.log.voter_set.without(core.me.id))
+    core.log.voters.append(1, core.log.voter_set.without_voter(core.me.id))
     scene.find(LegalRoles).on_voters(scene.leader, core)
 
 

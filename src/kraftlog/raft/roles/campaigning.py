@@ -33,6 +33,6 @@ class Campaigning:
 def campaign(core: Core) -> None:
     """Become a candidate: the next epoch, with a vote for itself (Q13)."""
     if core.election.epoch == MAX_EPOCH:
-        core.effect(Stop(f"epoch {MAX_EPOCH} is the maximum"))
+        core.effect(Stop(f"epoch {MAX_EPOCH} is the last one: no leader can be elected any more"))
         return
     core.become(quorum.CANDIDATE, ElectionState(core.election.epoch + 1, -1, core.me))

@@ -29,7 +29,7 @@ class Candidate(VoterPoll):
     def enter(self, core: Core) -> None:
         timeout = core.config.election_timeout_ms
         core.arm("election", timeout + core.jitter(6, below=timeout))
-        self.ask_all(core)
+        self.request_votes(core)
         self.on_persisted(core)
 
     def on_persisted(self, core: Core) -> None:
@@ -42,14 +42,14 @@ class Candidate(VoterPoll):
         voters = core.log.voter_set
         down = [voter_id for voter_id in core.others if _is_known_down(core, voter_id)]
         if len({*self.refused, *down}) > len(voters.voters) - voters.majority:
-            self.lost(core)
+            self.on_lost(core)
 
-    def won(self, core: Core) -> None:
+    def on_won(self, core: Core) -> None:
         if not self.has_lost:
             core.granted = tuple(sorted(self.granted))
             core.become(quorum.LEADER, core.election.replace(leader_id=core.me.id))
 
-    def lost(self, core: Core) -> None:
+    def on_lost(self, core: Core) -> None:
         if "election" not in core.timers:
             core.become(quorum.PROSPECTIVE)  # the election timer has fired
         elif not self.has_lost:

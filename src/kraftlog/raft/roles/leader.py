@@ -184,7 +184,7 @@ class Leader(Role):
         error = self.fetch_error(core, fetch)
         if error:
             self.note_obstacle(core, fetch, Obstacle(REFUSED, error))
-            self.answer(core, request, fetch, error=error)
+            self.respond(core, request, fetch, error=error)
             return
         # A fetch that skips the checks (Q19) proves neither what the fetcher has, nor that it is
         # in this epoch.
@@ -195,12 +195,12 @@ class Leader(Role):
             if checked:
                 self.progress.note_snapshot_needed(fetch.replica, core.now)
             self.note_obstacle(core, fetch, Obstacle(NEEDS_SNAPSHOT))
-            self.answer(core, request, fetch, snapshot=core.log.snapshot)
+            self.respond(core, request, fetch, snapshot=core.log.snapshot)
             return
         diverging = core.log.divergence(fetch.offset, fetch.last_epoch)
         if diverging is not None:
             self.note_obstacle(core, fetch, Obstacle(DIVERGED))
-            self.answer(core, request, fetch, diverging=diverging)
+            self.respond(core, request, fetch, diverging=diverging)
             return
         if checked:
             self.note_progress(core, fetch)
@@ -212,7 +212,7 @@ class Leader(Role):
         if waits and not self.has_data(core, fetch):
             self.park(core, request, fetch)
         else:
-            self.answer(core, request, fetch)
+            self.respond(core, request, fetch)
 
     def note_obstacle(self, core: Core, fetch: Fetch, obstacle: Obstacle) -> None:
         self.progress.note_obstacle(fetch.replica, core.log.voter_set, obstacle)
@@ -254,7 +254,7 @@ class Leader(Role):
         known = self.known_high_watermark(core)
         return fetch.offset < core.log.end or fetch.high_watermark < min(known, fetch.offset)
 
-    def answer(
+    def respond(
         self,
         core: Core,
         request: Request,
@@ -304,7 +304,7 @@ class Leader(Role):
             due = waiting.deadline <= core.now.monotonic_ms
             is_wanted = of_voters and core.log.voter_set.holds(waiting.fetch.replica)
             if is_wanted or due or self.has_data(core, waiting.fetch):
-                self.answer(core, waiting.request, waiting.fetch)
+                self.respond(core, waiting.request, waiting.fetch)
             else:
                 kept.append(waiting)
         self.parked = (*kept, *self.parked)

@@ -21,7 +21,7 @@ class Prospective(VoterPoll):
     def enter(self, core: Core) -> None:
         timeout = core.config.election_timeout_ms
         core.arm("election", timeout + core.jitter(5, below=timeout))
-        self.ask_all(core)
+        self.request_votes(core)
         self.count(core, core.me.id, granted=True)
 
     def count(self, core: Core, peer: int, *, granted: bool) -> None:
@@ -32,10 +32,10 @@ class Prospective(VoterPoll):
         else:
             core.arm(f"ask {peer}", core.backoff(0))
 
-    def won(self, core: Core) -> None:
+    def on_won(self, core: Core) -> None:
         campaign(core)
 
-    def lost(self, core: Core) -> None:
+    def on_lost(self, core: Core) -> None:
         core.attempt += 1
         core.become(elections.role_in_epoch(core))
 

@@ -39,9 +39,9 @@ class Resigned(Role):
         self.successors = successors
         self.unnotified = tuple(core.others)
         for peer in self.unnotified:
-            self.ask(core, peer)
+            self.send_end(core, peer)
 
-    def ask(self, core: Core, peer: int) -> None:
+    def send_end(self, core: Core, peer: int) -> None:
         core.send(peer, End(core.cluster_id, core.me.id, core.election.epoch, self.successors))
 
     def on_response(self, core: Core, peer: int, request: Any, body: Any) -> None:  # noqa: ARG002 - one interface for all roles
@@ -58,4 +58,4 @@ class Resigned(Role):
             else:  # it was removed, and has not learned of a new leader
                 core.become(quorum.OBSERVER, core.election.replace(leader_id=-1))
         elif name.startswith("end-epoch "):
-            self.ask(core, int(name.split()[1]))
+            self.send_end(core, int(name.split()[1]))

@@ -26,17 +26,17 @@ class VoterPoll(Role):
     def key(self) -> tuple[Any, ...]:
         return tuple(sorted(self.granted)), tuple(sorted(self.refused))
 
-    def won(self, core: Core) -> None:
+    def on_won(self, core: Core) -> None:
         raise NotImplementedError  # each poll decides
 
-    def lost(self, core: Core) -> None:
+    def on_lost(self, core: Core) -> None:
         raise NotImplementedError  # as above
 
-    def ask_all(self, core: Core) -> None:
+    def request_votes(self, core: Core) -> None:
         for peer in core.others:
-            self.ask(core, peer)
+            self.request_vote(core, peer)
 
-    def ask(self, core: Core, peer: int) -> None:
+    def request_vote(self, core: Core, peer: int) -> None:
         voter = core.log.voter_set.voter(peer)
         if voter is None:
             return
@@ -69,15 +69,15 @@ class VoterPoll(Role):
             self.refused = (*self.refused, peer)
         voters = core.log.voter_set
         if len(self.granted) >= voters.majority:
-            self.won(core)
+            self.on_won(core)
         elif len(self.refused) > len(voters.voters) - voters.majority:
-            self.lost(core)
+            self.on_lost(core)
 
     def on_no_response(self, core: Core, peer: int, request: Any) -> None:  # noqa: ARG002 - one interface for all roles
         core.arm(f"ask {peer}", core.backoff(core.peer(peer).failures))
 
     def on_timer(self, core: Core, name: str) -> None:
         if name.startswith("ask "):
-            self.ask(core, int(name[4:]))
+            self.request_vote(core, int(name[4:]))
         elif name == "election":
-            self.lost(core)
+            self.on_lost(core)

@@ -38,7 +38,7 @@ def is_sound(world: SimulatedWorld, voters: VoterSet, change: VoterChange) -> bo
     """Whether a careful administrator would request this change of these voters."""
     what = change.what
     if change.kind == "remove_voter":
-        return not voters.holds(what) or has_majority(world, voters.without(what.id))
+        return not voters.holds(what) or has_majority(world, voters.without_voter(what.id))
     if change.kind != "reassign":
         return has_majority(world, voters.with_voter(what))
     if what is None:
