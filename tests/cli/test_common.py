@@ -316,9 +316,9 @@ def test_the_quorum(shell: Shell) -> None:
     assert "ms ago" in shell.run("quorum describe --replication --human-readable")
     remove = "quorum remove-controller --dry-run --controller-id"
     assert "would be removed" in shell.run(f"{remove} 1")
-    assert "controller 9 is no voter; the voters are 1" in shell.fails(f"{remove} 9")
+    assert "controller 9 is not a voter; the voters are 1" in shell.fails(f"{remove} 9")
     other = "--controller-directory-id=" + "A" * 21 + "g"
-    assert "is no voter" in shell.fails(f"{remove} 1 {other}")
+    assert "is not a voter" in shell.fails(f"{remove} 1 {other}")
     assert "needs --command-config" in shell.fails("quorum add-controller", code=2)
 
 

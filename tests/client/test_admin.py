@@ -39,7 +39,7 @@ def test_d5_r12_admin_describes_adds_updates_and_removes_voters(tmp_path: Path) 
             run_the_example(quorum.address)
             brokers.reassign_voters([FIRST])
             until(lambda: voters(brokers), [FIRST])
-            with pytest.raises(ConfigError, match="controller 9 is no voter; the voters are 1"):
+            with pytest.raises(ConfigError, match="controller 9 is not a voter; the voters are 1"):
                 brokers.remove_voter(9)
             add(quorum, brokers, SECOND)
             quorum.kill(SECOND)

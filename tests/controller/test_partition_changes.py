@@ -52,11 +52,11 @@ def test_v2_thousands_of_alike_partitions_are_decided_once(
     decided = 0
     decide = module._fields
 
-    def counted(*arguments: object) -> object:
+    def count_names(*arguments: object) -> object:
         nonlocal decided
         decided += 1
         return decide(*arguments)  # type: ignore[arg-type]  # all arguments are passed on
 
-    monkeypatch.setattr(module, "_fields", counted)
+    monkeypatch.setattr(module, "_fields", count_names)
     records = remove_from_isrs(cluster.state, 1)
     assert (len(records), decided) == (300, 3)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftlog.controller.decision import Refusal
-from kraftlog.controller.placement import below, place_in_steps, shuffle
+from kraftlog.controller.placement import place_in_steps, random_below, shuffle
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.values import BrokerImage
 from kraftlog.steps import result_of
@@ -95,7 +95,7 @@ def test_v4_impossible_placements_are_refused() -> None:
 
 @given(st.integers(1, 1000), st.integers(0, 99))
 def test_random_numbers_are_below_their_bound(end: int, seed: int) -> None:
-    assert 0 <= below(Random(seed), end) < end
+    assert 0 <= random_below(Random(seed), end) < end
 
 
 @given(st.lists(st.integers()), st.integers(0, 99))

@@ -201,7 +201,7 @@ class Speculation(RuleBasedStateMachine):
         state = self.cluster.state
         index = PartitionIndex()
         for key, partition in state.partitions.items():
-            index.change(key, None, partition)
+            index.update(key, None, partition)
         assert vars(state.index) == vars(index)
         colliding: dict[str, dict[str, None]] = {}
         for name in state.topic_ids:

@@ -92,7 +92,7 @@ def dry_runs_of_admin(quorum: Quorum, admin: Admin) -> None:
         same = [listener(quorum, FIRST)]
         found = controllers.update_voter(FIRST, same, dry_run=True)
         assert found == directory(quorum, FIRST)
-        with pytest.raises(ConfigError, match="controller 2 is no voter"):
+        with pytest.raises(ConfigError, match="controller 2 is not a voter"):
             controllers.update_voter(SECOND, same, dry_run=True)
 
 

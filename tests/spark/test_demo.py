@@ -86,7 +86,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
 def test_without_spark_one_line_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo, "not_installed", lambda: "not installed: pyspark")
+    monkeypatch.setattr(demo, "missing_packages", lambda: "not installed: pyspark")
     assert main(["demo"]) == 1
     assert capsys.readouterr().err == "kraftlog demo: not installed: pyspark\n"
 

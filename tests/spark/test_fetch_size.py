@@ -23,11 +23,11 @@ SEED = 13
 def test_what_is_asked_for_is_the_rest_and_two_batches() -> None:
     size = FetchSize(5000)
     assert size.for_offsets(1) == 5000, "nothing is known yet"
-    size.note([])
+    size.learn([])
     assert size.for_offsets(1) == 5000, "a response without batches says nothing"
-    size.note([batch(0, 7, 400), batch(7, 10, 600)])
+    size.learn([batch(0, 7, 400), batch(7, 10, 600)])
     assert [size.for_offsets(count) for count in (1, 10, 100)] == [1300, 2200, 5000]
-    size.note([batch(90, 190, 100)])
+    size.learn([batch(90, 190, 100)])
     assert size.for_offsets(100) == 300, "the newest response counts"
 
 

@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = new_parser(
         "decommission",
         "Take a node out of the cluster for good: out of the voters, its partitions moved to other "
-        "brokers, unregistered.\nRepeat it if it was interrupted: it goes on where it ended.",
+        "brokers, unregistered.\nIf it was interrupted, run it again: it continues where it ended.",
         "3 --dry-run",
     )
     parser.add_argument("node", type=int, metavar="ID", help="the id of the node")

@@ -15,7 +15,7 @@ from threading import Thread
 
 from kraftlog.cli import INTERRUPTED, local_cluster
 from kraftlog.cli.demo_clients import GROUP, TOPIC, GroupReader, Writer
-from kraftlog.cli.pipeline import not_installed
+from kraftlog.cli.pipeline import missing_packages
 from kraftlog.cli.start import options_of
 from kraftlog.cli.supervisor import python_command
 from kraftlog.client.client import Client
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
         "--keep", action="store_true", help="keep the directory of the cluster and of the table"
     )
     options = parser.parse_args(arguments)
-    if missing := not_installed():
+    if missing := missing_packages():
         print(f"kraftlog demo: {missing}", file=sys.stderr)
         return FAILED
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -111,7 +111,7 @@ class Demo:
             self._create_topic(client)
             self._start_clients()
             self._start_archive()
-            self._lose_a_broker(client)
+            self._kill_a_broker(client)
             total = self._stop_writing(client)
             self._finish_archive(total)
         self._verify()
@@ -160,7 +160,7 @@ class Demo:
         self._await("the archive did not begin", lambda: archive.rows > 0, archive.log)
         _say(f"{archive.rows:,} records are in the Delta table")
 
-    def _lose_a_broker(self, client: Client) -> None:
+    def _kill_a_broker(self, client: Client) -> None:
         writer = self._writer
         assert writer is not None
         number = client.describe_topic(TOPIC).partitions[0].leader
@@ -170,7 +170,7 @@ class Demo:
         before = writer.acknowledged
         _say(f"killed node {number} (kill -9), leader of {TOPIC}-0")
         self._await(
-            "the producer did not go on", lambda: writer.acknowledged >= before + STEP_RECORDS
+            "the producer did not continue", lambda: writer.acknowledged >= before + STEP_RECORDS
         )
         leader = client.describe_topic(TOPIC).partitions[0].leader
         _say(

@@ -42,7 +42,7 @@ class _Worker:
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Let it end after what it is doing."""
+        """Stop after the current request."""
         self._is_stopping.set()
         self._thread.join(2 * TIMEOUT_S)
 

@@ -286,7 +286,7 @@ def table(nodes: Sequence[LocalNode], pids: Sequence[int]) -> str:
 
 
 def prepare(plan: Plan) -> list[str]:
-    """Format what is not formatted and write the files; returns what the operator should know."""
+    """Format new directories and write the files; return log lines for the operator."""
     _check(plan)
     empty = [node for node in plan.nodes if not plan.known or not _is_formatted(node.directory)]
     notes = _format(plan, empty) if empty else []

@@ -31,15 +31,15 @@ def run(arguments: Sequence[str]) -> int:
     if name not in PIPELINES:
         print(f"kraftlog pipeline: unknown pipeline {name!r}\n\n{usage()}", file=sys.stderr)
         return 2
-    if missing := not_installed():
+    if missing := missing_packages():
         print(f"kraftlog pipeline: {missing}", file=sys.stderr)
         return 1
     main: Callable[[Sequence[str]], int] = import_module(f"kraftlog.spark.pipelines.{name}").run
     return main(arguments[1:])
 
 
-def not_installed() -> str:
-    """What of the extra is missing and how to install it; nothing if all of it is there."""
+def missing_packages() -> str:
+    """Which packages are missing and how to install them; an empty text if none is."""
     missing = [package for package in PACKAGES if find_spec(package) is None]
     if not missing:
         return ""

@@ -73,7 +73,7 @@ def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     remove = commands.add_parser(
         "remove-controller",
         help="remove a controller from the voters",
-        description="Remove a controller from the voters. It goes on as an observer, also with "
+        description="Remove a controller from the voters. It continues as an observer, even with "
         "controller.quorum.auto.join.enable; add-controller makes it a voter again.",
     )
     remove.add_argument("-i", "--controller-id", type=int, required=True, metavar="N")
@@ -86,8 +86,8 @@ def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "reassign",
         help="move the quorum to other voters, one by one",
         description="Move the quorum to the given voters: the leader adds those that have caught "
-        "up and removes the others, one at a time. The move goes on if the leader or this command "
-        "ends. Another --to replaces it.",
+        "up and removes the others, one at a time. The move continues even if the leader or this "
+        "command ends. Another --to replaces it.",
     )
     target = reassign.add_mutually_exclusive_group(required=True)
     target.add_argument("--to", metavar="ID,...", help="the node ids of the target voters")

@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--additional",
         action="store_true",
-        help="with --execute: beside ongoing reassignments, or instead of them",
+        help="with --execute: although others are ongoing; replaces those of the same partitions",
     )
     add(
         "--throttle",
@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--preserve-throttles",
         action="store_true",
-        help="with --verify or --cancel: leave throttles that were set",
+        help="with --verify or --cancel: keep the throttles that were set",
     )
     add(
         "--disallow-replication-factor-change",
@@ -92,8 +92,8 @@ def _parser() -> argparse.ArgumentParser:
 _HELP = {
     "balance": "propose a balanced assignment and carry it out",
     "execute": "start the reassignments of the file",
-    "verify": "show whether those of the file are completed; exit code 1 if not",
-    "cancel": "cancel those of the file",
+    "verify": "show whether the reassignments of the file are completed; exit code 1 if not",
+    "cancel": "cancel the reassignments of the file",
     "list": "list ongoing reassignments",
     "generate": "propose a balanced assignment of topics as JSON",
 }

@@ -418,7 +418,7 @@ class Client(ConnectedToCluster):
         voter_plans.add(self.cluster, voter, directory, listeners)
 
     def voter_directory(self, voter: int, directory: Uuid | None = None) -> Uuid:
-        """The directory id of a voter; an error if it is no voter, or has another one."""
+        """The directory id of a voter; an error if it is not a voter, or has another one."""
         from kraftlog.client import nodes
 
         return nodes.voter_directory(self.cluster, voter, directory)

@@ -62,7 +62,8 @@ RETRIED = RETRIABLE - {
 #: For fetches these as well: the leader has moved, or does not know the topic yet.
 FETCH_RETRIED = RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 #: APIs of partition leaders. For these UNKNOWN_TOPIC_OR_PARTITION is retried, because a new leader
-#: may not have applied the metadata yet. If the topic is gone, the next metadata response shows it.
+#: may not have applied the metadata yet. If the topic was deleted, the next metadata response shows
+#: that.
 LEADER_APIS = {"DeleteRecords", "ListOffsets", "Produce"}
 
 

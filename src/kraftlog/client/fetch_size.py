@@ -21,7 +21,7 @@ class FetchSize:
         self._bytes_per_offset = 0.0
         self._spare = 0
 
-    def note(self, batches: Sequence[BatchHeader]) -> None:
+    def learn(self, batches: Sequence[BatchHeader]) -> None:
         """Learn from the batches of a response."""
         if batches:
             offsets = batches[-1].next_offset - batches[0].base_offset

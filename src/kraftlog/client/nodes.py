@@ -290,7 +290,7 @@ def voter_directory(
     directory: Uuid | None = None,
     deadline: Deadline | None = None,
 ) -> Uuid:
-    """The directory id of a voter; an error if it is no voter, or has another one."""
+    """The directory id of a voter; an error if it is not a voter, or has another one."""
     found = quorum(cluster, deadline)
     for each in found.voters:
         if each.id == voter and directory in {None, each.directory_id}:
@@ -302,7 +302,7 @@ def voter_directory(
             return each.directory_id
     named = f"{voter} with directory {uuid_text(directory)}" if directory else f"{voter}"
     ids = ", ".join([str(each.id) for each in found.voters])
-    raise ConfigError(f"controller {named} is no voter; the voters are {ids}")
+    raise ConfigError(f"controller {named} is not a voter; the voters are {ids}")
 
 
 def remove_voter(

@@ -201,7 +201,7 @@ class RangeReader:
             raise CorruptBatchError(
                 f"{topic}-{index}, the batch at offset {self.position}: {error.what}"
             ) from None
-        self._fetch_size.note(headers)
+        self._fetch_size.learn(headers)
         return FetchedBatches(result.records or b"", batches, start, self.position)
 
     def _check_end(self, result: PartitionData) -> None:

@@ -11,7 +11,7 @@ from kraftlog.controller.decision import (
     TOO_LARGE,
     Decision,
     Refusal,
-    counted,
+    count_names,
 )
 from kraftlog.controller.state import ALL_BROKERS, MIN_ISR
 from kraftlog.errors import ErrorCode
@@ -97,7 +97,7 @@ def _alter(
     response_type: Callable[..., R],
 ) -> Generator[int, None, tuple[list[Message], list[R]]]:
     """The records, and the result of each resource."""
-    named = yield from counted((each.resource_type, each.resource_name) for each in resources)
+    named = yield from count_names((each.resource_type, each.resource_name) for each in resources)
     records: list[Message] = []
     outcomes = []
     for resource in resources:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     #: A decision in steps, for requests about thousands of items.
     Deciding = Generator[int, None, "Decision"]
 
-#: Names counted per step, and the cost in microseconds.
+#: Names count_names per step, and the cost in microseconds.
 COUNTED_AT_ONCE, COUNTING_COST = 100, 25
 #: Most records of one batch and of a user's request, as in Kafka.
 RECORDS_IN_BATCH = 10_000
@@ -43,7 +43,7 @@ TOO_LARGE = Refusal(
 )
 
 
-def counted(named: Iterable[T]) -> Generator[int, None, dict[T, int]]:
+def count_names(named: Iterable[T]) -> Generator[int, None, dict[T, int]]:
     """Count names, in order of their first occurrence."""
     counts: dict[T, int] = {}
     for number, name in enumerate(named, 1):

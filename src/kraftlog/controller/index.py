@@ -34,7 +34,7 @@ class PartitionIndex:
     def leads(self, broker_id: int) -> bool:
         return broker_id in self.led_by
 
-    def change(
+    def update(
         self, key: PartitionKey, before: PartitionImage | None, after: PartitionImage | None
     ) -> None:
         """Update the index for a changed, new (no before) or removed (no after) partition."""

@@ -51,13 +51,13 @@ def decide_alter_partition(
                 results.append(_refused(asked.partition_index, ErrorCode.INVALID_REQUEST))
             else:
                 named.add(key)
-                results.append(_partition(state, request.broker_id, key, asked, records))
+                results.append(_alter_one(state, request.broker_id, key, asked, records))
             yield PARTITION_COST
         topics.append(TopicResult(topic_id=topic.topic_id, partitions=results))
     return Decision(records, AlterPartitionResponse(error_code=ErrorCode.NONE, topics=topics))
 
 
-def _partition(
+def _alter_one(
     state: ControllerState,
     requester_id: int,
     key: PartitionKey,
@@ -74,7 +74,7 @@ def _partition(
     code = _refuse(requester_id, partition, asked)
     if code != ErrorCode.NONE:
         return _refused(index, code)
-    replicas = _asked_isr(asked)
+    replicas = _requested_isr(asked)
     isr = tuple(broker for broker, _ in replicas)
     code = _refuse_isr(requester_id, partition, asked.leader_recovery_state, isr)
     if code != ErrorCode.NONE:
@@ -100,7 +100,7 @@ def _partition(
     )
 
 
-def _asked_isr(asked: PartitionData) -> Sequence[tuple[int, int]]:
+def _requested_isr(asked: PartitionData) -> Sequence[tuple[int, int]]:
     """The requested ISR with broker epochs; before version 3 without epochs."""
     if not asked.new_isr_with_epochs:
         return [(broker, ANY_EPOCH) for broker in asked.new_isr]

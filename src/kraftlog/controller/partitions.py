@@ -7,7 +7,7 @@ from kraftlog.controller.decision import (
     TOO_LARGE,
     Decision,
     Refusal,
-    counted,
+    count_names,
 )
 from kraftlog.controller.placement import place_in_steps
 from kraftlog.controller.topics import UNKNOWN_TOPIC, new_partitions, refuse_assignment
@@ -156,7 +156,7 @@ def _topic_by_topic(
     result: Callable[..., R],
 ) -> Generator[int, None, tuple[list[Message], list[R]]]:
     """The records, and the result of each topic; topics succeed or fail independently."""
-    named = yield from counted(topic.name for topic in topics)
+    named = yield from count_names(topic.name for topic in topics)
     records: list[Message] = []
     results = []
     for topic in topics:

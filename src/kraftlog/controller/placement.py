@@ -40,7 +40,7 @@ class _Rotation:
     def begin(self, rng: Rng) -> None:
         self.brokers.sort()
         if self.brokers:
-            self._offset = below(rng, len(self.brokers))
+            self._offset = random_below(rng, len(self.brokers))
 
     def next(self, number: int) -> int | None:
         """The next broker in this round; None after the last."""
@@ -85,7 +85,7 @@ class _Racks:
             self._racks[name].unfenced.begin(rng)
         #: Partitions placed, in all and since the last shuffle.
         self._round = self._since_shuffle = 0
-        self._offset = below(rng, len(self._names)) if self._names else 0
+        self._offset = random_below(rng, len(self._names)) if self._names else 0
 
     def place(self, replicas: int) -> tuple[int, ...]:
         """The replicas of one partition, the preferred leader first."""
@@ -152,7 +152,7 @@ def place_in_steps(
     return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, why)
 
 
-def below(rng: Rng, end: int) -> int:
+def random_below(rng: Rng, end: int) -> int:
     """A number below `end`, by `getrandbits` only, so that every Python gives the same."""
     bits = end.bit_length()
     while (drawn := rng.getrandbits(bits)) >= end:
@@ -162,5 +162,5 @@ def below(rng: Rng, end: int) -> int:
 
 def shuffle(items: list[Any], rng: Rng) -> None:
     for last in range(len(items) - 1, 0, -1):
-        other = below(rng, last + 1)
+        other = random_below(rng, last + 1)
         items[last], items[other] = items[other], items[last]

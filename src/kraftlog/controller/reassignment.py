@@ -12,7 +12,7 @@ from kraftlog.controller.decision import (
     TOO_LARGE,
     Decision,
     Refusal,
-    counted,
+    count_names,
 )
 from kraftlog.controller.partition_change import PartitionTarget, partition_change, without
 from kraftlog.controller.topics import refuse_assignment
@@ -58,7 +58,7 @@ def decide_alter_reassignments(
     context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> Deciding:
     may_change_factor = request.allow_replication_factor_change
-    named = yield from counted(
+    named = yield from count_names(
         (topic.name, p.partition_index) for topic in request.topics for p in topic.partitions
     )
     records: list[Message] = []
@@ -195,7 +195,7 @@ def decide_list_reassignments(
             running = by_topic.setdefault(state.topics[key[0]].name, [])
             running.append(_ongoing(state.partitions[key]))
     voters = _ongoing_of_voters(context.voters())
-    if voters is not None and _names_voters(request):
+    if voters is not None and _includes_voters(request):
         by_topic[METADATA_TOPIC] = [voters]
     topics = [OngoingTopicReassignment(name=n, partitions=p) for n, p in by_topic.items()]
     response = ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, topics=topics)
@@ -211,8 +211,8 @@ def _ongoing(partition: PartitionImage) -> OngoingPartitionReassignment:
     )
 
 
-def _names_voters(request: ListPartitionReassignmentsRequest) -> bool:
-    """Whether all reassignments are asked for, or that of the metadata partition (R2)."""
+def _includes_voters(request: ListPartitionReassignmentsRequest) -> bool:
+    """Whether the request includes the metadata partition, whose replicas are the voters (R2)."""
     return request.topics is None or any(
         topic.name == METADATA_TOPIC and 0 in topic.partition_indexes for topic in request.topics
     )

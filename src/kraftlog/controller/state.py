@@ -55,7 +55,7 @@ class ControllerState(Image):
         for name, mapping in image.maps().items():
             setattr(state, name, mapping.copy())
         for key, partition in state.partitions.items():
-            state.index.change(key, None, partition)
+            state.index.update(key, None, partition)
         for topic in state.topic_ids:
             state.colliding.setdefault(collision_name(topic), {})[topic] = None
         return state
@@ -120,7 +120,7 @@ class ControllerState(Image):
             self._journal.append((mapping, key, before))
         mapping[key] = value
         if mapping is self.partitions:
-            self.index.change(key, None if before is ABSENT else before, value)
+            self.index.update(key, None if before is ABSENT else before, value)
         elif mapping is self.topic_ids:
             self.colliding.setdefault(collision_name(key), {})[key] = None
 
@@ -129,7 +129,7 @@ class ControllerState(Image):
         if self._journal is not None:
             self._journal.append((mapping, key, before))
         if mapping is self.partitions:
-            self.index.change(key, before, None)
+            self.index.update(key, before, None)
         elif mapping is self.topic_ids:
             alike = self.colliding[collision_name(key)]
             del alike[key]

@@ -11,7 +11,7 @@ from kraftlog.controller.decision import (
     TOO_LARGE,
     Decision,
     Refusal,
-    counted,
+    count_names,
 )
 from kraftlog.controller.partition_change import default_directory
 from kraftlog.controller.placement import place_in_steps
@@ -63,7 +63,7 @@ def decide_create_topics(
     if _is_too_large(request):
         why = "Excessively large number of partitions per request."
         return (yield from _refuse_all(request, Refusal(ErrorCode.POLICY_VIOLATION, why)))
-    named = yield from counted(topic.name for topic in request.topics)
+    named = yield from count_names(topic.name for topic in request.topics)
     records: list[Message] = []
     results = []
     created_topics = _CreatedTopics()
@@ -366,9 +366,9 @@ def decide_delete_topics(
         ((topic.name, topic.topic_id) for topic in request.topics),
         ((name, NULL_UUID) for name in request.topic_names),
     ):
-        found.append((name, topic_id, _find(state, name, topic_id)))
+        found.append((name, topic_id, _find_topic(state, name, topic_id)))
         yield DELETION_COST
-    named = yield from counted(it.id for _, _, it in found if not isinstance(it, Refusal))
+    named = yield from count_names(it.id for _, _, it in found if not isinstance(it, Refusal))
     records: list[Message] = []
     results = []
     for name, topic_id, topic in drained(found):
@@ -394,7 +394,7 @@ def decide_delete_topics(
     return Decision(records, deletion_api.DeleteTopicsResponse(responses=results))
 
 
-def _find(state: ControllerState, name: str | None, topic_id: Uuid) -> TopicImage | Refusal:
+def _find_topic(state: ControllerState, name: str | None, topic_id: Uuid) -> TopicImage | Refusal:
     if name is not None and topic_id != NULL_UUID:
         return Refusal(
             ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."

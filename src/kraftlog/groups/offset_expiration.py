@@ -102,7 +102,7 @@ def expired_offsets(shard: Shard, group: Group, now: Now) -> list[tuple[str, int
         for index, committed in partitions.items()
         if _is_expired(committed, since, oldest, now.wall_ms)
         and (topic, index) not in under_way
-        and not shard.durable.unstable(group_id, topic, index)
+        and not shard.durable.is_unstable(group_id, topic, index)
     ]
 
 

@@ -232,7 +232,7 @@ def _partition_response(
 ) -> OffsetFetchResponsePartitions:
     committed = shard.durable.offsets.get(group_id, topic.name, index)
     code = ErrorCode.NONE
-    if require_stable and shard.durable.unstable(group_id, topic.name, index):
+    if require_stable and shard.durable.is_unstable(group_id, topic.name, index):
         code = ErrorCode.UNSTABLE_OFFSET_COMMIT
     if code or committed is None or _is_of_former_topic(committed, topic.topic_id):
         return OffsetFetchResponsePartitions(

@@ -101,7 +101,9 @@ class PendingWrites:
         try:
             encoded = tuple([record.encoded() for record in records])
         except UnwritableError:
-            refuse = Timer(lambda later: self.failed(write.token, ErrorCode.INVALID_REQUEST, later))
+            refuse = Timer(
+                lambda later: self.on_failed(write.token, ErrorCode.INVALID_REQUEST, later)
+            )
             self._timers.set(refuse, now.monotonic_ms)
         else:
             self._effects.append(WriteRecords(write.token, encoded))
@@ -120,13 +122,13 @@ class PendingWrites:
         """Call back once all batches that are pending now have an outcome."""
         self._queue[-1].on_done.append(on_done)
 
-    def written(self, token: int, offset: int, now: Now) -> None:
+    def on_written(self, token: int, offset: int, now: Now) -> None:
         write = self._take(token)
         for position, record in enumerate(write.records):
             self._replay(offset + position, record, now)
         _notify(write, ErrorCode.NONE, now)
 
-    def failed(self, token: int, error: int, now: Now) -> None:
+    def on_failed(self, token: int, error: int, now: Now) -> None:
         """Fail a batch that cannot be encoded, before older pending ones."""
         write = next(write for write in self._queue if write.token == token)
         self._queue.remove(write)

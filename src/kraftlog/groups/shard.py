@@ -190,9 +190,9 @@ class GroupShard:
         if not self.is_loaded:
             return  # for a batch from before `unload`, whose requests have their responses
         if isinstance(message, Written):
-            self.writes.written(message.token, message.offset, now)
+            self.writes.on_written(message.token, message.offset, now)
         else:
-            self.writes.failed(message.token, message.error, now)
+            self.writes.on_failed(message.token, message.error, now)
 
     def poll(self, now: Now) -> None:
         self.timers.poll(now)

@@ -168,7 +168,7 @@ class StoredGroups:
                             self.offsets.put(group, topic, partition, offset)
         return touched
 
-    def unstable(self, group: str, topic: str, partition: int) -> bool:
+    def is_unstable(self, group: str, topic: str, partition: int) -> bool:
         """Whether an open transaction has an offset for it."""
         return any(
             self.transactional[producer_id].get(group, topic, partition) is not None

@@ -41,7 +41,7 @@ def flags(values: NDArray[np.bool_]) -> Any:
 
 
 def values_of(column: pa.Array) -> NDArray[Any]:
-    """The numbers of an Arrow array, without a copy; where it is null, any."""
+    """The numbers of an Arrow array, without a copy; null elements have arbitrary numbers."""
     import numpy as np
 
     kind = f"i{column.type.bit_width // 8}"

@@ -283,7 +283,7 @@ def lz4_bound(data: Buffer) -> int:
     blocks = 0
     while cursor < len(view):
         if int.from_bytes(view[cursor : cursor + 4], "little") != _LZ4_MAGIC:
-            raise _corrupt(LZ4, "it is no frame")
+            raise _corrupt(LZ4, "it does not begin with a frame")
         flags, block_flags = _bytes_at(LZ4, view, cursor + 4, 2)
         block_max = 1 << (8 + 2 * (block_flags >> 4 & 7))
         cursor += 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
@@ -324,7 +324,7 @@ def zstd_bound(data: Buffer) -> int:
             cursor += 8 + int.from_bytes(_bytes_at(ZSTD, view, cursor + 4, 4), "little")
             continue
         if magic != _ZSTD_MAGIC:
-            raise _corrupt(ZSTD, "it is no frame")
+            raise _corrupt(ZSTD, "it does not begin with a frame")
         descriptor = _bytes_at(ZSTD, view, cursor + 4, 1)[0]
         cursor += 5 + _zstd_header_rest(descriptor)
         last = False

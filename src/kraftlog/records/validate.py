@@ -183,7 +183,7 @@ def _first_batch(records: Buffer, rules: ProduceRules) -> BatchHeader:
     """Read the header after checking the size and the record format."""
     size = len(records)
     if size < _SIZE_UP_TO_MAGIC:
-        raise _invalid(f"{size} bytes are no record batch")
+        raise _invalid(f"{size} bytes are not a record batch")
     length = int.from_bytes(records[8:12], "big", signed=True)
     if length < _OLDEST_MIN_LENGTH:
         raise CorruptBatchError(f"a batch length of {length}")

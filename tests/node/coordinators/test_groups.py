@@ -540,7 +540,7 @@ def test_committed_transactions_in_the_log_take_effect() -> None:
     kept = shard.durable.offsets.get("g", "t", 0)
     assert kept is not None
     assert (kept.offset, kept.record_offset) == (2, 1)
-    assert shard.durable.unstable("g", "t", 0)
+    assert shard.durable.is_unstable("g", "t", 0)
 
 
 def test_clients_cannot_produce_to_the_offsets_topic() -> None:
