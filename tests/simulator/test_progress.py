@@ -28,7 +28,7 @@ class StuckWorld:
         self.world = World(1, Setting(raft=KAFKA_TIMES))
 
     def again(self) -> None:
-        self.world.at(self.world.time, self.again)
+        self.world.schedule(self.world.time, self.again)
 
     def script(self) -> Iterator[Goal]:
         yield from begin(self.world)

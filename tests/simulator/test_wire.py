@@ -48,7 +48,7 @@ ANSWER = FetchResult(0, 2, 3, 6, offset=7, batches=BATCHES)
 def crossed(asked: Any, answer: Any, damage: Callable[[bytes], bytes] | None = None) -> Any:
     wire = Wire()
     assert wire.request((1, 1, 1), asked) == asked
-    return wire.answer((1, 1, 1), answer, damage)
+    return wire.response((1, 1, 1), answer, damage)
 
 
 def without_sizes(batches: tuple[Batch, ...]) -> list[Batch]:

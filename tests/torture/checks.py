@@ -155,8 +155,8 @@ class Registers(Register):
     def apply(self, state: Hashable, call: Any) -> tuple[Hashable, Hashable]:
         return super().apply(state, call[1:])
 
-    def leaves_alone(self, call: Any, result: Hashable) -> bool:
-        return super().leaves_alone(call[1:], result)
+    def changes_nothing(self, call: Any, result: Hashable) -> bool:
+        return super().changes_nothing(call[1:], result)
 
 
 def impossible_registers(

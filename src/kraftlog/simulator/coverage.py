@@ -1,4 +1,4 @@
-"""Coverage: the rare situations that random runs must reach, or they prove little."""
+"""Coverage: the rare situations that random runs must reach; runs without them prove little."""
 
 from __future__ import annotations
 

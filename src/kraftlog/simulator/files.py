@@ -54,7 +54,7 @@ class _Write(Value):
     data: bytes
 
 
-class _Cut(Value):
+class _Truncation(Value):
     size: int
 
 
@@ -64,7 +64,7 @@ class MemoryFile:
     def __init__(self, now_ms: int) -> None:
         self.content = bytearray()
         self.disk = bytearray()
-        self.pending: list[_Write | _Cut] = []
+        self.pending: list[_Write | _Truncation] = []
         self.modified_ms = now_ms
         self.lost_pages = False
         #: the end of its allocated blocks, whatever its content
@@ -89,14 +89,14 @@ class MemoryFile:
 
     def lose_pages(self) -> None:
         """A failed write-back, as in Linux: the pages stay readable and count as clean."""
-        self.pending = [change for change in self.pending if isinstance(change, _Cut)]
+        self.pending = [change for change in self.pending if isinstance(change, _Truncation)]
         self.lost_pages = True
 
-    def survive(self, random: Random | None) -> None:
+    def lose_power(self, random: Random | None) -> None:
         """Revert to the disk after a power loss, with a random part of the pending changes."""
         if random is not None:
             for change in self.pending:
-                kept = _survivor(change, random)
+                kept = _surviving_part(change, random)
                 if kept is not None:
                     _apply(self.disk, kept)
         self.pending.clear()
@@ -104,8 +104,8 @@ class MemoryFile:
         self.lost_pages = False
 
 
-def _apply(content: bytearray, change: _Write | _Cut) -> None:
-    if isinstance(change, _Cut):
+def _apply(content: bytearray, change: _Write | _Truncation) -> None:
+    if isinstance(change, _Truncation):
         if change.size < len(content):
             del content[change.size :]
         return
@@ -115,7 +115,7 @@ def _apply(content: bytearray, change: _Write | _Cut) -> None:
     content[change.position : change.position + len(change.data)] = change.data
 
 
-def _survivor(change: _Write | _Cut, random: Random) -> _Write | _Cut | None:
+def _surviving_part(change: _Write | _Truncation, random: Random) -> _Write | _Truncation | None:
     """A pending change may be kept, lost or, for a write, torn at some sector or byte."""
     choice = random.getrandbits(2)
     if choice == 0:
@@ -148,14 +148,14 @@ class MemoryDirectory:
             _rename(self.disk, change)
         self.pending.clear()
 
-    def survive(self, random: Random | None) -> None:
+    def lose_power(self, random: Random | None) -> None:
         kept = random.getrandbits(32) % (len(self.pending) + 1) if random is not None else 0
         for change in self.pending[:kept]:
             _rename(self.disk, change)
         self.pending.clear()
         self.names = dict(self.disk)
         for node in self.names.values():
-            node.survive(random)
+            node.lose_power(random)
 
 
 def _rename(
@@ -197,7 +197,7 @@ class MemoryFiles:
     def power_loss(self, random: Random | None = None) -> None:
         """The machine loses power: synced data survives, and a random part of the rest."""
         self.kill()
-        self._root.survive(random)
+        self._root.lose_power(random)
 
     def write_back(self) -> None:
         """Write everything to the disk, as the kernel does after a while."""
@@ -305,7 +305,7 @@ class MemoryFiles:
         file, path, _ = self._opened(fd)
         self._operation("truncate", path)
         assert size <= len(file.content), "the port never makes a file longer"
-        cut = _Cut(size)
+        cut = _Truncation(size)
         file.allocated = 0
         _apply(file.content, cut)
         file.pending.append(cut)
@@ -314,7 +314,7 @@ class MemoryFiles:
     def allocate(self, fd: int, position: int, size: int) -> None:
         file, path, _ = self._opened(fd)
         self._operation("allocate", path)
-        missing = position + size - _taken(file)
+        missing = position + size - _used_bytes(file)
         if self.capacity_bytes is not None and missing > self.capacity_bytes - self.used_bytes():
             raise _error(errno.ENOSPC, path)
         file.allocated = max(file.allocated, position + size)
@@ -416,12 +416,12 @@ class MemoryFiles:
             if isinstance(node, MemoryDirectory):
                 nodes.extend(node.names.values())
             else:
-                total += _taken(node)
+                total += _used_bytes(node)
         return total
 
     def _write(self, file: MemoryFile, path: str, data: bytes, position: int) -> int:
         if self.capacity_bytes is not None:
-            growth = max(0, position + len(data) - _taken(file))
+            growth = max(0, position + len(data) - _used_bytes(file))
             missing = growth - max(0, self.capacity_bytes - self.used_bytes())
             if missing > 0:
                 data = data[:-missing]
@@ -500,7 +500,7 @@ class MemoryFiles:
         return node
 
 
-def _taken(file: MemoryFile) -> int:
+def _used_bytes(file: MemoryFile) -> int:
     """How many bytes of the disk the file uses."""
     return max(len(file.content), file.allocated)
 

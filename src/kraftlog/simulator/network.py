@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.process import Replica
 
 #: More requests than a process ever sends: numbers grow from one incarnation to the next.
-A_LIFE = 1 << 32
+REQUESTS_PER_INCARNATION = 1 << 32
 #: How long after the request timeout a late response is sent: minimum and maximum.
 LATE_BY_MS = (0, 1000)
 #: Where a response goes: the sender of the request, its incarnation, and the number.
@@ -45,7 +45,7 @@ class Network:
         self.delay_ms = 0
         self.corrupt_permille = 0
         #: The rate of responses that arrive after their requests timed out.
-        self.late_answers = 0
+        self.late_responses = 0
         self.late_by_ms = LATE_BY_MS
         self.calm = True
         self.wire = Wire() if world.setting.in_bytes else None
@@ -64,8 +64,8 @@ class Network:
         self._carry(source.id, peer, self._arrive, (target, slot, channel, body))
 
     def respond(self, source: Replica, slot: PendingResponse, body: Any) -> None:
-        asker = slot[0]
-        self.world.sent(source, asker, body)
+        requester = slot[0]
+        self.world.sent(source, requester, body)
         kind = type(body)
         if kind is VoteResult:
             self._note_vote(source, slot, body)
@@ -73,11 +73,11 @@ class Network:
             self.world.saw("log diverges")
         if self.wire is not None or self.corrupt_permille:
             body = self._cross(slot, body)
-        way = source.id, asker.id, self._answer, (slot, source.id, body)
-        if self.late_answers and self.rng.permille(self.late_answers):
+        way = source.id, requester.id, self._deliver_response, (slot, source.id, body)
+        if self.late_responses and self.rng.permille(self.late_responses):
             self.world.saw("response after the request timeout")
             late = self.world.setting.request_timeout_ms + self.rng.between(*self.late_by_ms)
-            self.world.at(self.world.time + late, self._carry, *way)
+            self.world.schedule(self.world.time + late, self._carry, *way)
         else:
             self._carry(*way)
 
@@ -92,18 +92,18 @@ class Network:
                 body = corrupted(body, self.rng)
         if self.wire is None:
             return body
-        return self.wire.answer((slot[0].id, *slot[1:]), body, damage)
+        return self.wire.response((slot[0].id, *slot[1:]), body, damage)
 
-    def _note_vote(self, source: Replica, slot: PendingResponse, answer: VoteResult) -> None:
+    def _note_vote(self, source: Replica, slot: PendingResponse, result: VoteResult) -> None:
         candidate, voter = slot[0].core, source.core
         if candidate is None or voter is None:
             return
-        if not answer.granted:
+        if not result.granted:
             is_real = candidate.role.name == "candidate"
             self.world.saw("vote refused" if is_real else "pre-vote refused")
         if not voter.log.voter_set.holds(candidate.me):
-            loyal = not answer.granted and voter.role.has_live_leader(voter)
-            outcome = "refused for a live leader" if loyal else "considered"
+            is_loyal = not result.granted and voter.role.has_live_leader(voter)
+            outcome = "refused for a live leader" if is_loyal else "considered"
             self.world.saw(f"vote request of a non-voter {outcome}")
 
     def _carry(
@@ -124,7 +124,7 @@ class Network:
             if self.rng.permille(self.duplicates):
                 world.saw("message duplicated")
                 again = when + self.rng.long_tail(self.delay_ms or 20)
-                world.at(again, act, *arguments)
+                world.schedule(again, act, *arguments)
         world.sequence += 1
         heappush(world.events, (when, world.sequence, act, arguments))
 
@@ -143,19 +143,19 @@ class Network:
         if target.paused:
             target.waiting.append((self._arrive, (target, slot, channel, body)))
             return
-        target.handle(Request(slot, body, channel, incarnation * A_LIFE + number))
+        target.handle(Request(slot, body, channel, incarnation * REQUESTS_PER_INCARNATION + number))
         self.world.received(target, source, body)
 
-    def _answer(self, slot: PendingResponse, peer: int, body: Any) -> None:
+    def _deliver_response(self, slot: PendingResponse, peer: int, body: Any) -> None:
         source, incarnation, number = slot
         if incarnation != source.incarnation or (peer, source.id) in self.cuts:
             return
         if source.paused:
-            source.waiting.append((self._answer, (slot, peer, body)))
+            source.waiting.append((self._deliver_response, (slot, peer, body)))
             return
-        under_way = source.asking.get(peer)
-        if under_way is not None and under_way[0] == number:
-            del source.asking[peer]
+        in_flight = source.in_flight.get(peer)
+        if in_flight is not None and in_flight[0] == number:
+            del source.in_flight[peer]
         if source.core is not None:
             source.handle(Response(peer, number, body))
 
@@ -163,11 +163,11 @@ class Network:
 
     def _refuse(self, target: Replica, source: Replica, incarnation: int) -> None:
         if (target.id, source.id) not in self.cuts:
-            self.world.at(self.world.time + 1, self._refused, source, incarnation, target)
+            self.world.schedule(self.world.time + 1, self._refused, source, incarnation, target)
 
     def _refused(self, source: Replica, incarnation: int, target: Replica) -> None:
-        gone = target.core is None
-        source.disconnected(incarnation, target.id, gone=gone)
+        refused = target.core is None
+        source.disconnected(incarnation, target.id, refused=refused)
 
     def process_ended(self, dead: Replica) -> None:
         """The machine of a dead process resets its connections."""
@@ -176,7 +176,7 @@ class Network:
                 continue
             if {(dead.id, other.id), (other.id, dead.id)} & self.cuts:
                 continue
-            self.world.at(
+            self.world.schedule(
                 self.world.time + 1 + self.rng.below(5),
                 self._refused,
                 other,
@@ -187,16 +187,16 @@ class Network:
     def reset(self, source: Replica, target: Replica) -> None:
         """A connection breaks with all messages in flight."""
         assert isinstance(source, CoreReplica)
-        if source.core is not None and target.id in source.asking:
+        if source.core is not None and target.id in source.in_flight:
             self.world.saw("connection reset")
-            source.disconnected(source.incarnation, target.id, gone=False)
+            source.disconnected(source.incarnation, target.id, refused=False)
 
     def refuse_falsely(self, source: Replica, target: Replica) -> None:
         """A connection ends and a new one is refused, though the peer's process runs."""
         if source.core is not None and source is not target:
             if target.core is not None:
                 self.world.saw("a running process seemed gone")
-            source.disconnected(source.incarnation, target.id, gone=True)
+            source.disconnected(source.incarnation, target.id, refused=True)
 
     # Faults ----------------------------------------------------------------------------------
 
@@ -207,12 +207,12 @@ class Network:
         self.cuts.update((a, b) for a in sources for b in targets if a != b)
 
     def isolate(self, replica_id: int) -> None:
-        everybody = list(self.world.replicas)
-        self.cut([replica_id], everybody)
-        self.cut(everybody, [replica_id])
+        ids = list(self.world.replicas)
+        self.cut([replica_id], ids)
+        self.cut(ids, [replica_id])
 
     def split(self, side: Iterable[int]) -> None:
-        """Two halves that do not hear each other."""
+        """Cut the replicas of one side off from all others."""
         one = list(side)
         other = [replica_id for replica_id in self.world.replicas if replica_id not in one]
         self.cut(one, other)
@@ -222,5 +222,5 @@ class Network:
         self.cuts.clear()
         self.clogged.clear()
         self.loss = self.duplicates = self.delayed = self.delay_ms = self.corrupt_permille = 0
-        self.late_answers, self.late_by_ms = 0, LATE_BY_MS
+        self.late_responses, self.late_by_ms = 0, LATE_BY_MS
         self.calm = True

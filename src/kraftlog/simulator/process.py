@@ -41,9 +41,9 @@ class Replica:
             self.disk.cluster_id = CLUSTER  # formatted with it; observers learn it
         self.core: RaftCore | None = None
         self.incarnation = 0
-        #: How often its disk was wiped; and how often wiped or set back.
+        #: How often its disk was wiped; how often it lost durable data in any way.
         self.wipes = 0
-        self.lives = 0
+        self.disk_losses = 0
         #: Its id, and the directory id on its disk.
         self.key = directory_of(replica_id, 0)
         #: The chains of each directory that is lost.
@@ -52,7 +52,7 @@ class Replica:
         #: The voters before the log has any: formatted into an empty directory, or configured.
         self.bootstrap = world.voters
         self.machine_up = True
-        #: The clock: monotonic ms = base + (virtual ms - since) * rate / 1000.
+        #: Its clock: monotonic ms = base + (virtual ms - since) * rate / 1000.
         self.clock_base = 0
         self.clock_since = 0
         self.clock_rate = 1000
@@ -115,7 +115,7 @@ class Replica:
         raise NotImplementedError
 
     def do_what_is_due(self) -> None:
-        """Run what a turn would do by itself, so that the next one shows only its request."""
+        """Do the work that is due, so that the next turn's changes come from its request alone."""
 
     def shut_down(self) -> None:
         raise NotImplementedError
@@ -123,8 +123,8 @@ class Replica:
     def take_snapshot(self) -> None:
         raise NotImplementedError
 
-    def disconnected(self, incarnation: int, peer: int, *, gone: bool) -> None:
-        """The connection to a peer ended; `gone` if a new one was refused."""
+    def disconnected(self, incarnation: int, peer: int, *, refused: bool) -> None:
+        """The connection to a peer ended; `refused` if a new one was refused."""
         raise NotImplementedError
 
     def carry_out(self, effect: Any) -> None:
@@ -137,7 +137,7 @@ class Replica:
         Without an election state, only that of the batches is known.
         """
         assert self.core is None, "a process must be stopped before it loses its disk"
-        self.lives += 1
+        self.disk_losses += 1
         if kept == 0:
             self.lost[self.key] = self.disk.chains[: self.disk.durable]
             self.wipes += 1
@@ -195,7 +195,7 @@ class Replica:
             self._arm()
 
     def wake(self, when: int) -> None:
-        """The event of a timer; a timer that has moved has another."""
+        """Poll if a timer is due; an event of an earlier schedule does nothing."""
         if self.wake_at != when or self.core is None:
             return
         if self.paused:
@@ -221,7 +221,7 @@ class Replica:
         when = max(self.clock_since + wait, self.world.time)
         if self.wake_at < 0 or when < self.wake_at:
             self.wake_at = when
-            self.world.at(when, self.wake, when)
+            self.world.schedule(when, self.wake, when)
 
     def _deadline(self) -> int | None:
         """The deadline of the next timer, by the replica's own clock."""

@@ -30,7 +30,6 @@ class RaftDisk:
         "batches",
         "chains",
         "cluster_id",
-        "cuts",
         "download",
         "dropped",
         "durable",
@@ -38,6 +37,7 @@ class RaftDisk:
         "from_later_leader",
         "old_tail",
         "snapshot",
+        "truncations",
     )
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class RaftDisk:
         self.durable = 0
         self.old_tail: list[tuple[Batch, int]] = []
         #: Counts truncations: a sync that began before one does not cover later appends.
-        self.cuts = 0
+        self.truncations = 0
         self.election = ElectionState()
         #: As in `meta.properties`; None until it is known (Q29).
         self.cluster_id: str | None = None
@@ -86,7 +86,7 @@ class RaftDisk:
             self.old_tail[:0] = durable
             self.durable = kept
         self._keep(kept)
-        self.cuts += 1
+        self.truncations += 1
         return removed
 
     def sync(self, count: int) -> None:
@@ -109,7 +109,7 @@ class RaftDisk:
             kept = self.durable + rng.below(unsynced + 1)
             self._keep(kept)
         self.old_tail = []
-        self.cuts += 1
+        self.truncations += 1
         return self.durable + unsynced - kept
 
     def roll_back(self, count: int) -> None:
@@ -117,7 +117,7 @@ class RaftDisk:
         self._keep(count)
         self.durable = min(self.durable, count)
         self.old_tail = []
-        self.cuts += 1
+        self.truncations += 1
         if self.snapshot is not None and self.snapshot.id.offset > self.end:
             self.snapshot, self.dropped = None, 0
         self.download = None
@@ -125,12 +125,12 @@ class RaftDisk:
     def _keep(self, count: int) -> None:
         del self.batches[count:], self.bases[count:], self.chains[count:]
 
-    def between(self, offset: int, limit: int, most: int) -> tuple[Batch, ...]:
-        """At most this many batches from `offset` on that begin before `limit`."""
+    def between(self, offset: int, limit: int, max_batches: int) -> tuple[Batch, ...]:
+        """At most `max_batches` batches from `offset` on that begin before `limit`."""
         first = bisect_left(self.bases, offset)
         if first < self.dropped:
             raise Violation("log start", f"{offset} was read, the log starts at {self.start}")
-        last = bisect_left(self.bases, limit, first, min(first + most, len(self.bases)))
+        last = bisect_left(self.bases, limit, first, min(first + max_batches, len(self.bases)))
         return tuple(self.batches[first:last])
 
     def position_before(self, offset: int) -> int:
@@ -161,4 +161,4 @@ class RaftDisk:
         )
         self.dropped = self.durable = len(batches)
         self.old_tail = []
-        self.cuts += 1
+        self.truncations += 1

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 NO_PROGRESS = "no progress in time"
 #: A step is finite: immediate results cause new effects only a few times.
-MOST_ROUNDS = 1000
+MAX_ROUNDS = 1000
 
 
 class Crash(Exception):  # noqa: N818 - it ends a process, and reports no error
@@ -59,16 +59,16 @@ class CoreReplica(Replica):
     def _forget_process(self) -> None:
         super()._forget_process()
         self.held: list[Any] = []
-        self.asking: dict[int, tuple[int, int]] = {}
-        self.watched: set[int] = set()
+        self.in_flight: dict[int, tuple[int, int]] = {}
+        self.watched_peers: set[int] = set()
         self.channels: dict[int, tuple[int, int, int]] = {}
         self.flushing = False
         self.persisting: list[PersistElection] = []
         self.writing: PersistElection | None = None
         #: The epoch that the state machine leads, and the one that it will lead once it has applied
         #: enough.
-        self.serves = -1
-        self.to_serve = -1
+        self.serving_epoch = -1
+        self.epoch_to_serve = -1
 
     # Life ------------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class CoreReplica(Replica):
             rounds = 0
             while effects := core.take_effects():
                 rounds += 1
-                if rounds > MOST_ROUNDS:
+                if rounds > MAX_ROUNDS:
                     raise Violation(
                         NO_PROGRESS, f"replica {self.id} has endless effects: {effects[0]}"
                     )
@@ -196,7 +196,7 @@ class CoreReplica(Replica):
             wait = world.disk_ms(self)
             if wait:
                 self.writing = self.persisting[-1]
-                world.at(world.time + wait, self._written, self.incarnation, self.writing)
+                world.schedule(world.time + wait, self._written, self.incarnation, self.writing)
             else:
                 newest = self.persisting[-1]
                 self.persisting.clear()
@@ -209,7 +209,9 @@ class CoreReplica(Replica):
             end = disk.batches[-1].last_offset + 1
             if wait:
                 self.flushing = True
-                world.at(world.time + wait, self._flushed, self.incarnation, disk.cuts, count, end)
+                world.schedule(
+                    world.time + wait, self._flushed, self.incarnation, disk.truncations, count, end
+                )
             else:
                 disk.sync(count)
                 core.handle(Flushed(end), self.now)
@@ -227,12 +229,12 @@ class CoreReplica(Replica):
         self.disk.election = persist.state
         self.world.persisted(self, persist.state)
 
-    def _flushed(self, incarnation: int, cuts: int, count: int, end: int) -> None:
+    def _flushed(self, incarnation: int, truncations: int, count: int, end: int) -> None:
         if incarnation != self.incarnation:
             return
         if self.world.disk_fails(self):
             return
-        valid = cuts == self.disk.cuts
+        valid = truncations == self.disk.truncations
         if valid:
             self.disk.sync(count)
         self._notify_disk(incarnation, end if valid else None)
@@ -291,7 +293,7 @@ class CoreReplica(Replica):
         if isinstance(slot, tuple):
             self.world.network.respond(self, slot, body)
         elif isinstance(slot, int):
-            self.world.workload.read_answered(slot, body)
+            self.world.workload.read_response(slot, body)
         else:
             slot.answer = body  # a foreign sender's
 
@@ -318,16 +320,16 @@ class CoreReplica(Replica):
 
     def _committed(self, effect: Committed) -> None:
         self.world.apply(self, effect.offset)
-        if self.to_serve >= 0:
+        if self.epoch_to_serve >= 0:
             self._serve_if_caught_up()
 
     def _serve_if_caught_up(self) -> None:
         """Q26: notify the state machine that it leads once it has applied its first record."""
         disk = self.disk
         last = disk.position_before(self.applied)
-        if last >= 0 and disk.batches[last].epoch == self.to_serve:
-            self.serves, self.to_serve = self.to_serve, -1
-            self.world.serves(self, self.serves)
+        if last >= 0 and disk.batches[last].epoch == self.epoch_to_serve:
+            self.serving_epoch, self.epoch_to_serve = self.epoch_to_serve, -1
+            self.world.serves(self, self.serving_epoch)
 
     def _cluster_id_known(self, effect: ClusterIdKnown) -> None:
         self.disk.cluster_id = effect.cluster_id
@@ -342,7 +344,10 @@ class CoreReplica(Replica):
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
         self.world.note(self, "sees leader", effect)
-        self.serves, self.to_serve = -1, effect.epoch if effect.leader_id == self.id else -1
+        self.serving_epoch, self.epoch_to_serve = (
+            -1,
+            effect.epoch if effect.leader_id == self.id else -1,
+        )
 
     def _wrong_cluster(self, effect: WrongCluster) -> None:  # noqa: ARG002 - one interface for all effects
         self.world.saw("leader of another cluster refused")
@@ -354,9 +359,9 @@ class CoreReplica(Replica):
 
     def channel_for(self, peer: int, number: int, *, is_new: bool) -> tuple[int, int, int]:
         """The channel of a request, a new one if `is_new`; watch for its timeout."""
-        self.asking[peer] = (number, self.world.time)
-        if peer not in self.watched:
-            self.watched.add(peer)
+        self.in_flight[peer] = (number, self.world.time)
+        if peer not in self.watched_peers:
+            self.watched_peers.add(peer)
             self._watch_at(peer, self.world.time)
         channel = self.channels.get(peer, (self.id, self.incarnation, 0))
         if is_new:
@@ -366,7 +371,7 @@ class CoreReplica(Replica):
 
     def _watch_at(self, peer: int, sent_at: int) -> None:
         when = sent_at + self.world.setting.request_timeout_ms
-        self.world.at(when, self._watch, self.incarnation, peer)
+        self.world.schedule(when, self._watch, self.incarnation, peer)
 
     def _watch(self, incarnation: int, peer: int) -> None:
         if incarnation != self.incarnation or self.core is None:
@@ -374,34 +379,34 @@ class CoreReplica(Replica):
         if self.paused:
             self.waiting.append((self._watch, (incarnation, peer)))
             return
-        under_way = self.asking.get(peer)
-        if under_way is None:
-            self.watched.discard(peer)
+        request = self.in_flight.get(peer)
+        if request is None:
+            self.watched_peers.discard(peer)
             return
-        _, sent_at = under_way
+        _, sent_at = request
         if sent_at + self.world.setting.request_timeout_ms > self.world.time:
             self._watch_at(peer, sent_at)
             return
-        self.watched.discard(peer)
-        self.disconnected(incarnation, peer, gone=False)
+        self.watched_peers.discard(peer)
+        self.disconnected(incarnation, peer, refused=False)
 
-    def disconnected(self, incarnation: int, peer: int, *, gone: bool) -> None:
-        """The connection to a peer ended; `gone` if a new one was refused."""
+    def disconnected(self, incarnation: int, peer: int, *, refused: bool) -> None:
+        """The connection to a peer ended; `refused` if a new one was refused."""
         if incarnation != self.incarnation or self.core is None:
             return
         if self.paused:
-            self.waiting.append((self._disconnected_late, (incarnation, peer, gone)))
+            self.waiting.append((self._disconnected_late, (incarnation, peer, refused)))
             return
         last = self.channels.get(peer, (self.id, self.incarnation, 0))
         self.channels[peer] = (*last[:2], last[2] + 1)
-        under_way = self.asking.pop(peer, None)
-        if under_way is not None:
-            self.handle(NoResponse(peer, under_way[0]))
-        if gone and incarnation == self.incarnation:
+        request = self.in_flight.pop(peer, None)
+        if request is not None:
+            self.handle(NoResponse(peer, request[0]))
+        if refused and incarnation == self.incarnation:
             self.handle(PeerDown(peer))
 
-    def _disconnected_late(self, incarnation: int, peer: int, gone: bool) -> None:
-        self.disconnected(incarnation, peer, gone=gone)
+    def _disconnected_late(self, incarnation: int, peer: int, refused: bool) -> None:
+        self.disconnected(incarnation, peer, refused=refused)
 
 
 _CARRY: dict[type, Any] = {

@@ -50,14 +50,14 @@ KAFKA_TIMES = RaftConfig(
 
 
 def kafka_setting(
-    low: int, high: int, most_observers: int, *, fewest_observers: int = 0
+    low: int, high: int, max_observers: int, *, min_observers: int = 0
 ) -> Callable[[Rng], Setting]:
     """As many voters and observers as Kafka's property allows, with Kafka's timeouts."""
 
     def draw(rng: Rng) -> Setting:
         return Setting(
             voters=rng.between(low, high),
-            observers=rng.between(fewest_observers, most_observers),
+            observers=rng.between(min_observers, max_observers),
             raft=KAFKA_TIMES,
             dynamic=rng.below(2) == 1,
         )

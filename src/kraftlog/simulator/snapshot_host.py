@@ -49,7 +49,7 @@ def take_now_and_then(world: SimulatedWorld) -> None:
     low, high = world.setting.snapshot_gap_ms
     if not high or world.healed:
         return
-    world.at(world.time + world.snapshot_rng.between(low, high), take_now_and_then, world)
+    world.schedule(world.time + world.snapshot_rng.between(low, high), take_now_and_then, world)
     running = [replica for replica in world.running if not replica.paused]
     if running:
         world.snapshot_rng.pick(running).take_snapshot()
@@ -68,7 +68,7 @@ def take(replica: Replica) -> None:
         OffsetAndEpoch(end, epoch), replica.state, voters, replica.id
     )
     wait = 1 + world.disk_ms(replica) + world.snapshot_rng.below(LONGEST_WRITE_MS)
-    world.at(world.time + wait, _taken, replica, replica.incarnation)
+    world.schedule(world.time + wait, _taken, replica, replica.incarnation)
 
 
 def _taken(replica: Replica, incarnation: int) -> None:
@@ -94,7 +94,7 @@ def drop_prefix(replica: Replica, effect: DropPrefix) -> None:
         replica.disk.drop_prefix(effect.offset)
     else:
         when = world.time + world.snapshot_rng.below(LATEST_DROP_MS)
-        world.at(when, _drop_late, replica, replica.incarnation, effect.offset)
+        world.schedule(when, _drop_late, replica, replica.incarnation, effect.offset)
 
 
 def _drop_late(replica: Replica, incarnation: int, offset: int) -> None:
@@ -158,7 +158,9 @@ def install(replica: Replica, effect: InstallSnapshot) -> None:
         raise Violation(NAME, f"replica {replica.id}: {effect.id} differs from what was written")
     replica.snapshots.installing = whole
     world.progress += 1
-    world.at(world.time + 1 + world.disk_ms(replica), _installed, replica, replica.incarnation)
+    world.schedule(
+        world.time + 1 + world.disk_ms(replica), _installed, replica, replica.incarnation
+    )
 
 
 def _installed(replica: Replica, incarnation: int) -> None:

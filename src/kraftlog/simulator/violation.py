@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Modules with assertions about the expected course of a scenario.
-SCRIPTS = ("scenarios.py", "_scripts.py", "goals.py")
+SCRIPTS = ("scenarios.py", "catalog.py", "goals.py")
 
 
 def is_of_script(error: Exception) -> bool:

@@ -39,24 +39,24 @@ class Wire:
     """Encodes and decodes messages; a response needs its request, so requests are kept."""
 
     def __init__(self) -> None:
-        self._asked: dict[Key, tuple[int, Any]] = {}
+        self._requests: dict[Key, tuple[int, Any]] = {}
 
     def request(self, key: Key, body: Any) -> Any:
         api_key, request = request_to_wire(body)
-        self._asked[key] = api_key, body
-        crossed = decode(type(request), VERSIONS[api_key], encode(request, VERSIONS[api_key]))
-        return request_from_wire(api_key, crossed)
+        self._requests[key] = api_key, body
+        decoded = decode(type(request), VERSIONS[api_key], encode(request, VERSIONS[api_key]))
+        return request_from_wire(api_key, decoded)
 
-    def answer(self, key: Key, body: Any, damage: Callable[[bytes], bytes] | None = None) -> Any:
+    def response(self, key: Key, body: Any, damage: Callable[[bytes], bytes] | None = None) -> Any:
         """A response after its encoding; `damage` changes the bytes of its records."""
-        api_key, asked = self._asked[key]
+        api_key, request = self._requests[key]
         data = data_of(body)
         response = response_to_wire(body, damage(data) if damage is not None else data)
         version = VERSIONS[api_key]
-        crossed: Any = decode(type(response), version, encode(response, version))
-        found = response_from_wire(crossed, asked)
-        if isinstance(found, FetchResult) and not crossed.error_code:
-            records = only_partition(crossed.responses).records
+        decoded: Any = decode(type(response), version, encode(response, version))
+        found = response_from_wire(decoded, request)
+        if isinstance(found, FetchResult) and not decoded.error_code:
+            records = only_partition(decoded.responses).records
             found.batches = tuple([with_value(batch) for batch in summaries(records or b"")])
         return found
 

@@ -31,21 +31,21 @@ class Workload:
         self.world = world
         self.history = LogHistory()
         self.acknowledged = 0
-        self.reads_answered = 0
+        self.reads_done = 0
         self._rng = world.rng("workload")
         self._next = 0
-        self.appends = self.reads = False
+        self.is_appending = self.is_reading = False
         self._append_gap_ms = world.setting.append_gap_ms
 
     def begin(self) -> None:
-        """Start the clients; `appends` and `reads` stop them again."""
+        """Start the clients; `is_appending` and `is_reading` stop them."""
         setting = self.world.setting
-        if setting.append_gap_ms[1] and not self.appends:
-            self.appends = True
-            self.world.at(self.world.time, self._append)
-        if setting.read_gap_ms[1] and not self.reads:
-            self.reads = True
-            self.world.at(self.world.time, self._read)
+        if setting.append_gap_ms[1] and not self.is_appending:
+            self.is_appending = True
+            self.world.schedule(self.world.time, self._append)
+        if setting.read_gap_ms[1] and not self.is_reading:
+            self.is_reading = True
+            self.world.schedule(self.world.time, self._read)
 
     def slow_down(self) -> None:
         """Reduce the load once more of it would find nothing."""
@@ -53,15 +53,15 @@ class Workload:
         self._append_gap_ms = max(low, 100), max(high, 500)
 
     def stop(self) -> None:
-        self.appends = self.reads = False
+        self.is_appending = self.is_reading = False
 
     # Appends ---------------------------------------------------------------------------------
 
     def _append(self) -> None:
         world = self.world
-        if not self.appends:
+        if not self.is_appending:
             return
-        world.at(world.time + self._rng.between(*self._append_gap_ms), self._append)
+        world.schedule(world.time + self._rng.between(*self._append_gap_ms), self._append)
         leaders = world.leaders
         if leaders:
             claimants = list(leaders) if len(leaders) > 1 else None
@@ -96,9 +96,9 @@ class Workload:
 
     def _read(self) -> None:
         world = self.world
-        if not self.reads:
+        if not self.is_reading:
             return
-        world.at(world.time + self._rng.between(*world.setting.read_gap_ms), self._read)
+        world.schedule(world.time + self._rng.between(*world.setting.read_gap_ms), self._read)
         running = world.running
         if running:
             claimants = [world.replicas[leader] for leader in world.leaders]
@@ -106,7 +106,7 @@ class Workload:
             self.read_at(self._rng.pick(asked))
 
     def read_at(self, replica: Replica) -> None:
-        self._ask(replica, replica.incarnation, self.begin_read())
+        self._send_read(replica, replica.incarnation, self.begin_read())
 
     def begin_read(self) -> int:
         """A client starts a read; return its number."""
@@ -114,15 +114,15 @@ class Workload:
         self._record(ReadInvoked(number, self.world.time))
         return number
 
-    def _ask(self, replica: Replica, incarnation: int, number: int) -> None:
+    def _send_read(self, replica: Replica, incarnation: int, number: int) -> None:
         if replica.core is None or incarnation != replica.incarnation:
             return
         if replica.paused:
-            replica.waiting.append((self._ask, (replica, incarnation, number)))
+            replica.waiting.append((self._send_read, (replica, incarnation, number)))
             return
         replica.handle(Request(number, ReadOffset(CLUSTER)))
 
-    def read_answered(self, number: int, body: Any) -> None:
+    def read_response(self, number: int, body: Any) -> None:
         self.world.saw("read refused" if body.error else "read proved by a majority")
         self.read_done(number, body.error, body.offset)
 
@@ -132,7 +132,7 @@ class Workload:
         if error:
             self._record(Failed(number, time))
         else:
-            self.reads_answered += 1
+            self.reads_done += 1
             self.world.progress += 1
             self._record(ReadAnswered(number, time, offset))
 

@@ -127,13 +127,13 @@ class World:
             for hook in HOOKS
         }
 
-    def listen(self, hook: str, look: Callable[..., None]) -> None:
+    def add_listener(self, hook: str, look: Callable[..., None]) -> None:
         """Call `look` after the invariants' hook of this name."""
         self._on[hook] += (look,)
 
     # Time ------------------------------------------------------------------------------------
 
-    def at(self, when: int, act: Callable[..., None], *arguments: Any) -> None:
+    def schedule(self, when: int, act: Callable[..., None], *arguments: Any) -> None:
         self.sequence += 1
         heappush(self.events, (when, self.sequence, act, arguments))
 
@@ -144,7 +144,7 @@ class World:
             self.saw("messages as bytes")
         try:
             for goal in script:
-                self.pursue(goal)
+                self.run_until(goal)
             self.full_check(final=True)
         except Violation:
             raise
@@ -152,7 +152,7 @@ class World:
             what = "expectation" if is_of_script(error) else "exception"
             raise Violation(what, f"{type(error).__name__}: {error}") from error
 
-    def pursue(self, goal: Goal) -> None:
+    def run_until(self, goal: Goal) -> None:
         """Run events until the goal is met, or its time is over."""
         events, end, met = self.events, self.time + goal.within_ms, goal.met
         seen = -1
@@ -317,7 +317,7 @@ class World:
             return False
         self.saw("sync failed")
         self.lose_power(replica)
-        self.at(self.time + 100 + self._disk_rng.below(2000), self.start, replica)
+        self.schedule(self.time + 100 + self._disk_rng.below(2000), self.start, replica)
         return True
 
     def may_fail_write(self, replica: Replica) -> None:
@@ -333,7 +333,7 @@ class World:
             self._unchecked_high_watermark, replica.core.log.high_watermark
         )
         self.lose_power(replica)
-        self.at(self.time + 100 + self._disk_rng.below(2000), self.start, replica)
+        self.schedule(self.time + 100 + self._disk_rng.below(2000), self.start, replica)
         raise Crash
 
     def may_crash(self, replica: Replica, effects: list[Any]) -> None:
@@ -362,7 +362,7 @@ class World:
             self.lose_power(replica)
         else:
             self.kill(replica)
-        self.at(self.time + 50 + self._crash_rng.below(2000), self.start, replica)
+        self.schedule(self.time + 50 + self._crash_rng.below(2000), self.start, replica)
 
     def kill(self, replica: Replica) -> None:
         """The process ends; its machine, and unsynced writes, survive."""

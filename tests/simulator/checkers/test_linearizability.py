@@ -164,7 +164,7 @@ class Box(Register):
     def apply(self, state: Hashable, call: Any) -> tuple[Hashable, Hashable]:
         return (None, state) if call == ("take",) else super().apply(state, call)
 
-    def leaves_alone(self, call: Any, result: Hashable) -> bool:
+    def changes_nothing(self, call: Any, result: Hashable) -> bool:
         return call == ("read",) or (call == ("take",) and result is None)
 
 

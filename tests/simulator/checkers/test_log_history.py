@@ -279,7 +279,7 @@ class LogModel(Model):
                 return state, state
         raise ValueError(call)
 
-    def leaves_alone(self, call: Any, result: Hashable) -> bool:  # noqa: ARG002 - the call says it
+    def changes_nothing(self, call: Any, result: Hashable) -> bool:  # noqa: ARG002 - the call says it
         return bool(call[0] != "append")
 
 

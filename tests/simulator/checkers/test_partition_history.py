@@ -147,5 +147,5 @@ def test_an_impossible_history_is_the_recorders_mistake() -> None:
     with pytest.raises(ValueError, match="not unique"):
         wrong.sent(Write(1, "producer", P, True, True))
     wrong.polled("consumer", P, 0, [], 0)
-    with pytest.raises(ValueError, match="asked from 1, not 0"):
+    with pytest.raises(ValueError, match="fetched from 1, not 0"):
         wrong.polled("consumer", P, 1, [], 1)

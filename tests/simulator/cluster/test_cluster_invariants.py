@@ -13,6 +13,7 @@ from kraftlog.simulator.cluster.invariants import (
     ReassignmentIsSafe,
     ReplicaChange,
 )
+from kraftlog.simulator.cluster.node import ReplicaSnapshot
 from kraftlog.simulator.cluster.run import begin
 from kraftlog.simulator.cluster.setting import ClusterSetting
 from kraftlog.simulator.cluster.world import ClusterWorld
@@ -40,13 +41,13 @@ class Scene:
         self.key = world.keys[0]
         self.leader = world.replicas[self.image.leader]
         self.log = self.leader.logs[self.key]
-        self.truth = world.truth(self.key)
+        self.committed = world.committed(self.key)
         self.partition: Any = self.leader.node.replica_manager.partitions[self.key]
 
     def script(self) -> Iterator[Goal]:
         yield from begin(self.world)
         key = self.world.keys[0]
-        yield Goal("some records", lambda: len(self.world.truth(key).batches) > 5, 10_000)
+        yield Goal("some records", lambda: len(self.world.committed(key).batches) > 5, 10_000)
 
     @property
     def image(self) -> PartitionImage:
@@ -62,7 +63,7 @@ class Scene:
         for invariant in self.world.cluster_invariants:
             invariant.on_image(self.world.image)
 
-    def shown(self, before: Any = None) -> None:
+    def shown(self, before: ReplicaSnapshot | None = None) -> None:
         """The leader's replica has changed."""
         change = ReplicaChange(self.leader, self.key, self.partition, before)
         for invariant in self.world.cluster_invariants:
@@ -76,19 +77,19 @@ class Scene:
 
 
 def a_new_leader_lacks_a_batch(scene: Scene) -> None:
-    scene.truth.committed_in[2] = -1
+    scene.committed.committed_in[2] = -1
     scene.lose_batch()
     scene.shown()
 
 
 def a_leader_commits_without_a_batch(scene: Scene) -> None:
     scene.lose_batch()
-    scene.shown((scene.partition.leader_epoch, True, True, 0, 0, 0))
+    scene.shown(ReplicaSnapshot(scene.partition.leader_epoch, True, True, 0, 0, 0))
 
 
 def a_follower_is_ahead_of_all_leaders(scene: Scene) -> None:
     scene.partition.leads = scene.partition.online = False
-    scene.partition.high_watermark = scene.truth.mark + 1
+    scene.partition.high_watermark = scene.committed.high_watermark + 1
     scene.shown()
 
 
@@ -96,12 +97,14 @@ def acknowledged_before_committed(scene: Scene) -> None:
     producer = scene.world.producers[0]
     producer.acks = -1
     for invariant in scene.world.cluster_invariants:
-        invariant.on_acknowledged(producer, scene.key, 1, scene.truth.mark)
+        invariant.on_acknowledged(producer, scene.key, 1, scene.committed.high_watermark)
 
 
 def read_before_committed(scene: Scene) -> None:
     for invariant in scene.world.cluster_invariants:
-        invariant.on_polled(scene.world.consumers[0], scene.key, 0, 0, scene.truth.mark + 1)
+        invariant.on_polled(
+            scene.world.consumers[0], scene.key, 0, 0, scene.committed.high_watermark + 1
+        )
 
 
 def a_member_lost_a_batch(scene: Scene) -> None:
@@ -112,7 +115,7 @@ def a_member_lost_a_batch(scene: Scene) -> None:
 def a_member_that_lost_data_joins_without_it(scene: Scene) -> None:
     scene.world.lossy.add(scene.leader.id)
     scene.lose_batch()
-    scene.world._forgive()
+    scene.world._forget_recovered()
 
 
 def a_member_joins_without_a_batch(scene: Scene) -> None:
@@ -123,7 +126,7 @@ def a_member_joins_without_a_batch(scene: Scene) -> None:
 
 def a_member_is_not_counted(scene: Scene) -> None:
     scene.becomes(isr=(0, 1, 2), replicas=(0, 1, 2))
-    scene.shown((scene.partition.leader_epoch, True, True, 0, 0, 0))
+    scene.shown(ReplicaSnapshot(scene.partition.leader_epoch, True, True, 0, 0, 0))
 
 
 def the_leader_is_not_in_the_isr(scene: Scene) -> None:
@@ -167,23 +170,23 @@ def a_broker_epoch_falls(scene: Scene) -> None:
 
 
 def a_replica_goes_back_to_an_older_epoch(scene: Scene) -> None:
-    scene.shown((scene.partition.leader_epoch + 1, False, False, 0, 0, 0))
+    scene.shown(ReplicaSnapshot(scene.partition.leader_epoch + 1, False, False, 0, 0, 0))
 
 
 def two_lead_in_an_epoch(scene: Scene) -> None:
-    scene.truth.leaders[scene.partition.leader_epoch] = 7, 1
+    scene.committed.leaders[scene.partition.leader_epoch] = 7, 1
     scene.shown()
 
 
 def the_high_watermark_falls(scene: Scene) -> None:
     was = scene.partition.high_watermark
-    scene.shown((scene.partition.leader_epoch, True, True, was + 1, was, 0))
+    scene.shown(ReplicaSnapshot(scene.partition.leader_epoch, True, True, was + 1, was, 0))
 
 
 def the_high_watermark_is_beyond_the_end(scene: Scene) -> None:
     scene.partition.high_watermark = scene.partition.written_end + 1
-    scene.truth.mark = scene.partition.high_watermark
-    scene.shown((scene.partition.leader_epoch, True, True, 0, 0, 0))
+    scene.committed.high_watermark = scene.partition.high_watermark
+    scene.shown(ReplicaSnapshot(scene.partition.leader_epoch, True, True, 0, 0, 0))
 
 
 def a_reassignment_completes_too_early(scene: Scene) -> None:
@@ -204,7 +207,7 @@ def a_replica_has_records_of_a_removed_partition(scene: Scene) -> None:
 
 
 def more_is_deleted_than_asked(scene: Scene) -> None:
-    scene.world.deleter.asked[scene.partition.topic, scene.partition.index] = 2
+    scene.world.deleter.requested[scene.partition.topic, scene.partition.index] = 2
     scene.partition.start = 3
     scene.shown()
 
@@ -258,7 +261,7 @@ def test_v11_a_consumer_notices_records_of_another_partition() -> None:
     assert position > 0
     with pytest.raises(Violation, match="lost its position"):
         scene.world.must_restart(consumer, scene.key, position, epoch)
-    scene.world.truth(scene.key, epoch + 1)
+    scene.world.committed(scene.key, epoch + 1)
     scene.world.must_restart(consumer, scene.key, position, epoch)
     batch = scene.log.batches[-1]
     data = bytearray(batch.data)

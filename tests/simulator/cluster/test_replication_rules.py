@@ -100,8 +100,10 @@ class Story(ClusterWorld):
         self.network.cut([other.id], [one.id])
 
     def committed_more(self, count: int = 5) -> Goal:
-        wanted = self.truth(self.key).mark + count
-        return Goal("more is committed", lambda: self.truth(self.key).mark >= wanted, LONG_MS)
+        wanted = self.committed(self.key).high_watermark + count
+        return Goal(
+            "more is committed", lambda: self.committed(self.key).high_watermark >= wanted, LONG_MS
+        )
 
     def led_by_another_than(self, node: ClusterNode) -> Goal:
         return Goal(
@@ -189,8 +191,8 @@ def test_v13_followers_fetch_from_others_while_a_leader_is_cut_off(seed: int) ->
     """V13: a fetch that gets no response holds back no other leader's partitions."""
 
     def script(story: Story) -> Iterator[Goal]:
-        story.topics.wanted["other"] = PARTITIONS
-        story.topics.look_around()
+        story.topics.missing_topics["other"] = PARTITIONS
+        story.topics.take_turn()
         yield Goal("the topic exists", lambda: len(story.keys) > PARTITIONS, LONG_MS)
         cut, leader, follower = story.image.brokers
 
@@ -200,14 +202,14 @@ def test_v13_followers_fetch_from_others_while_a_leader_is_cut_off(seed: int) ->
         yield Goal("each leads", lambda: all(map(led_by, (cut, leader))), LONG_MS)
         yield Goal("all are in sync", lambda: all_in_sync(story), LONG_MS)
         story.cut_from_each_other(story.replicas[cut], story.replicas[follower])
-        marks = {it.key: story.truth(it.key).mark for it in led_by(leader)}
+        marks = {it.key: story.committed(it.key).high_watermark for it in led_by(leader)}
         yield Goal(
             "the leader that is cut off notices",
             lambda: all(follower not in it.isr for it in led_by(cut)),
             LONG_MS,
         )
         assert all({*it.isr} == {cut, leader, follower} for it in led_by(leader))
-        assert all(story.truth(key).mark > mark for key, mark in marks.items())
+        assert all(story.committed(key).high_watermark > mark for key, mark in marks.items())
 
     Story(seed, separate=True).played(script)
 
@@ -262,7 +264,7 @@ def test_v16_clients_meet_only_retriable_errors_at_failovers(seed: int) -> None:
                 old.shut_down()
             else:
                 story.kill(old)
-                story.at(story.time + 500, story.start, old)
+                story.schedule(story.time + 500, story.start, old)
             yield story.led_by_another_than(old)
             yield story.committed_more()
             yield Goal("all are in sync", lambda: len(story.partition.isr) == 3, LONG_MS)

@@ -118,7 +118,7 @@ def test_numbered_nodes_are_never_changed(quorum: Quorum) -> None:
 
 
 class RealNodes(Quorum):
-    """Each number has a node of its own beside it, to which every event was applied."""
+    """Each number has a node of its own reader it, to which every event was applied."""
 
     def __init__(self, bound: Bound) -> None:
         super().__init__(bound)

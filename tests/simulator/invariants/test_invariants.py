@@ -398,7 +398,7 @@ def elected_by_a_non_voter(scene: Scene) -> None:
 
 
 def change_is_not_in_the_log(scene: Scene) -> None:
-    change = Administrator.removing(scene.follower.key)
+    change = Administrator.removal(scene.follower.key)
     scene.world.change_committed(change, scene.world.oracle.committed_end)
     scene.world.full_check()
 

@@ -52,7 +52,7 @@ def test_q8_a_power_loss_loses_only_unsynced_data() -> None:
     for replica in world.replicas.values():
         world.start(replica)
     world.workload.begin()
-    world.pursue(Goal("ten appends", lambda: world.workload.acknowledged >= 10, 20_000))
+    world.run_until(Goal("ten appends", lambda: world.workload.acknowledged >= 10, 20_000))
     durable = {
         replica.id: replica.disk.chains[: replica.disk.durable]
         for replica in world.replicas.values()

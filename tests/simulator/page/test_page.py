@@ -120,7 +120,7 @@ def states_at(scenario: str, seed: int, time: int) -> dict[int, tuple[str, int, 
             election = replica.core.election
             seen[replica.id] = (replica.core.role.name, election.epoch, election.leader_id)
 
-    world.at(time + 1, look)  # the first event of the next ms
+    world.schedule(time + 1, look)  # the first event of the next ms
     world.play(script(world))
     return seen
 

@@ -1,7 +1,7 @@
 """Checks what the members of a consumer group saw: committed offsets, generations, assignments.
 
-Every commit of a partition has another offset, so that an offset that is fetched names its commit.
-A commit of which the outcome is unknown may take effect at any time later.
+Every commit of a partition has its own offset, so a fetched offset identifies its commit. A commit
+of unknown outcome may take effect at any later time.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: What OffsetFetch answers where no offset is committed.
+#: OffsetFetch returns this if no offset is committed.
 NO_OFFSET = -1
 
 
 class OffsetCommit:
-    """`known_at`: since when it is known to have taken effect; None: it may have, or may yet."""
+    """A commit; `known_at` is when its effect was first known; None: its outcome is unknown."""
 
     __slots__ = ("known_at", "sent_at")
 
@@ -46,7 +46,7 @@ class GroupHistory:
             commit.known_at = now_ms
 
     def fetched(self, partition: int, offset: int, sent_ms: int, now_ms: int) -> str:
-        """An offset is fetched: no commit may have replaced it before the request was sent."""
+        """An offset was fetched: no commit may have replaced it before the request was sent."""
         commits = self._commits.get(partition, {})
         found = commits.get(offset)
         if found is None and offset != NO_OFFSET:
@@ -61,10 +61,10 @@ class GroupHistory:
             self.committed(partition, offset, now_ms)
         return ""
 
-    def joined(self, generation: int, least: int) -> str:
-        """A member joined; `least` was the generation when it asked to."""
-        if generation < least:
-            return f"generation {generation} after {least}"
+    def joined(self, generation: int, lowest: int) -> str:
+        """A member joined; `lowest` was the group's generation when it sent the request."""
+        if generation < lowest:
+            return f"generation {generation} after {lowest}"
         return ""
 
     def assigned(self, member: str, generation: int, partitions: Sequence[int]) -> str:

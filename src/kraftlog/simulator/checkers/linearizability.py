@@ -57,7 +57,7 @@ class Model:
         """The state after the call, and the call's result."""
         raise NotImplementedError
 
-    def leaves_alone(self, call: Any, result: Any) -> bool:  # noqa: ARG002 - overridden by models
+    def changes_nothing(self, call: Any, result: Any) -> bool:  # noqa: ARG002 - overridden by models
         """Whether a call with this result leaves every state unchanged.
 
         False is always correct; True for reads makes the search much smaller.
@@ -169,7 +169,7 @@ class _Search:
     def _is_read(self, number: int) -> bool:
         operation = self._operations[number]
         is_known = number < self._returns
-        return is_known and self._model.leaves_alone(operation.call, operation.result)
+        return is_known and self._model.changes_nothing(operation.call, operation.result)
 
     @property
     def stuck(self) -> Operation:

@@ -26,7 +26,7 @@ class Register(Model):
                 return (new, True) if state == old else (state, False)
         raise ValueError(f"a register knows read, write and cas, not {call!r}")
 
-    def leaves_alone(self, call: Any, result: Hashable) -> bool:
+    def changes_nothing(self, call: Any, result: Hashable) -> bool:
         return call[0] == "read" or (call[0] == "cas" and result is False)
 
 
@@ -49,5 +49,5 @@ class KeyValue(Model):
                 return state + text, None
         raise ValueError(f"a key-value store knows get, put and append, not {call!r}")
 
-    def leaves_alone(self, call: Any, result: Hashable) -> bool:  # noqa: ARG002 - a get changes nothing
+    def changes_nothing(self, call: Any, result: Hashable) -> bool:  # noqa: ARG002 - a get changes nothing
         return bool(call[0] == "get")

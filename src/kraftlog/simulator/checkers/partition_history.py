@@ -4,8 +4,8 @@ Every record has a unique value, so nothing is searched. A partition that is rem
 again under its number, has another log: its first leader epoch tells them apart (V11).
 A violation begins with its rule:
 
-- `lost`: an acknowledged write (of a producer that asked for all replicas) is not in the log
-- `duplicate`: a write that may be there only once is there twice
+- `lost`: an acknowledged write of a producer with acks=all is not in the log
+- `duplicate`: a write of an idempotent producer is in the log twice
 - `inconsistent`: two records at one offset
 - `phantom`: a record that no client wrote to this partition, or whose write was refused for good
 - `nonmonotonic`: a consumer's records, or one producer's writes, are not in order
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     #: A partition and the first leader epoch of its log.
     PartitionLog = tuple[Hashable, int]
 
-#: The acknowledgement of a write that an earlier attempt made: somewhere.
+#: The offset of a write that is acknowledged as a duplicate: it is in the log at some offset.
 UNKNOWN_OFFSET = -1
 
 
 class Write(Value):
-    """`once`: it has no duplicates. `safe`: what is acknowledged is never lost."""
+    """A write; `once`: it must have no duplicate; `safe`: it must not be lost once acknowledged."""
 
     value: int
     producer: Hashable
@@ -50,9 +50,9 @@ class PartitionHistory:
         #: By log: what consumers saw at each offset, and where each value was.
         self._read: dict[PartitionLog, dict[int, int]] = {}
         self._offsets: dict[tuple[PartitionLog, int], int] = {}
-        #: The values that were in any log.
-        self._there: set[int] = set()
-        #: By consumer and log: where it goes on, where it began, and what it saw.
+        #: The values seen in any log.
+        self._seen_values: set[int] = set()
+        #: By consumer and log: its next offset, its first, and the offsets that it saw.
         self._next: dict[tuple[Hashable, PartitionLog], int] = {}
         self._began: dict[tuple[Hashable, PartitionLog], int] = {}
         self._saw: dict[tuple[Hashable, PartitionLog], set[int]] = {}
@@ -73,7 +73,7 @@ class PartitionHistory:
     def refused(self, value: int) -> None:
         """The value was not written and never will be."""
         self._refused.add(value)
-        if value in self._there:
+        if value in self._seen_values:
             self._violated("phantom", f"value {value} was read, and then refused")
 
     def polled(
@@ -90,7 +90,7 @@ class PartitionHistory:
         key = consumer, log
         expected = self._next.get(key, position)
         if position != expected or following < position:
-            raise ValueError(f"{consumer} asked from {position}, not {expected}")
+            raise ValueError(f"{consumer} fetched from {position}, not {expected}")
         self._began.setdefault(key, position)
         self._next[key] = following
         saw = self._saw.setdefault(key, set())
@@ -108,7 +108,7 @@ class PartitionHistory:
     def restarted(
         self, consumer: Hashable, partition: Hashable, start: int, first_epoch: int = 0
     ) -> None:
-        """A consumer whose position was gone goes on at the start of a log; it skips nothing."""
+        """A consumer that was out of range continues at the start of a log, and skips nothing."""
         key = consumer, (partition, first_epoch)
         before = self._next.get(key)
         if before is not None:
@@ -118,15 +118,15 @@ class PartitionHistory:
 
     def _is_at(self, log: PartitionLog, offset: int, value: int) -> None:
         partition, _ = log
-        there = self._read.setdefault(log, {}).setdefault(offset, value)
-        if there != value:
-            self._violated("inconsistent", f"{partition} had {there} at {offset}, and now {value}")
-        elsewhere = self._offsets.setdefault((log, value), offset)
-        self._there.add(value)
+        known = self._read.setdefault(log, {}).setdefault(offset, value)
+        if known != value:
+            self._violated("inconsistent", f"{partition} had {known} at {offset}, and now {value}")
+        known_offset = self._offsets.setdefault((log, value), offset)
+        self._seen_values.add(value)
         write = self._writes.get(value)
-        if elsewhere != offset and (write is None or write.once):
+        if known_offset != offset and (write is None or write.once):
             self._violated(
-                "duplicate", f"value {value} is at {elsewhere} and at {offset} of {partition}"
+                "duplicate", f"value {value} is at {known_offset} and at {offset} of {partition}"
             )
 
     def _was_written(self, partition: Hashable, offset: int, value: int) -> None:
@@ -142,21 +142,25 @@ class PartitionHistory:
         self, partition: Hashable, start: int, log: Iterable[Seen], first_epoch: int = 0
     ) -> list[str]:
         """Compare with the final log of a partition, which begins at `start`."""
-        at = dict(log)
-        where: dict[int, list[int]] = {}
-        for offset, value in at.items():
-            where.setdefault(value, []).append(offset)
+        values = dict(log)
+        offsets_of: dict[int, list[int]] = {}
+        for offset, value in values.items():
+            offsets_of.setdefault(value, []).append(offset)
             self._was_written(partition, offset, value)
-        for value, offsets in where.items():
+        for value, offsets in offsets_of.items():
             write = self._writes.get(value)
             if len(offsets) > 1 and write is not None and write.once:
                 self._violated("duplicate", f"value {value} is at {offsets} of {partition}")
-        self._compare_writes((partition, first_epoch), start, at, where)
-        self._compare_reads((partition, first_epoch), start, at)
+        self._compare_writes((partition, first_epoch), start, values, offsets_of)
+        self._compare_reads((partition, first_epoch), start, values)
         return self.violations
 
     def _compare_writes(
-        self, log: PartitionLog, start: int, at: dict[int, int], where: dict[int, list[int]]
+        self,
+        log: PartitionLog,
+        start: int,
+        values: dict[int, int],
+        offsets_of: dict[int, list[int]],
     ) -> None:
         partition, first_epoch = log
         last: dict[Hashable, Seen] = {}
@@ -164,9 +168,11 @@ class PartitionHistory:
             if write.partition != partition:
                 continue
             epoch, offset = self._acknowledged.get(write.value, (-1, UNKNOWN_OFFSET))
-            found = where.get(write.value, [])
+            found = offsets_of.get(write.value, [])
             if epoch == first_epoch and write.safe and not start > offset > UNKNOWN_OFFSET:
-                is_there = write.value in where if offset < 0 else at.get(offset) == write.value
+                is_there = (
+                    write.value in offsets_of if offset < 0 else values.get(offset) == write.value
+                )
                 if not is_there:
                     place = "somewhere" if offset < 0 else f"at {offset}"
                     self._violated(
@@ -184,19 +190,23 @@ class PartitionHistory:
                     )
                 last[write.producer] = found[0], write.value
 
-    def _compare_reads(self, log: PartitionLog, start: int, at: dict[int, int]) -> None:
+    def _compare_reads(self, log: PartitionLog, start: int, values: dict[int, int]) -> None:
         partition, _ = log
         for offset, value in self._read.get(log, {}).items():
-            if offset >= start and at.get(offset) != value:
+            if offset >= start and values.get(offset) != value:
                 self._violated(
                     "lost",
-                    f"value {value} was seen at {offset} of {partition}: now {at.get(offset)}",
+                    f"value {value} was seen at {offset} of {partition}: now {values.get(offset)}",
                 )
         for (consumer, which), following in self._next.items():
             if which != log:
                 continue
             began, saw = self._began[consumer, which], self._saw[consumer, which]
-            missed = [it for it in at if max(began, start) <= it < following and it not in saw]
+            missed = [
+                offset
+                for offset in values
+                if max(began, start) <= offset < following and offset not in saw
+            ]
             if missed:
                 self._violated(
                     "skipped", f"{consumer} went on at {following} of {partition} without {missed}"

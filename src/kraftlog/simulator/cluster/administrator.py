@@ -1,4 +1,4 @@
-"""The administrator of topics: creates them at any broker, and retries until they are there.
+"""The administrator of topics: creates them at any broker, and retries until they exist.
 
 In half of the runs it deletes one and creates it again under its name; in half of those with enough
 brokers it moves partitions to other replicas.
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 REQUEST_MS = 2000
-#: When a topic is deleted and created again.
-RECREATED_MS = (500, 6000)
+#: When a topic is deleted and created again, and when a partition is moved.
+CHANGE_MS = (500, 6000)
 
 
 class TopicAdministrator(Client):
-    """`wanted` are the topics that do not exist yet."""
+    """Creates `missing_topics`: topics that do not exist yet, with their partition counts."""
 
-    wanted: dict[str, int]
+    missing_topics: dict[str, int]
     #: The topic that is to be deleted: name, id, and number of partitions.
-    unwanted: tuple[str, bytes, int] | None = None
-    _is_asking = False
+    topic_to_delete: tuple[str, bytes, int] | None = None
+    _awaits_response = False
     _retry_ms = 0
 
     #: The replicas that a partition is to have, by topic name and index.
@@ -40,19 +40,19 @@ class TopicAdministrator(Client):
 
     def begin(self) -> None:
         partitions = self.world.setting.partitions
-        self.wanted = {f"topic-{number}": count for number, count in enumerate(partitions)}
+        self.missing_topics = {f"topic-{number}": count for number, count in enumerate(partitions)}
         self.moves = []
         setting = self.world.setting
         if len(setting.brokers) > setting.replication and self.rng.below(2):
             for _ in range(1 + self.rng.below(3)):
-                self.world.at(self.world.time + self.rng.between(*RECREATED_MS), self._move)
+                self.world.schedule(self.world.time + self.rng.between(*CHANGE_MS), self._move)
         if self.rng.below(2):
-            self.world.at(self.world.time + self.rng.between(*RECREATED_MS), self._recreate)
-        self.look_around()
+            self.world.schedule(self.world.time + self.rng.between(*CHANGE_MS), self._recreate)
+        self.take_turn()
 
     @property
     def is_idle(self) -> bool:
-        return self.unwanted is None and not self.wanted and not self.moves
+        return self.topic_to_delete is None and not self.missing_topics and not self.moves
 
     def _move(self) -> None:
         world = self.world
@@ -63,31 +63,33 @@ class TopicAdministrator(Client):
         if topic_id in world.image.topics:
             self.moves.append((world.image.topics[topic_id].name, index, replicas))
             world.saw("partition moved")
-            self.look_around()
+            self.take_turn()
 
     def _recreate(self) -> None:
         world = self.world
         if world.healed or not self.is_idle:
             return
         topic = self.rng.pick([it for it in world.image.topics.values() if it.name != OFFSETS])
-        self.unwanted = topic.name, topic.id, topic.partition_count
+        self.topic_to_delete = topic.name, topic.id, topic.partition_count
         world.keys = [key for key in world.keys if key[0] != topic.id]
         world.saw("topic recreated")
-        self.look_around()
+        self.take_turn()
 
     def deadline(self) -> int | None:
-        return None if self.is_idle or self._is_asking else self._retry_ms
+        return None if self.is_idle or self._awaits_response else self._retry_ms
 
     def work(self, now: Now) -> None:
-        if self._is_asking or self.is_idle or self._retry_ms > now.monotonic_ms:
+        if self._awaits_response or self.is_idle or self._retry_ms > now.monotonic_ms:
             return
-        self._is_asking = True
-        if self.unwanted is not None:
+        self._awaits_response = True
+        if self.topic_to_delete is not None:
             request = DeleteTopicsRequest(
-                topics=[DeleteTopicState(topic_id=self.unwanted[1])], timeout_ms=REQUEST_MS
+                topics=[DeleteTopicState(topic_id=self.topic_to_delete[1])], timeout_ms=REQUEST_MS
             )
-            self.ask(self.some_broker(), ApiKey.DELETE_TOPICS, request, REQUEST_MS, self._deleted)
-        elif self.wanted:
+            self.send_request(
+                self.some_broker(), ApiKey.DELETE_TOPICS, request, REQUEST_MS, self._deleted
+            )
+        elif self.missing_topics:
             self._create()
         else:
             name, index, replicas = self.moves[0]
@@ -98,29 +100,29 @@ class TopicAdministrator(Client):
             )
             broker = self.some_broker()
             api_key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
-            self.ask(broker, api_key, alter, REQUEST_MS, self._moved)
+            self.send_request(broker, api_key, alter, REQUEST_MS, self._moved)
 
     def _moved(self, response: Any, now: Now) -> None:
-        self._is_asking = False
+        self._awaits_response = False
         self._retry_ms = now.monotonic_ms + RETRY_MS
         if response is None or response.error_code:
             return
         code = response.responses[0].partitions[0].error_code
-        self.world.answered("reassignment", code)
+        self.world.count_response("reassignment", code)
         self.moves.pop(0)  # one that is refused, as the topic is gone, is not repeated
         self.world.progress += 1
 
     def _deleted(self, response: Any, now: Now) -> None:
-        self._is_asking = False
+        self._awaits_response = False
         self._retry_ms = now.monotonic_ms + RETRY_MS
-        if response is None or self.unwanted is None:
+        if response is None or self.topic_to_delete is None:
             return
         code = response.responses[0].error_code
         if code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID):  # an earlier attempt was made
-            name, _, count = self.unwanted
-            self.wanted[name], self.unwanted = count, None
+            name, _, count = self.topic_to_delete
+            self.missing_topics[name], self.topic_to_delete = count, None
         elif code not in RETRIABLE:
-            raise Violation("administrator", f"deleting {self.unwanted[0]}: error {code}")
+            raise Violation("administrator", f"deleting {self.topic_to_delete[0]}: error {code}")
 
     def _create(self) -> None:
         setting = self.world.setting
@@ -139,27 +141,29 @@ class TopicAdministrator(Client):
                         for key, value in configs.items()
                     ],
                 )
-                for name, count in self.wanted.items()
+                for name, count in self.missing_topics.items()
             ],
             timeout_ms=REQUEST_MS,
         )
-        self.ask(self.some_broker(), ApiKey.CREATE_TOPICS, request, REQUEST_MS, self._answered)
+        self.send_request(
+            self.some_broker(), ApiKey.CREATE_TOPICS, request, REQUEST_MS, self._on_response
+        )
 
-    def _answered(self, response: Any, now: Now) -> None:
-        self._is_asking = False
+    def _on_response(self, response: Any, now: Now) -> None:
+        self._awaits_response = False
         self._retry_ms = now.monotonic_ms + RETRY_MS
         for topic in response.topics if response is not None else ():
             code = topic.error_code
             if not code:
-                self._is_there(topic.name, topic.topic_id)
+                self._created(topic.name, topic.topic_id)
             elif code == ErrorCode.TOPIC_ALREADY_EXISTS:
                 found = self.world.image.topic_named(topic.name)
                 if found is not None:
-                    self._is_there(topic.name, found.id)
+                    self._created(topic.name, found.id)
             elif code not in RETRIABLE and code != ErrorCode.INVALID_REPLICATION_FACTOR:
                 raise Violation("administrator", f"{topic.name}: {code} {topic.error_message}")
 
-    def _is_there(self, name: str, topic_id: bytes) -> None:
-        count = self.wanted.pop(name, 0)
+    def _created(self, name: str, topic_id: bytes) -> None:
+        count = self.missing_topics.pop(name, 0)
         self.world.keys += [(topic_id, index) for index in range(count)]
         self.world.progress += 1

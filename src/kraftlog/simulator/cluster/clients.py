@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
     #: Called with the response, or None if there is none.
-    Answered = Callable[[Any, Now], None]
+    OnResponse = Callable[[Any, Now], None]
 
     class ClientWorld(Protocol):
         """What clients use of their world, and report to it."""
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
         history: PartitionHistory
         groups: GroupHistory
 
-        def at(self, when: int, act: Callable[..., None], *arguments: Any) -> None: ...
+        def schedule(self, when: int, act: Callable[..., None], *arguments: Any) -> None: ...
         def saw(self, what: str) -> None: ...
         def next_value(self) -> int: ...
-        def answered(self, what: str, code: int) -> None: ...
+        def count_response(self, what: str, code: int) -> None: ...
         def acknowledged(
             self, producer: Any, key: PartitionKey, value: int, offset: int
         ) -> None: ...
@@ -67,17 +67,17 @@ if TYPE_CHECKING:
         ) -> None: ...
 
 
-#: The ids of clients in the network, beside those of nodes.
+#: The ids of clients in the network start here, above those of nodes.
 FIRST_CLIENT = 100
 RETRY_MS = 50
 REFRESH_MS = 1000
-#: How much longer than the broker a client waits.
-PATIENCE_MS = 500
+#: How much longer than the broker's timeout a client waits for its response.
+RESPONSE_GRACE_MS = 500
 CHANNEL = "client"
 
 
 class Client:
-    """The network calls `turn` for what arrives; `work` sends what is due after each turn."""
+    """A client; the network calls `turn` for each event, after which `work` sends what is due."""
 
     def __init__(self, world: ClientWorld, number: int) -> None:
         self.world = world
@@ -88,7 +88,7 @@ class Client:
         self.paused = False
         self.waiting: list[Any] = []
         self.peers = VirtualPeers(self, self._receive)  # type: ignore[arg-type]  # what it needs of a replica
-        self._asked: dict[int, Answered] = {}
+        self._callbacks: dict[int, OnResponse] = {}
         self._numbers = 0
         #: The leader of each partition and its epoch.
         self.leaders: dict[PartitionKey, tuple[int, int]] = {}
@@ -116,7 +116,7 @@ class Client:
         self.peers.flush(now)
         self._arm()
 
-    def look_around(self) -> None:
+    def take_turn(self) -> None:
         self.turn("looks around", lambda _: None)
 
     def work(self, now: Now) -> None:
@@ -128,25 +128,25 @@ class Client:
         return None
 
     def _arm(self) -> None:
-        wishes = [self.peers.deadline(), self.deadline()]
+        deadlines = [self.peers.deadline(), self.deadline()]
         if not self._is_refreshing:
-            wishes.append(self._refresh_ms)
-        when = max(min([at for at in wishes if at is not None]), self.world.time + 1)
+            deadlines.append(self._refresh_ms)
+        when = max(min([at for at in deadlines if at is not None]), self.world.time + 1)
         if self._wake_at <= self.world.time or when < self._wake_at:
             self._wake_at = when
-            self.world.at(when, self._wake, when)
+            self.world.schedule(when, self._wake, when)
 
     def _wake(self, when: int) -> None:
         if when == self._wake_at:
-            self.look_around()
+            self.take_turn()
 
     # Requests ------------------------------------------------------------------------------------
 
-    def ask(
-        self, node: int, api_key: int, request: Message, wait_ms: int, answered: Answered
+    def send_request(
+        self, node: int, api_key: int, request: Message, wait_ms: int, answered: OnResponse
     ) -> None:
         self._numbers += 1
-        self._asked[self._numbers] = answered
+        self._callbacks[self._numbers] = answered
         self.peers.send(
             SendRequest(
                 channel=CHANNEL,
@@ -157,16 +157,16 @@ class Client:
                 api_key=api_key,
                 version=APIS[api_key].last,
                 request=request,
-                timeout_ms=wait_ms + PATIENCE_MS,
+                timeout_ms=wait_ms + RESPONSE_GRACE_MS,
             )
         )
 
     def _receive(self, report: Any, now: Now) -> None:
         if isinstance(report, ResponseReceived):
-            self._asked.pop(report.number)(report.response, now)
+            self._callbacks.pop(report.number)(report.response, now)
         elif isinstance(report, RequestFailed | VersionUnsupported):
             assert isinstance(report, RequestFailed), "all brokers support the same versions"
-            self._asked.pop(report.number)(None, now)
+            self._callbacks.pop(report.number)(None, now)
 
     def some_broker(self) -> int:
         return self.rng.pick(self.world.setting.brokers)
@@ -174,13 +174,13 @@ class Client:
     # Leaders -------------------------------------------------------------------------------------
 
     def refresh_soon(self, now: Now) -> None:
-        """A leader is unknown, or was asked in vain."""
+        """Refresh the metadata soon: a leader is unknown, or did not serve a request."""
         self._refresh_ms = min(self._refresh_ms, now.monotonic_ms + RETRY_MS)
 
     def _refresh(self, now: Now) -> None:  # noqa: ARG002 - as the others
         self._is_refreshing = True
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        self.ask(self.some_broker(), ApiKey.METADATA, request, 500, self._refreshed)
+        self.send_request(self.some_broker(), ApiKey.METADATA, request, 500, self._refreshed)
 
     def _refreshed(self, response: Any, now: Now) -> None:
         self._is_refreshing = False

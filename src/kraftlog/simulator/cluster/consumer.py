@@ -1,6 +1,6 @@
 """A consumer of all partitions, from their beginning, one fetch in flight to each broker.
 
-It names the epoch of the last record that it has with each fetch (KIP-320), so that it notices when
+Each fetch names the epoch of the consumer's last record (KIP-320), so that it notices when
 its partition was removed and another one added (V11). Where its position is gone, for that reason
 or because records were deleted, it goes on at the start.
 With a rack it fetches from the follower that a leader names (KIP-392), for a while or until that
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 WAIT_MS = 500
 MAX_BYTES = 1 << 20
-CONTROL = 1 << 5
+CONTROL_FLAG = 1 << 5
 #: What ListOffsets takes as the time of the first record.
 EARLIEST = -2
 #: How long a follower that a leader has named is fetched from.
@@ -46,8 +46,8 @@ class Consumer(Client):
         super().__init__(world, number)
         self.positions: dict[PartitionKey, int] = {}
         self.epochs: dict[PartitionKey, int] = {}
-        #: The partitions whose position is not in the log: their start is asked for.
-        self._lost: set[PartitionKey] = set()
+        #: The partitions whose position is not in the log: they continue at its start.
+        self._out_of_range: set[PartitionKey] = set()
         self._in_flight: set[int] = set()
         #: The partitions in these requests: their leader may change meanwhile.
         self._fetching: set[PartitionKey] = set()
@@ -68,8 +68,8 @@ class Consumer(Client):
         for key in self.world.keys:
             if key in self._fetching or self._retry_ms.get(key, 0) > now.monotonic_ms:
                 continue
-            if key in self._lost:
-                self._ask_start(key, now)
+            if key in self._out_of_range:
+                self._list_start(key, now)
                 continue
             broker = self._replica_of(key, now)
             if broker >= 0 and broker not in self._in_flight:
@@ -107,15 +107,15 @@ class Consumer(Client):
         )
         self._in_flight.add(broker)
         self._fetching.update(asked)
-        self.ask(
+        self.send_request(
             broker,
             ApiKey.FETCH,
             request,
             self._wait_ms,
-            lambda response, now: self._answered(broker, asked, response, now),
+            lambda response, now: self._on_response(broker, asked, response, now),
         )
 
-    def _answered(
+    def _on_response(
         self, broker: int, asked: dict[PartitionKey, int], response: Any, now: Now
     ) -> None:
         self._in_flight.discard(broker)
@@ -133,14 +133,14 @@ class Consumer(Client):
 
     def _got(self, key: PartitionKey, broker: int, position: int, partition: Any, now: Now) -> None:
         code = partition.error_code
-        self.world.answered("fetch", code)
+        self.world.count_response("fetch", code)
         is_gone = code == ErrorCode.OFFSET_OUT_OF_RANGE or partition.diverging_epoch.end_offset >= 0
         if code or is_gone:
             by_follower = self._preferred.pop(key, (-1, 0))[0] == broker
             self._retry_ms[key] = now.monotonic_ms + RETRY_MS
             if is_gone and not by_follower:
                 self.world.must_restart(self, key, position, self.epochs.get(key, -1))
-                self._lost.add(key)
+                self._out_of_range.add(key)
             elif code not in RETRIABLE and not is_gone:
                 raise Violation("consumer", f"{self} got error {code} at {position} of {key}")
             named = partition.current_leader
@@ -171,7 +171,7 @@ class Consumer(Client):
                     f"those of epoch {epoch}: they are of different partitions",
                 )
             epoch = fields[2]
-            if not fields[5] & CONTROL:
+            if not fields[5] & CONTROL_FLAG:
                 found += [
                     (it.offset, int(it.value or b""))
                     for it in read_records(records, place)
@@ -188,7 +188,7 @@ class Consumer(Client):
 
     # The start of a log --------------------------------------------------------------------------
 
-    def _ask_start(self, key: PartitionKey, now: Now) -> None:
+    def _list_start(self, key: PartitionKey, now: Now) -> None:
         topic_id, index = key
         leader = self.leader_of(key, now)
         if leader < 0 or topic_id not in self.names:
@@ -199,7 +199,7 @@ class Consumer(Client):
         topic = ListOffsetsTopic(name=self.names[topic_id], partitions=[asked])
         request = ListOffsetsRequest(replica_id=-1, topics=[topic], timeout_ms=WAIT_MS)
         self._fetching.add(key)
-        self.ask(
+        self.send_request(
             leader,
             ApiKey.LIST_OFFSETS,
             request,
@@ -214,13 +214,13 @@ class Consumer(Client):
             self.refresh_soon(now)
             return
         found = response.topics[0].partitions[0]
-        self.world.answered("offsets", found.error_code)
+        self.world.count_response("offsets", found.error_code)
         if found.error_code:
             if found.error_code not in RETRIABLE:
                 raise Violation("consumer", f"{self} got error {found.error_code} for {key}")
             self.refresh_soon(now)
             return
-        self._lost.discard(key)
+        self._out_of_range.discard(key)
         self.world.restarted(self, key, found.offset, found.leader_epoch)
         self.positions[key], self.epochs[key] = found.offset, found.leader_epoch
         self.work(now)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.cluster.world import ClusterWorld
     from kraftlog.simulator.faults.fault_plan import Fault
 
-#: Disks that lose what was synced are apart: three replicas survive one such loss at most.
+#: Without disks that lose synced data: three replicas survive one such loss at most.
 CLUSTER_KINDS = (
     "loss",
     "delay",
@@ -46,8 +46,8 @@ CLUSTER_KINDS = (
 
 
 WIPED, CUT_CLIENT, WIPED_CONTROLLER = "wiped-broker", "cut-client", "wiped-controller"
-#: When it is seen again whether a broker's disk may be lost.
-AGAIN_MS = 50
+#: How often it is checked again whether a node's disk may be lost.
+RECHECK_MS = 50
 
 
 def wipe_broker(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
@@ -78,7 +78,7 @@ def _wipe(world: ClusterWorld, victim: ClusterNode, incarnation: int, when: int)
     if victim.core is not None or victim.incarnation != incarnation or world.healed:
         return
     if world.time < when or not world.may_be_wiped(victim):
-        world.at(world.time + AGAIN_MS, _wipe, world, victim, incarnation, when)
+        world.schedule(world.time + RECHECK_MS, _wipe, world, victim, incarnation, when)
         return
     if victim.id >= world.setting.voters:
         world.saw("broker wiped")

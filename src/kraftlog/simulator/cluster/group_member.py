@@ -1,8 +1,8 @@
 """A member of a consumer group: it joins, gets partitions, and commits and fetches offsets.
 
 The partitions are those of the offsets topic itself, as no administrator removes them. A request
-that fails is repeated at the coordinator that any broker names then; `GroupHistory` checks what is
-answered.
+that fails is repeated at the coordinator that any broker names then; `GroupHistory` checks the
+responses.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
     #: Called with a response.
-    Taken = Callable[[Any, Now], None]
+    OnSuccess = Callable[[Any, Now], None]
 
 GROUP = "group"
 PROTOCOL_TYPE, PROTOCOL = "consumer", "split"
@@ -38,23 +38,23 @@ REQUEST_MS = 1000
 SESSION_MS, REBALANCE_MS = 1500, 1500
 #: The pause between two requests of a member.
 GAP_MS = (20, 150)
-#: The coordinator moves, or does not know the group any more.
-SEARCHES = (
+#: Errors of a coordinator that has moved or is loading: find the coordinator again.
+COORDINATOR_MOVED = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 )
-#: The group begins a generation, or has begun one.
-REJOINS = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
-#: The coordinator does not know the member: its session is over.
-FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
-NOBODY = -1
-#: Before everything.
-NEVER = 0
+#: Errors of a rebalance: join again.
+REBALANCING = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
+#: Errors of a coordinator that no longer knows the member: join again, without a member id.
+MEMBER_UNKNOWN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+NO_BROKER = -1
+#: A time before all commits: any committed offset is accepted.
+BEFORE_ALL = 0
 
 
 class GroupMember(Client):
-    """One request is in flight at a time; `generation` is -1 without an assignment."""
+    """Has one request in flight at a time; `generation` is -1 without an assignment."""
 
     def __init__(self, world: ClientWorld, number: int) -> None:
         super().__init__(world, number)
@@ -63,21 +63,21 @@ class GroupMember(Client):
         self.partitions: tuple[int, ...] = ()
         #: How many requests in a row, since it joined, were served.
         self.served = 0
-        self._coordinator = self._last_coordinator = NOBODY
-        self.is_asking = False
+        self._coordinator = self._last_coordinator = NO_BROKER
+        self.awaits_response = False
         self.is_running = True
         self._due_ms = 0
-        #: The assignments of the others, where it leads the group.
+        #: The assignments of all members, if it is the group's leader.
         self._assignments: Sequence[SyncGroupRequestAssignment] = ()
         self._joined = -1
 
     def deadline(self) -> int | None:
-        return self._due_ms if self.is_running and not self.is_asking else None
+        return self._due_ms if self.is_running and not self.awaits_response else None
 
     def work(self, now: Now) -> None:
-        if self.is_asking or not self.is_running or self._due_ms > now.monotonic_ms:
+        if self.awaits_response or not self.is_running or self._due_ms > now.monotonic_ms:
             return
-        if self._coordinator == NOBODY or not self._topic_id:
+        if self._coordinator == NO_BROKER or not self._topic_id:
             self._find()
         elif self._joined < 0:
             self._join()
@@ -106,37 +106,39 @@ class GroupMember(Client):
     # Requests and errors -------------------------------------------------------------------------
 
     def _request(
-        self, api_key: int, request: Message, take: Taken, wait_ms: int = REQUEST_MS
+        self, api_key: int, request: Message, take: OnSuccess, wait_ms: int = REQUEST_MS
     ) -> None:
         """Ask the coordinator."""
         self._send(self._coordinator, api_key, request, take, wait_ms)
 
-    def _send(self, broker: int, api_key: int, request: Message, take: Taken, wait_ms: int) -> None:
+    def _send(
+        self, broker: int, api_key: int, request: Message, take: OnSuccess, wait_ms: int
+    ) -> None:
         def answered(response: Any, now: Now) -> None:
-            self.is_asking = False
+            self.awaits_response = False
             self._due_ms = now.monotonic_ms + self.rng.between(*GAP_MS)
             if response is None:
-                self._coordinator, self.served = NOBODY, 0
+                self._coordinator, self.served = NO_BROKER, 0
             else:
                 take(response, now)
 
-        self.is_asking = True
-        self.ask(broker, api_key, request, wait_ms, answered)
+        self.awaits_response = True
+        self.send_request(broker, api_key, request, wait_ms, answered)
 
     def _is_served(self, what: str, code: int, now: Now) -> bool:
-        """Whether a request was served; else the next one is prepared."""
-        self.world.answered(what, code)
+        """Whether a request was served; if not, prepare the next one by the error."""
+        self.world.count_response(what, code)
         if not code:
             self.served += 1
             self.world.progress += 1
             return True
         self.served = 0
         self._due_ms = now.monotonic_ms + RETRY_MS
-        if code in SEARCHES:
-            self._coordinator = NOBODY
-        elif code in REJOINS:
+        if code in COORDINATOR_MOVED:
+            self._coordinator = NO_BROKER
+        elif code in REBALANCING:
             self._joined = self.generation = -1
-        elif code in FORGOTTEN:
+        elif code in MEMBER_UNKNOWN:
             self._joined = self.generation = -1
             self.member_id = ""
         elif code not in RETRIABLE:
@@ -163,7 +165,7 @@ class GroupMember(Client):
                 self.refresh_soon(now)
 
     def _join(self) -> None:
-        least = self.world.groups.generation if self._is_current else 0
+        lowest = self.world.groups.generation if self._is_current else 0
         request = JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=SESSION_MS,
@@ -177,7 +179,7 @@ class GroupMember(Client):
             if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 self.member_id = response.member_id
             elif self._is_served("join", response.error_code, now):
-                self._fail(self.world.groups.joined(response.generation_id, least))
+                self._fail(self.world.groups.joined(response.generation_id, lowest))
                 self._joined = response.generation_id
                 self.member_id = response.member_id
                 self._assignments = _split([it.member_id for it in response.members], self.world)
@@ -246,7 +248,7 @@ class GroupMember(Client):
         self._request(ApiKey.OFFSET_COMMIT, request, committed)
 
     def _fetch(self, now: Now) -> None:
-        sent_ms = now.monotonic_ms if self._is_current else NEVER
+        sent_ms = now.monotonic_ms if self._is_current else BEFORE_ALL
         every = range(self.world.setting.offsets_partitions)
         topic = fetches.OffsetFetchRequestTopics(topic_id=self._topic_id, partition_indexes=every)
         group = fetches.OffsetFetchRequestGroup(group_id=GROUP, topics=[topic])

@@ -14,32 +14,32 @@ if TYPE_CHECKING:
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import BrokerImage, PartitionImage, PartitionKey
     from kraftlog.replication.partition import Partition
+    from kraftlog.simulator.cluster.committed_log import CommittedLog
     from kraftlog.simulator.cluster.consumer import Consumer
-    from kraftlog.simulator.cluster.node import ClusterNode, Seen
+    from kraftlog.simulator.cluster.node import ClusterNode, ReplicaSnapshot
     from kraftlog.simulator.cluster.producer import Producer
     from kraftlog.simulator.cluster.replica_logs import ReplicaLog
-    from kraftlog.simulator.cluster.truth import PartitionTruth
     from kraftlog.simulator.cluster.world import ClusterWorld
 
 
 class ReplicaChange(NamedTuple):
-    """A replica whose role or offsets have changed, and what they were."""
+    """A replica whose role or offsets have changed; `before` has the earlier ones."""
 
     node: ClusterNode
     key: PartitionKey
     partition: Partition
-    before: Seen | None
+    before: ReplicaSnapshot | None
 
     @property
-    def truth(self) -> PartitionTruth:
-        return self.node.world.truth(self.key, self.partition.first_leader_epoch)
+    def committed(self) -> CommittedLog:
+        return self.node.world.committed(self.key, self.partition.first_leader_epoch)
 
     @property
     def log(self) -> ReplicaLog | None:
         """The replica's log, but not that of a removed partition of its number."""
         log = self.node.logs.get(self.key)
-        is_its = log is not None and log.first_epoch == self.partition.first_leader_epoch
-        return log if is_its else None
+        is_same = log is not None and log.first_epoch == self.partition.first_leader_epoch
+        return log if is_same else None
 
 
 class ClusterInvariant:
@@ -64,17 +64,22 @@ class ClusterInvariant:
         """A replica's role or one of its offsets has changed."""
 
     def on_truncated(self, node: ClusterNode, key: PartitionKey) -> None:
-        """A replica lacks what it had before: it was truncated, or restarted."""
+        """A replica missing what it had before: it was truncated, or restarted."""
 
     def on_acknowledged(
         self, producer: Producer, key: PartitionKey, value: int, offset: int
     ) -> None:
-        """A producer was told that a value is written; offset -1: somewhere."""
+        """A value was acknowledged to a producer; at offset -1, its offset is unknown."""
 
     def on_polled(
-        self, consumer: Consumer, key: PartitionKey, first_epoch: int, following: int, mark: int
+        self,
+        consumer: Consumer,
+        key: PartitionKey,
+        first_epoch: int,
+        following: int,
+        high_watermark: int,
     ) -> None:
-        """A consumer got all records before an offset, from the log with a first leader epoch."""
+        """A consumer has all records before offset `following` of the log with this first epoch."""
 
 
 CLUSTER_HOOKS = tuple([name for name in vars(ClusterInvariant) if name.startswith("on_")])
@@ -83,71 +88,78 @@ CLUSTER_HOOKS = tuple([name for name in vars(ClusterInvariant) if name.startswit
 class CommittedIsKept(ClusterInvariant):
     """S4, S5, S7: what is below the high watermark of a leader stays, and every leader has it.
 
-    It is the first of all, as it finds out what is committed.
+    It comes first, as it extends the committed log, which the others use.
     """
 
     name = "committed is kept"
 
     def on_replica(self, change: ReplicaChange) -> None:
         node, key, partition, before = change
-        log, truth = change.log, change.truth
+        log, committed = change.log, change.committed
         if log is None:
             return
         if not partition.online:
-            is_known = partition.is_open or (before is not None and before[2])
-            if partition.high_watermark > truth.mark and is_known:
+            is_known = partition.is_open or (before is not None and before.online)
+            if partition.high_watermark > committed.high_watermark and is_known:
                 self._raised_before(change)
             return
-        is_new = before is None or not before[2] or before[0] != partition.leader_epoch
+        is_new = (
+            before is None or not before.online or before.leader_epoch != partition.leader_epoch
+        )
         # A replica that has just become leader may have a newer successor already.
-        lacks = truth.missing_in(log, 0, partition.leader_epoch) if is_new else None
-        if lacks is not None:
+        missing = committed.missing_in(log, 0, partition.leader_epoch) if is_new else None
+        if missing is not None:
             self.fails(
                 f"{node} leads {_name(key)} in epoch {partition.leader_epoch} without the "
-                f"committed batch {lacks.base} to {lacks.end} of epoch {lacks.epoch}"
+                f"committed batch {missing.base} to {missing.end} of epoch {missing.epoch}"
             )
-        if partition.high_watermark > truth.mark:
+        if partition.high_watermark > committed.high_watermark:
             if log.end < partition.high_watermark:
                 self.fails(f"{node}: {_name(key)} ends at {log.end}, before its high watermark")
-            truth.extend(log, partition.high_watermark, partition.leader_epoch)
-        elif before is not None and partition.high_watermark > before[3]:
-            lacks = truth.missing_in(log, before[3])
-            if lacks is not None and lacks.end <= partition.high_watermark:
+            committed.extend(log, partition.high_watermark, partition.leader_epoch)
+        elif before is not None and partition.high_watermark > before.high_watermark:
+            missing = committed.missing_in(log, before.high_watermark)
+            if missing is not None and missing.end <= partition.high_watermark:
                 self.fails(
                     f"{node} commits {_name(key)} up to {partition.high_watermark} without the "
-                    f"committed batch {lacks.base} to {lacks.end} of epoch {lacks.epoch}"
+                    f"committed batch {missing.base} to {missing.end} of epoch {missing.epoch}"
                 )
 
     def _raised_before(self, change: ReplicaChange) -> None:
         """A leader may raise its high watermark and resign, or be removed, in one turn, in which it
         may even have become leader; a follower may not raise it."""
         node, key, partition, before = change
-        if before is None or not (before[2] or before[0] < partition.leader_epoch):
+        if before is None or not (before.online or before.leader_epoch < partition.leader_epoch):
             self.fails(
                 f"{node} follows {_name(key)} with the high watermark {partition.high_watermark}, "
                 f"which no leader had"
             )
         assert change.log is not None
-        change.truth.extend(change.log, partition.high_watermark, before[0])
+        change.committed.extend(change.log, partition.high_watermark, before.leader_epoch)
 
     def on_acknowledged(
         self, producer: Producer, key: PartitionKey, value: int, offset: int
     ) -> None:
-        truth = self.world.truth(key, self.world.acknowledged_in(key, value, offset))
-        if producer.acks == ALL and offset >= 0 and truth.values.get(offset) != value:
+        committed = self.world.committed(key, self.world.acknowledged_in(key, value, offset))
+        if producer.acks == ALL and offset >= 0 and committed.values.get(offset) != value:
             self.fails(
                 f"{producer}: {value} is acknowledged at {offset} of {_name(key)}, where "
-                f"{truth.values.get(offset)} is committed, up to {truth.mark}"
+                f"{committed.values.get(offset)} is committed, up to {committed.high_watermark}"
             )
 
     def on_polled(
-        self, consumer: Consumer, key: PartitionKey, first_epoch: int, following: int, mark: int
+        self,
+        consumer: Consumer,
+        key: PartitionKey,
+        first_epoch: int,
+        following: int,
+        high_watermark: int,
     ) -> None:
-        committed = self.world.truth(key, first_epoch).mark
-        if max(following, mark) > committed:
+        committed = self.world.committed(key, first_epoch).high_watermark
+        if max(following, high_watermark) > committed:
             self.fails(
                 f"{consumer} read {_name(key)} up to {following}, high watermark "
-                f"{mark}, but {committed} is committed"
+                f"{high_watermark}, but {committed} is committed"
             )
 
 
@@ -159,14 +171,14 @@ class StrongIsr(ClusterInvariant):
 
     def __init__(self, world: ClusterWorld) -> None:
         super().__init__(world)
-        self._checked: dict[PartitionTruth, int] = {}
+        self._checked: dict[CommittedLog, int] = {}
         self._members: dict[PartitionKey, tuple[int, ...]] = {}
 
     def on_replica(self, change: ReplicaChange) -> None:
-        key, truth = change.key, change.truth
-        checked = self._checked.get(truth, 0)
-        if truth.mark > checked and truth is self.world.truth(key):
-            self._checked[truth] = truth.mark
+        key, committed = change.key, change.committed
+        checked = self._checked.get(committed, 0)
+        if committed.high_watermark > checked and committed is self.world.committed(key):
+            self._checked[committed] = committed.high_watermark
             # The node may be about to apply a newer state, and have the partition's already.
             newest = change.node.node.image.partitions.get(key)
             for member in self._members.get(key, ()):
@@ -199,11 +211,11 @@ class StrongIsr(ClusterInvariant):
             return  # removed from the partition, and perhaps added again, since the last look
         if newest is not None and log.first_epoch != newest.first_leader_epoch:
             return  # it does not know yet that the partition was removed and added again
-        lacks = self.world.truth(key).missing_in(log, start)
-        if lacks is not None:
+        missing = self.world.committed(key).missing_in(log, start)
+        if missing is not None:
             self.fails(
                 f"{node} is in the ISR or ELR of {_name(key)} without the committed batch "
-                f"{lacks.base} to {lacks.end} of epoch {lacks.epoch}; it ends at {log.end}"
+                f"{missing.base} to {missing.end} of epoch {missing.epoch}; it ends at {log.end}"
             )
 
 
@@ -214,7 +226,11 @@ class CountsTheIsr(ClusterInvariant):
 
     def on_replica(self, change: ReplicaChange) -> None:
         node, key, partition, before = change
-        if not partition.online or before is None or partition.high_watermark <= before[3]:
+        if (
+            not partition.online
+            or before is None
+            or partition.high_watermark <= before.high_watermark
+        ):
             return
         newest, own = self.world.image.partitions.get(key), node.node.image.partitions.get(key)
         if newest is None or own is None or own.partition_epoch > newest.partition_epoch:
@@ -329,11 +345,11 @@ class EpochsGrow(ClusterInvariant):
 
     def on_replica(self, change: ReplicaChange) -> None:
         node, key, partition, before = change
-        if before is not None and partition.leader_epoch < before[0]:
-            self.fails(f"{node}: {_name(key)} went back from epoch {before[0]}")
+        if before is not None and partition.leader_epoch < before.leader_epoch:
+            self.fails(f"{node}: {_name(key)} went back from epoch {before.leader_epoch}")
         if partition.leads:
             me = node.id, node.incarnation
-            first = change.truth.leaders.setdefault(partition.leader_epoch, me)
+            first = change.committed.leaders.setdefault(partition.leader_epoch, me)
             if first != me:
                 self.fails(
                     f"{node} leads {_name(key)} in epoch {partition.leader_epoch}, in which "
@@ -351,11 +367,16 @@ class HighWatermarkGrows(ClusterInvariant):
         mark = partition.high_watermark
         if partition.is_open and mark > partition.written_end:
             self.fails(f"{node}: {_name(key)} is committed to {mark} of {partition.written_end}")
-        if before is None or not (before[1] and partition.leads):
+        if before is None or not (before.leads and partition.leads):
             return
-        if before[0] == partition.leader_epoch and before[2] and mark < before[3]:
+        if (
+            before.leader_epoch == partition.leader_epoch
+            and before.online
+            and mark < before.high_watermark
+        ):
             self.fails(
-                f"{node}: the high watermark of {_name(key)} fell from {before[3]} to {mark}"
+                f"{node}: the high watermark of {_name(key)} fell from "
+                f"{before.high_watermark} to {mark}"
             )
 
 
@@ -369,9 +390,9 @@ class EpochsMatchLog(ClusterInvariant):
         if view is None or view.log is None or not view.batches:
             return
         known = view.log.epochs.entries()
-        there = [(epoch, max(first, view.start)) for epoch, first in view.epoch_starts]
-        if known[-len(there) :] != there:
-            self.fails(f"{change.node}: {_name(change.key)} has {known}, its batches {there}")
+        expected = [(epoch, max(first, view.start)) for epoch, first in view.epoch_starts]
+        if known[-len(expected) :] != expected:
+            self.fails(f"{change.node}: {_name(change.key)} has {known}, its batches {expected}")
 
 
 class RemovedRecordsAreGone(ClusterInvariant):
@@ -388,14 +409,14 @@ class RemovedRecordsAreGone(ClusterInvariant):
             )
 
 
-class DeletedAsAsked(ClusterInvariant):
-    """No replica's log starts further on than clients asked for (DeleteRecords)."""
+class DeletesOnlyRequested(ClusterInvariant):
+    """No replica's log starts after the offset that clients requested (DeleteRecords)."""
 
     name = "only what clients name is deleted"
 
     def on_replica(self, change: ReplicaChange) -> None:
         partition = change.partition
-        asked = self.world.deleter.asked.get((partition.topic, partition.index), 0)
+        asked = self.world.deleter.requested.get((partition.topic, partition.index), 0)
         if partition.start > asked:
             self.fails(
                 f"{change.node}: {_name(change.key)} starts at {partition.start}, but records were "
@@ -413,7 +434,7 @@ CLUSTER_INVARIANTS: tuple[type[ClusterInvariant], ...] = (
     HighWatermarkGrows,
     EpochsMatchLog,
     RemovedRecordsAreGone,
-    DeletedAsAsked,
+    DeletesOnlyRequested,
 )
 
 

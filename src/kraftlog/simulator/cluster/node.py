@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kraftlog.errors import StorageError
 from kraftlog.simulator.cluster.replica_logs import ReplicaLog
 from kraftlog.simulator.files import PowerLost
@@ -20,12 +22,20 @@ if TYPE_CHECKING:
     from kraftlog.simulator.rng import Rng
     from kraftlog.storage.log import Log
 
-    #: What the invariants see of a replica: its leader epoch, whether it leads, and its offsets.
-    Seen = tuple[int, bool, bool, int, int, int]
-
 
 #: How long a node is down after a clean shutdown, at most: a fault may restart it sooner.
 RESTART_MS = 300
+
+
+class ReplicaSnapshot(NamedTuple):
+    """What the invariants see of a partition's replica at the end of a turn."""
+
+    leader_epoch: int
+    leads: bool
+    online: bool
+    high_watermark: int
+    written_end: int
+    start: int
 
 
 class ClusterNode(NodeReplica):
@@ -44,7 +54,7 @@ class ClusterNode(NodeReplica):
         #: Whether clients have been let in; they are from then on.
         self.was_ready = False
         self.is_leaving = False
-        self.seen: dict[PartitionKey, Seen] = {}
+        self.seen: dict[PartitionKey, ReplicaSnapshot] = {}
         self._partitions: dict[PartitionKey, Partition] = {}
         for log in self.logs.values():
             log.log = None  # what it appended in a turn that a crash ended was never looked at
@@ -103,7 +113,7 @@ class ClusterNode(NodeReplica):
         if incarnation != self.incarnation or self._node is None:
             return
         if self.io_threads.is_busy:
-            self.world.at(self.world.time + 1, self.close, incarnation)
+            self.world.schedule(self.world.time + 1, self.close, incarnation)
             return
         try:
             self.runner.close()
@@ -117,7 +127,7 @@ class ClusterNode(NodeReplica):
         world.saw("clean shutdown")
         self.disk.look_at_disk()
         world.end_now(self)
-        world.at(world.time + RESTART_MS, world.start, self)
+        world.schedule(world.time + RESTART_MS, world.start, self)
 
     # Turns ---------------------------------------------------------------------------------------
 
@@ -125,7 +135,7 @@ class ClusterNode(NodeReplica):
         super().turn(what, act, *arguments)
         if self.is_leaving and self._node is not None and self.node.has_left:
             self.is_leaving = False
-            self.world.at(self.world.time, self.close, self.incarnation)
+            self.world.schedule(self.world.time, self.close, self.incarnation)
 
     def _look(self) -> None:
         super()._look()
@@ -144,7 +154,7 @@ class ClusterNode(NodeReplica):
         if removed:
             self._look_at_removed(removed)
         for key, partition in partitions.items():
-            state = (
+            state = ReplicaSnapshot(
                 partition.leader_epoch,
                 partition.leads,
                 partition.online,
@@ -166,7 +176,7 @@ class ClusterNode(NodeReplica):
                 self.logs[key].log = None
             self.world.replica_changed(self, key, removed, self.seen.pop(key))
 
-    def _look_at(self, key: PartitionKey, partition: Partition, state: Seen) -> None:
+    def _look_at(self, key: PartitionKey, partition: Partition, state: ReplicaSnapshot) -> None:
         before = self.seen.get(key)
         self.seen[key] = state
         self._partitions[key] = partition

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 REQUEST_MS = 2000
 #: The pause before each change, and after a removal: a broker may be away during both.
-CHANGED_MS, AGAIN_MS = (300, 2000), (10, 400)
-MOST_PARTITIONS = 4
+CHANGED_MS, AFTER_REMOVAL_MS = (300, 2000), (10, 400)
+MAX_PARTITIONS = 4
 #: A request that was sent twice, or that too few live brokers can satisfy.
 EXPECTED = (ErrorCode.INVALID_PARTITIONS, ErrorCode.INVALID_REPLICATION_FACTOR)
 
@@ -34,7 +34,7 @@ class PartitionAdministrator(Client):
     def __init__(self, world: ClientWorld, number: int) -> None:
         super().__init__(world, number)
         self.counts: dict[bytes, int] = {}
-        self._is_asking = False
+        self._awaits_response = False
         self._retry_ms = 0
 
     def begin(self) -> None:
@@ -43,7 +43,7 @@ class PartitionAdministrator(Client):
 
     def _plan(self, pause_ms: tuple[int, int]) -> None:
         world = self.world
-        world.at(world.time + self.rng.between(*pause_ms), self._change)
+        world.schedule(world.time + self.rng.between(*pause_ms), self._change)
 
     def _change(self) -> None:
         world = self.world
@@ -51,15 +51,15 @@ class PartitionAdministrator(Client):
             return
         known = world.image.topics
         used = [it for it in dict.fromkeys([topic_id for topic_id, _ in world.keys]) if it in known]
-        fewer = False
+        removes = False
         if used and self.is_idle:
             topic_id = self.rng.pick(used)
             count = known[topic_id].partition_count
-            fewer = count > 1 and (count >= MOST_PARTITIONS or self.rng.below(2) == 1)
-            self.counts[topic_id] = count - 1 - self.rng.below(count - 1) if fewer else count + 1
-            world.saw("partitions removed" if fewer else "partition added")
-            self.look_around()
-        self._plan(AGAIN_MS if fewer else CHANGED_MS)
+            removes = count > 1 and (count >= MAX_PARTITIONS or self.rng.below(2) == 1)
+            self.counts[topic_id] = count - 1 - self.rng.below(count - 1) if removes else count + 1
+            world.saw("partitions removed" if removes else "partition added")
+            self.take_turn()
+        self._plan(AFTER_REMOVAL_MS if removes else CHANGED_MS)
 
     @property
     def is_idle(self) -> bool:
@@ -91,13 +91,13 @@ class PartitionAdministrator(Client):
         self.world.progress += 1
 
     def deadline(self) -> int | None:
-        return None if self._is_asking or self.is_idle else self._retry_ms
+        return None if self._awaits_response or self.is_idle else self._retry_ms
 
     def work(self, now: Now) -> None:
         topic = self._next
-        if self._is_asking or topic is None or self._retry_ms > now.monotonic_ms:
+        if self._awaits_response or topic is None or self._retry_ms > now.monotonic_ms:
             return
-        self._is_asking = True
+        self._awaits_response = True
         has = topic.partition_count
         used = len([topic_id for topic_id, _ in self.world.keys if topic_id == topic.id])
         wanted = self.counts.get(topic.id, used)
@@ -112,15 +112,15 @@ class PartitionAdministrator(Client):
             gone = removals.RemovePartitionsTopic(name=topic.name, partitions=range(wanted, has))
             request = removals.RemovePartitionsRequest(topics=[gone], timeout_ms=REQUEST_MS)
             api_key = ApiKey.REMOVE_PARTITIONS
-        self.ask(self.some_broker(), api_key, request, REQUEST_MS, self._answered)
+        self.send_request(self.some_broker(), api_key, request, REQUEST_MS, self._on_response)
 
-    def _answered(self, response: Any, now: Now) -> None:
-        self._is_asking = False
+    def _on_response(self, response: Any, now: Now) -> None:
+        self._awaits_response = False
         self._retry_ms = now.monotonic_ms + RETRY_MS
         if response is None:
             return
         [result] = response.results
-        self.world.answered("partitions", result.error_code)
+        self.world.count_response("partitions", result.error_code)
         code = result.error_code
         if code and code not in RETRIABLE and code not in EXPECTED:
             raise Violation("administrator", f"{result.name}: {code} {result.error_message}")

@@ -66,7 +66,7 @@ class Producer(Client):
         self._batches: dict[PartitionKey, list[Batch]] = {}
         self._producer_id = NO_PRODUCER
         self._sequences: dict[PartitionKey, int] = {}
-        self._is_asking_id = False
+        self._awaits_id = False
         self._retry_id_ms = 0
 
     @property
@@ -84,13 +84,13 @@ class Producer(Client):
             return
         world = self.world
         gap_ms = self.rng.between(*world.setting.batch_gap_ms)
-        world.at(world.time + gap_ms, self._next_batch)
+        world.schedule(world.time + gap_ms, self._next_batch)
         keys = world.keys
         if keys:
             key = self.rng.pick(keys)
             values = [world.next_value() for _ in range(1 + self.rng.below(3))]
             self._batches.setdefault(key, []).append(Batch(key, values, self.read_clock()))
-        self.look_around()
+        self.take_turn()
 
     # Sending -------------------------------------------------------------------------------------
 
@@ -112,15 +112,15 @@ class Producer(Client):
                 self._send(batch, now)
 
     def _ask_id(self, now: Now) -> None:
-        if self._is_asking_id or self._retry_id_ms > now.monotonic_ms:
+        if self._awaits_id or self._retry_id_ms > now.monotonic_ms:
             return
-        self._is_asking_id = True
+        self._awaits_id = True
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         broker = self.some_broker()
-        self.ask(broker, ApiKey.INIT_PRODUCER_ID, request, REQUEST_MS, self._got_id)
+        self.send_request(broker, ApiKey.INIT_PRODUCER_ID, request, REQUEST_MS, self._got_id)
 
     def _got_id(self, response: Any, now: Now) -> None:
-        self._is_asking_id = False
+        self._awaits_id = False
         self._retry_id_ms = now.monotonic_ms + RETRY_MS
         if response is not None and not response.error_code:
             self._producer_id = response.producer_id
@@ -144,12 +144,12 @@ class Producer(Client):
             ],
         )
         batch.is_in_flight = True
-        self.ask(
+        self.send_request(
             leader,
             ApiKey.PRODUCE,
             request,
             REQUEST_MS,
-            lambda response, now: self._answered(batch, leader, response, now),
+            lambda response, now: self._on_response(batch, leader, response, now),
         )
 
     def _has_id(self) -> bool:
@@ -182,7 +182,7 @@ class Producer(Client):
 
     # Outcomes ------------------------------------------------------------------------------------
 
-    def _answered(self, batch: Batch, leader: int, response: Any, now: Now) -> None:
+    def _on_response(self, batch: Batch, leader: int, response: Any, now: Now) -> None:
         batch.is_in_flight = False
         batch.retry_ms = now.monotonic_ms + RETRY_MS
         if response is None:
@@ -192,7 +192,7 @@ class Producer(Client):
             return
         partition = response.responses[0].partition_responses[0]
         code = partition.error_code
-        self.world.answered("produce", code)
+        self.world.count_response("produce", code)
         if not code:
             self._acknowledged(batch, partition.base_offset, now)
         elif code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:

@@ -25,14 +25,14 @@ GAP_MS = (300, 2000)
 
 
 class RecordDeleter(Client):
-    """`asked` is the highest offset of each partition, by topic name and index.
+    """`requested` has the highest offset of a request for each partition, by topic name and index.
 
     A request may take effect even if its outcome is unknown, and on the next topic of the name.
     """
 
     def __init__(self, world: ClientWorld, number: int) -> None:
         super().__init__(world, number)
-        self.asked: dict[tuple[str, int], int] = {}
+        self.requested: dict[tuple[str, int], int] = {}
 
     def begin(self) -> None:
         if self.rng.below(2):
@@ -40,7 +40,7 @@ class RecordDeleter(Client):
 
     def _plan(self) -> None:
         world = self.world
-        world.at(world.time + self.rng.between(*GAP_MS), self._delete)
+        world.schedule(world.time + self.rng.between(*GAP_MS), self._delete)
 
     def _delete(self) -> None:
         if not self.world.healed:
@@ -58,19 +58,19 @@ class RecordDeleter(Client):
             return
         place = self.names[key[0]], key[1]
         offset = 1 + self.rng.below(world.read_up_to(key))
-        self.asked[place] = max(offset, self.asked.get(place, 0))
+        self.requested[place] = max(offset, self.requested.get(place, 0))
         part = DeleteRecordsPartition(partition_index=key[1], offset=offset)
         request = DeleteRecordsRequest(
             topics=[DeleteRecordsTopic(name=place[0], partitions=[part])], timeout_ms=REQUEST_MS
         )
-        self.ask(leader, ApiKey.DELETE_RECORDS, request, REQUEST_MS, self._answered)
+        self.send_request(leader, ApiKey.DELETE_RECORDS, request, REQUEST_MS, self._on_response)
 
-    def _answered(self, response: Any, now: Now) -> None:
+    def _on_response(self, response: Any, now: Now) -> None:
         if response is None:
             self.refresh_soon(now)
             return
         code = response.topics[0].partitions[0].error_code
-        self.world.answered("DeleteRecords", code)
+        self.world.count_response("DeleteRecords", code)
         if code in RETRIABLE:
             self.refresh_soon(now)
         elif code and code != ErrorCode.OFFSET_OUT_OF_RANGE:  # of the next partition of its name

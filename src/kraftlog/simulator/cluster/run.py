@@ -37,17 +37,17 @@ def begin(world: ClusterWorld) -> Iterator[Goal]:
     world.topics.begin()
     yield Goal("the topics exist", lambda: world.topics.is_idle, HEALING_MS)
     for client in (*world.producers, *world.consumers):
-        client.look_around()
+        client.take_turn()
     for producer in world.producers:
         producer.begin()
     for member in world.members:
-        member.look_around()
+        member.take_turn()
     world.partitions.begin()
 
 
 def mixture(world: ClusterWorld) -> Iterator[Goal]:
     yield from begin(world)
-    world.deleter.look_around()
+    world.deleter.take_turn()
     world.deleter.begin()
     fault_plan.schedule(world, world.plan, faults.BY_NAME)
     yield passing(FAULTS_MS)
@@ -87,7 +87,7 @@ def is_idle(producer: Producer) -> bool:
 
 
 def asks(member: GroupMember) -> bool:
-    return member.is_asking
+    return member.awaits_response
 
 
 def is_stable(world: ClusterWorld) -> bool:
@@ -137,8 +137,11 @@ def all_equal(world: ClusterWorld) -> bool:
 
 def all_read(world: ClusterWorld) -> bool:
     return all(
-        consumer.positions.get(key, 0) >= world.truth(key).mark
-        and (not world.truth(key).mark or consumer.epochs.get(key, 0) >= world.first_epoch(key))
+        consumer.positions.get(key, 0) >= world.committed(key).high_watermark
+        and (
+            not world.committed(key).high_watermark
+            or consumer.epochs.get(key, 0) >= world.first_epoch(key)
+        )
         for consumer in world.consumers
         for key in world.keys
     )

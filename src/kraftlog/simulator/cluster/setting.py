@@ -9,7 +9,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.simulator.rng import Rng
 #: The replicas of a partition, at most.
-MOST_REPLICAS = 3
+MAX_REPLICAS = 3
 
 
 class ClusterSetting(Setting):
@@ -58,7 +58,7 @@ def any_cluster(rng: Rng) -> ClusterSetting:
     separate = rng.below(3) == 0
     voters, observers = (3, 2 + rng.below(2)) if separate else (rng.pick([3, 3, 3, 4, 5]), 0)
     brokers = observers if separate else voters
-    replication = min(rng.pick([3, 3, 3, 2]), brokers, MOST_REPLICAS)
+    replication = min(rng.pick([3, 3, 3, 2]), brokers, MAX_REPLICAS)
     session_ms = rng.pick([1000, 1500, 3000])
     return ClusterSetting(
         voters=voters,

@@ -7,6 +7,7 @@ from kraftlog.replication.read_replica import RACK_AWARE
 from kraftlog.simulator.checkers.group_history import GroupHistory
 from kraftlog.simulator.checkers.partition_history import PartitionHistory
 from kraftlog.simulator.cluster.administrator import TopicAdministrator
+from kraftlog.simulator.cluster.committed_log import CommittedLog
 from kraftlog.simulator.cluster.consumer import Consumer
 from kraftlog.simulator.cluster.group_member import SESSION_MS, GroupMember
 from kraftlog.simulator.cluster.invariants import (
@@ -18,7 +19,6 @@ from kraftlog.simulator.cluster.node import ClusterNode
 from kraftlog.simulator.cluster.partition_administrator import PartitionAdministrator
 from kraftlog.simulator.cluster.producer import Producer
 from kraftlog.simulator.cluster.record_deleter import RecordDeleter
-from kraftlog.simulator.cluster.truth import PartitionTruth
 from kraftlog.simulator.faults.survivable import may_forget
 from kraftlog.simulator.nodes.connections import BROKER_PORT, CONTROLLER_PORT
 from kraftlog.simulator.nodes.node_invariants import FilesMatchModel
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kraftlog.metadata.values import PartitionKey
     from kraftlog.raft.config import RaftConfig
     from kraftlog.replication.partition import Partition
-    from kraftlog.simulator.cluster.node import Seen
+    from kraftlog.simulator.cluster.node import ReplicaSnapshot
     from kraftlog.simulator.cluster.setting import ClusterSetting
     from kraftlog.simulator.nodes.node_process import NodeProcess
     from kraftlog.simulator.nodes.replica import NodeReplica
@@ -60,7 +60,7 @@ class ClusterWorld(NodeWorld):
         self.image = Image()
         self._newest = 0
         #: By partition and its first leader epoch: what is committed.
-        self.truths: dict[PartitionKey, dict[int, PartitionTruth]] = {}
+        self.committed_logs: dict[PartitionKey, dict[int, CommittedLog]] = {}
         #: The partitions that clients use.
         self.keys: list[PartitionKey] = []
         self.history = PartitionHistory()
@@ -103,7 +103,7 @@ class ClusterWorld(NodeWorld):
         )
         return config
 
-    def _text_of(self, replica: NodeReplica) -> str:
+    def _properties_of(self, replica: NodeReplica) -> str:
         setting = self.setting
         voters = range(setting.voters)
         if setting.dynamic:
@@ -158,30 +158,30 @@ class ClusterWorld(NodeWorld):
 
     # What nodes show -----------------------------------------------------------------------------
 
-    def _tell(self, hook: str, *arguments: Any) -> None:
+    def _call_hooks(self, hook: str, *arguments: Any) -> None:
         for look in self._on_cluster[hook]:
             look(*arguments)
 
-    def truth(self, key: PartitionKey, first_epoch: int = NEWEST) -> PartitionTruth:
+    def committed(self, key: PartitionKey, first_epoch: int = NEWEST) -> CommittedLog:
         """Of the partition with this first leader epoch; the others of its number were removed."""
-        truths = self.truths.setdefault(key, {})
+        committed_logs = self.committed_logs.setdefault(key, {})
         if first_epoch == NEWEST:
             first_epoch = self.first_epoch(key)
-        found = truths.get(first_epoch)
+        found = committed_logs.get(first_epoch)
         if found is None:
-            found = truths[first_epoch] = PartitionTruth()
+            found = committed_logs[first_epoch] = CommittedLog()
         return found
 
     def first_epoch(self, key: PartitionKey, epoch: int = NEWEST) -> int:
         """The first leader epoch of the partition that had an epoch; of the newest."""
-        known = self.truths.get(key, ())
+        known = self.committed_logs.get(key, ())
         return max([first for first in known if epoch == NEWEST or first <= epoch], default=0)
 
     def acknowledged_in(self, key: PartitionKey, value: int, offset: int) -> int:
         """The first leader epoch of the partition that has a value; else of the newest."""
-        truths = self.truths.get(key, {})
-        for first_epoch in sorted(truths, reverse=True):
-            values = truths[first_epoch].values
+        committed_logs = self.committed_logs.get(key, {})
+        for first_epoch in sorted(committed_logs, reverse=True):
+            values = committed_logs[first_epoch].values
             if values.get(offset) == value or (offset < 0 and value in values.values()):
                 return first_epoch
         return self.first_epoch(key)
@@ -192,21 +192,25 @@ class ClusterWorld(NodeWorld):
             self._newest, self.image = quorum.applied, node.node.image
             self.progress += 1
             for key, partition in self.image.partitions.items():
-                self.truth(key, partition.first_leader_epoch)
-            self._tell("on_image", self.image)
+                self.committed(key, partition.first_leader_epoch)
+            self._call_hooks("on_image", self.image)
             if self.lossy:
-                self._forgive()
+                self._forget_recovered()
 
     def replica_changed(
-        self, node: ClusterNode, key: PartitionKey, partition: Partition, before: Seen | None
+        self,
+        node: ClusterNode,
+        key: PartitionKey,
+        partition: Partition,
+        before: ReplicaSnapshot | None,
     ) -> None:
         self.progress += 1
-        self._tell("on_replica", ReplicaChange(node, key, partition, before))
+        self._call_hooks("on_replica", ReplicaChange(node, key, partition, before))
 
     def truncated(self, node: ClusterNode, key: PartitionKey) -> None:
         """Batches that a replica had are gone."""
         self.saw("partition truncated")
-        self._tell("on_truncated", node, key)
+        self._call_hooks("on_truncated", node, key)
 
     # What clients see ----------------------------------------------------------------------------
 
@@ -214,12 +218,12 @@ class ClusterWorld(NodeWorld):
         self._values += 1
         return self._values
 
-    def answered(self, what: str, code: int) -> None:
+    def count_response(self, what: str, code: int) -> None:
         self.saw(f"{what} error {code}" if code else f"{what} served")
 
     def acknowledged(self, producer: Producer, key: PartitionKey, value: int, offset: int) -> None:
         self.history.acknowledged(value, offset, self.acknowledged_in(key, value, offset))
-        self._tell("on_acknowledged", producer, key, value, offset)
+        self._call_hooks("on_acknowledged", producer, key, value, offset)
         self._judge()
 
     def refused(self, value: int) -> None:
@@ -241,8 +245,8 @@ class ClusterWorld(NodeWorld):
         if following > position:
             self.progress += 1
             self.history.polled(consumer.name, key, position, records, following, first_epoch)
-        if epoch >= 0 or len(self.truths[key]) == 1:
-            self._tell("on_polled", consumer, key, first_epoch, following, high_watermark)
+        if epoch >= 0 or len(self.committed_logs[key]) == 1:
+            self._call_hooks("on_polled", consumer, key, first_epoch, following, high_watermark)
         self._judge()
 
     def must_restart(
@@ -268,7 +272,7 @@ class ClusterWorld(NodeWorld):
     def deleted_before(self, key: PartitionKey) -> int:
         """Up to where clients wanted the records of a partition of this name to be deleted."""
         topic = self.image.topics.get(key[0])
-        return self.deleter.asked.get((topic.name, key[1]), 0) if topic is not None else 0
+        return self.deleter.requested.get((topic.name, key[1]), 0) if topic is not None else 0
 
     def read_up_to(self, key: PartitionKey) -> int:
         """The next offset of the consumer that has read most."""
@@ -281,20 +285,20 @@ class ClusterWorld(NodeWorld):
     # Processes and power -------------------------------------------------------------------------
 
     def kill(self, replica: Replica) -> None:
-        if not self._waits(self.kill, replica):
+        if not self._postpones(self.kill, replica):
             super().kill(replica)
 
     def lose_power(self, replica: Replica) -> None:
-        if not self._waits(self.lose_power, replica):
+        if not self._postpones(self.lose_power, replica):
             super().lose_power(replica)
 
-    def _waits(self, act: Callable[[Replica], None], replica: Replica) -> bool:
+    def _postpones(self, act: Callable[[Replica], None], replica: Replica) -> bool:
         """No broker is killed if one that has lost data could then be elected, as the last known
         leader: while that one is not registered yet, as all others may restart before it, or if no
         other broker has all of a partition of both."""
         if self._is_ending or not self._is_vulnerable(replica):
             return False
-        self.at(self.time + POSTPONED_MS, self._unless_healed, act, replica)
+        self.schedule(self.time + POSTPONED_MS, self._unless_healed, act, replica)
         return True
 
     def _is_vulnerable(self, replica: Replica) -> bool:
@@ -326,12 +330,12 @@ class ClusterWorld(NodeWorld):
         super().stopped(replica, error)
         self._is_ending = False
 
-    def may_disturb(self, replica: NodeReplica) -> None:
+    def plan_file_faults(self, replica: NodeReplica) -> None:
         if self._is_vulnerable(replica):
             replica.files.stop_before = replica.files.capacity_bytes = None
             replica.files.faults.clear()
         else:
-            super().may_disturb(replica)
+            super().plan_file_faults(replica)
 
     def sync_fails(self, replica: NodeProcess) -> bool:
         return not self._is_vulnerable(replica) and super().sync_fails(replica)
@@ -366,7 +370,7 @@ class ClusterWorld(NodeWorld):
             for it in self.replicas.values()
         )
 
-    def _forgive(self) -> None:
+    def _forget_recovered(self) -> None:
         """A broker that is back in the ISR of all its partitions has all data again."""
         for broker in list(self.lossy):
             partitions = self.image.partitions.values()
@@ -376,7 +380,7 @@ class ClusterWorld(NodeWorld):
             ):
                 self.lossy.discard(broker)
                 for key in [key for key in node.logs if key in self.image.partitions]:
-                    self._tell("on_truncated", node, key)
+                    self._call_hooks("on_truncated", node, key)
 
     def may_be_wiped(self, node: ClusterNode) -> bool:
         """Whether a stopped broker may lose its disk: it is fenced, so that nothing is committed

@@ -36,7 +36,7 @@ class DiskLoss(Value):
 def slow_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     world.slow_disks[victim.id] = rng.between(1, 300)
-    world.at(world.time + for_ms, end_fault, world.slow_disks, victim)
+    world.schedule(world.time + for_ms, end_fault, world.slow_disks, victim)
 
 
 def failing_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
@@ -44,8 +44,8 @@ def failing_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     world.slow_disks[victim.id] = 2  # an error needs a disk operation in progress
     world.failing_disks[victim.id] = rng.between(10, 300)
-    world.at(world.time + for_ms, end_fault, world.failing_disks, victim)
-    world.at(world.time + for_ms, end_fault, world.slow_disks, victim)
+    world.schedule(world.time + for_ms, end_fault, world.failing_disks, victim)
+    world.schedule(world.time + for_ms, end_fault, world.slow_disks, victim)
 
 
 def full_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
@@ -56,14 +56,14 @@ def full_disk(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """
     victim = some_replica(world, rng)
     world.room[victim.id] = len(victim.disk.batches) + rng.below(20)
-    world.at(world.time + for_ms, end_fault, world.room, victim)
+    world.schedule(world.time + for_ms, end_fault, world.room, victim)
 
 
 def failing_writes(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """Writes fail with EIO: their effect is unknown, so the process ends and recovers."""
     victim = some_replica(world, rng)
     world.write_errors[victim.id] = rng.between(5, 200)
-    world.at(world.time + for_ms, end_fault, world.write_errors, victim)
+    world.schedule(world.time + for_ms, end_fault, world.write_errors, victim)
 
 
 # Disks that lose data -----------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def _come_back(
     if victim.core is not None or victim.incarnation != incarnation:
         return  # all faults have ended meanwhile
     if world.time < when or not may_forget(world, victim, loss.kept):
-        world.at(world.time + 50, _come_back, world, victim, incarnation, loss, when)
+        world.schedule(world.time + 50, _come_back, world, victim, incarnation, loss, when)
         return
     world.saw(loss.what)
     victim.lose_disk(loss.kept, loss.election)

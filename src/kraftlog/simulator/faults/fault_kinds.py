@@ -43,7 +43,7 @@ def _set_rate(world: SimulatedWorld, name: str, permille: int, for_ms: int) -> N
     network = world.network
     network.calm = False
     setattr(network, name, permille)
-    world.at(world.time + for_ms, setattr, network, name, 0)
+    world.schedule(world.time + for_ms, setattr, network, name, 0)
 
 
 def cut_one_way(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
@@ -87,7 +87,7 @@ def flap(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     cuts = _between([alone], [other for other in world.replicas if other != alone])
     period = 20 + rng.below(400)
     for start in range(0, for_ms, 2 * period):
-        world.at(world.time + start, cut_for, world, cuts, period)
+        world.schedule(world.time + start, cut_for, world, cuts, period)
 
 
 def clog(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
@@ -102,7 +102,7 @@ def clog(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 def reset_connections(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     for _ in range(1 + rng.below(10)):
         pair = [some_replica(world, rng), some_replica(world, rng)]
-        world.at(world.time + rng.below(for_ms), world.network.reset, *pair)
+        world.schedule(world.time + rng.below(for_ms), world.network.reset, *pair)
 
 
 def answer_late(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
@@ -112,17 +112,19 @@ def answer_late(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 
 def refuse_falsely(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """Running processes seem dead: one to another, one to all others, or all to each other."""
-    everybody = list(world.replicas.values())
+    replicas = list(world.replicas.values())
     victim, how = some_replica(world, rng), rng.below(3)
     for _ in range(1 + rng.below(4)):
         when = world.time + rng.below(for_ms)
-        pairs = [(other, victim) for other in everybody]
+        pairs = [(other, victim) for other in replicas]
         if how == 0:
             pairs = [rng.pick(pairs)]
         elif how == 1:
-            pairs = [(one, other) for one in everybody for other in everybody]
+            pairs = [(one, other) for one in replicas for other in replicas]
         for source, target in pairs:
-            world.at(when, _unless_healed, world, world.network.refuse_falsely, source, target)
+            world.schedule(
+                when, _unless_healed, world, world.network.refuse_falsely, source, target
+            )
 
 
 def _between(one: list[int], other: list[int]) -> list[tuple[int, int]]:
@@ -133,7 +135,7 @@ def cut_for(world: SimulatedWorld, cuts: list[tuple[int, int]], for_ms: int) -> 
     if not world.healed:
         world.network.calm = False
         world.network.cuts.update(cuts)
-        world.at(world.time + for_ms, world.network.cuts.difference_update, cuts)
+        world.schedule(world.time + for_ms, world.network.cuts.difference_update, cuts)
 
 
 # Processes ---------------------------------------------------------------------------------------
@@ -142,34 +144,34 @@ def cut_for(world: SimulatedWorld, cuts: list[tuple[int, int]], for_ms: int) -> 
 def kill(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     world.kill(victim)
-    world.at(world.time + for_ms, world.start, victim)
+    world.schedule(world.time + for_ms, world.start, victim)
 
 
 def lose_power(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     world.lose_power(victim)
-    world.at(world.time + for_ms, world.start, victim)
+    world.schedule(world.time + for_ms, world.start, victim)
 
 
 def lose_power_everywhere(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """All machines lose power at once; they restart one by one."""
     for victim in world.replicas.values():
         world.lose_power(victim)
-        world.at(world.time + rng.below(for_ms), world.start, victim)
+        world.schedule(world.time + rng.below(for_ms), world.start, victim)
 
 
 def crash_loop(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     period = 10 + rng.below(500)
     for start in range(0, for_ms, 2 * period):
-        world.at(world.time + start, _unless_healed, world, world.kill, victim)
-        world.at(world.time + start + period, world.start, victim)
+        world.schedule(world.time + start, _unless_healed, world, world.kill, victim)
+        world.schedule(world.time + start + period, world.start, victim)
 
 
 def crash_between_actions(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     world.crash_permille[victim.id] = rng.between(1, 30)
-    world.at(world.time + for_ms, end_fault, world.crash_permille, victim)
+    world.schedule(world.time + for_ms, end_fault, world.crash_permille, victim)
 
 
 def shut_down(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
@@ -177,8 +179,8 @@ def shut_down(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     if victim.core is not None and not victim.paused:
         victim.shut_down()
-        world.at(world.time + rng.below(500), _unless_healed, world, world.kill, victim)
-        world.at(world.time + 500 + for_ms, world.start, victim)
+        world.schedule(world.time + rng.below(500), _unless_healed, world, world.kill, victim)
+        world.schedule(world.time + 500 + for_ms, world.start, victim)
 
 
 def pause(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
@@ -187,7 +189,7 @@ def pause(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     if victim.core is not None and not victim.paused:
         victim.paused = True
         long = for_ms if rng.below(2) else for_ms + 5000
-        world.at(world.time + long, _resume, victim, victim.incarnation)
+        world.schedule(world.time + long, _resume, victim, victim.incarnation)
 
 
 def _resume(victim: Replica, incarnation: int) -> None:
@@ -207,7 +209,7 @@ def skew_clock(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     victim = some_replica(world, rng)
     rate = rng.between(900, 1100) if rng.below(3) else rng.between(300, 3000)
     victim.set_rate(rate)
-    world.at(world.time + for_ms, victim.set_rate, 1000)
+    world.schedule(world.time + for_ms, victim.set_rate, 1000)
 
 
 def jump_wall_clock(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
@@ -217,7 +219,7 @@ def jump_wall_clock(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
 
 def tiny_fetches(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - one interface for all faults
     world.batches_per_fetch = 1
-    world.at(world.time + for_ms, _fetch_as_before, world)
+    world.schedule(world.time + for_ms, _fetch_as_before, world)
 
 
 def _fetch_as_before(world: SimulatedWorld) -> None:
@@ -228,11 +230,11 @@ def _fetch_as_before(world: SimulatedWorld) -> None:
 def scatter_foreign_requests(world: SimulatedWorld, rng: Rng, for_ms: int) -> None:
     """A sender of another cluster, or with a wrong id, sends requests to replicas."""
     for _ in range(1 + rng.below(20)):
-        world.at(world.time + rng.below(for_ms), send_foreign_requests, world, rng)
+        world.schedule(world.time + rng.below(for_ms), send_foreign_requests, world, rng)
 
 
-#: Faults without false information, and corruption of bytes.
-USUAL: dict[str, Kind] = {
+#: The faults without false information about peers and without corruption.
+COMMON_KINDS: dict[str, Kind] = {
     "loss": lose_messages,
     "duplicates": duplicate_messages,
     "delay": delay_messages,
@@ -257,7 +259,7 @@ USUAL: dict[str, Kind] = {
     "tiny-fetches": tiny_fetches,
     "foreign-requests": scatter_foreign_requests,
 }
-DAMAGES: dict[str, Kind] = {"corrupt-responses": corrupt_responses, **DAMAGE_KINDS}
+CORRUPTION_KINDS: dict[str, Kind] = {"corrupt-responses": corrupt_responses, **DAMAGE_KINDS}
 #: Faults with false information about peers.
-LIES: dict[str, Kind] = {"late-answers": answer_late, "false-refusals": refuse_falsely}
-KINDS = {**USUAL, **DAMAGES, **LIES}
+FALSE_INFORMATION: dict[str, Kind] = {"late-answers": answer_late, "false-refusals": refuse_falsely}
+KINDS = {**COMMON_KINDS, **CORRUPTION_KINDS, **FALSE_INFORMATION}

@@ -7,7 +7,12 @@ by dropping entries.
 
 from __future__ import annotations
 
-from kraftlog.simulator.faults.fault_kinds import DAMAGES, KINDS, LIES, USUAL
+from kraftlog.simulator.faults.fault_kinds import (
+    COMMON_KINDS,
+    CORRUPTION_KINDS,
+    FALSE_INFORMATION,
+    KINDS,
+)
 from kraftlog.simulator.rng import Rng
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -17,19 +22,19 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.interfaces import SimulatedWorld
 
-MOST_OF_A_KIND = 4
+MAX_PER_KIND = 4
 #: The longest fault: beyond every timeout.
-LONGEST_MS = 6000
+MAX_FAULT_MS = 6000
 
 
 class Fault(Value):
-    """A planned fault; `dice` decides its details when it strikes."""
+    """A planned fault; `detail_seed` decides its details when it strikes."""
 
     number: int
     kind: str
     at_ms: int
     for_ms: int
-    dice: int
+    detail_seed: int
 
     def __str__(self) -> str:
         return f"{self.number}: {self.kind} at {self.at_ms} for {self.for_ms} ms"
@@ -45,9 +50,9 @@ def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> t
     wants_damage = damage.below(2) == 1 or kinds is not None
     wants_lies = lies.below(3) == 0 or kinds is not None
     plan = [
-        *drawn(Rng(seed, "faults"), USUAL, duration_ms, kinds),
-        *(drawn(damage, DAMAGES, duration_ms, kinds) if wants_damage else ()),
-        *(drawn(lies, LIES, duration_ms, kinds) if wants_lies else ()),
+        *drawn(Rng(seed, "faults"), COMMON_KINDS, duration_ms, kinds),
+        *(drawn(damage, CORRUPTION_KINDS, duration_ms, kinds) if wants_damage else ()),
+        *(drawn(lies, FALSE_INFORMATION, duration_ms, kinds) if wants_lies else ()),
     ]
     return in_order(plan)
 
@@ -56,8 +61,8 @@ def in_order(plan: Iterable[tuple[int, str, int, int]]) -> tuple[Fault, ...]:
     """Faults as they are drawn, numbered by their time."""
     return tuple(
         [
-            Fault(number, kind, at_ms, for_ms, dice)
-            for number, (at_ms, kind, for_ms, dice) in enumerate(sorted(plan))
+            Fault(number, kind, at_ms, for_ms, detail_seed)
+            for number, (at_ms, kind, for_ms, detail_seed) in enumerate(sorted(plan))
         ]
     )
 
@@ -65,23 +70,23 @@ def in_order(plan: Iterable[tuple[int, str, int, int]]) -> tuple[Fault, ...]:
 def drawn(
     rng: Rng, among: Iterable[str], duration_ms: int, kinds: Collection[str] | None
 ) -> Iterator[tuple[int, str, int, int]]:
-    """Times, kinds, durations and dice of some of these kinds of faults."""
+    """Times, kinds, durations and detail seeds of some of these kinds of faults."""
     names = list(among)
     chosen = rng.some(names, 1 + rng.below(len(names) // 2))
     if kinds is not None:
         chosen = [name for name in names if name in kinds]
     for kind in chosen:
-        for _ in range(1 + rng.below(MOST_OF_A_KIND)):
+        for _ in range(1 + rng.below(MAX_PER_KIND)):
             at_ms = rng.below(duration_ms)
             for_ms = 20 + rng.long_tail(rng.below(2500))
-            yield at_ms, kind, min(for_ms, LONGEST_MS), rng.bits(32)
+            yield at_ms, kind, min(for_ms, MAX_FAULT_MS), rng.bits(32)
 
 
 def schedule(
     world: SimulatedWorld, plan: Iterable[Fault], kinds: Mapping[str, Any] = KINDS
 ) -> None:
     for fault in plan:
-        world.at(world.time + fault.at_ms, _strike, world, fault, kinds)
+        world.schedule(world.time + fault.at_ms, _strike, world, fault, kinds)
 
 
 def _strike(world: SimulatedWorld, fault: Fault, kinds: Mapping[str, Any]) -> None:
@@ -89,7 +94,7 @@ def _strike(world: SimulatedWorld, fault: Fault, kinds: Mapping[str, Any]) -> No
         return
     world.note(None, "fault", fault)
     world.saw(f"fault: {fault.kind}")
-    kinds[fault.kind](world, Rng(fault.dice, fault.kind), fault.for_ms)
+    kinds[fault.kind](world, Rng(fault.detail_seed, fault.kind), fault.for_ms)
 
 
 def heal(world: SimulatedWorld) -> None:

@@ -20,8 +20,8 @@ def some_replica(world: SimulatedWorld, rng: Rng) -> Replica:
 
 def some_ids(world: SimulatedWorld, rng: Rng) -> list[int]:
     """Some replicas: at least one, not all."""
-    everybody = list(world.replicas)
-    return rng.some(everybody, 1 + rng.below(max(len(everybody) - 1, 1)))
+    ids = list(world.replicas)
+    return rng.some(ids, 1 + rng.below(max(len(ids) - 1, 1)))
 
 
 def end_fault(faults: dict[int, int], victim: Replica) -> None:

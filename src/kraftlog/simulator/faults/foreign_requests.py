@@ -26,7 +26,7 @@ class ForeignSender:
         self.answer: Any = None
 
     def __repr__(self) -> str:
-        return "a stranger"
+        return "a foreign sender"
 
 
 def send_foreign_requests(world: SimulatedWorld, rng: Rng) -> None:
@@ -34,14 +34,14 @@ def send_foreign_requests(world: SimulatedWorld, rng: Rng) -> None:
     running = [r for r in world.running if not r.paused and r.disk.cluster_id is not None]
     if running:
         replica = rng.pick(running)
-        ask(world, replica, foreign_request(replica, rng))
+        send_one(world, replica, foreign_request(replica, rng))
 
 
 def foreign_request(replica: Replica, rng: Rng) -> Any:
     assert replica.core is not None
     epoch = replica.core.election.epoch + rng.below(3)
     me, other = ReplicaKey(0, b"s" * 16), ReplicaKey(replica.id, b"t" * 16)
-    strange = [
+    foreign = [
         Vote(OTHER_CLUSTER, replica.key, epoch, me, epoch, 1 << 40, rng.below(2) == 0),
         Vote("cluster", other, epoch, me, epoch, 1 << 40, rng.below(2) == 0),
         Begin("cluster", other, 0, epoch),
@@ -50,18 +50,18 @@ def foreign_request(replica: Replica, rng: Rng) -> Any:
         ReadOffset(OTHER_CLUSTER),
     ]
     if replica.core.is_confirmed:  # before that, a leader of another cluster ends the process (Q31)
-        strange.append(Begin(OTHER_CLUSTER, replica.key, 0, epoch))
-    return rng.pick(strange)
+        foreign.append(Begin(OTHER_CLUSTER, replica.key, 0, epoch))
+    return rng.pick(foreign)
 
 
-def ask(world: SimulatedWorld, replica: Replica, body: Any) -> None:
+def send_one(world: SimulatedWorld, replica: Replica, body: Any) -> None:
     """Send a request and check that it is refused. Source: Q12, Q18, Q30, P5; Kafka's tests."""
     replica.do_what_is_due()
     core, slot = replica.core, ForeignSender()
     if core is None:
         return  # it crashed
     before = (core.role, core.election, core.log.end, core.log.high_watermark, core.timers.copy())
-    replica.handle(Request(slot, body, "stranger", 1))
+    replica.handle(Request(slot, body, "foreign sender", 1))
     world.saw("foreign request refused")
     if replica.core is not core:
         return  # it crashed

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def lost_voters(
     world: SimulatedWorld, voters: VoterSet, lost: ReplicaKey | None = None
 ) -> list[Voter]:
-    """The voters whose directory is lost; with `lost`, also if that one is."""
+    """The voters whose directory is lost, counting `lost` as lost, too."""
     return [
         voter
         for voter in voters.voters
@@ -30,11 +30,11 @@ def lost_voters(
 
 
 def has_majority(world: SimulatedWorld, voters: VoterSet, lost: ReplicaKey | None = None) -> bool:
-    there = len(voters.voters) - len(lost_voters(world, voters, lost))
-    return there >= voters.majority
+    remaining = len(voters.voters) - len(lost_voters(world, voters, lost))
+    return remaining >= voters.majority
 
 
-def is_sound(world: SimulatedWorld, voters: VoterSet, change: VoterChange) -> bool:
+def is_survivable(world: SimulatedWorld, voters: VoterSet, change: VoterChange) -> bool:
     """Whether a careful administrator would request this change of these voters."""
     what = change.what
     if change.kind == "remove_voter":
@@ -52,16 +52,16 @@ def is_sound(world: SimulatedWorld, voters: VoterSet, change: VoterChange) -> bo
 
 
 def may_be_wiped(world: SimulatedWorld, victim: Replica) -> bool:
-    """Whether all sets that may come into force keep a majority without this directory."""
-    if world.administrator.wants_to_move:
+    """Whether all voter sets that may come into force keep a majority without this directory."""
+    if world.administrator.is_reassigning:
         return False
     return all(
         voters.targets is None and has_majority(world, voters, victim.key)
-        for voters in _sets_that_may_rule(world)
+        for voters in _possible_voter_sets(world)
     )
 
 
-def _sets_that_may_rule(world: SimulatedWorld) -> Iterator[VoterSet]:
+def _possible_voter_sets(world: SimulatedWorld) -> Iterator[VoterSet]:
     """The newest committed set, and all later ones in any log."""
     newest, committed = -1, world.voters
     for batch in world.oracle.committed_batches:
@@ -96,12 +96,12 @@ def may_forget(world: SimulatedWorld, victim: Replica, kept: int) -> bool:
         leader.core.election.epoch > victim.disk.election.epoch
         and log.high_watermark > leader.core.role.epoch_start
         and all(core is not None and core.log.voter_set == newest for core in others)
-        and not _ruled_alone(world, victim, newest)
+        and not _was_only_voter(world, victim, newest)
     )
 
 
-def _ruled_alone(world: SimulatedWorld, victim: Replica, newest: VoterSet) -> bool:
-    """Whether it was once the only voter, and would be again by its old log."""
+def _was_only_voter(world: SimulatedWorld, victim: Replica, newest: VoterSet) -> bool:
+    """Whether the replica was the only voter once, and would be again by its old log."""
     return newest.ids != (victim.id,) and any(
         batch.voters is not None and batch.voters.ids == (victim.id,)
         for batch in world.oracle.committed_batches

@@ -40,7 +40,7 @@ class ChangesReported(Invariant):
                 continue  # the leader only remembers it (R11)
             # The voter itself may have corrected its address since; each update has its own.
             sets = recorded if change.kind == "update_voter" else recorded[-1:]
-            if not any(names(voters, change) for voters in sets):
+            if not any(is_result_of(voters, change) for voters in sets):
                 newest = recorded[-1:]
                 self.fails(f"reported that “{change}” is committed before {end_offset}: {newest}")
 
@@ -49,7 +49,7 @@ class ChangesReported(Invariant):
             self.fails(f"reported as committed, but is not: {self.reported}")
 
 
-def names(voters: VoterSet, change: VoterChange) -> bool:
+def is_result_of(voters: VoterSet, change: VoterChange) -> bool:
     """Whether a voter set is the result of a change."""
     what = change.what
     if change.kind == "remove_voter":

@@ -6,7 +6,7 @@ committed. Source: Q19, Q21; Raft, section 5.3.
 
 from __future__ import annotations
 
-from kraftlog.simulator.invariants.durable_majority import rule
+from kraftlog.simulator.invariants.durable_majority import is_majority
 from kraftlog.simulator.invariants.invariant import Invariant
 from kraftlog.value import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ class CommittedKept(Invariant):
                 continue  # its holders also have the previous one
             epoch = batch.epoch
             holders = self._holders(replica, position)
-            if rule(holders, [], self._voters_at(replica, position)):
+            if is_majority(holders, [], self._voters_at(replica, position)):
                 self.fails(f"{what}: {sorted(holders)} hold what follows, from its own leader")
 
     def _holders(self, replica: Replica, position: int) -> dict[int, ReplicaKey]:

@@ -22,7 +22,7 @@ class CountsOnlyOwnEpoch(Invariant):
     def on_receive(self, replica: Replica, sender: Replica, body: Any) -> None:
         core = replica.core
         # A disk restored from an old copy may lack the epoch.
-        if core is None or sender.disk.election.epoch >= core.election.epoch or sender.lives:
+        if core is None or sender.disk.election.epoch >= core.election.epoch or sender.disk_losses:
             return
         if type(body) is not Fetch or not isinstance(core.role, Leader):
             return

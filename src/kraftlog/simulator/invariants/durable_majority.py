@@ -28,7 +28,7 @@ class DurableMajority(Invariant):
             if other.disk.durable > position and other.disk.chains[position] == chain
         }
         # A lost directory has no vote: a new leader needs a majority of the others.
-        gone = [
+        lost = [
             key
             for other in self.world.replicas.values()
             for key, chains in other.lost.items()
@@ -40,16 +40,16 @@ class DurableMajority(Invariant):
         in_force += [voters for _, voters in core.log.voters.entries[seen:]]
         # A snapshot may have removed the entry of the newest set.
         in_force.append(core.log.voter_set)
-        if not any(rule(holders, gone, voters) for voters in in_force):
+        if not any(is_majority(holders, lost, voters) for voters in in_force):
             self.fails(
                 f"{high_watermark} is committed by {replica.id}, only {list(holders)} hold it"
             )
 
 
-def rule(holders: dict[int, ReplicaKey], gone: list[ReplicaKey], voters: VoterSet) -> bool:
-    """Whether they are a majority, by directory id where that is known."""
+def is_majority(holders: dict[int, ReplicaKey], lost: list[ReplicaKey], voters: VoterSet) -> bool:
+    """Whether the holders are a majority of the voters, by directory id where it is known."""
     there = [voter for voter in voters.voters if voter.key.id in holders]
     count = len([voter for voter in there if voters.holds(holders[voter.key.id])])
-    if gone:
-        count += len([voter for voter in voters.voters if voter.key in gone])
+    if lost:
+        count += len([voter for voter in voters.voters if voter.key in lost])
     return count >= voters.majority

@@ -25,7 +25,7 @@ class EarnedEpochs(Invariant):
         #: The named successors, by the epoch of the leader.
         self.named: set[tuple[int, int]] = set()
         #: The epoch in which each replica campaigns, or was elected.
-        self.made: dict[int, int] = {}
+        self.epochs: dict[int, int] = {}
 
     def on_send(self, replica: Replica, to: Replica, body: Any) -> None:  # noqa: ARG002 - one interface for all invariants
         if type(body) is End and any(key.id == to.id for key in body.successors):
@@ -33,9 +33,9 @@ class EarnedEpochs(Invariant):
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
         before, epoch = replica.seen_role, core.election.epoch
-        if core.role.name not in {"candidate", "leader"} or epoch == self.made.get(replica.id):
+        if core.role.name not in {"candidate", "leader"} or epoch == self.epochs.get(replica.id):
             return
-        self.made[replica.id] = epoch
+        self.epochs[replica.id] = epoch
         asked = before is not None and before.name == "prospective"
         granted = before.granted if asked else ()
         majority = core.log.voter_set.majority

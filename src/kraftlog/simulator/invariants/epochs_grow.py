@@ -23,23 +23,23 @@ class EpochsGrow(Invariant):
         self.persisted: dict[tuple[int, int], int] = {}
 
     def on_persist(self, replica: Replica, state: ElectionState) -> None:
-        life = (replica.id, replica.lives)
+        life = (replica.id, replica.disk_losses)
         before = self.persisted.get(life, 0)
         if state.epoch < before:
-            self.fails(f"replica {replica.id} wrote epoch {state.epoch} behind {before}")
+            self.fails(f"replica {replica.id} wrote epoch {state.epoch} after {before}")
         self.persisted[life] = state.epoch
 
     def on_start(self, replica: Replica) -> None:
         assert replica.core is not None
-        before = self.persisted.get((replica.id, replica.lives), 0)
+        before = self.persisted.get((replica.id, replica.disk_losses), 0)
         if replica.core.election.epoch < before:
             self.fails(
-                f"replica {replica.id} starts in {replica.core.election.epoch} behind {before}"
+                f"replica {replica.id} starts in {replica.core.election.epoch} after {before}"
             )
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
         seen, now = replica.seen_election, core.election
-        if not (seen is None or now.epoch >= seen.epoch):
+        if seen is not None and now.epoch < seen.epoch:
             self.fails(f"replica {replica.id} went from {seen} to {now}")
         if core.durable_version >= core.version:
             written = replica.disk.election

@@ -24,7 +24,7 @@ class HighWatermarkGrows(Invariant):
     def on_commit(self, replica: Replica, core: RaftCore, high_watermark: int) -> None:
         seen = replica.seen_high_watermark
         if high_watermark < seen:
-            self.fails(f"replica {replica.id}: high watermark {high_watermark} behind {seen}")
+            self.fails(f"replica {replica.id}: high watermark {high_watermark} after {seen}")
         if high_watermark > core.log.end:
             self.fails(
                 f"replica {replica.id}: high watermark {high_watermark}, log end {core.log.end}"

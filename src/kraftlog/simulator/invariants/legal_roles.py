@@ -27,7 +27,7 @@ NEVER_AFTER = {
 }
 
 
-def fits(role: str, state: ElectionState, me: ReplicaKey) -> bool:
+def is_legal_state(role: str, state: ElectionState, me: ReplicaKey) -> bool:
     """Whether the election state is legal in a role; prospective and observer allow any."""
     leader, voted = state.leader_id, state.voted
     if role in {"unattached", "voted"}:
@@ -45,9 +45,9 @@ class LegalRoles(Invariant):
     name = "legal roles"
 
     def on_voters(self, replica: Replica, core: RaftCore) -> None:
-        self._fits_voters(replica, core)
+        self._check_voters(replica, core)
 
-    def _fits_voters(self, replica: Replica, core: RaftCore) -> None:
+    def _check_voters(self, replica: Replica, core: RaftCore) -> None:
         """A removed leader leads until its removal is committed, and then resigns."""
         name, log = core.role.name, core.log
         if core.may_campaign == (name == "observer") and name not in {"leader", "resigned"}:
@@ -58,13 +58,13 @@ class LegalRoles(Invariant):
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
         state, name, me = core.election, core.role.name, replica.id
-        if not (fits(name, state, core.me)):
+        if not is_legal_state(name, state, core.me):
             self.fails(f"replica {me} is {name} with {state}")
-        self._fits_voters(replica, core)
+        self._check_voters(replica, core)
         seen = replica.seen_role
         if seen is None or replica.seen_election.epoch != state.epoch:
             return
-        if not (name not in NEVER_AFTER.get(seen.name, ())):
+        if name in NEVER_AFTER.get(seen.name, ()):
             self.fails(f"replica {me} became {name} after {seen.name} in epoch {state.epoch}")
         if not (
             replica.seen_election.leader_id in {-1, state.leader_id}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.raft_disk import RaftDisk
 
 
-def scanned(disk: RaftDisk, start: int) -> list[tuple[int, int]]:
+def epochs_in(disk: RaftDisk, start: int) -> list[tuple[int, int]]:
     """The epochs of the log from `start` on; without records, that of its snapshot."""
     found: list[tuple[int, int]] = []
     position = disk.position_before(start)
@@ -35,9 +35,7 @@ class LogShape(Invariant):
         if len(batches) > 1:
             end, epoch = batches[-2].last_offset + 1, batches[-2].epoch
         if not (batch.base_offset == end and batch.last_offset >= end and batch.epoch >= epoch):
-            self.fails(
-                f"replica {replica.id} appended {batch} behind offset {end} of epoch {epoch}"
-            )
+            self.fails(f"replica {replica.id} appended {batch} after offset {end} of epoch {epoch}")
 
     def on_truncate(self, replica: Replica, offset: int) -> None:
         committed = max(replica.seen_high_watermark, replica.applied)
@@ -51,13 +49,14 @@ class LogShape(Invariant):
             log = core.log
             if log.end != disk.end:
                 self.fails(
-                    f"replica {replica.id} believes in {log.end}, the log ends at {disk.end}"
+                    f"replica {replica.id} has log end {log.end}, its log ends at {disk.end}"
                 )
             if log.flushed > disk.durable_end:
                 self.fails(
-                    f"replica {replica.id} counts on {log.flushed}, durable is {disk.durable_end}"
+                    f"replica {replica.id} counts {log.flushed} as flushed, "
+                    f"durable is {disk.durable_end}"
                 )
-            scan = scanned(disk, log.start)
+            scan = epochs_in(disk, log.start)
             if log.epochs.entries() != scan:
                 self.fails(
                     f"replica {replica.id} has epochs {log.epochs.entries()}, a scan gives {scan}"

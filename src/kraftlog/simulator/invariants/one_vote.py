@@ -32,7 +32,7 @@ class OneVote(Invariant):
         self._note(replica, state)
 
     def on_grant(self, replica: Replica, epoch: int, candidate: Any) -> None:
-        known = self.votes.setdefault((replica.id, replica.lives, epoch), candidate)
+        known = self.votes.setdefault((replica.id, replica.disk_losses, epoch), candidate)
         if known != candidate:
             self.fails(
                 f"replica {replica.id} voted in epoch {epoch} for {known} and for {candidate}"

@@ -25,11 +25,11 @@ class SentAfterDurable(Invariant):
         if epoch > written.epoch:
             self.fails(f"replica {replica.id} sends epoch {epoch}, the disk has {written}")
         if type(body) is VoteResult and body.granted:
-            asker = to.core
+            requester = to.core
             if (
-                asker is not None
-                and asker.role.name == "candidate"
-                and asker.election.epoch == epoch == written.epoch
+                requester is not None
+                and requester.role.name == "candidate"
+                and requester.election.epoch == epoch == written.epoch
             ) and not (written.voted is not None and written.voted.id == to.id):
                 self.fails(f"replica {replica.id} votes for {to.id}, the disk has {written}")
 

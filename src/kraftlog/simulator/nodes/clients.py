@@ -6,7 +6,7 @@ from kraftlog.config.keys import CLIENT_METRICS
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Voter
 from kraftlog.node.quorum.batches import records_in
-from kraftlog.simulator.invariants.changes_reported import names
+from kraftlog.simulator.invariants.changes_reported import is_result_of
 from kraftlog.simulator.process import CLUSTER
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.voter_change import VoterChange
@@ -127,10 +127,10 @@ class Proposals:
             return errors[0]
         if client.is_open:
             self._open[slot] = client
-        self.look()
+        self.drop_if_resigned()
         return 0
 
-    def look(self) -> None:
+    def drop_if_resigned(self) -> None:
         core = self._replica.core
         if self._open and (core is None or core.role.name != "leader"):
             waiting, self._open = self._open, {}
@@ -194,14 +194,14 @@ def _voter_request(replica: NodeProcess, kind: str, what: Any) -> tuple[int, int
         move = AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=[topic])
         return ApiKey.ALTER_PARTITION_REASSIGNMENTS, REASSIGN_VERSION, move
     assert isinstance(what, Voter)
-    who: dict[str, Any] = {
+    voter: dict[str, Any] = {
         "cluster_id": CLUSTER,
         "voter_id": what.key.id,
         "voter_directory_id": what.key.directory_id,
     }
     if kind == "add_voter":
         listeners = [adds.Listener(name=e.name, host=e.host, port=e.port) for e in what.endpoints]
-        addition = adds.AddRaftVoterRequest(timeout_ms=TIMEOUT_MS, listeners=listeners, **who)
+        addition = adds.AddRaftVoterRequest(timeout_ms=TIMEOUT_MS, listeners=listeners, **voter)
         return ApiKey.ADD_RAFT_VOTER, ADD_VERSION, addition
     assert replica.core is not None
     feature = updates.KRaftVersionFeature(
@@ -211,7 +211,7 @@ def _voter_request(replica: NodeProcess, kind: str, what: Any) -> tuple[int, int
         current_leader_epoch=replica.core.election.epoch,
         listeners=[updates.Listener(name=e.name, host=e.host, port=e.port) for e in what.endpoints],
         k_raft_version_feature=feature,
-        **who,
+        **voter,
     )
     return ApiKey.UPDATE_RAFT_VOTER, CHANGE_VERSION, update
 
@@ -228,5 +228,5 @@ def _end_of_change(replica: NodeProcess, kind: str, what: Any) -> int:
         for batch in replica.disk.batches
         if batch.voters is not None and batch.last_offset < mark
     ]
-    moved = [entry for entry in sets if kind == "reassign" and names(entry[1], change)]
+    moved = [entry for entry in sets if kind == "reassign" and is_result_of(entry[1], change)]
     return max([end for end, _ in moved or sets], default=0)

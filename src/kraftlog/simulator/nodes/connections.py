@@ -116,14 +116,14 @@ class ServerEnd(VirtualConnection):
 
     def ready(self, slot: Any) -> None:
         super().ready(slot)
-        self.replica.dirty[self] = None
+        self.replica.ready_connections[self] = None
 
     def watch(self, slot: WatchedResponse, response: Any) -> None:
         request = slot.request
         if isinstance(request, SnapshotFetch):
             request = request.replace(epoch=0)  # the response leaves out the epoch if it is 0
         body = response_from_wire(response, request)
-        self.connection.network.watch_answer(self.replica, self.connection, body, response)
+        self.connection.network.watch_response(self.replica, self.connection, body, response)
 
     def receive(self, data: bytes, now: Now) -> None:
         """Pass whole requests to the node, one after the other."""
@@ -132,14 +132,14 @@ class ServerEnd(VirtualConnection):
             end = pos + 4 + _CORRELATION.unpack_from(data, pos)[0]
             self.held.append(data[pos:end])
             pos = end
-        self.go_on(now)
+        self.serve_held(now)
 
-    def go_on(self, now: Now) -> None:
+    def serve_held(self, now: Now) -> None:
         """Pass what was held back while the node processed an earlier request."""
         while self.held and not self.holds:
             self._serve(self.held.popleft(), now)
         if self.held:
-            self.replica.holding[self] = None
+            self.replica.held_connections[self] = None
 
     def _serve(self, frame: bytes, now: Now) -> None:
         number = _CORRELATION.unpack_from(frame, _CORRELATION_AT)[0]
@@ -158,11 +158,11 @@ class ServerEnd(VirtualConnection):
         self.slots.append(slot)
         self.replica.node.frame(slot, buffer, 4, len(buffer), now)
 
-    def leave(self) -> None:
+    def send_finished(self) -> None:
         """Send the finished responses; a request that cannot be answered ends the connection."""
         data = self.take()
         if data:
-            self.connection.send_answers(data)
+            self.connection.send_responses(data)
         if self.failure is not None:
             self.close()
             self.connection.server = None
@@ -188,14 +188,14 @@ class ClientEnd(VirtualConnection):
 
     def ready(self, slot: Any) -> None:
         super().ready(slot)
-        self.replica.dirty[self] = None
+        self.replica.ready_connections[self] = None
 
     def receive(self, data: bytes, now: Now) -> None:
         slot = PendingResponse(self)
         self.slots.append(slot)
         self.replica.node.frame(slot, data, 4, len(data), now)
 
-    def leave(self) -> None:
+    def send_finished(self) -> None:
         data = self.take()
         if data and self.is_open:
             self.is_open = False

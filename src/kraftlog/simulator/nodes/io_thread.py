@@ -29,7 +29,7 @@ class VirtualIOThread:
     def __init__(self, replica: NodeProcess, name: str) -> None:
         self._replica = replica
         self._name = name
-        self._life = replica.incarnation
+        self._incarnation = replica.incarnation
         self._jobs: deque[tuple[Callable[[], Any], Done]] = deque()
 
     @property
@@ -43,11 +43,11 @@ class VirtualIOThread:
 
     def _begin(self) -> None:
         world = self._replica.world
-        world.at(world.time + world.job_ms(self._replica, self._name), self._run)
+        world.schedule(world.time + world.job_ms(self._replica, self._name), self._run)
 
     def _run(self) -> None:
         replica = self._replica
-        if replica.incarnation != self._life:
+        if replica.incarnation != self._incarnation:
             return
         job, done = self._jobs[0]
         result, failure = None, None
@@ -73,7 +73,7 @@ class VirtualIOThread:
 
     def _deliver(self, done: Done, result: Any, failure: BaseException | None) -> None:
         replica = self._replica
-        if replica.incarnation != self._life:
+        if replica.incarnation != self._incarnation:
             return
         if replica.paused:
             replica.waiting.append((self._deliver, (done, result, failure)))

@@ -33,7 +33,15 @@ NAME = "storage"
 class LogView(RaftDisk):
     """Call `look` after possible writes, `look_at_disk` after possible syncs."""
 
-    __slots__ = ("_known", "_log", "_raw_election", "_raws", "_replica", "_truncations", "ends")
+    __slots__ = (
+        "_known",
+        "_log",
+        "_raw_election",
+        "_replica",
+        "_stored_bytes",
+        "_truncations",
+        "ends",
+    )
 
     def __init__(self, replica: NodeProcess) -> None:
         super().__init__()
@@ -43,7 +51,7 @@ class LogView(RaftDisk):
         #: For each batch its segment, and its end there.
         self.ends: list[tuple[int, int]] = []
         #: The bytes of each batch.
-        self._raws: list[bytes] = []
+        self._stored_bytes: list[bytes] = []
         self._raw_election = b""
         #: Snapshots whose content was checked.
         self._known: set[OffsetAndEpoch] = set()
@@ -52,16 +60,16 @@ class LogView(RaftDisk):
 
     def begin(self, log: Log) -> None:
         """A process has opened its log, which must contain all that was durable."""
-        world, promised = self._replica.world, self.chains[: self.durable]
+        world, durable_chains = self._replica.world, self.chains[: self.durable]
         had = self.end
         self._log, self._truncations = log, log.truncations
         self._known.clear()
         old_chains = self.chains
-        self.batches, self.chains, self.bases, self.ends, self._raws = [], [], [], [], []
+        self.batches, self.chains, self.bases, self.ends, self._stored_bytes = [], [], [], [], []
         self.durable = self.dropped = 0
         self.snapshot = self.download = None
         files = self._replica.files
-        newest = max(self.snapshots_there(), key=lambda it: it.offset, default=None)
+        newest = max(self.stored_snapshots(), key=lambda it: it.offset, default=None)
         if newest is not None and newest.offset:
             chain = world.chain_ending(newest)
             self._begin_after(newest, chain)
@@ -71,14 +79,14 @@ class LogView(RaftDisk):
                 self._add(segment, end, batch, raw)
             else:  # the snapshot has it, too
                 position = self.position_before(batch.base_offset) + 1
-                self.ends[position], self._raws[position] = (segment, end), raw
+                self.ends[position], self._stored_bytes[position] = (segment, end), raw
         self.from_later_leader.update(
             set(self.chains) - set(old_chains)
         )  # assume it: who sent them was not observed
         self.look_at_disk()
-        if self.chains[: len(promised)] != promised:
+        if self.chains[: len(durable_chains)] != durable_chains:
             self._fails(
-                f"the opened log lacks or changed some of {len(promised)} durable batches: "
+                f"the opened log lacks or changed some of {len(durable_chains)} durable batches: "
                 f"it ended at offset {had}, now at {self.end}"
             )
 
@@ -86,7 +94,7 @@ class LogView(RaftDisk):
         self.batches, self.chains = self._replica.world.oracle.log_of(chain)
         self.bases = [batch.base_offset for batch in self.batches]
         self.ends = [(-1, 0)] * len(self.batches)
-        self._raws = [b""] * len(self.batches)
+        self._stored_bytes = [b""] * len(self.batches)
         self.dropped = self.durable = len(self.batches)
         if self.end != newest.offset:
             self._fails(f"{newest} holds all up to {self.end}")
@@ -108,18 +116,20 @@ class LogView(RaftDisk):
             for it in _batches(self._replica.files, log, self.ends):
                 self._add(*it)
         assert self._replica.core is not None
-        coming = getattr(self._replica.core.role, "download", None)
-        self.download = None if coming is None else (coming.id, b"")
+        download = getattr(self._replica.core.role, "download", None)
+        self.download = None if download is None else (download.id, b"")
         if log.start_offset > self.start:
             self.drop_prefix(log.start_offset)
 
     def _compare(self, log: Log) -> None:
         """After a truncation, find where the files and the earlier view diverge."""
-        there = [it for it in _batches(self._replica.files, log) if it[2].base_offset >= self.start]
-        for number, (segment, end, batch, raw) in enumerate(there):
+        stored = [
+            it for it in _batches(self._replica.files, log) if it[2].base_offset >= self.start
+        ]
+        for number, (segment, end, batch, raw) in enumerate(stored):
             position = self.dropped + number
             if position < len(self.batches) and self.batches[position] == batch:
-                self.ends[position], self._raws[position] = (segment, end), raw
+                self.ends[position], self._stored_bytes[position] = (segment, end), raw
             else:
                 self._cut(batch.base_offset)
                 self._add(segment, end, batch, raw)
@@ -130,7 +140,7 @@ class LogView(RaftDisk):
         if offset < self.end:
             self._replica.world.truncates(self._replica, offset)
             self.truncate(offset)
-            del self.ends[len(self.batches) :], self._raws[len(self.batches) :]
+            del self.ends[len(self.batches) :], self._stored_bytes[len(self.batches) :]
             self.old_tail.clear()
 
     def _add(self, segment: int, end: int, batch: Batch, raw: bytes) -> None:
@@ -143,7 +153,7 @@ class LogView(RaftDisk):
         if core is not None and core.election.epoch != batch.epoch:
             self.from_later_leader.add(chain)
         self.ends.append((segment, end))
-        self._raws.append(raw)
+        self._stored_bytes.append(raw)
         if chain == next_chain:  # no replica had this batch before
             self._replica.world.note_chain(batch, chain)
             self._replica.world.appended(self._replica, batch)
@@ -177,7 +187,7 @@ class LogView(RaftDisk):
 
     # Snapshots -----------------------------------------------------------------------------------
 
-    def snapshots_there(self) -> Iterator[OffsetAndEpoch]:
+    def stored_snapshots(self) -> Iterator[OffsetAndEpoch]:
         for name in self._replica.files.names(FOLDER):
             found = parse_name(name)
             if found is not None:
@@ -185,7 +195,7 @@ class LogView(RaftDisk):
 
     def _look_at_snapshots(self) -> None:
         """Check the new snapshots, and remember the newest."""
-        for found in self.snapshots_there():
+        for found in self.stored_snapshots():
             if found.offset and found not in self._known:
                 self.keep(self._read_snapshot(found, self.chain_at(found)))
 
@@ -223,7 +233,7 @@ class LogView(RaftDisk):
         log = self._log
         assert log is not None
         written: dict[int, list[bytes]] = {segment.base_offset: [] for segment in log.segments}
-        for (segment, _), raw in zip(self.ends, self._raws, strict=True):
+        for (segment, _), raw in zip(self.ends, self._stored_bytes, strict=True):
             if segment in written:
                 written[segment].append(raw)
         for segment, raws in written.items():

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     Pieces = deque[tuple[Callable[..., None], tuple[Any, ...]]]
 
 #: How long until a lost segment is retransmitted.
-RESENT_MS = 200
+RETRANSMIT_MS = 200
 #: How long until a machine without power is asked for a connection again.
-CONNECTS_AGAIN_MS = 1000
+RECONNECT_MS = 1000
 #: How long a process falsely refuses new connections.
 FALSELY_REFUSED_MS = 50
 
@@ -44,9 +44,9 @@ class Connection:
     ) -> None:
         self.network = network
         self.source = source
-        self.source_life = source.incarnation
+        self.source_incarnation = source.incarnation
         self.target = target
-        self.target_life = -1
+        self.target_incarnation = -1
         self.channel = channel
         self.server: ServerEnd | None = None
         #: For the invariants: the requests in flight, by correlation id.
@@ -54,19 +54,19 @@ class Connection:
         #: The bytes in flight, to the server and back, in the order of sending, and when the last
         #: of each arrive.
         self.requests: Pieces = deque()
-        self.answers: Pieces = deque()
-        self.last_request = self.last_answer = 0
+        self.responses: Pieces = deque()
+        self.last_request = self.last_response = 0
         self.is_over = False
 
     @property
-    def is_the_clients(self) -> bool:
+    def is_held_by_client(self) -> bool:
         """Whether the client still holds it."""
-        alive = self.source.incarnation == self.source_life
+        alive = self.source.incarnation == self.source_incarnation
         return alive and not self.is_over and self.channel.connection is self
 
     @property
-    def is_the_servers(self) -> bool:
-        return self.server is not None and self.target.incarnation == self.target_life
+    def is_held_by_server(self) -> bool:
+        return self.server is not None and self.target.incarnation == self.target_incarnation
 
     @property
     def peers(self) -> PeerChannels:
@@ -75,11 +75,13 @@ class Connection:
     def send_request(self, data: bytes) -> None:
         self.last_request = self.network.carry(self, True, self.last_request, self._request, data)
 
-    def send_answers(self, data: bytes) -> None:
+    def send_responses(self, data: bytes) -> None:
         late_ms = self.network.late_ms()
         if late_ms:
-            self.last_answer = max(self.last_answer, self.network.world.time + late_ms)
-        self.last_answer = self.network.carry(self, False, self.last_answer, self._answer, data)
+            self.last_response = max(self.last_response, self.network.world.time + late_ms)
+        self.last_response = self.network.carry(
+            self, False, self.last_response, self._response, data
+        )
 
     def close_by_client(self) -> None:
         """The client closes it and ignores what is in flight."""
@@ -89,12 +91,12 @@ class Connection:
     # Arriving ------------------------------------------------------------------------------------
 
     def _request(self, data: bytes) -> None:
-        if not self.is_the_servers:
+        if not self.is_held_by_server:
             world = self.network.world
             if self.target.machine_up:
                 self.reset_client()
             elif not self.is_over:  # it is sent again until the machine is there
-                world.at(world.time + RESENT_MS, self._request, data)
+                world.schedule(world.time + RETRANSMIT_MS, self._request, data)
             return
         server, life = self.server, self.target.incarnation
         assert server is not None
@@ -104,12 +106,12 @@ class Connection:
             for body in received:
                 self.network.world.received(self.target, self.source, body)
 
-    def _answer(self, data: bytes) -> None:
-        if self.is_the_clients:
+    def _response(self, data: bytes) -> None:
+        if self.is_held_by_client:
             self.source.turn("is answered", self.peers.receive, self.channel, data)
 
     def _closed_by_client(self) -> None:
-        if self.is_the_servers and self.server is not None:
+        if self.is_held_by_server and self.server is not None:
             self.server.close()
         self.server = None
 
@@ -118,12 +120,12 @@ class Connection:
         self.network.carry(self, False, 0, self.break_client)
 
     def break_client(self) -> None:
-        if self.is_the_clients:
+        if self.is_held_by_client:
             self.source.turn("is reset", self.peers.receive, self.channel, b"")
 
     def reset(self) -> None:
         """Notify both ends at once."""
-        if self.is_the_servers and self.server is not None:
+        if self.is_held_by_server and self.server is not None:
             self.server.close()
         self.server = None
         if self.source.paused:
@@ -156,35 +158,35 @@ class ByteNetwork(Network):
 
     def _connect_to(self, connection: Connection) -> None:
         target = connection.target
-        if connection.is_over or connection.source.incarnation != connection.source_life:
+        if connection.is_over or connection.source.incarnation != connection.source_incarnation:
             return
         if target.core is None or not target.listens_on(connection.channel.address[1]):
             if target.machine_up:
                 self.carry(connection, False, 0, self._turned_away, connection)
             else:
-                self.world.at(self.world.time + CONNECTS_AGAIN_MS, self._connect_to, connection)
+                self.world.schedule(self.world.time + RECONNECT_MS, self._connect_to, connection)
             return
         if self._refuses_until.get((connection.source.id, target.id), 0) > self.world.time:
             self.world.saw("a running process seemed gone")
             self.carry(connection, False, 0, self._turned_away, connection)
             return
-        connection.target_life = target.incarnation
+        connection.target_incarnation = target.incarnation
         connection.server = ServerEnd(target, connection)
         self.carry(connection, False, 0, self._connected, connection)
 
     def _connected(self, connection: Connection) -> None:
-        if connection.is_the_clients:
+        if connection.is_held_by_client:
             connection.source.turn("connects", connection.peers.connected, connection.channel)
 
     def late_ms(self) -> int:
         """How long to hold back a response that arrives only after its request timed out."""
-        if not (self.late_answers and self.rng.permille(self.late_answers)):
+        if not (self.late_responses and self.rng.permille(self.late_responses)):
             return 0
         self.world.saw("response after the request timeout")
         return self.world.setting.request_timeout_ms + self.rng.between(*self.late_by_ms)
 
     def _turned_away(self, connection: Connection) -> None:
-        if connection.is_the_clients:
+        if connection.is_held_by_client:
             connection.source.turn("is refused", self._refuse_line, connection)
 
     @staticmethod
@@ -214,28 +216,28 @@ class ByteNetwork(Network):
                 if self.rng.below(2) and is_begun:  # else its first segment is sent again
                     connection.reset()
                     return after
-                when += RESENT_MS + self.rng.below(RESENT_MS)
+                when += RETRANSMIT_MS + self.rng.below(RETRANSMIT_MS)
             if self.rng.permille(self.delayed):
                 when += self.rng.long_tail(self.delay_ms)
             when = max(when, self.clogged.get(direction, 0))
         when = max(when, after)
-        (connection.requests if is_request else connection.answers).append((act, arguments))
-        world.at(when, self._land, connection, source.id, target, is_request)
+        (connection.requests if is_request else connection.responses).append((act, arguments))
+        world.schedule(when, self._land, connection, source.id, target, is_request)
         return when
 
     def _land(self, connection: Connection, source: int, target: Replica, is_request: bool) -> None:
-        pieces = connection.requests if is_request else connection.answers
+        pieces = connection.requests if is_request else connection.responses
         if (source, target.id) in self.cuts:
             # It is retransmitted until it gets through, or the connection ends.
             if connection.is_over:
                 pieces.popleft()
                 return
-            again = self.world.time + RESENT_MS
+            again = self.world.time + RETRANSMIT_MS
             if is_request:
                 connection.last_request = max(connection.last_request, again)
             else:
-                connection.last_answer = max(connection.last_answer, again)
-            self.world.at(again, self._land, connection, source, target, is_request)
+                connection.last_response = max(connection.last_response, again)
+            self.world.schedule(again, self._land, connection, source, target, is_request)
             return
         act, arguments = pieces.popleft()
         if target.paused and act != self._connect_to:
@@ -259,7 +261,7 @@ class ByteNetwork(Network):
         self._connections = [
             it
             for it in self._connections
-            if not it.is_over and (it.is_the_clients or it.server is not None)
+            if not it.is_over and (it.is_held_by_client or it.server is not None)
         ]
         return list(self._connections)
 
@@ -280,7 +282,7 @@ class ByteNetwork(Network):
 
     # Watching ------------------------------------------------------------------------------------
 
-    def watch_answer(
+    def watch_response(
         self, source: NodeProcess, connection: Connection, body: Any, response: Any
     ) -> None:
         self.world.sent(source, connection.source, body)

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from kraftlog.types import Now, OffsetAndEpoch
     from kraftlog.wire.schema import Message
 
-    class Leaving(Protocol):
+    class HasResponses(Protocol):
         """A connection with responses that leave at the end of the turn."""
 
-        def leave(self) -> None: ...
+        def send_finished(self) -> None: ...
 
-    class HoldingRequests(Protocol):
+    class HasHeldRequests(Protocol):
         """A connection whose requests wait for an earlier one."""
 
         @property
         def holds(self) -> int: ...
-        def go_on(self, now: Now) -> None: ...
+        def serve_held(self, now: Now) -> None: ...
 
     class Request(Protocol):
         """A client's request, until it has its response."""
@@ -68,9 +68,9 @@ class NodeProcess(Replica):
     files: MemoryFiles
     peers: PeerChannels
     #: Connections on which a response is ready.
-    dirty: dict[Leaving, None]
+    ready_connections: dict[HasResponses, None]
     #: Connections with requests that wait for an earlier one.
-    holding: dict[HoldingRequests, None]
+    held_connections: dict[HasHeldRequests, None]
 
     @property
     def node(self) -> Node:

@@ -39,23 +39,23 @@ class NodeReaders:
         #: The reads that have been answered without an error.
         self.answered = 0
         self._rng = world.rng("readers")
-        world.at(world.time, self._read)
+        world.schedule(world.time, self._read)
 
     def _read(self) -> None:
         world = self.world
-        world.at(world.time + self._rng.between(*GAP_MS), self._read)
-        if self.workload.reads and world.running:
+        world.schedule(world.time + self._rng.between(*GAP_MS), self._read)
+        if self.workload.is_reading and world.running:
             self.read_at(self._rng.pick(world.running))
 
     def read_at(self, replica: Replica) -> None:
         assert isinstance(replica, NodeProcess)
-        self._ask(replica, replica.incarnation, dict(self.workload.newest))
+        self._send_read(replica, replica.incarnation, dict(self.workload.newest))
 
-    def _ask(self, replica: NodeProcess, incarnation: int, newest: dict[str, int]) -> None:
+    def _send_read(self, replica: NodeProcess, incarnation: int, newest: dict[str, int]) -> None:
         if replica.core is None or incarnation != replica.incarnation:
             return
         if replica.paused:
-            replica.waiting.append((self._ask, (replica, incarnation, newest)))
+            replica.waiting.append((self._send_read, (replica, incarnation, newest)))
             return
         resources = [
             DescribeConfigsResource(
@@ -67,10 +67,10 @@ class NodeReaders:
             ApiKey.DESCRIBE_CONFIGS,
             DESCRIBE_VERSION,
             DescribeConfigsRequest(resources=resources, linearizable=True),
-            lambda response: self._answered(replica, response, newest),
+            lambda response: self._on_response(replica, response, newest),
         )
 
-    def _answered(self, replica: NodeProcess, response: Any, newest: dict[str, int]) -> None:
+    def _on_response(self, replica: NodeProcess, response: Any, newest: dict[str, int]) -> None:
         codes = {result.error_code for result in response.results}
         if codes == {ErrorCode.REQUEST_TIMED_OUT}:
             self.world.saw("read given up")

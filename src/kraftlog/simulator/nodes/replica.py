@@ -106,10 +106,10 @@ class NodeReplica(NodeProcess):
         self._node: ObservedNode | None = None
         #: The notifications of the state machine in this turn.
         self.notifications: list[tuple[str, int]] = []
-        self.dirty = {}
-        self.holding = {}
+        self.ready_connections = {}
+        self.held_connections = {}
         self.proposals = Proposals(self)
-        self._goes_on = False
+        self._is_turn_scheduled = False
 
     @property
     def node(self) -> ObservedNode:
@@ -123,7 +123,7 @@ class NodeReplica(NodeProcess):
         self.incarnation += 1
         self.machine_up = True
         self.files.starts += 1
-        world.may_disturb(self)
+        world.plan_file_faults(self)
         self._start_clock()
         world.note(self, "starts", self.disk.election)
         try:
@@ -252,11 +252,11 @@ class NodeReplica(NodeProcess):
         if world.tracing:
             world.note(self, what, "")
         node.now = now
-        world.may_disturb(self)
+        world.plan_file_faults(self)
         try:
             act(*arguments, now)
-            if self.holding:
-                self._go_on_with_requests(now)
+            if self.held_connections:
+                self._serve_held_requests(now)
             node.poll(now)
             self.peers.expire(now)
             self.runner.finish_turn(now)
@@ -270,21 +270,21 @@ class NodeReplica(NodeProcess):
         self._look()
         world.turned(self)
         try:
-            self._answer()  # which may read files
+            self._response()  # which may read files
         except PowerLost:
             self.crash()
             return
-        self.proposals.look()
+        self.proposals.drop_if_resigned()
         core = self.core
         assert core is not None
-        self._go_on_soon()
+        self._schedule_turn()
         self._arm()
         world.check(self, core)
 
-    def _go_on_with_requests(self, now: Now) -> None:
-        holding, self.holding = self.holding, {}
-        for connection in holding:
-            connection.go_on(now)
+    def _serve_held_requests(self, now: Now) -> None:
+        held_connections, self.held_connections = self.held_connections, {}
+        for connection in held_connections:
+            connection.serve_held(now)
 
     def _look(self) -> None:
         """Show the world what this turn has written, and the state machine's notifications."""
@@ -302,34 +302,34 @@ class NodeReplica(NodeProcess):
     def _installed(self, offset: int) -> None:
         core = self.core
         assert core is not None
-        epoch = max([it.epoch for it in self.disk.snapshots_there() if it.offset == offset])
+        epoch = max([it.epoch for it in self.disk.stored_snapshots() if it.offset == offset])
         end = OffsetAndEpoch(offset, epoch)
         snapshot = self.disk.installed(end)
         self.world.saw("snapshot installed")
         self.world.loads(self, snapshot)
         self.load(snapshot)
 
-    def _answer(self) -> None:
-        while self.dirty:
-            dirty, self.dirty = self.dirty, {}
-            for connection in dirty:
-                connection.leave()
+    def _response(self) -> None:
+        while self.ready_connections:
+            ready_connections, self.ready_connections = self.ready_connections, {}
+            for connection in ready_connections:
+                connection.send_finished()
 
-    def _go_on_soon(self) -> None:
+    def _schedule_turn(self) -> None:
         has_work = self.runner.has_work or self.node.has_work
-        has_work = has_work or not all(connection.holds for connection in self.holding)
-        if has_work and not self._goes_on:
-            self._goes_on = True
+        has_work = has_work or not all(connection.holds for connection in self.held_connections)
+        if has_work and not self._is_turn_scheduled:
+            self._is_turn_scheduled = True
             delay_ms = self.world.slice_ms if self.node.sliced.has_work else 0
-            self.world.at(self.world.time + delay_ms, self._go_on, self.incarnation)
+            self.world.schedule(self.world.time + delay_ms, self._scheduled_turn, self.incarnation)
 
-    def _go_on(self, incarnation: int) -> None:
+    def _scheduled_turn(self, incarnation: int) -> None:
         if incarnation != self.incarnation:
             return
         if self.paused:
-            self.waiting.append((self._go_on, (incarnation,)))
+            self.waiting.append((self._scheduled_turn, (incarnation,)))
             return
-        self._goes_on = False
+        self._is_turn_scheduled = False
         self.turn("goes on", _nothing)
 
     def _deadline(self) -> int | None:
@@ -363,7 +363,7 @@ class NodeReplica(NodeProcess):
         def on_response(response: Any) -> None:
             body = response_from_wire(response, message.body)
             if isinstance(message.slot, int):
-                self.world.workload.read_answered(message.slot, body)
+                self.world.workload.read_response(message.slot, body)
             else:
                 message.slot.answer = body
 
@@ -404,12 +404,12 @@ class NodeReplica(NodeProcess):
     def take_snapshot(self) -> None:
         """Take a snapshot now and another soon: a log starts at the one before the newest."""
         self.turn("takes a snapshot", self._snap)
-        self.world.at(self.world.time + NEXT_SNAPSHOT_MS, self._snap_again, self.incarnation)
+        self.world.schedule(self.world.time + NEXT_SNAPSHOT_MS, self._snap_again, self.incarnation)
 
     def _snap(self, now: Now) -> None:
         self.node.snap_if_due(now, AT_ONCE)
         if self.node.quorum.is_applying:  # it waits until all of that is applied
-            self.world.at(self.world.time + 1, self._snap_again, self.incarnation)
+            self.world.schedule(self.world.time + 1, self._snap_again, self.incarnation)
 
     def _snap_again(self, incarnation: int) -> None:
         if incarnation == self.incarnation and not self.paused:

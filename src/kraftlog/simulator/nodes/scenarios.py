@@ -12,7 +12,7 @@ from kraftlog.simulator.scenarios.snapshot_scenarios import (
     expect_coverage,
     fall_behind,
     in_small_chunks,
-    who_is_behind,
+    lagging_replica,
 )
 from kraftlog.simulator.scenarios.voter_scenarios import reassign_midway
 from kraftlog.simulator.setting import any_setting, some_voters
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 #: Per thousand responses.
-GARBLED = 250
+CORRUPT_PERMILLE = 250
 
 
 def lost_checkpoint(world: World) -> Iterator[Goal]:
     """Q38: a node refuses to start if the checkpoint with the start of its log is missing."""
     yield from fall_behind(world)
-    victim = who_is_behind(world)
+    victim = lagging_replica(world)
     world.network.heal()
     yield all_reached(world, log_end(world))
     expect_coverage(world, "snapshot installed")
@@ -56,7 +56,7 @@ def garbled_snapshot(world: World) -> Iterator[Goal]:
     """Q38: a snapshot that is corrupted in transit is not used, and is fetched again."""
     yield from fall_behind(world)
     world.network.heal()
-    world.network.calm, world.network.corrupt_permille = False, GARBLED
+    world.network.calm, world.network.corrupt_permille = False, CORRUPT_PERMILLE
     yield all_reached(world, log_end(world))
     yield from heal_and_serve(world)
 

@@ -41,7 +41,7 @@ CRASHES_WHILE_DOWNLOADING = 300
 APPEND_GAP_MS = 20
 FEW_BATCHES = 10
 #: The I/O threads whose jobs no vote waits for, and how slow they are in some runs.
-NOT_OF_THE_QUORUM = ("data", "maintenance", "worker")
+OTHER_IO_THREADS = ("data", "maintenance", "worker")
 SLOWER_MS = (0, 10, 300)
 #: The size of a batch on a disk that is nearly full.
 BATCH_BYTES = 120
@@ -85,7 +85,7 @@ class NodeWorld(World):
         self.sliced_us, self.slice_ms = Rng(seed, "slices").pick([(TURN_BUDGET, 0), (1, 0), (1, 1)])
         #: How much longer than the quorum's a job of another I/O thread takes, at most.
         self._io_rng = Rng(seed, "I/O threads")
-        self._slower_ms = {it: self._io_rng.pick(SLOWER_MS) for it in NOT_OF_THE_QUORUM}
+        self._slower_ms = {it: self._io_rng.pick(SLOWER_MS) for it in OTHER_IO_THREADS}
         #: A node without the controller's role can't become a voter.
         self.reassigns = setting.dynamic
         #: The configured voters; none if the log has them.
@@ -111,7 +111,7 @@ class NodeWorld(World):
     def settings_of(self, replica: NodeReplica) -> BrokerConfig:
         config = self._settings.get(replica.id)
         if config is None:
-            config = self._settings[replica.id] = read_config(self._text_of(replica), {})[0]
+            config = self._settings[replica.id] = read_config(self._properties_of(replica), {})[0]
         return config
 
     def forget_settings(self, replica: NodeReplica) -> None:
@@ -132,7 +132,7 @@ class NodeWorld(World):
         """In a quorum with configured voters, any other node is no controller."""
         return not self.setting.dynamic and replica.id >= self.setting.voters
 
-    def _text_of(self, replica: NodeReplica) -> str:
+    def _properties_of(self, replica: NodeReplica) -> str:
         if self.setting.dynamic:
             servers = ",".join([f"{host_of(i)}:{PORT}" for i in range(self._count)])
             quorum = f"controller.quorum.bootstrap.servers={servers}"
@@ -196,7 +196,7 @@ class NodeWorld(World):
 
     # Faults --------------------------------------------------------------------------------------
 
-    def may_disturb(self, replica: NodeReplica) -> None:
+    def plan_file_faults(self, replica: NodeReplica) -> None:
         """Before a turn: plan the faults of its file operations."""
         files = replica.files
         self.cancel_past_crash(replica)
@@ -244,7 +244,7 @@ class NodeWorld(World):
         if replica.core is None:
             replica.files.kill()
             replica.kill()
-            self.at(self.time + 50 + self._crash_rng.below(2000), self.start, replica)
+            self.schedule(self.time + 50 + self._crash_rng.below(2000), self.start, replica)
             return
         self._unchecked_high_watermark = max(
             self._unchecked_high_watermark, replica.core.log.high_watermark
@@ -264,4 +264,4 @@ class NodeWorld(World):
                 self._unchecked_high_watermark, replica.core.log.high_watermark
             )
             self.kill(replica)
-        self.at(self.time + 500 + self._disk_rng.below(2000), self.start, replica)
+        self.schedule(self.time + 500 + self._disk_rng.below(2000), self.start, replica)

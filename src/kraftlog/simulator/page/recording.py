@@ -74,7 +74,7 @@ class Recording:
     def __init__(self) -> None:
         self.time = -1
         #: The number of entries in each ms.
-        self.things: dict[int, int] = {}
+        self.entry_counts: dict[int, int] = {}
         self.events: list[RecordedEvent] = []
         self.messages: list[Sent] = []
         self.states: dict[int, list[tuple[Moment, ReplicaState]]] = {}
@@ -83,7 +83,7 @@ class Recording:
         self._requests: dict[tuple[int, int, int], Sent] = {}
 
     def moment(self) -> Moment:
-        place = self.things[self.time] = self.things.get(self.time, 0) + 1
+        place = self.entry_counts[self.time] = self.entry_counts.get(self.time, 0) + 1
         return self.time, place
 
     def happened(self, node: int, kind: str, text: str, message: int = -1) -> None:
@@ -170,17 +170,17 @@ class RecordedWorld(World):
         self.network = RecordedNetwork(self)
         self.workload = RecordedWorkload(self)
 
-    def at(self, when: int, act: Callable[..., None], *arguments: Any) -> None:
-        super().at(when, self._happen, act, arguments)
+    def schedule(self, when: int, act: Callable[..., None], *arguments: Any) -> None:
+        super().schedule(when, self._happen, act, arguments)
 
     def _happen(self, act: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         self.recording.time = self.time
         act(*arguments)
         self.look()
 
-    def pursue(self, goal: Goal) -> None:
+    def run_until(self, goal: Goal) -> None:
         self.look()  # the script may have changed something
-        super().pursue(goal)
+        super().run_until(goal)
 
     def check(self, replica: Replica, core: Any) -> None:
         self.recording.time = self.time
@@ -240,7 +240,7 @@ class RecordedWorld(World):
     def _state_on_disk(self, replica: Replica) -> ReplicaState:
         """What a stopped replica will find when it starts."""
         disk = replica.disk
-        key = replica.incarnation, replica.lives, disk.cuts, disk.start
+        key = replica.incarnation, replica.disk_losses, disk.truncations, disk.start
         known = self._down.get(replica.id)
         if known is not None and known[0] == key:
             return known[1]
@@ -274,7 +274,7 @@ class RecordedWorld(World):
 
     # Lines for the page --------------------------------------------------------------------------
 
-    def tell(self, node: int, kind: str, text: str) -> None:
+    def add_line(self, node: int, kind: str, text: str) -> None:
         self.recording.time = self.time
         self.recording.happened(node, kind, text)
 
@@ -283,25 +283,25 @@ class RecordedWorld(World):
         if what == "starts" and replica is not None:
             disk = replica.disk
             text = sentences.started(replica.id, disk.start, disk.end, disk.election.epoch)
-            self.tell(replica.id, "fault", text)
-        elif what == "fault" and detail.kind in sentences.STRIKES:
-            self.tell(-1, "fault", sentences.STRIKES[detail.kind])
+            self.add_line(replica.id, "fault", text)
+        elif what == "fault" and detail.kind in sentences.INSTANT_FAULTS:
+            self.add_line(-1, "fault", sentences.INSTANT_FAULTS[detail.kind])
         elif what == "requests to":
-            self.tell(-1, "voters", f"The administrator requests to {detail}.")
+            self.add_line(-1, "voters", f"The administrator requests to {detail}.")
         elif what == "gets a response":
-            self.tell(-1, "voters", sentences.change_result(*detail))
+            self.add_line(-1, "voters", sentences.change_result(*detail))
         elif what == "violation":
-            self.tell(-1, "fault", f"An invariant is violated: {detail}")
+            self.add_line(-1, "fault", f"An invariant is violated: {detail}")
 
     def kill(self, replica: Replica) -> None:
         if replica.core is not None:
-            self.tell(replica.id, "fault", f"The process of {replica.id} is killed.")
+            self.add_line(replica.id, "fault", f"The process of {replica.id} is killed.")
         super().kill(replica)
 
     def lose_power(self, replica: Replica) -> None:
         if replica.core is not None:
             text = f"{replica.id} loses power: unsynced writes may be lost."
-            self.tell(replica.id, "fault", text)
+            self.add_line(replica.id, "fault", text)
         super().lose_power(replica)
 
 
@@ -354,7 +354,7 @@ class RecordedWorkload(Workload):
 
     def read_at(self, replica: Replica) -> None:
         who = replica.id
-        self.world.tell(who, "client", f"A client requests a read offset from {who}.")
+        self.world.add_line(who, "client", f"A client requests a read offset from {who}.")
         super().read_at(replica)
 
     def _look_at_leaders(self) -> None:
@@ -381,5 +381,5 @@ class RecordedWorkload(Workload):
             case ReadAnswered(offset=offset):
                 node, text = -1, f"A client may read up to offset {offset}."
         if text:
-            self.world.tell(node, "client", text)
+            self.world.add_line(node, "client", text)
         super()._record(event)

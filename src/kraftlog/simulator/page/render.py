@@ -105,6 +105,6 @@ def _clock(recording: Recording) -> Callable[[Moment], float]:
 
     def when(moment: Moment) -> float:
         time, place = moment
-        return round(time - 1 + place / recording.things[time], 4)
+        return round(time - 1 + place / recording.entry_counts[time], 4)
 
     return when

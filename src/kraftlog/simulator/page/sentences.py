@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _ERRORS = {number: name for name, number in vars(ErrorCode).items() if isinstance(number, int)}
 
 #: Faults that happen at one instant and leave no visible state.
-STRIKES = {
+INSTANT_FAULTS = {
     "reset": "Connections break.",
     "wall-clock": "A wall clock jumps. The protocol does not look at it.",
     "foreign-requests": "Foreign senders send requests that every replica must refuse.",

@@ -11,25 +11,25 @@ from kraftlog.simulator.faults import fault_plan
 from kraftlog.simulator.readers import Readers
 from kraftlog.simulator.scenarios.goals import (
     HEALING_MS,
-    a_majority_goes_on,
     all_reached,
     any_reached,
     begin,
     converged,
     expect_to_stay,
     heal_and_serve,
-    highest_mark,
+    highest_high_watermark,
     leader_agreed,
     leader_of,
     led_by_another,
     log_end,
+    majority_continues,
 )
 from kraftlog.simulator.scenarios.rare_scenarios import (
     busy_setting,
     impatient_setting,
-    late_answers,
     late_copies,
     late_farewell,
+    late_responses,
     late_setting,
     parted_logs,
     seems_gone,
@@ -64,7 +64,7 @@ def leader_failure(world: World) -> Iterator[Goal]:
         yield passing(10)
     world.kill(old)
     yield all_reached(world, 20)
-    target = highest_mark(world) + 10
+    target = highest_high_watermark(world) + 10
     world.start(old)
     yield all_reached(world, target)
 
@@ -72,7 +72,7 @@ def leader_failure(world: World) -> Iterator[Goal]:
 def all_killed(world: World) -> Iterator[Goal]:
     yield from begin(world)
     yield any_reached(world, 10)
-    yield a_majority_goes_on(world)
+    yield majority_continues(world)
 
 
 def leader_partitioned(world: World) -> Iterator[Goal]:
@@ -80,7 +80,9 @@ def leader_partitioned(world: World) -> Iterator[Goal]:
     yield any_reached(world, 10)
     old = leader_of(world)
     world.network.isolate(old.id)
-    yield all_reached(world, 20, [who for who in world.replicas if who != old.id])
+    yield all_reached(
+        world, 20, [replica_id for replica_id in world.replicas if replica_id != old.id]
+    )
 
 
 def majority_reachable(world: World) -> Iterator[Goal]:
@@ -90,7 +92,9 @@ def majority_reachable(world: World) -> Iterator[Goal]:
     world.network.cut([0, 1], [2, 3, 4])
     world.network.cut([2, 3, 4], [0, 1])
     yield any_reached(world, 2 * log_end(world))
-    assert highest_mark(world, [2, 3, 4]) > highest_mark(world, [0, 1]), "the minority commits"
+    assert highest_high_watermark(world, [2, 3, 4]) > highest_high_watermark(world, [0, 1]), (
+        "the minority commits"
+    )
     world.network.heal()
     yield all_reached(world, 2 * log_end(world))
 
@@ -103,7 +107,7 @@ def back_to_back(world: World) -> Iterator[Goal]:
     yield led_by_another(world, old)
     world.network.heal()
     world.network.isolate(leader_of(world).id)
-    yield any_reached(world, highest_mark(world) + 10)
+    yield any_reached(world, highest_high_watermark(world) + 10)
 
 
 def data_loss(world: World) -> Iterator[Goal]:
@@ -116,7 +120,7 @@ def data_loss(world: World) -> Iterator[Goal]:
     yield leader_agreed(world)
     # The new leader's own first commit does not depend on the lost disk.
     yield any_reached(world, log_end(world) + 1)
-    target = highest_mark(world) + 10
+    target = highest_high_watermark(world) + 10
     victim.lose_disk(0)
     world.start(victim)
     yield all_reached(world, target)
@@ -150,7 +154,7 @@ def cut_off_leader(world: World) -> Iterator[Goal]:
     old = leader_of(world)
     side = [old.id]
     if world.rng("script").below(2):
-        side += [who for who in world.replicas if who >= world.setting.voters]
+        side += [replica_id for replica_id in world.replicas if replica_id >= world.setting.voters]
     world.network.split(side)
     limit = world.setting.raft.fetch_timeout_ms * 3 // 2 + 50
     yield Goal("the leader resigns", lambda: old.id not in world.leaders, limit)
@@ -200,12 +204,12 @@ def reads_anywhere(world: World) -> Iterator[Goal]:
     yield from mixture(world)
     world.workload.stop()
     yield passing(world.setting.raft.read_timeout_ms + world.setting.request_timeout_ms)
-    for beside in list(readers.beside.values()):
-        answered = world.workload.reads_answered
-        readers.read_at(beside)
+    for reader in list(readers.by_replica.values()):
+        answered = world.workload.reads_done
+        readers.read_at(reader)
         yield Goal(
-            f"{beside.replica} answers a read",
-            lambda answered=answered: world.workload.reads_answered > answered,
+            f"{reader.replica} answers a read",
+            lambda answered=answered: world.workload.reads_done > answered,
             HEALING_MS,
         )
 
@@ -227,8 +231,8 @@ SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
     "late-copies": (impatient_setting, late_copies),
     "late-farewell": (busy_setting, late_farewell),
     "parted-logs": (busy_setting, parted_logs),
-    "late-answers": (late_setting, late_answers),
-    "seems-gone": (kafka_setting(3, 5, 2), seems_gone),
+    "late-answers": (late_setting, late_responses),
+    "seems-removed": (kafka_setting(3, 5, 2), seems_gone),
     "quiet": (any_setting, quiet),
     **VOTER_SCENARIOS,
     "mixture": (any_setting, mixture),

@@ -31,8 +31,12 @@ def all_reached(world: World, offset: int, among: Iterable[int] | None = None) -
     chosen = None if among is None else set(among)
 
     def met() -> bool:
-        marks = world.high_watermarks()
-        return all(mark >= offset for who, mark in marks.items() if chosen is None or who in chosen)
+        high_watermarks = world.high_watermarks()
+        return all(
+            high_watermark >= offset
+            for replica_id, high_watermark in high_watermarks.items()
+            if chosen is None or replica_id in chosen
+        )
 
     return Goal(f"{sorted(chosen) if chosen else 'all'} commit {offset}", met, DEFAULT_TIMEOUT_MS)
 
@@ -50,16 +54,18 @@ def led_by_another(world: World, old: Replica) -> Goal:
         leader = world.leader()
         return leader is not None and leader is not old
 
-    return Goal(f"another than {old.id} leads", met, DEFAULT_TIMEOUT_MS)
+    return Goal(f"a replica other than {old.id} leads", met, DEFAULT_TIMEOUT_MS)
 
 
 def log_end(world: World) -> int:
     return max(replica.disk.end for replica in world.replicas.values())
 
 
-def highest_mark(world: World, among: Iterable[int] | None = None) -> int:
-    marks = world.high_watermarks()
-    return max([marks.get(who, 0) for who in (among or marks)], default=0)
+def highest_high_watermark(world: World, among: Iterable[int] | None = None) -> int:
+    high_watermarks = world.high_watermarks()
+    return max(
+        [high_watermarks.get(replica_id, 0) for replica_id in (among or high_watermarks)], default=0
+    )
 
 
 def leader_of(world: World) -> Replica:
@@ -75,9 +81,9 @@ def begin(world: World) -> Iterator[Goal]:
     yield leader_agreed(world)
 
 
-def a_majority_goes_on(world: World) -> Goal:
+def majority_continues(world: World) -> Goal:
     """After a power loss of all, a bare majority must restart and commit new records."""
-    target = highest_mark(world) + 10
+    target = highest_high_watermark(world) + 10
     for replica in world.replicas.values():
         world.lose_power(replica)
     for replica_id in range(world.voters.majority):
@@ -107,9 +113,9 @@ def heal_and_serve(world: World) -> Iterator[Goal]:
     yield passing(world.setting.request_timeout_ms + world.setting.raft.fetch_timeout_ms)
     yield leader_agreed(world).replace(within_ms=HEALING_MS)
     expect_to_stay(world, leader_of(world))
-    reads = world.workload.reads_answered
+    reads = world.workload.reads_done
     world.workload.read_at(leader_of(world))
-    yield Goal("a read is answered", lambda: world.workload.reads_answered > reads, 2000)
+    yield Goal("a read is answered", lambda: world.workload.reads_done > reads, 2000)
     yield passing(world.setting.raft.fetch_timeout_ms * 3 // 2 + 500)
     world.workload.stop()
     yield Goal("all logs are the same", lambda: converged(world), 5000)

@@ -101,7 +101,7 @@ def late_setting(rng: Rng) -> Setting:
     return busy_setting(rng).replace(voters=3, observers=0, request_timeout_ms=1000)
 
 
-def late_answers(world: World) -> Iterator[Goal]:
+def late_responses(world: World) -> Iterator[Goal]:
     """Q19: a "diverging" response arrives again, after the log was truncated and acknowledged.
 
     The new leader needs the old one for a majority, so nothing is committed before the old one has
@@ -115,13 +115,13 @@ def late_answers(world: World) -> Iterator[Goal]:
     third = next(r for r in world.replicas.values() if r not in {old, leader_of(world)})
     network.heal()
     network.isolate(third.id)
-    network.late_answers, network.late_by_ms = 1000, SOON_AFTER_RETRY_MS
+    network.late_responses, network.late_by_ms = 1000, SOON_AFTER_RETRY_MS
     seen = world.coverage.get("log diverges", 0)
     for _ in range(1000):
         if world.coverage.get("log diverges", 0) > seen:
             break
         yield passing(5)
-    network.late_answers = 0
+    network.late_responses = 0
     yield passing(2 * world.setting.request_timeout_ms)
     yield from heal_and_serve(world)
 

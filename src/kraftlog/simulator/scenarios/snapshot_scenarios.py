@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kraftlog.simulator.scenarios.goals import (
-    a_majority_goes_on,
     all_reached,
     any_reached,
     begin,
     heal_and_serve,
-    highest_mark,
+    highest_high_watermark,
     leader_of,
     log_end,
+    majority_continues,
 )
 from kraftlog.simulator.setting import KAFKA_TIMES, Setting
 from kraftlog.simulator.world import Goal, passing
@@ -30,10 +30,10 @@ SMALL_CHUNK = 20
 SLOW_INSTALL_MS = 1000
 
 
-def in_small_chunks(fewest_voters: int) -> Callable[[Rng], Setting]:
+def in_small_chunks(min_voters: int) -> Callable[[Rng], Setting]:
     def draw(rng: Rng) -> Setting:
         return Setting(
-            voters=rng.between(fewest_voters, 5),
+            voters=rng.between(min_voters, 5),
             observers=rng.below(3),
             raft=KAFKA_TIMES,
             append_gap_ms=(5, 20),
@@ -48,9 +48,9 @@ def in_chunks_of_few_bytes(rng: Rng) -> Setting:
     return in_small_chunks(3)(rng).replace(chunk_bytes=SMALL_CHUNK)
 
 
-def take_everywhere(world: World, but: Replica | None = None) -> Goal:
+def take_snapshots(world: World, except_for: Replica | None = None) -> Goal:
     """All running replicas take a snapshot; done when their logs start there."""
-    takers = [replica for replica in world.running if replica is not but]
+    takers = [replica for replica in world.running if replica is not except_for]
     wanted = {replica.id: replica.applied for replica in takers}
     for replica in takers:
         replica.take_snapshot()
@@ -69,9 +69,9 @@ def fall_behind(world: World) -> Iterator[Goal]:
     yield any_reached(world, 10)
     victim = some_follower(world)
     world.network.isolate(victim.id)
-    others = [who for who in world.replicas if who != victim.id]
+    others = [replica_id for replica_id in world.replicas if replica_id != victim.id]
     yield all_reached(world, log_end(world) + 20, others)
-    yield take_everywhere(world, victim)
+    yield take_snapshots(world, victim)
 
 
 def some_follower(world: World) -> Replica:
@@ -79,7 +79,7 @@ def some_follower(world: World) -> Replica:
     return world.rng("script").pick([r for r in world.replicas.values() if r is not leader])
 
 
-def who_is_behind(world: World) -> Replica:
+def lagging_replica(world: World) -> Replica:
     (victim,) = [
         replica for replica in world.running if replica.core and not replica.core.log.start
     ]
@@ -102,7 +102,7 @@ def snapshot_install(world: World) -> Iterator[Goal]:
 def snapshot_race(world: World) -> Iterator[Goal]:
     """Q38: the leader changes during a download; the chunks of two leaders are never mixed."""
     yield from fall_behind(world)
-    victim = who_is_behind(world)
+    victim = lagging_replica(world)
     world.network.heal()
     yield Goal("a download has begun", lambda: victim.disk.download is not None, 60_000)
     rng, leader = world.rng("script"), leader_of(world)
@@ -120,7 +120,7 @@ def snapshot_race(world: World) -> Iterator[Goal]:
     else:
         world.network.reset(victim, leader)
     yield passing(rng.below(200))
-    yield all_reached(world, highest_mark(world) + 10, [victim.id])
+    yield all_reached(world, highest_high_watermark(world) + 10, [victim.id])
     expect_coverage(world, "snapshot installed")
     yield from heal_and_serve(world)
 
@@ -128,7 +128,7 @@ def snapshot_race(world: World) -> Iterator[Goal]:
 def crash_while_installing(world: World) -> Iterator[Goal]:
     """Q38, Q8: the process crashes between any two steps of installing a snapshot."""
     yield from fall_behind(world)
-    victim = who_is_behind(world)
+    victim = lagging_replica(world)
     world.crash_permille[victim.id] = 10
     world.network.heal()
     yield all_reached(world, log_end(world), [victim.id])
@@ -139,9 +139,9 @@ def all_killed_with_snapshots(world: World) -> Iterator[Goal]:
     """Q8, Q38: all stop, and a majority continues from snapshots and the records after them."""
     yield from begin(world)
     yield any_reached(world, 10)
-    yield take_everywhere(world)
-    yield any_reached(world, highest_mark(world) + world.rng("script").below(20))
-    yield a_majority_goes_on(world)
+    yield take_snapshots(world)
+    yield any_reached(world, highest_high_watermark(world) + world.rng("script").below(20))
+    yield majority_continues(world)
     yield from heal_and_serve(world)
 
 

@@ -11,7 +11,7 @@ from kraftlog.simulator.scenarios.goals import (
     begin,
     expect_to_stay,
     heal_and_serve,
-    highest_mark,
+    highest_high_watermark,
     leader_agreed,
     leader_of,
     led_by_another,
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 # Goals -------------------------------------------------------------------------------------------
 
 
-def over(request: ChangeRequest) -> Goal:
+def change_committed(request: ChangeRequest) -> Goal:
     """The change is committed; that the administrator gives up is a failure."""
-    return Goal(f"“{request.change}” is committed", lambda: was_made(request), DEFAULT_TIMEOUT_MS)
+    return Goal(f"“{request.change}” is committed", lambda: is_done(request), DEFAULT_TIMEOUT_MS)
 
 
-def was_made(request: ChangeRequest) -> bool:
+def is_done(request: ChangeRequest) -> bool:
     """Whether it succeeded; a retry may report that it has been made already."""
     done = {"add_voter": ErrorCode.DUPLICATE_VOTER, "remove_voter": ErrorCode.VOTER_NOT_FOUND}
-    return request.is_made or request.error == done.get(request.change.kind, ErrorCode.NONE)
+    return request.is_committed or request.error == done.get(request.change.kind, ErrorCode.NONE)
 
 
 def voters_are(world: World, *ids: int) -> Goal:
@@ -71,11 +71,11 @@ def voters_of(replica: Replica) -> VoterSet:
     return replica.core.log.voter_set
 
 
-def voter_of(world: World, replica_id: int) -> VoterChange:
+def removal_of(world: World, replica_id: int) -> VoterChange:
     """The removal of a voter, by its key in the leader's log."""
     voter = voters_of(leader_of(world)).voter(replica_id)
     assert voter is not None, "only a voter is removed"
-    return Administrator.removing(voter.key)
+    return Administrator.removal(voter.key)
 
 
 def observers(world: World) -> list[Replica]:
@@ -83,11 +83,11 @@ def observers(world: World) -> list[Replica]:
 
 
 def add(world: World, replica: Replica) -> Iterator[Goal]:
-    yield over(world.administrator.ask(Administrator.adding(replica)))
+    yield change_committed(world.administrator.request(Administrator.addition(replica)))
 
 
 def remove(world: World, replica_id: int) -> Iterator[Goal]:
-    yield over(world.administrator.ask(voter_of(world, replica_id)))
+    yield change_committed(world.administrator.request(removal_of(world, replica_id)))
 
 
 def move(world: World, *ids: int) -> Iterator[Goal]:
@@ -96,7 +96,7 @@ def move(world: World, *ids: int) -> Iterator[Goal]:
     Without such a request, change them one by one.
     """
     if world.reassigns:
-        yield over(world.administrator.ask(VoterChange("reassign", ids)))
+        yield change_committed(world.administrator.request(VoterChange("reassign", ids)))
         yield voters_are(world, *ids)
         return
     before = voters_of(leader_of(world)).ids
@@ -109,13 +109,13 @@ def move(world: World, *ids: int) -> Iterator[Goal]:
 
 
 def more_is_committed(world: World) -> Goal:
-    return any_reached(world, highest_mark(world) + 10)
+    return any_reached(world, highest_high_watermark(world) + 10)
 
 
-def all_go_on(world: World) -> Iterator[Goal]:
+def all_continue(world: World) -> Iterator[Goal]:
     """Every running replica gets new records, voter or not."""
     yield leader_agreed(world)
-    yield all_reached(world, highest_mark(world) + 10)
+    yield all_reached(world, highest_high_watermark(world) + 10)
     yield nothing_changes(world)
 
 
@@ -126,7 +126,7 @@ def add_voter(world: World) -> Iterator[Goal]:
     yield from begin(world)
     yield all_reached(world, 10)
     yield from add(world, world.rng("script").pick(observers(world)))
-    yield from all_go_on(world)
+    yield from all_continue(world)
 
 
 def add_all_remove_all_but_one(world: World) -> Iterator[Goal]:
@@ -140,7 +140,7 @@ def add_all_remove_all_but_one(world: World) -> Iterator[Goal]:
             yield leader_agreed(world)
             yield from remove(world, replica_id)
     yield voters_are(world, left)
-    yield from all_go_on(world)
+    yield from all_continue(world)
 
 
 def remove_voter(world: World) -> Iterator[Goal]:
@@ -148,10 +148,10 @@ def remove_voter(world: World) -> Iterator[Goal]:
     yield from begin(world)
     yield all_reached(world, 10)
     rng, leader = world.rng("script"), leader_of(world)
-    gone = leader.id if rng.below(2) else rng.pick(voters_of(leader).ids)
-    yield from remove(world, gone)
-    yield voters_are(world, *[i for i in range(world.setting.voters) if i != gone])
-    yield from all_go_on(world)
+    removed = leader.id if rng.below(2) else rng.pick(voters_of(leader).ids)
+    yield from remove(world, removed)
+    yield voters_are(world, *[i for i in range(world.setting.voters) if i != removed])
+    yield from all_continue(world)
 
 
 def add_while_split(world: World) -> Iterator[Goal]:
@@ -165,24 +165,24 @@ def add_while_split(world: World) -> Iterator[Goal]:
     yield from add(world, newcomer)
     yield more_is_committed(world)
     world.network.heal()
-    yield from all_go_on(world)
+    yield from all_continue(world)
 
 
 def swap_cut_off_voter(world: World) -> Iterator[Goal]:
     """An observer replaces a voter that is cut off."""
     yield from begin(world)
     yield all_reached(world, 10)
-    gone = world.rng("script").pick(list(range(world.setting.voters)))
-    world.network.isolate(gone)
-    if leader_of(world).id == gone:
-        yield led_by_another(world, world.replicas[gone])
+    removed = world.rng("script").pick(list(range(world.setting.voters)))
+    world.network.isolate(removed)
+    if leader_of(world).id == removed:
+        yield led_by_another(world, world.replicas[removed])
         yield more_is_committed(world)
     yield from add(world, observers(world)[0])
-    yield from remove(world, gone)
+    yield from remove(world, removed)
     yield more_is_committed(world)
     world.network.heal()
-    yield from all_go_on(world)
-    core = world.replicas[gone].core
+    yield from all_continue(world)
+    core = world.replicas[removed].core
     assert core is not None
     assert core.role.name == "observer", "it was removed while it was cut off"
 
@@ -196,7 +196,7 @@ def grow(world: World) -> Iterator[Goal]:
     yield any_reached(world, 10)
     yield from move(world, 0, 1, 2)
     yield from move(world, 0, 1, 2, 3, 4)
-    yield from all_go_on(world)
+    yield from all_continue(world)
 
 
 def shrink(world: World) -> Iterator[Goal]:
@@ -207,7 +207,7 @@ def shrink(world: World) -> Iterator[Goal]:
     three = rng.some(list(range(5)), 3)
     yield from move(world, *three)
     yield from move(world, rng.pick(three))
-    yield from all_go_on(world)
+    yield from all_continue(world)
 
 
 def move_to_new_nodes(world: World) -> Iterator[Goal]:
@@ -219,7 +219,7 @@ def move_to_new_nodes(world: World) -> Iterator[Goal]:
     for replica_id in (0, 1, 2):
         world.lose_power(world.replicas[replica_id])
     yield more_is_committed(world)
-    yield from all_go_on(world)
+    yield from all_continue(world)
 
 
 def reassign_midway(world: World) -> Iterator[Goal]:
@@ -227,9 +227,9 @@ def reassign_midway(world: World) -> Iterator[Goal]:
     yield from begin(world)
     yield any_reached(world, 10)
     rng, administrator = world.rng("script"), world.administrator
-    yield over(administrator.ask(VoterChange("reassign", (3, 4, 5))))
+    yield change_committed(administrator.request(VoterChange("reassign", (3, 4, 5))))
     yield passing(rng.below(60))
-    yield over(administrator.ask(VoterChange("reassign", (0, 4, 5))))
+    yield change_committed(administrator.request(VoterChange("reassign", (0, 4, 5))))
     yield passing(rng.below(60))
     yield leader_agreed(world)
     leader = leader_of(world)
@@ -241,12 +241,12 @@ def reassign_midway(world: World) -> Iterator[Goal]:
     absent = world.replicas[1]
     world.kill(absent)
     yield passing(2 * world.setting.raft.fetch_timeout_ms)
-    yield over(administrator.ask(VoterChange("reassign", (0, 1, 4, 5))))
+    yield change_committed(administrator.request(VoterChange("reassign", (0, 1, 4, 5))))
     yield passing(1000)
-    yield over(administrator.ask(VoterChange("reassign", None)))
+    yield change_committed(administrator.request(VoterChange("reassign", None)))
     assert settled_voters(world) is not None, "null keeps the current voters"
     world.start(absent)
-    yield from all_go_on(world)
+    yield from all_continue(world)
 
 
 def replace_dead(world: World) -> Iterator[Goal]:
@@ -254,18 +254,18 @@ def replace_dead(world: World) -> Iterator[Goal]:
     yield from begin(world)
     yield all_reached(world, 10)
     dead = world.rng("script").pick([world.replicas[i] for i in range(world.setting.voters)])
-    removal = voter_of(world, dead.id)
+    removal = removal_of(world, dead.id)
     world.lose_power(dead)
     yield led_by_another(world, dead)
     yield more_is_committed(world)
     dead.lose_disk(0)
     world.start(dead)
     yield leader_agreed(world)
-    yield over(world.administrator.ask(removal))
+    yield change_committed(world.administrator.request(removal))
     yield from add(world, dead)
     yield voters_are(world, *range(world.setting.voters))
     assert voters_of(leader_of(world)).holds(dead.key), "in its new directory"
-    yield from all_go_on(world)
+    yield from all_continue(world)
 
 
 # The specification's and known bugs --------------------------------------------------------------
@@ -286,7 +286,7 @@ def unseen_growth(world: World) -> Iterator[Goal]:
     for dead in (0, 1):
         world.lose_power(world.replicas[dead])
     world.network.heal()
-    target = highest_mark(world) + 10
+    target = highest_high_watermark(world) + 10
     yield Goal(
         "3 or 4 is elected", lambda: not {3, 4}.isdisjoint(world.leaders), DEFAULT_TIMEOUT_MS
     )
@@ -312,7 +312,7 @@ def early_changes(world: World) -> Iterator[Goal]:
     friends = [i for i in range(4) if i not in {first.id, second.id}]
     follower, bystander = friends if rng.below(2) else friends[::-1]
     # At once, before its epoch has a commit; and only one voter receives it.
-    try_at(world, second, some_change(world, second, kinds[1], two[1], gone=first.id))
+    try_at(world, second, some_change(world, second, kinds[1], two[1], removed_id=first.id))
     world.network.heal()
     world.network.split([second.id, follower, two[1].id])
     assert bystander not in {first.id, second.id}
@@ -324,19 +324,19 @@ def try_at(world: World, replica: Replica, change: VoterChange) -> None:
     """Make one attempt and ignore the result."""
     request = ChangeRequest(world.administrator, change)
     request.gave_up = True
-    world.administrator.put(replica, ChangeAttempt(request, 1))
+    world.administrator.attempt_at(replica, ChangeAttempt(request, 1))
 
 
 def some_change(
-    world: World, leader: Replica, kind: str, newcomer: Replica, gone: int = -1
+    world: World, leader: Replica, kind: str, newcomer: Replica, removed_id: int = -1
 ) -> VoterChange:
     if kind == "add":
-        return Administrator.adding(newcomer)
+        return Administrator.addition(newcomer)
     voters = voters_of(leader)
     others = [i for i in voters.ids if i != leader.id]
-    chosen = voters.voter(gone if gone in others else world.rng("script").pick(others))
+    chosen = voters.voter(removed_id if removed_id in others else world.rng("script").pick(others))
     assert chosen is not None
-    return Administrator.removing(chosen.key)
+    return Administrator.removal(chosen.key)
 
 
 def returned_empty(world: World) -> Iterator[Goal]:
@@ -350,7 +350,7 @@ def returned_empty(world: World) -> Iterator[Goal]:
     leader = leader_of(world)
     behind, wiped = [r for r in world.replicas.values() if r is not leader]
     world.network.isolate(behind.id)
-    yield all_reached(world, highest_mark(world) + 10, [leader.id, wiped.id])
+    yield all_reached(world, highest_high_watermark(world) + 10, [leader.id, wiped.id])
     world.lose_power(wiped)
     wiped.lose_disk(0)
     world.start(wiped)
@@ -359,7 +359,7 @@ def returned_empty(world: World) -> Iterator[Goal]:
     yield passing(4 * world.setting.raft.fetch_timeout_ms)
     assert not {behind.id, wiped.id} & set(world.leaders), "one voter of three elects nobody"
     world.network.heal()
-    yield from all_go_on(world)
+    yield from all_continue(world)
     assert wiped.core is not None
     assert wiped.core.role.name == "observer"
 
@@ -370,21 +370,21 @@ def removed_voter(world: World) -> Iterator[Goal]:
     yield all_reached(world, 10)
     rng = world.rng("script")
     leader = leader_of(world)
-    gone = rng.pick([i for i in range(world.setting.voters) if i != leader.id])
+    removed = rng.pick([i for i in range(world.setting.voters) if i != leader.id])
     unaware = rng.below(2) == 1
     if unaware:
-        world.network.isolate(gone)
-    yield from remove(world, gone)
+        world.network.isolate(removed)
+    yield from remove(world, removed)
     expect_to_stay(world, leader)
     world.workload.slow_down()
     yield passing(2 * world.setting.raft.fetch_timeout_ms)
     world.network.heal()
-    yield all_reached(world, highest_mark(world) + 10)
+    yield all_reached(world, highest_high_watermark(world) + 10)
     yield passing(2 * world.setting.raft.fetch_timeout_ms)
-    core = world.replicas[gone].core
+    core = world.replicas[removed].core
     assert core is not None
     assert core.role.name == "observer"
-    assert gone not in voters_of(leader_of(world)).ids
+    assert removed not in voters_of(leader_of(world)).ids
 
 
 def leader_removes_itself(world: World) -> Iterator[Goal]:
@@ -397,15 +397,15 @@ def leader_removes_itself(world: World) -> Iterator[Goal]:
     old = leader_of(world)
     others = [i for i in range(world.setting.voters) if i != old.id]
     slow = world.rng("script").some(others, len(others) // 2)
-    for who in slow:
-        world.network.cut([who], world.replicas)
+    for replica_id in slow:
+        world.network.cut([replica_id], world.replicas)
     yield passing(200)
-    request = world.administrator.ask(voter_of(world, old.id))
+    request = world.administrator.request(removal_of(world, old.id))
     yield passing(200)
     world.network.heal()
-    yield over(request)
+    yield change_committed(request)
     yield led_by_another(world, old)
-    yield from all_go_on(world)
+    yield from all_continue(world)
     assert old.core is not None
     assert old.core.role.name == "observer"
 
@@ -423,7 +423,7 @@ def removed_leader_reads(world: World) -> Iterator[Goal]:
     friend = world.rng("script").pick(others)
     far = [i for i in others if i != friend]
     yield passing(world.rng("script").below(100))
-    try_at(world, old, voter_of(world, old.id))
+    try_at(world, old, removal_of(world, old.id))
     world.network.cut(far, [old.id, friend])  # they get the record, and cannot acknowledge it
     yield passing(15)
     world.network.split(far)
@@ -442,7 +442,7 @@ def only_the_removed_knows(world: World) -> Iterator[Goal]:
     old = leader_of(world)
     other = world.replicas[1 - old.id]
     world.network.cut([old.id], [other.id])
-    world.administrator.ask(voter_of(world, old.id))
+    world.administrator.request(removal_of(world, old.id))
     yield passing(50)
     assert voters_of(old).ids == (other.id,), "it has removed itself"
     assert voters_of(other).ids == (0, 1), "and no other replica knows"
@@ -450,18 +450,18 @@ def only_the_removed_knows(world: World) -> Iterator[Goal]:
     world.start(old)
     world.network.heal()
     yield voters_are(world, other.id)
-    yield from all_go_on(world)
+    yield from all_continue(world)
 
 
 VOTER_SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
-    "add-voter": (kafka_setting(1, 5, 5, fewest_observers=1), add_voter),
+    "add-voter": (kafka_setting(1, 5, 5, min_observers=1), add_voter),
     "add-all-remove-all-but-one": (kafka_setting(1, 3, 3), add_all_remove_all_but_one),
     "remove-voter": (kafka_setting(2, 5, 3), remove_voter),
     "add-voter-to-a-majority": (
-        kafka_setting(5, 5, 3, fewest_observers=1),
+        kafka_setting(5, 5, 3, min_observers=1),
         add_while_split,
     ),
-    "swap-cut-off-voter": (kafka_setting(3, 5, 3, fewest_observers=1), swap_cut_off_voter),
+    "swap-cut-off-voter": (kafka_setting(3, 5, 3, min_observers=1), swap_cut_off_voter),
     "grow": (some_voters(1, 4), grow),
     "shrink": (some_voters(5, 0), shrink),
     "move": (some_voters(3, 3, read_gap_ms=(5, 30)), move_to_new_nodes),

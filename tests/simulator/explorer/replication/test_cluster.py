@@ -41,7 +41,7 @@ def test_every_run_within_the_bound_keeps_the_invariants(bound: Bound) -> None:
 
 
 class RealBrokers(Cluster):
-    """Each number has a broker of its own beside it, to which every event was applied."""
+    """Each number has a broker of its own reader it, to which every event was applied."""
 
     def __init__(self, bound: Bound) -> None:
         self.real = [Broker(i, has_slow_disk=bound.slow_disk) for i in range(NODES)]

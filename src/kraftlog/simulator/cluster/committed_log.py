@@ -1,4 +1,4 @@
-"""What is committed in a partition, by the high watermarks of all that led it."""
+"""What is committed in a partition, by the high watermarks of all its leaders so far."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ if TYPE_CHECKING:
 ANY_EPOCH = 1 << 31
 
 
-class PartitionTruth:
-    """`mark` is the highest high watermark that any leader had; `batches` are those before it, and
-    `committed_in` has the leader epoch in which each was committed."""
+class CommittedLog:
+    """The committed batches of a partition: those below the highest `high_watermark` of any leader.
 
-    __slots__ = ("bases", "batches", "committed_in", "leaders", "mark", "values")
+    `committed_in` has the leader epoch in which each was committed.
+    """
+
+    __slots__ = ("bases", "batches", "committed_in", "high_watermark", "leaders", "values")
 
     def __init__(self) -> None:
-        self.mark = 0
+        self.high_watermark = 0
         self.batches: list[StoredBatch] = []
         self.bases: list[int] = []
         self.committed_in: list[int] = []
         self.values: dict[int, int] = {}
-        #: Who led in each leader epoch: node and incarnation.
+        #: The leader of each epoch: node and incarnation.
         self.leaders: dict[int, tuple[int, int]] = {}
 
     def extend(self, log: ReplicaLog, mark: int, epoch: int) -> None:
         """A leader's high watermark has passed the known one."""
-        for batch in log.between(self.mark, mark):
+        for batch in log.between(self.high_watermark, mark):
             self.batches.append(batch)
             self.bases.append(batch.base)
             self.committed_in.append(epoch)
             self.values.update(batch.values)
-        self.mark = mark
+        self.high_watermark = mark
 
     def missing_in(
         self, log: ReplicaLog, start: int = 0, before_epoch: int = ANY_EPOCH
