@@ -55,7 +55,7 @@ OMITTED = {
             "_must_reconnect",
         }
     ),
-    "FollowedPartition": frozenset({"backoff_ms", "reported"}),
+    "FollowedPartition": frozenset({"backoff_ms", "last_problem"}),
     "InSyncReplicas": frozenset(
         {"_metadata", "_check_due_ms", "_elected_ms", "_unfetched", "_clock", "_moved"}
     ),
