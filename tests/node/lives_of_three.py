@@ -147,6 +147,8 @@ class LifeOfThree(Life):
         self.disks = {i: MemoryFiles() for i in NODES}
         self.network = Network(self)
         self.hosts: dict[int, VirtualHost] = {}
+        #: Settings of some nodes beyond those of all, from their next start on.
+        self.own_settings: dict[int, str] = {}
         #: The probability that a message between nodes is lost.
         self.loss = 0.0
         self.time_ms = 0
@@ -176,7 +178,7 @@ class LifeOfThree(Life):
         files = self.disks[node_id]
         host = VirtualHost(
             files,
-            settings_of(node_id, self.snapshot_bytes),
+            settings_of(node_id, self.snapshot_bytes) + self.own_settings.get(node_id, ""),
             settled=False,
             peers=NodePeers(self.network, node_id),
             voters=voters_named(*NODES),

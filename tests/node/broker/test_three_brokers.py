@@ -13,7 +13,7 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import alter_partition_reassignments as alter_reassignments
 from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest
 from kraftlog.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from kraftlog.wire.messages.metadata import MetadataRequest
+from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.node.frame_client import FrameClient
 from tests.node.lives_of_three import NODES, LifeOfThree, settings_of
 
@@ -167,3 +167,22 @@ class Nobody:
 
     def send(self, effect: Any) -> None:
         """Nothing is heard of it."""
+
+
+def test_a_topic_created_on_first_use_has_the_brokers_defaults(cluster: LifeOfThree) -> None:
+    """As in Kafka: a controller's file may have no `default.replication.factor`, a broker's has."""
+    follower = follower_of(cluster)
+    cluster.own_settings[follower] = "num.partitions=2\ndefault.replication.factor=3\n"
+    shut_down(cluster, follower)
+    cluster.bring_back()
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=True
+    )
+    ask(cluster, follower, ApiKey.METADATA, 9, request)
+    image = cluster.hosts[follower].node.image
+    found = [
+        each.replicas
+        for each in image.partitions.values()
+        if each.topic_id == image.topic_ids["new"]
+    ]
+    assert [sorted(replicas) for replicas in found] == [[*NODES]] * 2

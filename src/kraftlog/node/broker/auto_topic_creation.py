@@ -36,13 +36,12 @@ if TYPE_CHECKING:
 
 
 VERSION = 7
-BY_DEFAULT = -1
 
 
 def create_topics(
     node: Broker, names: Collection[str], made: Callable[[dict[str, int], Now], None], now: Now
 ) -> None:
-    """Create topics with the default settings; `made` gets the error codes of failures."""
+    """Create topics with this broker's defaults; `made` gets the error codes of failures."""
     topics = [topic_of(node, name) for name in dict.fromkeys(names)]
 
     def on_done(response: Any, now: Now) -> None:
@@ -84,10 +83,11 @@ def _metadata_error(code: int) -> int:
 
 
 def topic_of(node: Broker, name: str) -> CreatableTopic:
-    """The topic to create.
+    """The topic to create, as this broker's settings have it: those of a controller may differ.
 
-    If the replication factor is Kafka's default, it is lowered to the number of brokers, so that
-    consumer groups also work on a single node. A configured one is used unchanged.
+    If the replication factor of the offsets topic is Kafka's default, it is lowered to the number
+    of brokers, so that consumer groups also work on a single node. A configured one is used
+    unchanged.
     """
     settings = node.config.settings
     if name == OFFSETS_TOPIC:
@@ -104,7 +104,7 @@ def topic_of(node: Broker, name: str) -> CreatableTopic:
                 "segment.bytes": str(settings.offsets_topic_segment_bytes),
             },
         )
-    return _topic(name, BY_DEFAULT, BY_DEFAULT, {})
+    return _topic(name, settings.num_partitions, settings.default_replication_factor, {})
 
 
 def _topic(name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> CreatableTopic:
