@@ -315,11 +315,11 @@ def test_r9_an_address_that_works_is_kept_despite_a_report() -> None:
     node = Discovering(1, 2, 3)
     node.reach_all()
     node.report(2, 6666, 100)
-    assert node.quorum.address_of(2) == ("127.0.0.1", 9092)
+    assert node.quorum.addresses.use(2) == ("127.0.0.1", 9092)
     node.quorum.addresses.unreachable(2)
-    assert node.quorum.address_of(2) == ("10.0.0.9", 6666)
+    assert node.quorum.addresses.use(2) == ("10.0.0.9", 6666)
     node.quorum.addresses.unreachable(2)
-    assert node.quorum.address_of(2) == ("127.0.0.1", 9092)
+    assert node.quorum.addresses.use(2) == ("127.0.0.1", 9092)
 
 
 def test_r9_another_node_at_the_address_does_not_count_as_reached() -> None:

@@ -23,7 +23,7 @@ class Addresses:
     sources is: the BeginQuorumEpoch request of this epoch's leader; the responses of peers, while
     the leader is reachable there; the report of the node's last start (R9); static voters of the
     settings; the voters record. An address that works is kept. If the reported address fails, it
-    and the next one are tried in turn, so a false report costs one attempt.
+    and the others are tried in turn, so a false report costs one attempt, whatever it came with.
     """
 
     def __init__(
@@ -46,15 +46,19 @@ class Addresses:
         #: Of each peer: the address of the last request, and the one that has worked since.
         self._used: dict[int, Address | None] = {}
         self._working: dict[int, Address | None] = {}
-        #: How often the addresses of a peer have failed since its last report.
-        self._failures: dict[int, int] = {}
+        #: The address of each peer that failed last, since its last report; the next one is tried.
+        self._failed: dict[int, Address | None] = {}
         #: The peers whose connection is unknown or broken; `Discovery` asks for them.
         self.unreached: set[int] = set()
 
     def leader_reported(self, address: Address) -> None:
-        """Note the address that the current leader reports of itself."""
+        """Note the address that the current leader reports of itself: it is the next to use."""
         election = self._core.election
-        self._leader_report = election.epoch, election.leader_id, address
+        report = election.epoch, election.leader_id, address
+        if report != self._leader_report:
+            self._leader_report = report
+            self._working.pop(election.leader_id, None)
+            self._failed.pop(election.leader_id, None)
 
     def learn(self, peer: int, nodes: Iterable[Any], body: Any) -> None:
         """Note the node endpoints in a peer's response; the current leader may be among them."""
@@ -75,7 +79,7 @@ class Addresses:
 
     def moved(self, peer: int) -> None:
         """A peer has a new report: its address is the next to use, unless another works."""
-        self._failures.pop(peer, None)
+        self._failed.pop(peer, None)
         if peer not in self._working:
             self.unreached.add(peer)
 
@@ -94,9 +98,9 @@ class Addresses:
         if self._peer_report is not None and self._peer_report[1] == peer:
             self._peer_report = None
         if self._working.pop(peer, None) is None:
-            self._failures[peer] = self._failures.get(peer, 0) + 1
+            self._failed[peer] = self._used.get(peer)
         else:
-            self._failures[peer] = 0
+            self._failed.pop(peer, None)
         if peer >= 0:
             self.unreached.add(peer)
 
@@ -110,17 +114,22 @@ class Addresses:
         return self._used.get(peer)
 
     def of(self, peer: int) -> Address | None:
-        election = self._core.election
-        for known in (self._leader_report, self._peer_report):
-            if known is not None and known[:2] == (election.epoch, peer):
-                return known[2]
-        candidates = self.candidates(peer)
+        leader = self._core.election.epoch, peer
+        by_itself, by_peers = [
+            [known[2]] if known is not None and known[:2] == leader else []
+            for known in (self._leader_report, self._peer_report)
+        ]
+        if by_peers and not by_itself:
+            return by_peers[0]  # until it fails
+        candidates = [*dict.fromkeys([*by_itself, *by_peers, *self.candidates(peer)])]
         if len(candidates) <= 1:
             return candidates[0] if candidates else None
         working = self._working.get(peer)
         if working in candidates:
             return working
-        return candidates[self._failures.get(peer, 0) % len(candidates)]
+        failed = self._failed.get(peer)
+        place = candidates.index(failed) + 1 if failed in candidates else 0
+        return candidates[place % len(candidates)]
 
     def candidates(self, peer: int) -> list[Address]:
         """The address that a node has reported, and the one known without reports."""
