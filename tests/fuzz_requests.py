@@ -3,8 +3,8 @@
     python -m tests.fuzz_requests --minutes 60 --seed 1000
 
 Each seed is a run of one node with configured voters, of one with voters in its log, or of three
-nodes. For each kind of failure the first seed is printed, with the last requests; `--seed N --lives
-1` repeats a single run.
+nodes, with one replica of each partition or three. For each kind of failure the first seed is
+printed, with the last requests; `--seed N --lives 1` repeats a single run.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from traceback import extract_tb, format_exception
 
 from tests.node.lives import DynamicLife, Life
 from tests.node.lives_of_three import LifeOfThree
+from tests.node.replicated_lives import ReplicatedLife
 
-LIVES: tuple[type[Life], ...] = (Life, DynamicLife, LifeOfThree, LifeOfThree)
+LIVES: tuple[type[Life], ...] = (Life, DynamicLife, LifeOfThree, ReplicatedLife)
 STEPS = 150
 #: How many requests before a failure are printed, and how many characters of each.
 LAST_REQUESTS, WIDTH = 5, 1500

@@ -179,6 +179,11 @@ class Life:
     """One node on one disk, through several starts."""
 
     directory_ids: tuple[bytes, ...] = (directory_of(1), bytes(16))
+    sampler_type = InformedSampler
+    #: The client of the last request, if any, its listener, and the version.
+    client: FrameClient | None = None
+    listener = BROKER
+    version = 0
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -223,16 +228,19 @@ class Life:
         elif rng < 0.1:
             self.done.append("time passes")
             self.settle(self.random.choice((100, 1000, 10_000, 60_000)))
-        elif rng < 0.4:
-            self.request(*self.random.choice(COMMON))
         else:
-            self.request(*self.random.choice(CASES))
+            self.request(*self.next_case())
         self.deliver_reports()
 
+    def next_case(self) -> tuple[int, int]:
+        """The API of the next request, and its version."""
+        return self.random.choice(COMMON if self.random.random() < 1 / 3 else CASES)
+
     def request(self, key: int, version: int) -> None:
-        sampler = InformedSampler(self.random, self)
+        sampler = self.sampler_type(self.random, self)
         listeners = [it for it in (BROKER, CONTROLLER) if APIS[key].listeners & it]
         client = FrameClient(self.host, listener := self.random.choice(listeners))
+        self.client, self.listener, self.version = client, listener, version
         if self.random.random() < 0.3:
             sampler.kind = self.random.choice(HostileSampler.KINDS)
         if self.random.random() < 0.03:
@@ -258,12 +266,18 @@ class Life:
             assert self.host.node.quorum.end == end, "what is refused has changed something"
         self.host.pass_time(self.random.choice((0, 1, 10)))
         for _, answer in [*answers, *client.take()]:
+            self.answered(answer)
             member_id = getattr(answer, "member_id", "")
             if member_id:
                 self.member_ids = [*self.member_ids[-5:], member_id]
         if self.random.random() < 0.3:
             for slot in client.connection.slots:
                 slot.abandon()
+
+    def answered(self, answer: Any) -> None:
+        """Check a response."""
+        codes = [*codes_in(answer)]
+        assert ErrorCode.UNKNOWN_SERVER_ERROR not in codes, f"{answer!r:.2000}"
 
     def address_of(self, voter_id: int) -> tuple[str, int]:  # noqa: ARG002 - as `altered`
         """The endpoint to give a voter."""
@@ -378,11 +392,11 @@ class Life:
 
 def _is_refused(answer: Any) -> bool:
     """Whether the response is an error; a timeout leaves the outcome open."""
-    codes = [*_codes_in(answer)]
+    codes = [*codes_in(answer)]
     return bool(codes) and all(codes) and ErrorCode.REQUEST_TIMED_OUT not in codes
 
 
-def _codes_in(message: Any) -> Iterator[int]:
+def codes_in(message: Any) -> Iterator[int]:
     """All error codes of a response."""
     for field in type(message)._schema:
         value = getattr(message, field.name)
@@ -390,7 +404,7 @@ def _codes_in(message: Any) -> Iterator[int]:
             yield value
         elif field.struct is not None and value is not None:
             for each in value if field.is_array else (value,):
-                yield from _codes_in(each)
+                yield from codes_in(each)
 
 
 DYNAMIC = SETTINGS.replace("controller.quorum.voters=1@", "controller.quorum.bootstrap.servers=")

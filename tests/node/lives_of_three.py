@@ -46,6 +46,9 @@ metadata.log.max.record.bytes.between.snapshots={bytes}
 SNAPSHOT_BYTES = (1500, 5000, 1 << 20)
 
 
+BROKER_PORT = 9092
+
+
 def settings_of(node_id: int, snapshot_bytes: int) -> str:
     voters = ",".join([f"{i}@{host_of(i)}:9093" for i in NODES])
     return SETTINGS.format(id=node_id, host=host_of(node_id), voters=voters, bytes=snapshot_bytes)
@@ -94,7 +97,10 @@ class Network:
         if host is None or life.random.random() < life.loss:
             self._report(source, RequestFailed(effect.channel, effect.peer, effect.number))
             return
-        client = FrameClient(host, CONTROLLER, "CONTROLLER")
+        if effect.port == BROKER_PORT:
+            client = FrameClient(host)
+        else:
+            client = FrameClient(host, CONTROLLER, "CONTROLLER")
         version = min(effect.version, SERVED[effect.api_key].last)
         host.send(client.connection, client.frame(effect.api_key, version, effect.request))
         until_ms = life.hosts[source].now.monotonic_ms + effect.timeout_ms
@@ -138,6 +144,8 @@ class LifeOfThree(Life):
     """`host` is the node that the next request goes to."""
 
     directory_ids = tuple([directory_of(i) for i in NODES])
+    replication_factor = 1
+    more_settings = ""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -162,7 +170,11 @@ class LifeOfThree(Life):
     def _create_topics(self) -> None:
         topics = [
             CreatableTopic(
-                name=name, num_partitions=count, replication_factor=1, assignments=(), configs=()
+                name=name,
+                num_partitions=count,
+                replication_factor=self.replication_factor,
+                assignments=(),
+                configs=(),
             )
             for name, count in TOPICS.items()
         ]
@@ -178,7 +190,9 @@ class LifeOfThree(Life):
         files = self.disks[node_id]
         host = VirtualHost(
             files,
-            settings_of(node_id, self.snapshot_bytes) + self.own_settings.get(node_id, ""),
+            settings_of(node_id, self.snapshot_bytes)
+            + self.more_settings
+            + self.own_settings.get(node_id, ""),
             settled=False,
             peers=NodePeers(self.network, node_id),
             voters=voters_named(*NODES),

@@ -11,6 +11,7 @@ import pytest
 
 from tests.node.lives import DynamicLife, Life
 from tests.node.lives_of_three import LifeOfThree
+from tests.node.replicated_lives import ReplicatedLife
 
 LIVES, STEPS = 4, 100
 
@@ -31,3 +32,9 @@ def test_a_dynamic_quorum_of_one_is_replayed_by_all_readers(first: int) -> None:
 def test_three_nodes_replay_the_same_image(seed: int) -> None:
     """I3: also when one of them is down for a while, and another leads."""
     LifeOfThree(Random(seed)).go_on(60)
+
+
+@pytest.mark.parametrize("seed", [87, 90])
+def test_requests_in_the_name_of_brokers_fail_no_node(seed: int) -> None:
+    """Coordinators once forgot what timed out and was committed later: these seeds found it."""
+    ReplicatedLife(Random(seed)).go_on(STEPS)

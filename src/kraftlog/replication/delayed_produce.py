@@ -2,7 +2,8 @@
 
 If this replica is the only one in sync, a written batch is committed and does not wait. If the
 request's timeout expires first, the response has REQUEST_TIMED_OUT and the offsets of the batches,
-which may still be committed.
+which may still be committed. A batch that the broker writes itself waits until it is committed, or
+until this broker no longer leads: it must learn the outcome of what is in its log.
 """
 
 from __future__ import annotations
@@ -27,10 +28,16 @@ def complete_one(slot: DelayedResponse) -> None:
 class DelayedProduce:
     """One batch with acks=all that the leader has written, but not every in-sync replica has."""
 
-    __slots__ = ("done", "offset", "partition", "result", "slot")
+    __slots__ = ("done", "may_fail", "offset", "partition", "result", "slot")
 
     def __init__(
-        self, partition: Partition, offset: int, slot: DelayedResponse, result: Any
+        self,
+        partition: Partition,
+        offset: int,
+        slot: DelayedResponse,
+        result: Any,
+        *,
+        may_fail: bool = True,
     ) -> None:
         self.partition = partition
         #: The high watermark that completes it.
@@ -38,6 +45,8 @@ class DelayedProduce:
         self.slot = slot
         self.result = result
         self.done = False
+        #: Whether its timeout or a small ISR ends the wait.
+        self.may_fail = may_fail
         partition.wait_for_isr(self)
 
     def expire(self, now: Now) -> None:  # noqa: ARG002 - interface of delayed operations

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 #: Instead of a timeout: the leader's write completes the request.
 WRITTEN_IS_ENOUGH = -1
+#: Instead of a timeout: only the commit completes the request, or the loss of leadership.
+UNTIL_COMMITTED = -2
 
 
 class Append:
@@ -465,8 +467,9 @@ class Partition:
         return self._take_awaiting(count)
 
     def take_unreplicated(self) -> list[DelayedProduce]:
-        """Take all batches that wait for the other in-sync replicas."""
-        return self._take_awaiting(len(self.awaiting_isr))
+        """Take the batches that wait for the other in-sync replicas, and may fail meanwhile."""
+        self.awaiting_isr.sort(key=lambda one: not one.may_fail)  # stable: both parts keep order
+        return self._take_awaiting(sum(one.may_fail for one in self.awaiting_isr))
 
     def _take_awaiting(self, count: int) -> list[DelayedProduce]:
         taken = self.awaiting_isr[:count]

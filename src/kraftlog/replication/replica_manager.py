@@ -36,7 +36,7 @@ from kraftlog.replication.delayed_fetches import DelayedFetches
 from kraftlog.replication.delayed_produce import DelayedProduce, complete_one
 from kraftlog.replication.directory_assignments import DirectoryAssignments
 from kraftlog.replication.in_sync_replicas import InSyncReplicas
-from kraftlog.replication.partition import Partition
+from kraftlog.replication.partition import UNTIL_COMMITTED, Partition
 from kraftlog.replication.quotas import ReplicationQuotas
 from kraftlog.replication.replica_fetchers import CHANNEL, ReplicaFetchers
 from kraftlog.steps import free_if_empty
@@ -241,8 +241,10 @@ class ReplicaManager(MetadataPublisher):
     def _wait_for_replicas(self, partition: Partition) -> None:
         """Start the timeouts of written batches that wait for the other in-sync replicas."""
         for offset, slot, result, timeout_ms in partition.take_just_written():
-            waiting = DelayedProduce(partition, offset, slot, result)
-            self._services.schedule(waiting, timeout_ms)
+            may_fail = timeout_ms != UNTIL_COMMITTED
+            waiting = DelayedProduce(partition, offset, slot, result, may_fail=may_fail)
+            if may_fail:
+                self._services.schedule(waiting, timeout_ms)
         if partition.lacks_replicas:
             self._high_watermark_moved(partition)
 

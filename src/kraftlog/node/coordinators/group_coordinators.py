@@ -14,6 +14,7 @@ from kraftlog.metadata.changes import PartitionChanged, TopicRemoved
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.node.coordinators.group_log import batch_of, replay
 from kraftlog.records.header import read_header
+from kraftlog.replication.partition import UNTIL_COMMITTED
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 
@@ -339,8 +340,11 @@ class GroupCoordinators(MetadataPublisher):
             self._wait_for(partition, own)
 
     def _wait_for(self, partition: Partition, own: CoordinatorWrite) -> None:
-        timeout_ms = self._broker.config.settings.offsets_commit_timeout_ms
-        self._broker.replica_manager.wait_for(partition, partition.end, own, own, timeout_ms)
+        """Wait as long as it takes, as what is in the log may be committed at any time.
+
+        The shard has a time limit of its own for responses (`offsets.commit.timeout.ms`).
+        """
+        self._broker.replica_manager.wait_for(partition, partition.end, own, own, UNTIL_COMMITTED)
 
     # Effects of shards ---------------------------------------------------------------------------
 
