@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -113,6 +114,29 @@ def test_v3_acknowledged_records_survive_clean_restarts(cluster: LocalCluster) -
     writer = Writer(write_with_confluent(cluster.servers))
     try:
         kill_each(cluster, writer, number=signal.SIGTERM)
+    finally:
+        writer.stop()
+    assert writer.failures == []
+    expect_acknowledged(cluster, writer)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "number"),
+    [(NODES, signal.SIGKILL), (NODES[:2], signal.SIGKILL), (NODES, signal.SIGTERM)],
+    ids=["all are killed", "two are killed", "all leave in order"],
+)
+def test_v7_acknowledged_records_survive_ends_of_several_nodes(
+    cluster: LocalCluster, nodes: tuple[int, ...], number: int
+) -> None:
+    """V14, C245, C246: at the same time, so that no quorum is left meanwhile."""
+    writer = Writer(write_with_confluent(cluster.servers))
+    try:
+        writer.await_more()
+        with ThreadPoolExecutor(len(nodes)) as pool:
+            list(pool.map(lambda node: cluster.kill(node, number), nodes))
+            list(pool.map(cluster.restart, nodes))
+        await_isr(cluster, *NODES)
+        writer.await_more()
     finally:
         writer.stop()
     assert writer.failures == []
