@@ -101,9 +101,9 @@ def _selected_topics(client: Client, options: argparse.Namespace) -> list[Topic]
     elif options.topic is not None:
         names = matching([topic.name for topic in found], options.topic)
         found = [topic for topic in found if topic.name in names]
-    asked = options.topic_id or options.topic
-    if asked and not found and not options.if_exists and options.action != "list":
-        raise ClientError(f"topic {asked} does not exist")
+    requested = options.topic_id or options.topic
+    if requested and not found and not options.if_exists and options.action != "list":
+        raise ClientError(f"topic {requested} does not exist")
     if options.exclude_internal:
         found = [topic for topic in found if not topic.is_internal]
     return found

@@ -219,7 +219,7 @@ def _records(
 
 
 def _refuse_min_isr(
-    state: ControllerState,  # noqa: ARG001 - refusals are asked alike
+    state: ControllerState,  # noqa: ARG001 - all refusals are called alike
     resource: tuple[int, str],
     values: Mapping[str, str | None],
 ) -> Refusal | None:

@@ -62,9 +62,11 @@ class FailureEvidence:
         if session.heard_ms > ended_ms or now_ms < self._ignored_until_ms:
             return False
         self._believed = failed = {
-            each: of
-            for each, of in self._believed.items()
-            if of.until_ms > now_ms and each in brokers and brokers[each].epoch == of.epoch
+            each: failure
+            for each, failure in self._believed.items()
+            if failure.until_ms > now_ms
+            and each in brokers
+            and brokers[each].epoch == failure.epoch
         }
         unfenced = sum(not it.fenced and it.id not in failed for it in brokers.values()) - 1
         if broker_id in failed or unfenced < len(failed) + 1:

@@ -45,13 +45,13 @@ def decide_alter_partition(
     topics = []
     for topic in request.topics:
         results = []
-        for asked in topic.partitions:
-            key = topic.topic_id, asked.partition_index
+        for requested in topic.partitions:
+            key = topic.topic_id, requested.partition_index
             if key in named:  # two changes of one request would not see each other
-                results.append(_refused(asked.partition_index, ErrorCode.INVALID_REQUEST))
+                results.append(_refused(requested.partition_index, ErrorCode.INVALID_REQUEST))
             else:
                 named.add(key)
-                results.append(_alter_one(state, request.broker_id, key, asked, records))
+                results.append(_alter_one(state, request.broker_id, key, requested, records))
             yield PARTITION_COST
         topics.append(TopicResult(topic_id=topic.topic_id, partitions=results))
     return Decision(records, AlterPartitionResponse(error_code=ErrorCode.NONE, topics=topics))
@@ -61,7 +61,7 @@ def _alter_one(
     state: ControllerState,
     requester_id: int,
     key: PartitionKey,
-    asked: PartitionData,
+    requested: PartitionData,
     records: list[Message],
 ) -> PartitionResult:
     """The response for one partition; its record, if any, is appended to `records`."""
@@ -71,17 +71,17 @@ def _alter_one(
     partition = state.partitions.get(key)
     if partition is None:
         return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    code = _refuse(requester_id, partition, asked)
+    code = _refuse(requester_id, partition, requested)
     if code != ErrorCode.NONE:
         return _refused(index, code)
-    replicas = _requested_isr(asked)
+    replicas = _requested_isr(requested)
     isr = tuple(broker for broker, _ in replicas)
-    code = _refuse_isr(requester_id, partition, asked.leader_recovery_state, isr)
+    code = _refuse_isr(requester_id, partition, requested.leader_recovery_state, isr)
     if code != ErrorCode.NONE:
         return _refused(index, code)
     if not all(_is_eligible(state, broker, epoch) for broker, epoch in replicas):
         return _refused(index, ErrorCode.INELIGIBLE_REPLICA)
-    wanted = PartitionTarget(isr=isr, recovery=asked.leader_recovery_state)
+    wanted = PartitionTarget(isr=isr, recovery=requested.leader_recovery_state)
     record = partition_change(state, partition, wanted)
     if record is not None:
         records.append(record)
@@ -100,15 +100,15 @@ def _alter_one(
     )
 
 
-def _requested_isr(asked: PartitionData) -> Sequence[tuple[int, int]]:
+def _requested_isr(requested: PartitionData) -> Sequence[tuple[int, int]]:
     """The requested ISR with broker epochs; before version 3 without epochs."""
-    if not asked.new_isr_with_epochs:
-        return [(broker, ANY_EPOCH) for broker in asked.new_isr]
-    return [(each.broker_id, each.broker_epoch) for each in asked.new_isr_with_epochs]
+    if not requested.new_isr_with_epochs:
+        return [(broker, ANY_EPOCH) for broker in requested.new_isr]
+    return [(each.broker_id, each.broker_epoch) for each in requested.new_isr_with_epochs]
 
 
-def _refuse(requester_id: int, partition: PartitionImage, asked: PartitionData) -> int:
-    epochs = (asked.leader_epoch, asked.partition_epoch)
+def _refuse(requester_id: int, partition: PartitionImage, requested: PartitionData) -> int:
+    epochs = (requested.leader_epoch, requested.partition_epoch)
     known = (partition.leader_epoch, partition.partition_epoch)
     if epochs[0] > known[0] or epochs[1] > known[1]:
         # It has newer metadata, so another node is the active controller.
@@ -119,7 +119,7 @@ def _refuse(requester_id: int, partition: PartitionImage, asked: PartitionData) 
         return ErrorCode.INVALID_REQUEST
     if epochs[1] < known[1]:
         return ErrorCode.INVALID_UPDATE_VERSION
-    if len(asked.new_isr) + len(asked.new_isr_with_epochs) > len(partition.replicas):
+    if len(requested.new_isr) + len(requested.new_isr_with_epochs) > len(partition.replicas):
         return ErrorCode.INVALID_REQUEST
     return ErrorCode.NONE
 

@@ -54,47 +54,47 @@ def decide_create_partitions(
 
 
 def _add_partitions(
-    state: ControllerState, asked: partitions_api.CreatePartitionsTopic, context: Context
+    state: ControllerState, requested: partitions_api.CreatePartitionsTopic, context: Context
 ) -> Generator[int, None, Sequence[Message] | Refusal]:
-    topic = state.topic_named(asked.name)
+    topic = state.topic_named(requested.name)
     if topic is None:
         return UNKNOWN_TOPIC
     has = topic.partition_count
-    more = asked.count - has
+    more = requested.count - has
     if more == 0:
         return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {has} partition(s).")
     if more < 0:
         why = (
-            f"The topic {topic.name} currently has {has} partition(s); {asked.count} "
+            f"The topic {topic.name} currently has {has} partition(s); {requested.count} "
             "would not be an increase."
         )
         return Refusal(ErrorCode.INVALID_PARTITIONS, why)
     if more > RECORDS_IN_BATCH:
         return TOO_LARGE
-    placement = yield from _place_new_replicas(state, topic, asked, context)
+    placement = yield from _place_new_replicas(state, topic, requested, context)
     if isinstance(placement, Refusal):
         return placement
-    manual = asked.assignments is not None
+    manual = requested.assignments is not None
     return (yield from new_partitions(state, topic.id, has, placement, manual=manual))
 
 
 def _place_new_replicas(
     state: ControllerState,
     topic: TopicImage,
-    asked: partitions_api.CreatePartitionsTopic,
+    requested: partitions_api.CreatePartitionsTopic,
     context: Context,
 ) -> Generator[int, None, Placement | Refusal]:
-    more = asked.count - topic.partition_count
+    more = requested.count - topic.partition_count
     replicas = len(state.partitions[topic.id, 0].replicas)
-    if asked.assignments is None:
+    if requested.assignments is None:
         return (yield from place_in_steps(state.brokers.values(), more, replicas, context.rng))
-    if len(asked.assignments) != more:
+    if len(requested.assignments) != more:
         why = (
             f"Attempted to add {more} additional partition(s), but only "
-            f"{len(asked.assignments)} assignment(s) were specified."
+            f"{len(requested.assignments)} assignment(s) were specified."
         )
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
-    placement = [tuple(assignment.broker_ids) for assignment in asked.assignments]
+    placement = [tuple(assignment.broker_ids) for assignment in requested.assignments]
     for assigned in placement:
         refusal = refuse_assignment(state, assigned, replicas)
         if refusal is not None:
@@ -122,15 +122,15 @@ def decide_remove_partitions(
 
 
 def _remove_partitions(
-    state: ControllerState, asked: removal_api.RemovePartitionsTopic
+    state: ControllerState, requested: removal_api.RemovePartitionsTopic
 ) -> Generator[int, None, Sequence[Message] | Refusal]:
-    topic = state.topic_named(asked.name)
+    topic = state.topic_named(requested.name)
     if topic is None:
         return UNKNOWN_TOPIC
     if is_internal(topic.name):
         why = f"{topic.name} is an internal topic, whose keys depend on its number of partitions."
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-    indexes = sorted(asked.partitions)
+    indexes = sorted(requested.partitions)
     left = topic.partition_count - len(indexes)
     if not indexes or indexes != list(range(left, topic.partition_count)) or left < 1:
         why = (

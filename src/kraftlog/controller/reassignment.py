@@ -65,18 +65,18 @@ def decide_alter_reassignments(
     topics = []
     for topic in request.topics:
         results = []
-        for asked in topic.partitions:
+        for requested in topic.partitions:
             outcome = (
                 Refusal(ErrorCode.INVALID_REQUEST, "The same partition is named twice.")
-                if named[topic.name, asked.partition_index] > 1
-                else _alter(state, topic.name, asked, may_change_factor=may_change_factor)
+                if named[topic.name, requested.partition_index] > 1
+                else _alter(state, topic.name, requested, may_change_factor=may_change_factor)
             )
             refused = outcome if isinstance(outcome, Refusal) else None
             if outcome is not None and not isinstance(outcome, Refusal):
                 records.append(outcome)
             results.append(
                 ReassignablePartitionResponse(
-                    partition_index=asked.partition_index,
+                    partition_index=requested.partition_index,
                     error_code=refused.code if refused else ErrorCode.NONE,
                     error_message=refused.message if refused else None,
                 )
@@ -105,7 +105,7 @@ def _response(
 def _alter(
     state: ControllerState,
     name: str,
-    asked: ReassignablePartition,
+    requested: ReassignablePartition,
     *,
     may_change_factor: bool,
 ) -> PartitionChangeRecord | Refusal | None:
@@ -113,13 +113,13 @@ def _alter(
     if topic is None:
         why = f"Unable to find a topic named {name}."
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
-    partition = state.partitions.get((topic.id, asked.partition_index))
+    partition = state.partitions.get((topic.id, requested.partition_index))
     if partition is None:
-        why = f"Unable to find partition {name}:{asked.partition_index}."
+        why = f"Unable to find partition {name}:{requested.partition_index}."
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
-    if asked.replicas is None:
+    if requested.replicas is None:
         return _cancel(state, partition)
-    target = tuple(asked.replicas)
+    target = tuple(requested.replicas)
     refusal = refuse_assignment(state, target, None)
     if refusal is not None:
         return refusal

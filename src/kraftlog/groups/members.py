@@ -90,8 +90,8 @@ def _sync_error(group: Group | None, request: SyncGroupRequest) -> int:
     return ErrorCode.NONE
 
 
-def _differ(asked: str | None, known: str | None) -> bool:
-    return asked is not None and known is not None and asked != known
+def _differ(requested: str | None, known: str | None) -> bool:
+    return requested is not None and known is not None and requested != known
 
 
 def _assign(shard: Shard, group: Group, assignments: Mapping[str, bytes], now: Now) -> None:

@@ -62,7 +62,7 @@ def commit(
     shard: Shard, slot: object, context: RequestContext, request: OffsetCommitRequest, now: Now
 ) -> None:
     group = shard.groups.get(request.group_id)
-    code = _commit_error(group, context, request)
+    code = _offset_commit_error(group, context, request)
     if code:
         shard.respond(slot, commit_response(request, lambda _: code))
         return
@@ -109,7 +109,7 @@ def commit_response(
     )
 
 
-def _commit_error(
+def _offset_commit_error(
     group: Group | None, context: RequestContext, request: OffsetCommitRequest
 ) -> int:
     generation = request.generation_id_or_member_epoch
@@ -131,7 +131,7 @@ def _commit_error(
 def commit_error(
     group: Group, member_id: str, instance_id: str | None, generation: int, is_transactional: bool
 ) -> int:
-    """The error code for a commit that is not allowed, or NONE."""
+    """The error code for a commit of offsets, in a transaction or not, or NONE."""
     if group.state == GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if generation < 0 and group.state == GroupState.EMPTY:
@@ -176,17 +176,21 @@ def _commit_records(
 # OffsetFetch ----------------------------------------------------------------------------------
 
 
-def fetch(shard: Shard, slot: object, asked: OffsetFetchRequestGroup, require_stable: bool) -> None:
-    if not require_stable or asked.group_id not in shard.writes.offsets:
-        shard.respond(slot, _fetch_response(shard, asked, require_stable))
+def fetch(
+    shard: Shard, slot: object, group_request: OffsetFetchRequestGroup, require_stable: bool
+) -> None:
+    if not require_stable or group_request.group_id not in shard.writes.offsets:
+        shard.respond(slot, _fetch_response(shard, group_request, require_stable))
         return
 
     def result(code: int, now: Now) -> None:  # noqa: ARG001 - what a write calls
         if code:
             # The only code that makes every client look up the coordinator again.
-            shard.respond(slot, fetch_error_response(asked.group_id, ErrorCode.NOT_COORDINATOR))
+            shard.respond(
+                slot, fetch_error_response(group_request.group_id, ErrorCode.NOT_COORDINATOR)
+            )
         else:
-            shard.respond(slot, _fetch_response(shard, asked, require_stable))
+            shard.respond(slot, _fetch_response(shard, group_request, require_stable))
 
     shard.writes.after_pending(result)
 
@@ -196,11 +200,11 @@ def fetch_error_response(group_id: str, code: int) -> OffsetFetchResponseGroup:
 
 
 def _fetch_response(
-    shard: Shard, asked: OffsetFetchRequestGroup, require_stable: bool
+    shard: Shard, group_request: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     """Offsets of the given topics, or of all topics for None."""
-    group_id = asked.group_id
-    topics = asked.topics
+    group_id = group_request.group_id
+    topics = group_request.topics
     if topics is None:
         known = shard.durable.offsets.by_group.get(group_id, {})
         topics = [

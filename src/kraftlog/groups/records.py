@@ -89,7 +89,7 @@ def offset_record(
     group_id: str,
     topic: str,
     topic_id: Uuid,
-    asked: OffsetCommitRequestPartition,
+    requested: OffsetCommitRequestPartition,
     wall_ms: int,
     expire_timestamp: int = -1,
 ) -> GroupRecord:
@@ -97,15 +97,15 @@ def offset_record(
     expires = expire_timestamp != -1
     expire_timestamp = min(expire_timestamp, LAST_TIMESTAMP)
     value = OffsetCommitValue(
-        offset=asked.committed_offset,
+        offset=requested.committed_offset,
         # The version with an expiration time has neither leader epoch nor topic id.
-        leader_epoch=-1 if expires else asked.committed_leader_epoch,
-        metadata=asked.committed_metadata or "",
+        leader_epoch=-1 if expires else requested.committed_leader_epoch,
+        metadata=requested.committed_metadata or "",
         commit_timestamp=wall_ms,
         expire_timestamp=expire_timestamp,
         topic_id=NULL_UUID if expires else topic_id,
     )
-    key = OffsetCommitKey(group=group_id, topic=topic, partition=asked.partition_index)
+    key = OffsetCommitKey(group=group_id, topic=topic, partition=requested.partition_index)
     return GroupRecord(key, value, EXPIRING_OFFSET_VERSION if expires else OFFSET_VERSION)
 
 

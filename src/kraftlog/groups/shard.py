@@ -151,13 +151,13 @@ class GroupShard:
         offsets.commit(self, slot, context, request, now)
 
     def offset_fetch(
-        self, slot: object, asked: OffsetFetchRequestGroup, require_stable: bool
+        self, slot: object, group_request: OffsetFetchRequestGroup, require_stable: bool
     ) -> None:
         """Fetch the offsets of one group; the response is an OffsetFetchResponseGroup.
 
         Topics have names, and ids if the request has them.
         """
-        offsets.fetch(self, slot, asked, require_stable)
+        offsets.fetch(self, slot, group_request, require_stable)
 
     def offset_delete(self, slot: object, request: OffsetDeleteRequest, now: Now) -> None:
         offsets.delete(self, slot, request, now)

@@ -72,7 +72,7 @@ def describe(core: RaftCore, now: Now) -> QuorumDescription | None:
     return QuorumDescription(
         leader_id=core.me.id,
         epoch=core.election.epoch,
-        high_watermark=leader.known_high_watermark(core),
+        high_watermark=leader.reported_high_watermark(core),
         voters=tuple(shown),
         observers=tuple(sorted(observers, key=_by_id)),
         targets=targets,

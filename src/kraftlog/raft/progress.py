@@ -79,7 +79,14 @@ class ProgressTable:
     the set in `_voters`; None invalidates the cache.
     """
 
-    __slots__ = ("_has_twins", "_last_voters", "_of_voters", "_voters", "obstacles", "replicas")
+    __slots__ = (
+        "_has_duplicate_ids",
+        "_last_voters",
+        "_of_voters",
+        "_voters",
+        "obstacles",
+        "replicas",
+    )
 
     def __init__(self) -> None:
         self.replicas: dict[ReplicaKey, Progress] = {}
@@ -90,7 +97,7 @@ class ProgressTable:
         self._last_voters: VoterSet | None = None
         self._of_voters: dict[int, Progress | None] = {}
         #: Whether several replicas have fetched with the same id; then the newest fetch decides.
-        self._has_twins = False
+        self._has_duplicate_ids = False
 
     def of(self, key: ReplicaKey) -> Progress:
         """The progress of a replica, which is tracked from now on."""
@@ -100,7 +107,7 @@ class ProgressTable:
                 self._forget_one()
             known = self.replicas[key] = Progress()
             self._voters = None
-            self._has_twins = len({key.id for key in self.replicas}) < len(self.replicas)
+            self._has_duplicate_ids = len({key.id for key in self.replicas}) < len(self.replicas)
         return known
 
     def _forget_one(self) -> None:
@@ -149,7 +156,7 @@ class ProgressTable:
     def _note_alive(self, key: ReplicaKey, now: Now) -> Progress:
         progress = self.of(key)
         progress.fetched_at = now.monotonic_ms
-        if self._has_twins:
+        if self._has_duplicate_ids:
             self._voters = None
         return progress
 

@@ -230,7 +230,7 @@ class Leader(Role):
         snapshots.on_fetch(core, self, request, fetch)
 
     def fetch_error(self, core: Core, fetch: Fetch) -> int:
-        """The error code of a fetch: the checks of Q18, in order."""
+        """The error code of a fetch, or NONE: the checks of Q18, in order."""
         if core.cluster_id_differs(fetch.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         if min(fetch.offset, fetch.epoch + 1, fetch.last_epoch + 1, fetch.max_wait_ms) < 0:
@@ -241,6 +241,7 @@ class Leader(Role):
 
     @staticmethod
     def epoch_error(core: Core, cluster_id: str | None, epoch: int) -> int:
+        """The error code of a request with this cluster id and leader epoch, or NONE."""
         if core.cluster_id_differs(cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         if 0 <= epoch < core.election.epoch:
@@ -251,7 +252,7 @@ class Leader(Role):
 
     def has_data(self, core: Core, fetch: Fetch) -> bool:
         """Whether there are records, or a high watermark that the fetcher does not know."""
-        known = self.known_high_watermark(core)
+        known = self.reported_high_watermark(core)
         return fetch.offset < core.log.end or fetch.high_watermark < min(known, fetch.offset)
 
     def respond(
@@ -272,13 +273,13 @@ class Leader(Role):
             if progress is not None:
                 progress.begin_round(core.log.end, core.now)
         election = core.election
-        known = self.known_high_watermark(core)
+        known = self.reported_high_watermark(core)
         core.reply(
             request.slot, FetchResult(error, election.leader_id, election.epoch, known, **what)
         )
 
-    def known_high_watermark(self, core: Core) -> int:
-        """The high watermark; -1 until a record of this epoch is committed (Q22).
+    def reported_high_watermark(self, core: Core) -> int:
+        """The high watermark for responses; -1 until a record of this epoch is committed (Q22).
 
         Until then others may know a higher one, and Kafka's replicas fail when it goes back.
         """
@@ -297,7 +298,7 @@ class Leader(Role):
             core.timers.pop("parked", None)
 
     def complete_parked(self, core: Core, *, of_voters: bool = False) -> None:
-        """Answer parked fetches that have data or are due (Q20), or all that are `of_voters`."""
+        """Respond to parked fetches that have data or are due (Q20), or to all `of_voters`."""
         parked, self.parked = self.parked, ()
         kept = []
         for waiting in parked:
