@@ -6,7 +6,9 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.node.coordinators.group_coordinators",
-    source="        own = CoordinatorWrite(base, done)\n        self._wait_for(partition, own)\n",
+    source=(
+        "        write = CoordinatorWrite(base, done)\n        self._wait_for(partition, write)\n"
+    ),
     replacement="        CoordinatorWrite(base, done).respond(None)\n",
     scenario="cluster",
     seed=16,

@@ -424,7 +424,7 @@ def test_a_routine_that_interrupts_a_quorum_step_ends_the_node(
     assert host.node.broker_lifecycle is not None
     driver = host.node.quorum
     monkeypatch.setattr(
-        host.node.broker_lifecycle, "poll", lambda now: driver._step(raise_error, now)
+        host.node.broker_lifecycle, "poll", lambda now: driver._run_step(raise_error, now)
     )
     with pytest.raises(StubError):
         host.pass_time(5000)

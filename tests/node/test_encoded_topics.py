@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kraftlog.node.encoded_topics import MOST_BYTES, EncodedTopics
-from kraftlog.node.handlers.metadata import NOT_ASKED_FOR
+from kraftlog.node.encoded_topics import MAX_BYTES, EncodedTopics
+from kraftlog.node.handlers.metadata import NOT_REQUESTED
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_partitions import (
@@ -32,10 +32,10 @@ def test_thousands_of_partitions_are_encoded_once_for_all_requests() -> None:
     host = make_host(many=MANY)
     topic_id = host.node.image.topic_ids["many"]
     first = outcome(host)["many"]
-    piece = host.node.encoded_topics.get(topic_id, (12, NOT_ASKED_FOR, ()))
+    piece = host.node.encoded_topics.get(topic_id, (12, NOT_REQUESTED, ()))
     assert len(piece) > 20 * MANY
     assert outcome(host)["many"] == first
-    assert host.node.encoded_topics.get(topic_id, (12, NOT_ASKED_FOR, ())) is piece
+    assert host.node.encoded_topics.get(topic_id, (12, NOT_REQUESTED, ())) is piece
     assert [part.partition_index for part in first.partitions] == list(range(MANY))
 
 
@@ -67,7 +67,7 @@ def test_a_change_invalidates_encoded_topics() -> None:
 
 def test_the_cache_is_bounded() -> None:
     pieces = EncodedTopics()
-    large = bytes(MOST_BYTES // 4 + 1)
+    large = bytes(MAX_BYTES // 4 + 1)
     for number in range(40):
         pieces.keep(bytes([number]) * 16, 12, large)
     kept = [number for number in range(40) if pieces.get(bytes([number]) * 16, 12) is not None]

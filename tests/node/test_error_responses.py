@@ -8,7 +8,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.node.api_table import SERVED
-from kraftlog.node.error_responses import refusal
+from kraftlog.node.error_responses import error_response
 from kraftlog.wire.apis import APIS
 from kraftlog.wire.codec import encode
 from tests.wire.samples import Sampler
@@ -26,5 +26,5 @@ CASES = [
 )
 def test_every_forwarded_api_has_a_not_controller_response(key: int, version: int) -> None:
     request = Sampler(Random(key)).message(APIS[key].request(), version)
-    response = refusal(key, version, request, ErrorCode.NOT_CONTROLLER)
+    response = error_response(key, version, request, ErrorCode.NOT_CONTROLLER)
     assert encode(response, version)

@@ -15,8 +15,8 @@ from kraftlog.node.request_latency import (
     SPAN_MS,
     RequestLatency,
     bucket_of,
-    most_of,
     quantile,
+    upper_bound,
 )
 from kraftlog.wire.apis import APIS, ApiKey
 
@@ -25,13 +25,13 @@ PRODUCE, FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 
 @given(st.integers(0, 1 << 30))
 def test_a_bucket_holds_times_that_differ_by_an_eighth_at_most(ms: int) -> None:
-    most = most_of(bucket_of(ms))
+    most = upper_bound(bucket_of(ms))
     assert ms <= most <= ms + ms // 8
     assert bucket_of(most) == bucket_of(ms)
 
 
 def test_buckets_are_contiguous() -> None:
-    limits = [most_of(bucket) for bucket in range(BUCKETS)]
+    limits = [upper_bound(bucket) for bucket in range(BUCKETS)]
     assert limits[:EXACT] == list(range(EXACT))
     assert [bucket_of(limit + 1) for limit in limits[:-1]] == list(range(1, BUCKETS))
     assert bucket_of(1 << 62) == BUCKETS - 1
@@ -64,17 +64,17 @@ def test_quick_requests_are_counted_in_bucket_0() -> None:
     times = RequestLatency()
     times.add(PRODUCE, 7, 2)
     times.add(FETCH, 500)
-    outcome = times.lately({PRODUCE: 10, FETCH: 1}, SPAN_MS)
+    outcome = times.recent({PRODUCE: 10, FETCH: 1}, SPAN_MS)
     assert [quantile(outcome[PRODUCE], share) for share in (0.5, 0.8, 0.81, 0.99)] == [0, 0, 7, 7]
-    assert quantile(outcome[FETCH], 0.5) == most_of(bucket_of(500))
+    assert quantile(outcome[FETCH], 0.5) == upper_bound(bucket_of(500))
 
 
 def test_requests_before_the_last_span_are_dropped() -> None:
     times = RequestLatency()
     times.add(PRODUCE, 9)
-    assert quantile(times.lately({PRODUCE: 1}, SPAN_MS)[PRODUCE], 0.5) == 9
+    assert quantile(times.recent({PRODUCE: 1}, SPAN_MS)[PRODUCE], 0.5) == 9
     times.add(PRODUCE, 5)
     now_ms = SPAN_MS + 1
-    assert sum(times.lately({PRODUCE: 2}, now_ms)[PRODUCE]) == 2, "of the same span"
-    assert quantile(times.lately({PRODUCE: 2}, 2 * SPAN_MS)[PRODUCE], 0.99) == 5
-    assert math.isnan(quantile(times.lately({PRODUCE: 2}, 3 * SPAN_MS)[PRODUCE], 0.5))
+    assert sum(times.recent({PRODUCE: 2}, now_ms)[PRODUCE]) == 2, "of the same span"
+    assert quantile(times.recent({PRODUCE: 2}, 2 * SPAN_MS)[PRODUCE], 0.99) == 5
+    assert math.isnan(quantile(times.recent({PRODUCE: 2}, 3 * SPAN_MS)[PRODUCE], 0.5))

@@ -10,7 +10,7 @@ import pytest
 from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.metadata.image import NO_LEADER
 from kraftlog.node.broker.broker_lifecycle import UNKNOWN
-from kraftlog.node.delayed_operations import WAITING_UNTIDIED
+from kraftlog.node.delayed_operations import MIN_CLEANUP_SIZE
 from kraftlog.raft.describe import describe
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.compression import ZSTD
@@ -282,7 +282,7 @@ def test_completed_waits_are_dropped_before_their_deadline() -> None:
         reader = FrameClient(host)
         reader.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=2**31 - 1))
         reader.connection.slots.pop().abandon()
-    assert len(host.node.delayed_operations) <= WAITING_UNTIDIED
+    assert len(host.node.delayed_operations) <= MIN_CLEANUP_SIZE
     assert host.node.replica_manager.by_log["demo", 0].fetches == {}
 
 

@@ -271,13 +271,13 @@ def test_offsets_are_found_by_timestamp() -> None:
 
 def test_the_largest_timestamp_is_found() -> None:
     log, _ = opened(new_disk())
-    assert log.newest_timestamp == -1
+    assert log.max_timestamp == -1
     fill(log, 20)
     middle = log.end_offset
     put(log, batch(middle, 3, timestamp_ms=T0 + 10_000))
     put(log, batch(middle + 3, timestamp_ms=T0 + 10_002))
     fill(log, 20)
-    assert log.newest_timestamp == T0 + 10_002
+    assert log.max_timestamp == T0 + 10_002
     assert found_by_time(log, T0 + 10_002) == (middle + 2, T0 + 10_002)
 
 

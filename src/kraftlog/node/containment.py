@@ -1,9 +1,9 @@
 """Containment of internal errors: an exception closes only its client's connection (decision 0013).
 
-What a failed handler has half done is undone: a partition drops appends that are not written, the
+The changes of a failed handler are undone: a partition drops appends that are not written, the
 groups that the request used are reloaded from their log, and delayed work is cancelled. Only an
 exception within a step of the quorum ends the node, as a vote or an acknowledgement might depend on
-half of it: see `steps`.
+a half-made change: see `steps`.
 
 Periodic tasks that raise are retried later.
 """
@@ -54,7 +54,7 @@ def contain(
 def contain_repeated(
     node: ServingNode, partition: Partition | None, error: Exception
 ) -> InternalError:
-    """`contain` for a request that a template served; `partition`: where it may have appended."""
+    """`contain` for a request that a template served; it may have appended to `partition`."""
     _raise_within_a_step(node, error)
     if partition is not None:
         node.replica_manager.take_back((partition,))

@@ -16,7 +16,7 @@ class Counts:
 
     def __init__(self) -> None:
         self.requests: dict[int, int] = {}
-        self.times = RequestLatency()
+        self.latency = RequestLatency()
         #: Elections of leaders from outside the ISR and the ELR.
         self.unclean_elections = 0
         #: Number of times that this node became the active controller.

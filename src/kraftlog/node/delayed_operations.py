@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         def expire(self, now: Now) -> None: ...
 
 
-#: Fewer operations are not searched for those that are done.
-WAITING_UNTIDIED = 1024
+#: Operations that are done are removed only if there are more operations than this.
+MIN_CLEANUP_SIZE = 1024
 
 
 class DelayedOperations:
@@ -34,18 +34,18 @@ class DelayedOperations:
         #: Deadline, sequence number, operation.
         self._waiting: list[tuple[int, int, DelayedOperation]] = []
         self._numbers = 0
-        self._tidy_at = WAITING_UNTIDIED
+        self._clean_up_at = MIN_CLEANUP_SIZE
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, operation: DelayedOperation, deadline_ms: int) -> None:
         """Call `operation.expire` at the deadline, unless it is done before."""
-        if len(self._waiting) >= self._tidy_at:
+        if len(self._waiting) >= self._clean_up_at:
             # Operations that are done stay until their deadline, which may be weeks ahead.
             self._waiting = [entry for entry in self._waiting if not entry[2].done]
             heapify(self._waiting)
-            self._tidy_at = max(2 * len(self._waiting), WAITING_UNTIDIED)
+            self._clean_up_at = max(2 * len(self._waiting), MIN_CLEANUP_SIZE)
         self._numbers += 1
         heappush(self._waiting, (deadline_ms, self._numbers, operation))
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
 
 #: Maximum size; beyond it the cache is cleared.
-MOST_BYTES = 32 << 20
+MAX_BYTES = 32 << 20
 
 
 class EncodedTopics(MetadataPublisher):
-    """Encoded topics by topic id and form: the version and options of the request."""
+    """Encoded topics by topic id and form, which is the version and options of a request."""
 
     name = "encoded topics"
 
@@ -38,7 +38,7 @@ class EncodedTopics(MetadataPublisher):
 
     def keep(self, topic_id: Uuid, form: Any, piece: Any) -> Any:
         self._size_bytes += len(piece)
-        if self._size_bytes > MOST_BYTES:
+        if self._size_bytes > MAX_BYTES:
             self.clear()
             self._size_bytes = len(piece)
         self._kept.setdefault(topic_id, {})[form] = piece
@@ -49,7 +49,7 @@ class EncodedTopics(MetadataPublisher):
         self.changes += 1
         if isinstance(change, PartitionChanged):
             partition = change.after or change.before
-            assert partition is not None, "a change is from something or to something"
+            assert partition is not None, "a change has a state before it or after it"
             self._forget(partition.topic_id)
         elif isinstance(change, (TopicPublished, TopicRemoved)):
             self._forget(change.topic.id)

@@ -1,4 +1,4 @@
-"""Error responses to requests that change the cluster, or want a linearizable read of it."""
+"""Error responses to requests that change the cluster or do a linearizable read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 
-def refusal(api_key: int, version: int, request: Message, code: int) -> Any:
+def error_response(api_key: int, version: int, request: Message, code: int) -> Any:
     """The response with this error code for every item of the request."""
     response: Any = APIS[api_key].response()
     fields = _FIELDS.get(api_key)
@@ -29,38 +29,38 @@ def _module(api_key: int) -> Any:
 
 
 def _create_topics(request: Any, _: int, code: int) -> dict[str, Any]:
-    one = _module(ApiKey.CREATE_TOPICS).CreatableTopicResult
-    return {"topics": [one(name=topic.name, error_code=code) for topic in request.topics]}
+    result = _module(ApiKey.CREATE_TOPICS).CreatableTopicResult
+    return {"topics": [result(name=topic.name, error_code=code) for topic in request.topics]}
 
 
 def _delete_topics(request: Any, version: int, code: int) -> dict[str, Any]:
-    one = _module(ApiKey.DELETE_TOPICS).DeletableTopicResult
+    result = _module(ApiKey.DELETE_TOPICS).DeletableTopicResult
     if version < 6:  # topics are named by name only
-        return {"responses": [one(name=name, error_code=code) for name in request.topic_names]}
+        return {"responses": [result(name=name, error_code=code) for name in request.topic_names]}
     return {
         "responses": [
-            one(name=topic.name, topic_id=topic.topic_id, error_code=code)
+            result(name=topic.name, topic_id=topic.topic_id, error_code=code)
             for topic in request.topics
         ]
     }
 
 
 def _create_partitions(request: Any, _: int, code: int) -> dict[str, Any]:
-    one = _module(ApiKey.CREATE_PARTITIONS).CreatePartitionsTopicResult
-    return {"results": [one(name=topic.name, error_code=code) for topic in request.topics]}
+    result = _module(ApiKey.CREATE_PARTITIONS).CreatePartitionsTopicResult
+    return {"results": [result(name=topic.name, error_code=code) for topic in request.topics]}
 
 
 def _remove_partitions(request: Any, _: int, code: int) -> dict[str, Any]:
-    one = _module(ApiKey.REMOVE_PARTITIONS).RemovePartitionsTopicResult
-    return {"results": [one(name=topic.name, error_code=code) for topic in request.topics]}
+    result = _module(ApiKey.REMOVE_PARTITIONS).RemovePartitionsTopicResult
+    return {"results": [result(name=topic.name, error_code=code) for topic in request.topics]}
 
 
 def _configs(api_key: int) -> Callable[[Any, int, int], dict[str, Any]]:
     def fields(request: Any, _: int, code: int) -> dict[str, Any]:
-        one = _module(api_key).AlterConfigsResourceResponse
+        result = _module(api_key).AlterConfigsResourceResponse
         return {
             "responses": [
-                one(
+                result(
                     error_code=code,
                     resource_type=resource.resource_type,
                     resource_name=resource.resource_name,
@@ -78,21 +78,21 @@ def _elect_leaders(_: Any, version: int, code: int) -> dict[str, Any]:
 
 def _describe_topic_partitions(request: Any, _: int, code: int) -> dict[str, Any]:
     """A request for all topics fails by a topic without a name: there is no error code for all."""
-    one = _module(ApiKey.DESCRIBE_TOPIC_PARTITIONS).DescribeTopicPartitionsResponseTopic
+    result = _module(ApiKey.DESCRIBE_TOPIC_PARTITIONS).DescribeTopicPartitionsResponseTopic
     names = [topic.name for topic in request.topics] or [None]
     return {
         "topics": [
-            one(error_code=code, name=name, topic_id=NULL_UUID, partitions=()) for name in names
+            result(error_code=code, name=name, topic_id=NULL_UUID, partitions=()) for name in names
         ],
         "next_cursor": None,
     }
 
 
 def _describe_configs(request: Any, _: int, code: int) -> dict[str, Any]:
-    one = _module(ApiKey.DESCRIBE_CONFIGS).DescribeConfigsResult
+    result = _module(ApiKey.DESCRIBE_CONFIGS).DescribeConfigsResult
     return {
         "results": [
-            one(
+            result(
                 error_code=code,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,

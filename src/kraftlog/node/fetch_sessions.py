@@ -3,8 +3,8 @@
 Each request has the session epoch that the broker expects; if they differ, the client starts a new
 session. The number of sessions is limited; a client without one gets full responses.
 
-A session knows which of its partitions may have news for its client, so that a request costs as
-much as has changed: partitions report their changes to the sessions that read them.
+Partitions report their changes to the sessions that read them. So a session knows the partitions
+that may have something new for its client, and a request costs only as much as has changed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EVICTION_MS = 120_000
 UNKNOWN = -1
 #: More than any request waits for.
 MANY_BYTES = 1 << 62
-#: What stands for partitions that are encoded already.
+#: The types of partitions that are encoded already.
 _ENCODED: frozenset[type] = frozenset((bytes, tuple))
 #: Partitions per slice, if the request is served in slices.
 PARTITIONS_PER_SLICE = 200
@@ -79,13 +79,13 @@ class SessionPartition:
         partition.add_session(self, by_follower=self.session.is_follower)
 
     def changed(self) -> object | None:
-        """The partition may have news: returns the delayed fetch of the session."""
+        """The partition has changed; returns the session's delayed fetch, if any."""
         if self.is_closed:
             return None
         session, partition = self.session, self.partition
         session.changed[self] = None
         if partition is None or not partition.commits_at_once:
-            session.new_bytes = MANY_BYTES  # what is committed now was written before
+            session.new_bytes = MANY_BYTES  # `written_bytes` does not show what was committed
         else:
             session.new_bytes += partition.written_bytes - self.written_bytes
             self.written_bytes = partition.written_bytes
@@ -96,20 +96,20 @@ class SessionPartition:
         return self.high_watermark == partition.high_watermark and self.start == partition.start
 
     def partition_removed(self) -> object | None:
-        """The partition is not on this broker any more."""
+        """The partition was removed from this broker."""
         self.partition = None
         return self.changed()
 
-    def named(self, request: FetchPartition) -> None:
-        """A request names the partition again; at the same offset, the client did not use what
-        the last response had: a follower skips it if its leader epoch has changed meanwhile."""
+    def requested(self, request: FetchPartition) -> None:
+        """A request has the partition again. At the same offset, the client did not use the last
+        response: a follower skips a partition whose leader epoch has changed."""
         if request.fetch_offset == self.request.fetch_offset:
             self.high_watermark = UNKNOWN
         self.request = request
 
     def sent(self, data: PartitionData) -> None:
-        """Note what the response has; after an error or a divergence, of which the client uses
-        nothing else, the next one includes the partition."""
+        """Note the offsets in a response. After an error or a divergence the client ignores them,
+        so the next response includes the partition."""
         is_unused = data.error_code or data.diverging_epoch.end_offset >= 0
         self.high_watermark = UNKNOWN if is_unused else data.high_watermark
         self.start = data.log_start_offset
@@ -157,9 +157,9 @@ class FetchSession:
         self.topics: dict[str | Uuid, SessionTopic] = {}
         #: The number of partitions.
         self.size = 0
-        #: The partitions that may have news, in the order in which they are served.
+        #: The partitions that may have something new, in the order in which they are served.
         self.changed: dict[SessionPartition, None] = {}
-        #: The request that waits, and at most how many bytes are new to it.
+        #: The delayed fetch, and an upper bound of the bytes written since its last read.
         self.delayed: object | None = None
         self.new_bytes = 0
         self.is_closed = False
@@ -197,7 +197,7 @@ class FetchSession:
                     known.known[part.partition] = before
                     self.size += 1
                 else:
-                    before.named(part)
+                    before.requested(part)
                 self.changed[before] = None
                 if not number % PARTITIONS_PER_SLICE:
                     yield PARTITIONS_PER_SLICE
@@ -290,7 +290,7 @@ class FetchSessions:
         session.used_ms = now.monotonic_ms
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
 
-    def of(self, session_id: int) -> FetchSession | None:
+    def get(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
 
     def drop(self, session_id: int) -> None:

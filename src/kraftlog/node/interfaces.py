@@ -1,4 +1,4 @@
-"""What the handlers and the fast path use of the node; for type checkers alone.
+"""The interface of the node that handlers and the fast path use; for type checkers alone.
 
 The node finds handlers by name, so that it imports only those of requests that arrive.
 """

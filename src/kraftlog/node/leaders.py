@@ -21,7 +21,7 @@ NONE_KNOWN = -1, -1
 #: The errors of a fetch after which the client needs the current leader.
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 #: The number of partitions in a step.
-A_STEP = 100
+PARTITIONS_PER_STEP = 100
 
 
 def leader_of(image: Image, topic: str, topic_id: Uuid, index: int) -> tuple[int, int]:
@@ -32,7 +32,7 @@ def leader_of(image: Image, topic: str, topic_id: Uuid, index: int) -> tuple[int
     return NONE_KNOWN if partition is None else (partition.leader, partition.leader_epoch)
 
 
-def name_endpoint(
+def add_leader_endpoint(
     node: ServingNode, slot: PendingResponse, leader: int, response: Any, endpoint: Any
 ) -> None:
     """Add a leader's endpoint to a response once; `endpoint` is the response's own struct.
@@ -51,7 +51,7 @@ def name_endpoint(
     ]
 
 
-def name_current_leaders(
+def add_current_leaders(
     node: ServingNode, slot: PendingResponse, response: FetchResponse
 ) -> Iterator[int]:
     """Name the current leaders to a client with outdated metadata (KIP-951); yields the costs."""
@@ -65,7 +65,7 @@ def name_current_leaders(
                     node.image, topic.topic, topic.topic_id, data.partition_index
                 )
                 data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-                name_endpoint(node, slot, leader, response, NodeEndpoint)
-            if not number % A_STEP:
-                yield A_STEP
+                add_leader_endpoint(node, slot, leader, response, NodeEndpoint)
+            if not number % PARTITIONS_PER_STEP:
+                yield PARTITIONS_PER_STEP
         yield 1

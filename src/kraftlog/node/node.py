@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.schema import Message
 
-JOINING = "sending a registration or heartbeat of the broker"
+LIFECYCLE_TASK = "sending a registration or heartbeat of the broker"
 #: A snapshot waits until the broker is unfenced, at most for this time after the start.
 STARTING_MS = 60_000
 #: The APIs of the data path: by far the most requests, and they change little but logs.
@@ -98,7 +98,7 @@ class Node:
         #: Whether `poll` is needed: something since the last one may have changed what is due.
         #: Produce and Fetch requests do not, unless they have to wait.
         self.needs_poll = True
-        #: `poll` is due then at the latest, as asked for since `needs_poll` was False last.
+        #: `poll` is due at this time at the latest, by the calls of `poll_by` since the last one.
         self.due_ms = NEVER_MS
         self.counts = Counts()
         self.metadata_loader = MetadataLoader()
@@ -149,7 +149,7 @@ class Node:
         self.group_coordinators = parts.group_coordinators(self) if settings.is_broker else None
         self.producer_expiration = parts.producer_expiration(self) if settings.is_broker else None
         self.producer_ids = ProducerIds(config.node_id, self.broker_epoch, self.controller_channel)
-        self._snaps = snapshot_policy_of(settings)
+        self._snapshot_policy = snapshot_policy_of(settings)
         self._starts_until_ms = now.monotonic_ms + STARTING_MS
         self._add_publishers()
         try:
@@ -239,13 +239,13 @@ class Node:
         if leader_id >= 0:
             self._contact_new_leader(self.now)
         else:
-            self._poll_soon()
+            self._reset_backoffs()
 
     def leads(self, epoch: int, now: Now) -> None:
         """This node leads the quorum and has replayed the log: its controller becomes active."""
         if self.active_controller is not None:
             self.counts.activations += 1
-            # A previous incarnation of this broker is gone: fence it now.
+            # A previous incarnation of this broker has ended: fence it now.
             lifecycle = self.broker_lifecycle
             is_gone = lifecycle is None or lifecycle.registration is None
             self.active_controller.begin(epoch, now, is_gone=is_gone)
@@ -253,20 +253,20 @@ class Node:
                 self.broker_probes.begin(now)
             self._contact_new_leader(now)
 
-    def _poll_soon(self) -> None:
+    def _reset_backoffs(self) -> None:
         for part in (self.voter_updater, self.controller_registration, self.broker_lifecycle):
             if part is not None:
-                part.soon()
+                part.send_soon()
 
     def _contact_new_leader(self, now: Now) -> None:
         """Send the broker's heartbeat before forwarded requests.
 
         A broker that was fenced while there was no leader would have them refused.
         """
-        self.controller_channel.give_up(now)
-        self._poll_soon()
+        self.controller_channel.fail_pending(now)
+        self._reset_backoffs()
         if self.broker_lifecycle is not None:
-            self.attempts.poll(JOINING, self.broker_lifecycle, now)
+            self.attempts.poll(LIFECYCLE_TASK, self.broker_lifecycle, now)
             if self.broker_lifecycle.is_in_flight:
                 return
         self.controller_channel.leader_found(now)
@@ -283,7 +283,7 @@ class Node:
         if isinstance(message, LogReport):
             self.replica_manager.handle(message)
             if isinstance(message, LogFailed) and self.broker_lifecycle is not None:
-                self.broker_lifecycle.soon()
+                self.broker_lifecycle.send_soon()
         elif isinstance(message, RequestReport):
             self._request_ended(message, now)
         elif isinstance(message, PeerDown):
@@ -344,8 +344,8 @@ class Node:
         me, lifecycle = self.config.node_id, self.broker_lifecycle
         others = [b for b in self.image.brokers.values() if b.id != me and not b.fenced]
         is_alone = not others and self.quorum.core.log.voter_set.ids == (me,)
-        is_orderly = self.config.settings.controlled_shutdown_enable
-        if lifecycle is not None and lifecycle.epoch >= 0 and is_orderly and not is_alone:
+        is_enabled = self.config.settings.controlled_shutdown_enable
+        if lifecycle is not None and lifecycle.epoch >= 0 and is_enabled and not is_alone:
             lifecycle.leave()
         self.quorum.shut_down(now)
 
@@ -368,8 +368,8 @@ class Node:
     def poll_by(self, due_ms: int) -> None:
         """Have `poll` called at this time at the latest.
 
-        It costs much less than `needs_poll`, with which all parts are polled and asked for their
-        deadlines.
+        It costs much less than `needs_poll`, after which all parts are polled, and their deadlines
+        computed.
         """
         self.due_ms = min(self.due_ms, due_ms)
 
@@ -401,7 +401,7 @@ class Node:
         self.linearizable_reads.poll(now)
         if self.is_ready or now.monotonic_ms >= self._starts_until_ms:
             # Unfencing changes all partitions of the broker: an earlier snapshot lacks that.
-            self.snap_if_due(now, self._snaps)
+            self.snapshot_if_due(now, self._snapshot_policy)
         if self.broker_probes is not None:
             self.broker_probes.poll(now)
         if self.active_controller is not None:
@@ -415,7 +415,7 @@ class Node:
         if self.controller_registration is not None:
             poll("registering this controller", self.controller_registration, now)
         if self.broker_lifecycle is not None:
-            poll(JOINING, self.broker_lifecycle, now)
+            poll(LIFECYCLE_TASK, self.broker_lifecycle, now)
             poll("replicating partitions", self.replica_manager, now)
         if self.group_coordinators is not None:
             self.group_coordinators.poll(now)
@@ -423,7 +423,7 @@ class Node:
             poll("expiring producer ids", self.producer_expiration, now)
         self.delayed_operations.poll(now)
 
-    def snap_if_due(self, now: Now, snapshot_policy: SnapshotPolicy) -> None:
+    def snapshot_if_due(self, now: Now, snapshot_policy: SnapshotPolicy) -> None:
         """Take a snapshot if one is due.
 
         Not during a metadata transaction or a half-replayed batch, nor before this node has caught

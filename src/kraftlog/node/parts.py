@@ -210,7 +210,7 @@ def voter_updater(node: Node) -> VoterUpdater:
         node.controller_channel.send,
         listeners,
         node.log_line,
-        join_at=_endpoints_as_voter(node) if joins else (),
+        join_endpoints=_endpoints_as_voter(node) if joins else (),
     )
 
 

@@ -39,7 +39,7 @@ def bucket_of(ms: int) -> int:
     return min((shift << 3) + (ms >> shift), BUCKETS - 1)
 
 
-def most_of(bucket: int) -> int:
+def upper_bound(bucket: int) -> int:
     """The upper bound of a bucket."""
     if bucket < EXACT:
         return bucket
@@ -48,7 +48,7 @@ def most_of(bucket: int) -> int:
 
 
 class RequestLatency:
-    """The host reports the end of each turn, and the responses sent then that are not quick.
+    """The host reports the end of each turn, and the responses of the turn that are not quick.
 
     A response is quick if its request arrived in this turn and the turn took no millisecond.
     """
@@ -84,7 +84,7 @@ class RequestLatency:
             buckets = self.slow[key] = [0] * BUCKETS
         buckets[bucket] += count
 
-    def lately(self, totals: dict[int, int], now_ms: int) -> dict[int, list[int]]:
+    def recent(self, totals: dict[int, int], now_ms: int) -> dict[int, list[int]]:
         """By API key, counts by bucket over the last one to two spans; `totals`: all requests.
 
         A pending request counts as quick until its response is sent.
@@ -117,5 +117,5 @@ def quantile(buckets: list[int], share: float) -> float:
     for bucket, count in enumerate(buckets):
         left -= count
         if left <= 0:
-            return most_of(bucket)
+            return upper_bound(bucket)
     raise AssertionError("the share is larger than 1")

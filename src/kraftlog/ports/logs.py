@@ -68,7 +68,7 @@ if TYPE_CHECKING:
             """
             ...
 
-        def newest_timestamp(self, log: LogName) -> int:
+        def max_timestamp(self, log: LogName) -> int:
             """The largest timestamp of a record; -1 if there is none."""
             ...
 

@@ -186,8 +186,8 @@ class Logs:
             found = self._logs.get(log)
         return None
 
-    def newest_timestamp(self, log: LogName) -> int:
-        return self._logs[log].newest_timestamp
+    def max_timestamp(self, log: LogName) -> int:
+        return self._logs[log].max_timestamp
 
     def end_of_epoch(self, log: LogName, epoch: int) -> tuple[int, int]:
         found = self._logs[log]

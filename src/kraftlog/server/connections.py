@@ -306,7 +306,7 @@ class Connection:
             if after > end:
                 break
             templates = self.request_templates
-            if templates is not None and templates.take(buffer, view, pos + 4, after, now):
+            if templates is not None and templates.serve(buffer, view, pos + 4, after, now):
                 pos = after
                 repeats_left -= 1
                 if repeats_left:
@@ -387,7 +387,7 @@ class Connection:
             arena.give_back(buffer)
             self.memory.served(self)
             templates = self.request_templates
-            if templates is None or not templates.take(buffer, memoryview(buffer), 0, size, now):
+            if templates is None or not templates.serve(buffer, memoryview(buffer), 0, size, now):
                 slot = PendingResponse(self)
                 slot.size = size
                 self.unanswered += size

@@ -296,7 +296,7 @@ class Server:
         at_ns = turns.step("append")
         if self.dirty:
             took_ms = (at_ns - began_ns + 500_000) // 1_000_000
-            node.counts.times.turn_ends(now.monotonic_ms, took_ms)
+            node.counts.latency.turn_ends(now.monotonic_ms, took_ms)
             self._send()
         turns.end("send")
 
@@ -371,7 +371,7 @@ class Server:
                 self._log_refusal(refusal)
                 continue
             prepare(sock)
-            times = self.node.counts.times
+            times = self.node.counts.latency
             connection = Connection(
                 sock, f"{host}:{address[1]}", self.max_frame, times, self.turns, self.memory
             )

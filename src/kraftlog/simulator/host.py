@@ -290,7 +290,7 @@ class VirtualHost:
             return
         buffer = bytearray(frame)
         templates = connection.request_templates
-        if templates is not None and templates.take(
+        if templates is not None and templates.serve(
             buffer, memoryview(buffer), 4, len(buffer), self.now
         ):
             return

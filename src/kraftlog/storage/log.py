@@ -301,7 +301,7 @@ class Log:
         return None
 
     @property
-    def newest_timestamp(self) -> int:
+    def max_timestamp(self) -> int:
         """The largest timestamp of a record, or -1 if there is none."""
         return max([segment.max_timestamp for segment in self.segments], default=-1)
 

@@ -127,7 +127,7 @@ def test_an_unregistered_broker_retries_with_backoff(code: int | None) -> None:
     ]
     assert gaps[:4] == [50, 100, 200, 400]
     assert set(gaps[4:]) == {LONGEST_RETRY_MS}
-    assert member.refusal == (code or 0)
+    assert member.registration_error == (code or 0)
 
 
 def test_a_duplicate_registration_is_harmless_while_a_session_lasts() -> None:
@@ -141,15 +141,15 @@ def test_a_duplicate_registration_is_harmless_while_a_session_lasts() -> None:
     assert first == (
         "the controller refused the registration of this broker: DUPLICATE_BROKER_REGISTRATION: a "
         "process is registered as broker 4, and its session has not ended. After a crash this is "
-        "harmless: the session of the former process ends within broker.session.timeout.ms=9000, "
-        "and then this broker starts. It keeps asking"
+        "harmless: the former session ends within broker.session.timeout.ms=9000, "
+        "and then this broker starts. It keeps retrying"
     )
     ask_until(member, 40_000)
     [another] = lines[1:]
     assert another == (
         "another broker runs with node.id=4: the registration of this one has been refused for 18 "
         "s, longer than the session of a dead process lasts. Stop one of the two, and give it a "
-        "node.id and log.dirs of its own. This one keeps asking, and serves no client"
+        "node.id and log.dirs of its own. This one keeps retrying, and serves no client"
     )
 
 
@@ -192,7 +192,7 @@ def test_a_leader_change_resets_the_backoff() -> None:
     controller_channel = RefusingChannel(None)
     member = lifecycle(controller_channel)
     ask_until(member, 10_000)
-    member.soon()
+    member.send_soon()
     member.poll(Now(10_000, 0))
     assert controller_channel.times[-1] == 10_000
     assert member.deadline() == 10_050

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kraftlog.node.fast_path.follower_fetch import REPLICA_STATE_SINCE
 from kraftlog.node.handlers import fetch as handler
-from kraftlog.node.handlers.follower_read import read_news
+from kraftlog.node.handlers.follower_read import read_changed
 from kraftlog.simulator.host import VirtualConnection
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
@@ -183,9 +183,9 @@ def _readable_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def read(fetch: Any, node: Any) -> bool:
         forgets = isinstance(fetch.slot.connection, ForgetfulConnection)
-        return not forgets and read_news(fetch, node)
+        return not forgets and read_changed(fetch, node)
 
-    monkeypatch.setattr(handler, "read_news", read)
+    monkeypatch.setattr(handler, "read_changed", read)
 
 
 FETCHED: st.SearchStrategy[Any] = st.tuples(
@@ -350,4 +350,4 @@ def test_v13_an_error_within_a_repeated_fetch_ends_the_session(
     monkeypatch.setattr(in_sync, "fetched", lambda *_: 1 // 0)
     with pytest.raises(Exception, match="by its template"):
         side.fetch(FOLLOWED)
-    assert side.host.node.fetch_sessions.of(side.session[0]) is None
+    assert side.host.node.fetch_sessions.get(side.session[0]) is None

@@ -326,13 +326,13 @@ def test_any_batch_header_gets_the_ordinary_response(version: int) -> None:
 def served_by_templates(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """A list that gets, for each later request, whether a template served it."""
     seen: list[bool] = []
-    take = RequestTemplates.take
+    take = RequestTemplates.serve
 
     def watched(*arguments: Any) -> bool:
         seen.append(take(*arguments))
         return seen[-1]
 
-    monkeypatch.setattr(RequestTemplates, "take", watched)
+    monkeypatch.setattr(RequestTemplates, "serve", watched)
     return seen
 
 
@@ -495,7 +495,7 @@ class NamedTemplate:
         self.node: Any = None
         self.partition: Any = None
 
-    def take(self, *_: Any) -> bool:
+    def serve(self, *_: Any) -> bool:
         return False
 
 

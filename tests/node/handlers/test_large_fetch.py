@@ -148,7 +148,7 @@ def test_a_session_of_many_partitions_returns_changes() -> None:
     )
     client.send(ApiKey.FETCH, 12, following)
     assert sizes(settled(client)) == {5: SIZE}
-    session = host.node.fetch_sessions.of(first.session_id)
+    session = host.node.fetch_sessions.get(first.session_id)
     assert session is not None
     assert session.size == MANY
 

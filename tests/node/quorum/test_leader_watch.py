@@ -6,7 +6,7 @@ import pytest
 
 from kraftlog import effects
 from kraftlog.logstate.voters import ReplicaKey
-from kraftlog.node.quorum.leader_watch import PATIENCE_MS, REPEAT_MS, LeaderWatch
+from kraftlog.node.quorum.leader_watch import LOG_AFTER_MS, REPEAT_MS, LeaderWatch
 from kraftlog.raft import messages as raft
 from kraftlog.raft.messages import ElectionState
 from kraftlog.raft.roles.follower import Follower
@@ -14,7 +14,7 @@ from kraftlog.types import Now
 from kraftlog.wire.messages.vote import VoteResponse
 from tests.node.quorum.test_driver import NOW, driver_with_voters
 
-LATER = Now(PATIENCE_MS, 0)
+LATER = Now(LOG_AFTER_MS, 0)
 
 
 class Watched:
@@ -50,7 +50,7 @@ def test_missing_voters_are_logged_with_the_reason_of_each() -> None:
     watched.fails(2, 91, "Connection refused")
     watched.fails(3, 92, "the host name node3 is unknown")
     watched.answers(4, 93)
-    watched.watch.poll(Now(PATIENCE_MS - 1, 0))
+    watched.watch.poll(Now(LOG_AFTER_MS - 1, 0))
     assert watched.lines == []
     watched.watch.poll(LATER)
     [line] = watched.lines
@@ -58,7 +58,7 @@ def test_missing_voters_are_logged_with_the_reason_of_each() -> None:
         "quorum: this node has known no leader for 5 s. A leader needs 3 of the voters 1, 2, 3, 4, "
         "5; this node sees 2 of them: voter 1 is this node; voter 2 at 127.0.0.1:9092: Connection "
         "refused; voter 3 at 127.0.0.1:9093: the host name node3 is unknown; voter 4 at "
-        "127.0.0.1:9094: responds; voter 5 at 127.0.0.1:9095: not asked yet. Start the voters that "
+        "127.0.0.1:9094: responds; voter 5 at 127.0.0.1:9095: not tried yet. Start the voters that "
         "do not respond, or check these addresses and the network. Only if too many of them are "
         "lost for good, see kraftlog quorum repair --help"
     )
@@ -67,10 +67,10 @@ def test_missing_voters_are_logged_with_the_reason_of_each() -> None:
 def test_a_missing_leader_is_repeated_rarely() -> None:
     watched = Watched(1, 2, 3)
     watched.watch.poll(LATER)
-    assert watched.watch.deadline() == PATIENCE_MS + REPEAT_MS
-    watched.watch.poll(Now(PATIENCE_MS + REPEAT_MS - 1, 0))
+    assert watched.watch.deadline() == LOG_AFTER_MS + REPEAT_MS
+    watched.watch.poll(Now(LOG_AFTER_MS + REPEAT_MS - 1, 0))
     assert len(watched.lines) == 1
-    watched.watch.poll(Now(PATIENCE_MS + REPEAT_MS, 0))
+    watched.watch.poll(Now(LOG_AFTER_MS + REPEAT_MS, 0))
     assert "no leader for 65 s" in watched.lines[1]
 
 
@@ -83,10 +83,10 @@ def test_a_majority_that_responds_needs_no_other_voters() -> None:
     assert line.endswith("if this line comes again, read the logs of these voters")
 
 
-@pytest.mark.parametrize(("found_ms", "lines"), [(PATIENCE_MS - 1, 0), (PATIENCE_MS + 7000, 2)])
+@pytest.mark.parametrize(("found_ms", "lines"), [(LOG_AFTER_MS - 1, 0), (LOG_AFTER_MS + 7000, 2)])
 def test_the_next_leader_is_logged_if_its_absence_was(found_ms: int, lines: int) -> None:
     watched = Watched(1, 2, 3)
-    watched.watch.poll(Now(min(found_ms, PATIENCE_MS), 0))
+    watched.watch.poll(Now(min(found_ms, LOG_AFTER_MS), 0))
     core = watched.driver.core
     core.now = Now(found_ms, 0)
     core.become("follower", ElectionState(1, 2))

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 def test_q35_a_window_drops_samples_older_than_two_spans() -> None:
     window = Window()
     assert isnan(window.average(5))
-    assert isnan(window.most(5))
+    assert isnan(window.maximum(5))
     assert window.per_second(5) == 0
     window.add(10, SPAN_MS)
     window.add(20, SPAN_MS + 1)
-    assert (window.average(SPAN_MS + 1), window.most(SPAN_MS + 1)) == (15, 20)
+    assert (window.average(SPAN_MS + 1), window.maximum(SPAN_MS + 1)) == (15, 20)
     window.add(3, 2 * SPAN_MS)
-    assert (window.average(2 * SPAN_MS), window.most(2 * SPAN_MS)) == (11, 20)
+    assert (window.average(2 * SPAN_MS), window.maximum(2 * SPAN_MS)) == (11, 20)
     assert window.per_second(3 * SPAN_MS - 1) == 33_000 / (2 * SPAN_MS - 1)
-    assert (window.average(3 * SPAN_MS), window.most(3 * SPAN_MS)) == (3, 3)
+    assert (window.average(3 * SPAN_MS), window.maximum(3 * SPAN_MS)) == (3, 3)
     assert isnan(window.average(4 * SPAN_MS))
 
 
@@ -45,7 +45,7 @@ def test_q35_commits_are_timed_from_their_append() -> None:
     assert (times.waiting_ms(150), times.moved_ms) == (40, 130)
     times.commit(3, 150)
     assert times.waiting_ms(1000) == 0
-    assert (times.commits.average(150), times.commits.most(150)) == (35, 40)
+    assert (times.commits.average(150), times.commits.maximum(150)) == (35, 40)
 
 
 def test_q35_elections_are_timed_from_the_first_candidacy() -> None:
@@ -56,7 +56,7 @@ def test_q35_elections_are_timed_from_the_first_candidacy() -> None:
     times.campaign(200)
     times.append(1, 1, 250, leads=True)
     times.know_leader(300, leads=False)
-    assert times.elections.most(300) == 200
+    assert times.elections.maximum(300) == 200
     assert times.waiting_ms(300) == 0, "what it appended is another leader's to commit"
     times.append(4, 5, 310, leads=False)
     assert times.fetched.per_second(310) == 4_000 / SPAN_MS
@@ -71,7 +71,7 @@ def test_q35_flushes_are_timed_from_their_append_whoever_leads() -> None:
     times.flush(2, 130)
     times.append(1, 4, 150, leads=False)
     times.flush(4, 160)
-    assert (times.flushes.average(160), times.flushes.most(160)) == (30, 50)
+    assert (times.flushes.average(160), times.flushes.maximum(160)) == (30, 50)
 
 
 def test_q35_applying_is_timed_from_the_commit() -> None:
@@ -99,9 +99,13 @@ def test_q35_a_change_is_timed_until_it_is_applied() -> None:
     host.settle()
     [(_, answer)] = client.take()
     assert answer.topics[0].error_code == 0
-    assert (times.changes.most(30), times.flushes.most(30), times.commits.most(30)) == (30, 30, 30)
-    assert times.commits_to_applied.most(30) == 0
-    assert times.applying.most(30) == 0, "the stopwatch stands still"
+    assert (times.changes.maximum(30), times.flushes.maximum(30), times.commits.maximum(30)) == (
+        30,
+        30,
+        30,
+    )
+    assert times.commits_to_applied.maximum(30) == 0
+    assert times.applying.maximum(30) == 0, "the stopwatch stands still"
 
 
 class SlowImage(Image):
@@ -121,5 +125,5 @@ def test_q35_applying_is_timed_by_the_stopwatch() -> None:
     image = host.node.metadata_loader.image = SlowImage(host)
     for record in (FeatureLevelRecord(name=name, feature_level=1) for name in ("a", "b")):
         host.node.replay([record], 100)
-    assert host.node.quorum.latency.applying.most(0) == 2
+    assert host.node.quorum.latency.applying.maximum(0) == 2
     assert image.features.keys() == {"a", "b"}

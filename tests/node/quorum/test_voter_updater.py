@@ -73,18 +73,22 @@ class UpdaterWithChannel(VoterUpdater):
     """A `VoterUpdater` and the channel of its requests."""
 
     def __init__(
-        self, driver: QuorumDriver, emitted: list[Any], join_at: tuple[Endpoint, ...]
+        self, driver: QuorumDriver, emitted: list[Any], join_endpoints: tuple[Endpoint, ...]
     ) -> None:
         self.channel = ControllerChannel(driver, None, emitted.append, uncontained)
         super().__init__(
-            driver, self.channel.send, MOVED, lambda line: emitted.append(LogLine(line)), join_at
+            driver,
+            self.channel.send,
+            MOVED,
+            lambda line: emitted.append(LogLine(line)),
+            join_endpoints,
         )
 
 
 def updater_of(
-    driver: QuorumDriver, emitted: list[Any], join_at: tuple[Endpoint, ...] = ()
+    driver: QuorumDriver, emitted: list[Any], join_endpoints: tuple[Endpoint, ...] = ()
 ) -> UpdaterWithChannel:
-    return UpdaterWithChannel(driver, emitted, join_at)
+    return UpdaterWithChannel(driver, emitted, join_endpoints)
 
 
 def taken(emitted: list[Any], kind: type) -> list[Any]:
@@ -142,7 +146,7 @@ def test_r1_a_moved_follower_sends_its_endpoints_to_the_leader() -> None:
     assert [it.api_key for it in emitted if isinstance(it, effects.SendRequest)] == [ApiKey.FETCH]
     hear_leader(driver, emitted)
     emitted.clear()
-    updater.soon()
+    updater.send_soon()
     updater.poll(NOW)
     [sent] = taken(emitted, effects.SendRequest)
     assert (sent.channel, sent.peer, sent.api_key) == (

@@ -51,7 +51,7 @@ def test_q31_a_node_that_found_its_own_leader_meanwhile_goes_on() -> None:
     [line] = [it.line for it in found if isinstance(it, effects.LogLine)]
     assert line == (
         "the leader 2 at 127.0.0.1:9092 belonged to another cluster; this node has found a leader "
-        "of its own cluster since, and goes on"
+        "of its own cluster since, and continues"
     )
 
 

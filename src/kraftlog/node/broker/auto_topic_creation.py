@@ -39,18 +39,21 @@ VERSION = 7
 
 
 def create_topics(
-    node: Broker, names: Collection[str], made: Callable[[dict[str, int], Now], None], now: Now
+    node: Broker,
+    names: Collection[str],
+    on_created: Callable[[dict[str, int], Now], None],
+    now: Now,
 ) -> None:
-    """Create topics with this broker's defaults; `made` gets the error codes of failures."""
+    """Create topics with this broker's defaults; `on_created` gets the error codes of failures."""
     topics = [topic_of(node, name) for name in dict.fromkeys(names)]
 
     def on_done(response: Any, now: Now) -> None:
         _report_offsets_topic(node, names, response)
         if response is None:
-            made(dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE), now)
+            on_created(dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE), now)
             return
         codes = {topic.name: topic.error_code for topic in response.topics if topic.error_code}
-        made({name: _metadata_error(code) for name, code in codes.items()}, now)
+        on_created({name: _metadata_error(code) for name, code in codes.items()}, now)
 
     request = CreateTopicsRequest(topics=topics)
     node.controller_channel.send(ApiKey.CREATE_TOPICS, VERSION, request, on_done, now)

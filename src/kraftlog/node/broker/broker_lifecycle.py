@@ -66,7 +66,7 @@ class BrokerLifecycle(MetadataPublisher):
     ) -> None:
         """`previous_epoch` is that of the last incarnation if it has shut down cleanly (KIP-966).
 
-        The broker asks to stay fenced until `has_opened_logs` (V5).
+        Heartbeats keep the broker fenced until `has_opened_logs` (V5).
         """
         self._broker_id = broker_id
         self._cluster_id = cluster_id
@@ -93,21 +93,21 @@ class BrokerLifecycle(MetadataPublisher):
         self.last_epoch = previous_epoch
         #: Whether the broker may be unfenced; logs that are added later do not fence it again.
         self._is_ready = False
-        #: Whether the last heartbeat asked to stay fenced.
+        #: Whether the last heartbeat wanted the broker to stay fenced (want_fence).
         self._stays_fenced = False
         self.epoch = UNKNOWN
         self.is_fenced = True
         self.wants_to_leave = False
         #: Whether the controlled shutdown is over.
         self.has_left = False
-        #: A heartbeat is due once more than this is applied: a broker in controlled shutdown waits
-        #: until all others have applied the change of leaders (V3).
-        self._report_beyond = NEVER
+        #: A heartbeat is due once records beyond this offset are applied: a broker in controlled
+        #: shutdown waits until all others have applied the change of leaders (V3).
+        self._heartbeat_beyond_offset = NEVER
         self._due_ms = 0
         self._in_flight = False
         self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
         #: Why the registration was refused last.
-        self.refusal = 0
+        self.registration_error = 0
         self._refusals = RegistrationRefusals(
             broker_id, session_ms, lambda: metadata.image.brokers.get(broker_id), log_line
         )
@@ -131,7 +131,7 @@ class BrokerLifecycle(MetadataPublisher):
             self._on_registered()
             after = change.after
             if after is not None and after.in_controlled_shutdown and after.id != self._broker_id:
-                self._report_beyond = self._applied()
+                self._heartbeat_beyond_offset = self._applied()
 
     def reloaded(self, before: Image) -> None:  # noqa: ARG002 - interface of publishers
         if self.registration is not None:
@@ -143,7 +143,7 @@ class BrokerLifecycle(MetadataPublisher):
             return None
         if self._stays_fenced and self._has_opened_logs():
             return 0
-        if self._applied() > self._report_beyond:
+        if self._applied() > self._heartbeat_beyond_offset:
             return 0
         if not self.is_fenced and (
             self._offline != self._reported_offline or self._cordoned() != self._reported_cordoned
@@ -156,7 +156,7 @@ class BrokerLifecycle(MetadataPublisher):
         """Whether a request is without response; the next forwarded requests wait for it."""
         return self._in_flight
 
-    def soon(self) -> None:
+    def send_soon(self) -> None:
         """Send the next request at once."""
         self._due_ms = 0
         self._backoff.reset()
@@ -179,10 +179,10 @@ class BrokerLifecycle(MetadataPublisher):
         if due_ms is None or due_ms > now.monotonic_ms:
             return
         self._stays_fenced = False
-        self._report_beyond = NEVER
+        self._heartbeat_beyond_offset = NEVER
         cluster_id = self._cluster_id()
         if cluster_id is None:
-            self._back_off(now)  # the metadata log will have it
+            self._back_off(now)  # until the metadata log has the cluster id
             return
         self._in_flight = True
         if self.epoch == UNKNOWN:
@@ -235,12 +235,12 @@ class BrokerLifecycle(MetadataPublisher):
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
             return
         if response.error_code:
-            self.refusal = response.error_code
-            self._refusals.refused(self.refusal, now)
+            self.registration_error = response.error_code
+            self._refusals.refused(self.registration_error, now)
             return
         self._refusals.accepted(now)
         self.epoch = self.last_epoch = response.broker_epoch
-        self.soon()
+        self.send_soon()
 
     def _heartbeat(self) -> heartbeats.BrokerHeartbeatRequest:
         self._is_ready = self._is_ready or self._has_opened_logs()
@@ -259,10 +259,10 @@ class BrokerLifecycle(MetadataPublisher):
 
     @property
     def _changed_cordoned(self) -> tuple[Uuid, ...] | None:
-        """The cordoned directories, if the cluster knows others; None leaves those.
+        """The cordoned directories if they differ from the registered ones, else None: no change.
 
-        As in Kafka, no registration names them: only a broker that has replayed the metadata knows
-        what is configured dynamically.
+        As in Kafka, heartbeats report them, not the registration: only a broker that has replayed
+        the metadata knows its dynamic config.
         """
         me, cordoned = self.registration, self._reported_cordoned
         return cordoned if me is not None and cordoned != (me.cordoned or ()) else None

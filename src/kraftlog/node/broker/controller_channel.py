@@ -1,6 +1,6 @@
 """`ControllerChannel`: requests of this node to the active controller.
 
-They go to this node's own controller if that is active, else to the quorum's leader.
+A request goes to this node's own controller if that is active, else to the quorum's leader.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from functools import partial
 
 from kraftlog.effects import ResponseReceived, SendRequest, VersionUnsupported
 from kraftlog.errors import ErrorCode
-from kraftlog.node.error_responses import refusal
+from kraftlog.node.error_responses import error_response
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 #: The channel of these requests among those to peers.
 CONTROLLER_CHANNEL = "controller"
-#: Registration and heartbeats have a connection of their own: nothing may delay them.
+#: Registration and heartbeats have a connection of their own, so that nothing delays them.
 HEARTBEAT_CHANNEL = "heartbeat"
 #: The active controller's own connections to brokers: see `broker_probes`.
 PROBE_CHANNEL = "probe"
@@ -48,8 +48,8 @@ HANDLING = "handling a response of the controller"
 class ControllerChannel:
     """`send` calls back with the response, or with None if the outcome is unknown.
 
-    A request that the controller does not support gets an error response, as its retry would. A
-    callback that raises is called again with None, so that it retries as after a timeout.
+    If the controller does not support the request, the response has UNSUPPORTED_VERSION. A callback
+    that raises is called again with None, so that it retries as after a timeout.
     """
 
     def __init__(
@@ -87,16 +87,16 @@ class ControllerChannel:
             )
             return
         leader = self._quorum.leader_id
-        where = self._quorum.address_of(leader) if leader >= 0 else None
-        if where is None or leader == self._quorum.core.me.id:
+        address = self._quorum.address_of(leader) if leader >= 0 else None
+        if address is None or leader == self._quorum.core.me.id:
             on_done(None, now)
             return
-        self._send(channel, leader, where, api_key, version, request, timeout_ms, on_done)
+        self._send(channel, leader, address, api_key, version, request, timeout_ms, on_done)
 
     def send_to(
         self,
         peer: int,
-        where: tuple[str, int],
+        address: tuple[str, int],
         api_key: int,
         request: Message,
         timeout_ms: int,
@@ -104,13 +104,13 @@ class ControllerChannel:
     ) -> None:
         """Send a request to the given node, whether it is the leader or not."""
         last = APIS[api_key].last
-        self._send(CONTROLLER_CHANNEL, peer, where, api_key, last, request, timeout_ms, on_done)
+        self._send(CONTROLLER_CHANNEL, peer, address, api_key, last, request, timeout_ms, on_done)
 
     def _send(
         self,
         channel: str,
         peer: int,
-        where: tuple[str, int],
+        address: tuple[str, int],
         api_key: int,
         version: int,
         request: Message,
@@ -121,8 +121,8 @@ class ControllerChannel:
         effect = SendRequest(
             channel=channel,
             peer=peer,
-            host=where[0],
-            port=where[1],
+            host=address[0],
+            port=address[1],
             number=self._numbers,
             api_key=api_key,
             version=version,
@@ -132,15 +132,15 @@ class ControllerChannel:
         self._waiting[self._numbers] = effect, on_done
         self._emit(effect)
 
-    def wait_for_leader(self, again: Callable[[Now], None]) -> None:
-        """Call `again` once there is a leader or an active controller."""
-        self._waiting_for_leader[again] = None
+    def wait_for_leader(self, callback: Callable[[Now], None]) -> None:
+        """Call back once there is a leader or an active controller."""
+        self._waiting_for_leader[callback] = None
 
-    def stop_waiting(self, again: Callable[[Now], None]) -> None:
+    def stop_waiting(self, callback: Callable[[Now], None]) -> None:
         """Remove a callback that no longer waits."""
-        self._waiting_for_leader.pop(again, None)
+        self._waiting_for_leader.pop(callback, None)
 
-    def give_up(self, now: Now) -> None:
+    def fail_pending(self, now: Now) -> None:
         """Fail the requests to a former controller, which may never respond."""
         waiting, self._waiting = self._waiting, {}
         for _, on_done in waiting.values():
@@ -149,8 +149,8 @@ class ControllerChannel:
     def leader_found(self, now: Now) -> None:
         """Call the callbacks that wait for a leader."""
         waiting, self._waiting_for_leader = self._waiting_for_leader, {}
-        for again in waiting:
-            self._attempt("asking again", again, now)
+        for callback in waiting:
+            self._attempt("retrying a request to the controller", callback, now)
 
     def handle(self, report: RequestReport, now: Now) -> None:
         """Take the outcome of a request to a peer."""
@@ -163,7 +163,7 @@ class ControllerChannel:
         elif isinstance(report, VersionUnsupported):
             code = ErrorCode.UNSUPPORTED_VERSION
             self._call_back(
-                on_done, refusal(effect.api_key, effect.version, effect.request, code), now
+                on_done, error_response(effect.api_key, effect.version, effect.request, code), now
             )
         else:
             self._call_back(on_done, None, now)

@@ -15,7 +15,7 @@ NAME, ALL = "cordoned.log.dirs", "*"
 
 
 class CordonedDirectories:
-    """What `cordoned.log.dirs` names, in the file or dynamically; recomputed when that changes."""
+    """The directories in `cordoned.log.dirs`, static or dynamic; recomputed when it changes."""
 
     def __init__(
         self, layers: Callable[[], ConfigLayers], directories: Callable[[], Sequence[Directory]]

@@ -23,7 +23,7 @@ class DynamicConfig:
 
     def layers(self) -> ConfigLayers:
         image = self._metadata.image
-        for_all, for_me = image.config(BROKER, ""), image.config(BROKER, self._broker)
-        if (self._layers.all_brokers, self._layers.broker) != (for_all, for_me):
-            self._layers = ConfigLayers(self._static, for_all, for_me)
+        for_all, for_broker = image.config(BROKER, ""), image.config(BROKER, self._broker)
+        if (self._layers.all_brokers, self._layers.broker) != (for_all, for_broker):
+            self._layers = ConfigLayers(self._static, for_all, for_broker)
         return self._layers

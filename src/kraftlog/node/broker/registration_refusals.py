@@ -44,15 +44,19 @@ class RegistrationRefusals:
         self._logged_ms: dict[tuple[int, bool], int] = {}
 
     def refused(self, code: int, now: Now) -> None:
-        """Log each reason once, and once that a duplicate is another running broker.
+        """Log each reason once; a duplicate that lasts is logged once as another running broker.
 
-        Twice the session timeout: a new controller begins the session again. Reasons that alternate
-        are repeated rarely.
+        It lasts if it is longer than twice the session timeout, as a new controller begins the
+        session again. Reasons that alternate are repeated rarely.
         """
         if code != self._code:
             self._code, self._since_ms = code, now.monotonic_ms
             self._has_logged_another = False
-            why = f": {self._first()}" if code == ErrorCode.DUPLICATE_BROKER_REGISTRATION else ""
+            why = (
+                f": {self._duplicate_text()}"
+                if code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+                else ""
+            )
             self._log_rarely(
                 (code, False),
                 f"the controller refused the registration of this broker: {error_name(code)}{why}",
@@ -63,7 +67,7 @@ class RegistrationRefusals:
         is_another = code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
         if is_another and not self._has_logged_another and refused_ms > 2 * self._session_ms:
             self._has_logged_another = True
-            self._log_rarely((code, True), self._another(refused_ms // 1000), now)
+            self._log_rarely((code, True), self._another_broker_text(refused_ms // 1000), now)
 
     def accepted(self, now: Now) -> None:
         """The broker is registered."""
@@ -79,26 +83,26 @@ class RegistrationRefusals:
             self._logged_ms[key] = now.monotonic_ms
             self._log_line(line)
 
-    def _first(self) -> str:
+    def _duplicate_text(self) -> str:
         return (
-            f"a process is registered as broker {self._broker_id}{self._where()}, and its session "
-            "has not ended. After a crash this is harmless: the session of the former process ends "
+            f"a process is registered as broker {self._broker_id}{self._address_text()}, and "
+            "its session has not ended. After a crash this is harmless: the former session ends "
             f"within broker.session.timeout.ms={self._session_ms}, and then this broker starts. It "
-            "keeps asking"
+            "keeps retrying"
         )
 
-    def _another(self, seconds: int) -> str:
+    def _another_broker_text(self, seconds: int) -> str:
         me = self._registered()
         ids = ", ".join([uuid_text(it) for it in me.directories]) if me is not None else ""
         return (
-            f"another broker runs with node.id={self._broker_id}{self._where()}"
+            f"another broker runs with node.id={self._broker_id}{self._address_text()}"
             f"{ids and f', with the directory ids {ids}'}: the registration of this one has been "
             f"refused for {seconds} s, longer than the session of a dead process lasts. Stop one "
-            "of the two, and give it a node.id and log.dirs of its own. This one keeps asking, and "
-            "serves no client"
+            "of the two, and give it a node.id and log.dirs of its own. This one keeps retrying, "
+            "and serves no client"
         )
 
-    def _where(self) -> str:
+    def _address_text(self) -> str:
         me = self._registered()
         if me is None or not me.endpoints:
             return ""

@@ -14,7 +14,7 @@ from kraftlog.effects import LogLine
 from kraftlog.errors import ErrorCode, InternalError, UnwritableError
 from kraftlog.metadata.features import NOT_OFFERED_YET, SET_BY_RECORDS
 from kraftlog.metadata.releases import chosen_levels
-from kraftlog.node.error_responses import refusal
+from kraftlog.node.error_responses import error_response
 from kraftlog.node.quorum.proposal import Proposal
 from kraftlog.steps import free_in_steps, result_of
 from kraftlog.value import TYPE_CHECKING
@@ -104,7 +104,7 @@ class ActiveController:
         self._append(decision, result_of(self._prepare(decision, now, None)), _do_nothing, now)
 
     def end(self, now: Now) -> None:
-        """Another node leads, or may: fail the undecided requests, so that they are retried."""
+        """Another node leads, or none: fail the undecided requests, so that they are retried."""
         if self.epoch < 0:
             return
         self.epoch = -1
@@ -125,10 +125,10 @@ class ActiveController:
         """Decide a request after the earlier ones.
 
         `on_done` gets the response once the decision and all that were proposed before it are
-        committed: a deposed controller must not answer from a state that is then lost.
+        committed: a deposed controller must not respond from a state that may be lost.
         """
         if api_key in NEEDS_DISK_SPACE and self._logs.has_only_reserve:
-            on_done(refusal(api_key, version, request, ErrorCode.KAFKA_STORAGE_ERROR), now)
+            on_done(error_response(api_key, version, request, ErrorCode.KAFKA_STORAGE_ERROR), now)
             return
         self._waiting.append(_QueuedRequest(api_key, version, request, on_done, now))
         if not self._is_deciding:
@@ -158,7 +158,7 @@ class ActiveController:
         return self.controller.deadline() if self.is_active else None
 
     def _begin(self, steps: Iterator[int]) -> None:
-        """Work on one decision at a time: the state must not change meanwhile."""
+        """Begin one decision; no other begins before it ends, as the state must not change."""
         self._is_deciding = True
         work = self._slices.begin(steps)
         if not work.done:
@@ -186,14 +186,14 @@ class ActiveController:
                 try:
                     parts = yield from self._prepare(decision, self._now(queued.since), offset)
                     break
-                except _MovedError:
-                    continue  # the quorum has appended a record of its own meanwhile
+                except _LogGrownError:
+                    continue  # the quorum has appended a record of its own in the meantime
         except Exception as error:
             self._waiting.popleft()
             now = self._now(queued.since)
             code = self._failed(f"deciding on {APIS[queued.api_key].name}", error, now)
             self._call_back(
-                queued.on_done, None if code in RETRIABLE else queued.refusal(code), now
+                queued.on_done, None if code in RETRIABLE else queued.error_response(code), now
             )
         else:
             self._waiting.popleft()
@@ -201,7 +201,7 @@ class ActiveController:
             yield from free_in_steps(decision.records)
 
     def _carry_out(self, decision: Decision, since: Now) -> Iterator[int]:
-        """Carry out a periodic decision, then the requests that arrived meanwhile."""
+        """Propose a periodic decision, then decide the requests that have arrived since."""
         try:
             parts = yield from self._prepare(decision, since, None)
         except Exception as error:
@@ -228,14 +228,14 @@ class ActiveController:
             parts.append(proposal)
         self._check(parts)
 
-        def place() -> int:
+        def check_end() -> int:
             self._check(parts)
             end = self._quorum.end
             if offset is not None and end != offset:
-                raise _MovedError
+                raise _LogGrownError
             return end
 
-        yield from self.controller.propose_in_steps([part.records for part in parts], place)
+        yield from self.controller.propose_in_steps([part.records for part in parts], check_end)
         return parts
 
     def _check(self, parts: Sequence[Proposal]) -> None:
@@ -277,8 +277,8 @@ class ActiveController:
         proposed = self._last_proposed = _Proposed(on_done, decision.response, since)
         for part in parts:
             is_last = part is parts[-1] and not decision.kraft_version
-            then = partial(self._on_outcome, proposed) if is_last else _do_nothing
-            error = self._quorum.propose(part, then, now)
+            on_outcome = partial(self._on_outcome, proposed) if is_last else _do_nothing
+            error = self._quorum.propose(part, on_outcome, now)
             assert not error, "a proposal is checked before it is made"
         if decision.kraft_version:
             self._raise_kraft_version(decision.kraft_version, proposed, now)
@@ -286,10 +286,12 @@ class ActiveController:
 
     def _raise_kraft_version(self, level: int, proposed: _Proposed, now: Now) -> None:
         """Raise kraft.version; if a change of the voters is under way, the request is repeated."""
-        then = partial(self._on_outcome, proposed)
-        error = self._quorum.change_voters(self._quorum.core.raise_kraft_version, level, then, now)
+        on_outcome = partial(self._on_outcome, proposed)
+        error = self._quorum.change_voters(
+            self._quorum.core.raise_kraft_version, level, on_outcome, now
+        )
         if error:
-            then(error, now)
+            on_outcome(error, now)
 
     def _call_back(self, on_done: OnDone, response: Any, now: Now) -> None:
         """Call `on_done`; its exceptions do not affect the decision, nor the responses after it."""
@@ -336,11 +338,11 @@ class _QueuedRequest:
         self.on_done = on_done
         self.since = now
 
-    def refusal(self, code: int) -> Any:
-        return refusal(self.api_key, self.version, self.request, code)
+    def error_response(self, code: int) -> Any:
+        return error_response(self.api_key, self.version, self.request, code)
 
 
-class _MovedError(Exception):
+class _LogGrownError(Exception):
     """The log has grown while a decision that depends on its end offset was prepared."""
 
 

@@ -1,9 +1,9 @@
-"""`BrokerProbes`: how the active controller notices that a broker's process is gone.
+"""`BrokerProbes`: the active controller's connections that show when a broker's process ends.
 
-It keeps a connection to the inter-broker listener of every unfenced broker. When that ends, the
-host opens another at once; if that is refused, it reports PeerDown. A connection counts for the
-broker epoch in which it was answered. The quorum's own connection to a node of the same id counts
-too, also before this controller was active: the node may have been the active controller.
+It keeps a connection to the inter-broker listener of every unfenced broker. When one closes, the
+host opens another at once; if that is refused, it reports PeerDown. A connection is evidence for
+the broker epoch in which the broker responded on it. So is the quorum's connection to a node of the
+same id, even from before this controller was active: the node may have been the active controller.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class BrokerProbes(MetadataPublisher):
         self._earlier_evidence_due_ms: int | None = None
         self._numbers = 0
         self._probes: dict[int, _Probe] = {}
-        #: Nodes whose quorum connection was refused: their broker epoch, and when that one ended.
-        self._gone: dict[int, tuple[int, int]] = {}
+        #: Nodes that refused a quorum connection: their broker epoch, and when the former ended.
+        self._refused_nodes: dict[int, tuple[int, int]] = {}
 
     # The controller ------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class BrokerProbes(MetadataPublisher):
         self._is_active = True
         for broker in self._metadata.image.brokers.values():
             self._follow(broker)
-        if self._gone:
+        if self._refused_nodes:
             self._earlier_evidence_due_ms = now.monotonic_ms + FIRST_REQUESTS_MS
 
     def end(self) -> None:
@@ -95,13 +95,13 @@ class BrokerProbes(MetadataPublisher):
         if not isinstance(change, BrokerChanged):
             return
         if change.after is None:
-            assert change.before is not None, "a change is from something or to something"
+            assert change.before is not None, "a change has a state before it or after it"
             self._probes.pop(change.before.id, None)
-            self._gone.pop(change.before.id, None)
+            self._refused_nodes.pop(change.before.id, None)
         else:
-            gone = self._gone.get(change.after.id)
-            if gone is not None and gone[0] != change.after.epoch:
-                del self._gone[change.after.id]
+            refused = self._refused_nodes.get(change.after.id)
+            if refused is not None and refused[0] != change.after.epoch:
+                del self._refused_nodes[change.after.id]
             if self._is_active:
                 self._follow(change.after)
 
@@ -170,7 +170,7 @@ class BrokerProbes(MetadataPublisher):
     # Evidence ------------------------------------------------------------------------------------
 
     def _pass_on_earlier_evidence(self, now: Now) -> None:
-        for broker_id, (epoch, ended_ms) in list(self._gone.items()):
+        for broker_id, (epoch, ended_ms) in list(self._refused_nodes.items()):
             if now.monotonic_ms - ended_ms <= self._controller.sessions.timeout_ms:
                 self._controller.broker_refused_connection(broker_id, epoch, ended_ms, now)
 
@@ -181,7 +181,7 @@ class BrokerProbes(MetadataPublisher):
             if broker is None or report.peer == self._node_id:
                 return
             epoch = broker.epoch
-            self._gone[report.peer] = epoch, report.ended_ms
+            self._refused_nodes[report.peer] = epoch, report.ended_ms
         else:
             probe = self._probes.get(report.peer)
             if probe is None:

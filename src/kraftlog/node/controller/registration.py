@@ -63,7 +63,7 @@ class ControllerRegistration:
     def deadline(self) -> int | None:
         return None if self._in_flight or not self._is_needed else self._due_ms
 
-    def soon(self) -> None:
+    def send_soon(self) -> None:
         """The leader has changed: send the next request at once."""
         self._due_ms = 0
         self._backoff.reset()

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 TOPIC = "__consumer_offsets"
-WAY_OUT = "to discard their offsets, stop the node, remove this log directory and start the node"
+REMEDY = "to discard their offsets, stop the node, remove this log directory and start the node"
 
 
 class CoordinatorWrite:
@@ -119,7 +119,7 @@ class GroupCoordinators(MetadataPublisher):
         )
         self._shards: dict[int, ShardContext] = {}
         #: The shards that requests have used since the last `settle`.
-        self._asked: dict[int, ShardContext] = {}
+        self._used: dict[int, ShardContext] = {}
         #: No shard is due before then. Turns are many and there are fifty shards, so it is updated
         #: per used shard, and computed over all shards only when it is reached.
         self._due_ms: int | None = None
@@ -150,7 +150,7 @@ class GroupCoordinators(MetadataPublisher):
             return ErrorCode.NOT_COORDINATOR
         if not context.shard.is_loaded:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        self._asked[index] = context
+        self._used[index] = context
         return context.shard
 
     def shards(self) -> Iterator[GroupShard]:
@@ -175,7 +175,7 @@ class GroupCoordinators(MetadataPublisher):
         self._reported.clear()
         context = ShardContext(partition, GroupShard(self._config, self._new_member_id))
         self._shards[partition.index] = context
-        self._load_on(context, self._broker.now)
+        self._continue_loading(context, self._broker.now)
 
     def resigned(self, partition: Partition) -> None:
         context = self._shards.get(partition.index) if partition.topic == TOPIC else None
@@ -195,7 +195,7 @@ class GroupCoordinators(MetadataPublisher):
             return
         topic, index = context.partition.log
         self._broker.emit(
-            LogLine(f"{topic}-{index}: the group coordinator is offline ({WAY_OUT}): {why}")
+            LogLine(f"{topic}-{index}: the group coordinator is offline ({REMEDY}): {why}")
         )
         context.is_offline = True
         self._unload(context, now)
@@ -213,7 +213,7 @@ class GroupCoordinators(MetadataPublisher):
         if isinstance(change, TopicRemoved):
             self._forget_offsets(change.topic, 0)
         elif isinstance(change, PartitionChanged) and change.after is None:
-            assert change.before is not None, "a change is from something or to something"
+            assert change.before is not None, "a change has a state before it or after it"
             topic = self._broker.image.topics.get(change.before.topic_id)
             # Partitions are removed in order: the others follow the first one.
             if topic is not None and topic.partition_count == change.before.index:
@@ -251,7 +251,7 @@ class GroupCoordinators(MetadataPublisher):
 
     # Loading -------------------------------------------------------------------------------------
 
-    def _load_on(self, context: ShardContext, now: Now) -> None:
+    def _continue_loading(self, context: ShardContext, now: Now) -> None:
         """Load the next part of the log, or finish once all of it is committed."""
         partition = context.partition
         if context.loaded_to < context.load_end:
@@ -267,7 +267,7 @@ class GroupCoordinators(MetadataPublisher):
         if self._shards.get(context.partition.index) is context and not context.is_offline:
             self._broker.needs_poll = True
             now = self._broker.now
-            self._attempt(context, "loading groups", self._load_on, context, now)
+            self._attempt(context, "loading groups", self._continue_loading, context, now)
 
     def read(self, report: LogRead | LogUnreadable, now: Now) -> None:
         """Replay a part of the log of one partition.
@@ -287,7 +287,7 @@ class GroupCoordinators(MetadataPublisher):
             next_offset = replay(context.shard, memoryview(report.data), now)
             # Without batches, the rest of the log is a gap left by compaction.
             context.loaded_to = next_offset or context.load_end
-            self._load_on(context, now)
+            self._continue_loading(context, now)
         except (CorruptBatchError, ProtocolError) as error:
             self._take_offline(context, f"from offset {report.offset} on: {error}", now)
         except Exception as error:
@@ -298,9 +298,9 @@ class GroupCoordinators(MetadataPublisher):
 
     def reload_used_shards(self, now: Now) -> None:
         """Reload the shards that a failed request used: the log has the true state."""
-        asked, self._asked = self._asked, {}
-        for context in asked.values():
-            self._load_again(context, now)
+        used, self._used = self._used, {}
+        for context in used.values():
+            self._reload(context, now)
 
     def _attempt(
         self, context: ShardContext, what: str, step: Callable[..., None], *arguments: Any
@@ -310,9 +310,9 @@ class GroupCoordinators(MetadataPublisher):
             step(*arguments)
         except Exception as error:
             self._broker.emit(LogLine(str(InternalError(what, error))))
-            self._load_again(context, self._broker.now)
+            self._reload(context, self._broker.now)
 
-    def _load_again(self, context: ShardContext, now: Now) -> None:
+    def _reload(self, context: ShardContext, now: Now) -> None:
         """Unload a shard and load it again once its pending writes have completed.
 
         Requests that wait are answered with NOT_COORDINATOR.
@@ -324,34 +324,34 @@ class GroupCoordinators(MetadataPublisher):
             if isinstance(effect, GroupResponse):
                 effect.slot.respond(effect.response)
         self._unload(context, now)
-        again = ShardContext(partition, GroupShard(self._config, self._new_member_id))
-        self._shards[partition.index] = again
+        reloaded = ShardContext(partition, GroupShard(self._config, self._new_member_id))
+        self._shards[partition.index] = reloaded
 
         def load(_: int, __: int) -> None:
             self._broker.needs_poll = True
-            if self._shards.get(partition.index) is again and not again.is_offline:
-                again.load_end = partition.written_end
-                self._load_on(again, self._broker.now)
+            if self._shards.get(partition.index) is reloaded and not reloaded.is_offline:
+                reloaded.load_end = partition.written_end
+                self._continue_loading(reloaded, self._broker.now)
 
         if partition.high_watermark >= partition.end:
             load(0, 0)
         else:
-            own = CoordinatorWrite(partition.end, load)
-            self._wait_for(partition, own)
+            write = CoordinatorWrite(partition.end, load)
+            self._wait_for(partition, write)
 
-    def _wait_for(self, partition: Partition, own: CoordinatorWrite) -> None:
+    def _wait_for(self, partition: Partition, write: CoordinatorWrite) -> None:
         """Wait as long as it takes, as what is in the log may be committed at any time.
 
         The shard has a time limit of its own for responses (`offsets.commit.timeout.ms`).
         """
-        self._broker.replica_manager.wait_for(partition, partition.end, own, own, UNTIL_COMMITTED)
+        self._broker.replica_manager.wait_for(partition, partition.end, write, write, UNTIL_COMMITTED)
 
     # Effects of shards ---------------------------------------------------------------------------
 
     def settle(self, now: Now) -> None:
         """Carry out the effects of a request in its shards."""
-        asked, self._asked = self._asked, {}
-        for context in asked.values():
+        used, self._used = self._used, {}
+        for context in used.values():
             self._carry_out(context, now)
 
     def _carry_out(self, context: ShardContext, now: Now) -> None:
@@ -393,8 +393,8 @@ class GroupCoordinators(MetadataPublisher):
 
             self._attempt(context, "handling the outcome of a group write", complete)
 
-        own = CoordinatorWrite(base, done)
-        self._wait_for(partition, own)
+        write = CoordinatorWrite(base, done)
+        self._wait_for(partition, write)
 
     # Timers --------------------------------------------------------------------------------------
 
@@ -403,9 +403,9 @@ class GroupCoordinators(MetadataPublisher):
             return
         self._due_ms = None
         for context in list(self._shards.values()):
-            self._attempt(context, "running group timers", self._go_on, context, now)
+            self._attempt(context, "running group timers", self._run_timers, context, now)
 
-    def _go_on(self, context: ShardContext, now: Now) -> None:
+    def _run_timers(self, context: ShardContext, now: Now) -> None:
         due = context.shard.deadline()
         if due is not None and due <= now.monotonic_ms:
             context.shard.poll(now)

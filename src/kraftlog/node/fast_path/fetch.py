@@ -132,7 +132,7 @@ class FetchTemplate:
             )
         )
 
-    def take(
+    def serve(
         self,
         buffer: bytearray,
         view: memoryview,  # noqa: ARG002 - interface of templates
@@ -271,7 +271,7 @@ def partition_of_request(
     asked = topic.partitions[0]
     by_id = slot.version >= BY_ID_SINCE
     partition = node.replica_manager.partition(topic.topic, topic.topic_id, asked.partition, by_id)
-    session = node.fetch_sessions.of(request.session_id)
+    session = node.fetch_sessions.get(request.session_id)
     ends = request.session_epoch == LAST and request.session_id != NO_SESSION
     if (
         isinstance(partition, int)

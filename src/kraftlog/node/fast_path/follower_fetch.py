@@ -35,7 +35,7 @@ _ID_SIZE = 16
 #: Where a follower does not name its own.
 NO_HIGH_WATERMARK = 0x7FFFFFFFFFFFFFFF
 #: Larger numbers take more than a byte.
-_MOST_COUNTED = 0x7F
+_MAX_ONE_BYTE = 0x7F
 
 
 class FollowerFetchTemplate:
@@ -83,7 +83,7 @@ class FollowerFetchTemplate:
     def is_stale(self) -> bool:
         return not self.node.fetch_sessions.has(self._session)
 
-    def take(
+    def serve(
         self,
         buffer: bytearray,
         view: memoryview,
@@ -128,7 +128,7 @@ class FollowerFetchTemplate:
         end -= len(self._suffix)
         count = buffer[at]
         at += 1
-        if not 0 < count <= _MOST_COUNTED:
+        if not 0 < count <= _MAX_ONE_BYTE:
             return None
         for _ in range(count - 1):
             if at + _ID_SIZE >= end:
@@ -137,9 +137,9 @@ class FollowerFetchTemplate:
             count = buffer[at + _ID_SIZE]
             at += _ID_SIZE + 1
             after = at + _POSITION.size * (count - 1)
-            if topic is None or not 0 < count <= _MOST_COUNTED or after >= end or buffer[after]:
+            if topic is None or not 0 < count <= _MAX_ONE_BYTE or after >= end or buffer[after]:
                 return None
-            for index, epoch, offset, last_epoch, start, most, tags in _POSITION.iter_unpack(
+            for index, epoch, offset, last_epoch, start, max_bytes, tags in _POSITION.iter_unpack(
                 view[at:after]
             ):
                 known = topic.known.get(index)
@@ -155,7 +155,7 @@ class FollowerFetchTemplate:
                     or not in_sync.accepts(partition, *self._follower)
                 ):
                     return None
-                positions.append((known, offset, start, most))
+                positions.append((known, offset, start, max_bytes))
             at = after + 1
         return positions if at == end and buffer.startswith(self._suffix, at) else None
 
@@ -170,12 +170,16 @@ class FollowerFetchTemplate:
     def _move(self, positions: list[Position]) -> None:
         """Update the session, and take the positions for what the follower has."""
         changed, in_sync = self._session.changed, self.node.replica_manager.in_sync_replicas
-        for known, offset, start, most in positions:
+        for known, offset, start, max_bytes in positions:
             part, partition = known.request, known.partition
             assert partition is not None, "the partition has been checked"
-            if part.fetch_offset == offset:  # see `SessionPartition.named`
+            if part.fetch_offset == offset:  # see `SessionPartition.requested`
                 known.high_watermark = UNKNOWN
-            part.fetch_offset, part.log_start_offset, part.partition_max_bytes = offset, start, most
+            part.fetch_offset, part.log_start_offset, part.partition_max_bytes = (
+                offset,
+                start,
+                max_bytes,
+            )
             part.current_leader_epoch = part.last_fetched_epoch = partition.leader_epoch
             part.replica_directory_id, part.high_watermark = NULL_UUID, NO_HIGH_WATERMARK  # no tags
             changed[known] = None
@@ -192,7 +196,7 @@ def partition_of_request(
         or request.forgotten_topics_data
     ):
         return None
-    return node.fetch_sessions.of(request.session_id)
+    return node.fetch_sessions.get(request.session_id)
 
 
 def template_of(

@@ -191,7 +191,7 @@ class ProduceTemplate:
     def is_stale(self) -> bool:
         return not self.partition.online or self.partition.append_config is not self._append_config
 
-    def take(
+    def serve(
         self,
         buffer: bytearray,
         view: memoryview,
@@ -225,7 +225,7 @@ class ProduceTemplate:
         if records_end + len(suffix) != end or not buffer.startswith(suffix, records_end):
             return False
         fields = _unpack_header(buffer, at)
-        base, length, _, magic, crc, attributes, delta, _, newest, producer_id, _, _, count = fields
+        base, length, _, magic, crc, attributes, delta, _, max_ms, producer_id, _, _, count = fields
         if (  # as in `records.validate`
             base
             or length != size - LENGTH_OVERHEAD
@@ -243,8 +243,8 @@ class ProduceTemplate:
             )
             or size > self._max_size
             or (
-                newest != NO_TIMESTAMP
-                and not -self._after_max_ms <= now.wall_ms - newest <= self._before_max_ms
+                max_ms != NO_TIMESTAMP
+                and not -self._after_max_ms <= now.wall_ms - max_ms <= self._before_max_ms
             )
             or (self._acks == ACKS_ALL and partition.lacks_replicas)
             or crc32c(view[at + CRC_START : records_end]) != crc
@@ -252,7 +252,7 @@ class ProduceTemplate:
             return False
         base = partition.end
         if producer_id < 0:
-            partition.add(view[at:records_end], delta, newest, self._replica_manager.turn)
+            partition.add(view[at:records_end], delta, max_ms, self._replica_manager.turn)
         elif not self._append_idempotent(fields, view[at:records_end]):
             return False
         self._requests[self._count_key] += 1

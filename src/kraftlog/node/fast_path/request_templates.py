@@ -5,7 +5,7 @@ partition and settings before the batch are the same bytes. After the handler ha
 request, its constant bytes become a template; a request that begins with them needs no decoding,
 and its response no encoding.
 
-A template never refuses a request: what it does not expect goes to the handler (`take` returns
+A template never refuses a request: what it does not expect goes to the handler (`serve` returns
 False and has changed nothing). It checks its partition for every request, so a change of the
 cluster needs no invalidation; stale templates are dropped only to free memory.
 """
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
             """Whether it will serve no request any more."""
             ...
 
-        def take(
+        def serve(
             self,
             buffer: bytearray,
             view: memoryview,
@@ -68,7 +68,7 @@ MAX_LEARNT = 4 * MAX_TEMPLATES
 
 
 class RequestTemplates:
-    """The templates of one connection; its frames go through `take` first."""
+    """The templates of one connection; its frames go through `serve` first."""
 
     __slots__ = ("_last", "_learnt", "_sizes", "_templates")
 
@@ -81,7 +81,7 @@ class RequestTemplates:
         #: Requests learnt from: live templates, and requests that gave none.
         self._learnt = 0
 
-    def take(self, buffer: bytearray, view: memoryview, pos: int, end: int, now: Now) -> bool:
+    def serve(self, buffer: bytearray, view: memoryview, pos: int, end: int, now: Now) -> bool:
         """Whether a template has served the frame in `buffer[pos:end]`."""
         if end - pos < HEAD.size:
             return False
@@ -97,7 +97,7 @@ class RequestTemplates:
                 return False
             self._last = template
         try:
-            if template.take(buffer, view, pos, end, correlation_id, now):
+            if template.serve(buffer, view, pos, end, correlation_id, now):
                 return True
         except Exception as error:
             raise contain_repeated(template.node, template.partition, error) from error
@@ -159,10 +159,10 @@ def learn(
     if not templates.may_learn(buffer, pos, end):
         return
     assert slot.api is not None, "the request has been served"
-    kind = _module_of(slot.api.key, request)
-    subject = kind.partition_of_request(node, slot, request)
+    module = _module_of(slot.api.key, request)
+    subject = module.partition_of_request(node, slot, request)
     if subject is not None:
-        templates.learn(kind.template_of(node, slot, request, subject, buffer, pos, end))
+        templates.learn(module.template_of(node, slot, request, subject, buffer, pos, end))
 
 
 def _module_of(api_key: int, request: Any) -> Any:

@@ -32,7 +32,7 @@ def handle(
     request: AlterReplicaLogDirsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
-    """Begin the moves; DescribeLogDirs shows their progress. The last word on a replica counts."""
+    """Begin the moves; DescribeLogDirs shows their progress. The last entry for a replica wins."""
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     count = 0
     directories = {it.path: it for it in node.logs.directories}
@@ -66,7 +66,7 @@ def _begin(node: ServingNode, directory: Directory | None, log: LogName) -> int:
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     partition = node.replica_manager.by_log.get(log)
     if partition is None:
-        # A replica that is being assigned: Kafka's tool asks again until it is there.
+        # A replica may be about to be assigned: Kafka's tool retries until it exists.
         return ErrorCode.REPLICA_NOT_AVAILABLE
     if not partition.is_open:
         return ErrorCode.KAFKA_STORAGE_ERROR

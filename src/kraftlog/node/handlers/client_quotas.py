@@ -1,7 +1,7 @@
 """DescribeClientQuotas 0-1 and AlterClientQuotas 0-1.
 
-Brokers do not enforce quotas, so none can be set; those that a metadata log of Kafka's brings along
-are described.
+Brokers do not enforce quotas, so none can be set. Quotas in a metadata log written by Kafka are
+described.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Stale or linearizable: what a request for metadata asks for (P7).
+"""Stale and linearizable reads of the metadata, as the request wants (P7).
 
 A stale read is served at once from the metadata that this node has applied. A linearizable one,
-requested by a tagged field of our own, waits until that includes every change that was committed
-when the request arrived; if it cannot know that in time, the response has an error code.
+requested by a tagged field of our own, waits until the applied metadata includes every change that
+was committed when the request arrived; if that is not certain in time, the response has an error
+code.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import wraps
 
 from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.node.containment import fail
-from kraftlog.node.error_responses import refusal
+from kraftlog.node.error_responses import error_response
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class LinearizableRead:
     def _respond(self, slot: PendingResponse, code: int) -> None:
         assert slot.api is not None, "the API of a served request is known"
         if code != ErrorCode.NONE:
-            slot.respond(refusal(slot.api.key, slot.version, self._request, code))
+            slot.respond(error_response(slot.api.key, slot.version, self._request, code))
             return
         steps = self._handle(self._node, slot, self._request, self._node.now)
         if steps is not None:

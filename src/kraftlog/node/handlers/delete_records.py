@@ -1,7 +1,6 @@
 """DeleteRecords 0-2: advances log start offsets; offset -1 is the high watermark.
 
-The response waits for the disk of this broker and for the replicas that are alive, for these no
-longer than its timeout.
+The response waits for the disk of this broker, and up to the timeout for the unfenced replicas.
 """
 
 from __future__ import annotations
@@ -74,7 +73,9 @@ class DelayedDeleteRecords:
         partition = node.replica_manager.partition(
             topic, NULL_UUID, asked.partition_index, by_id=False
         )
-        code = partition if isinstance(partition, int) else _refusal(node, partition, asked.offset)
+        code = (
+            partition if isinstance(partition, int) else _error_code(node, partition, asked.offset)
+        )
         result = DeleteRecordsPartitionResult(
             partition_index=asked.partition_index, low_watermark=-1, error_code=code
         )
@@ -94,7 +95,7 @@ def handle(
     return DelayedDeleteRecords(node, slot).decide_in_steps(request)
 
 
-def _refusal(node: ServingNode, partition: Partition, offset: int) -> int:
+def _error_code(node: ServingNode, partition: Partition, offset: int) -> int:
     if partition.topic in INTERNAL:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     code = partition.error_for_request(-1)

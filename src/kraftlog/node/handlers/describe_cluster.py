@@ -20,7 +20,7 @@ _TYPES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 #: All operations on a cluster (there are no ACLs), as bits: create, alter, describe, cluster
 #: action, describe configs, alter configs, idempotent write.
 ALL_OPERATIONS = sum([1 << operation for operation in (5, 7, 8, 9, 10, 11, 12)])
-NOT_ASKED_FOR = -(2**31)
+NOT_REQUESTED = -(2**31)
 
 
 @linearizable_on_request
@@ -30,14 +30,14 @@ def handle(
     request: DescribeClusterRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> None:
-    here = CONTROLLERS if slot.connection.listener == CONTROLLER else BROKERS
+    own_type = CONTROLLERS if slot.connection.listener == CONTROLLER else BROKERS
     if request.endpoint_type not in {BROKERS, CONTROLLERS}:
         why = f"Unsupported endpoint type {request.endpoint_type}"
         slot.respond(_refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, why))
         return
-    if request.endpoint_type != here:
+    if request.endpoint_type != own_type:
         why = (
-            f"The request was sent to an endpoint of type {_TYPES[here]}, but we wanted an "
+            f"The request was sent to an endpoint of type {_TYPES[own_type]}, but we wanted an "
             f"endpoint of type {_TYPES[request.endpoint_type]}"
         )
         slot.respond(_refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, why))
@@ -46,16 +46,16 @@ def handle(
     slot.respond(
         DescribeClusterResponse(
             error_code=ErrorCode.NONE,
-            endpoint_type=here,
+            endpoint_type=own_type,
             cluster_id=node.cluster_id or "",
-            controller_id=node.quorum.leader_id if here == CONTROLLERS else node.config.node_id,
+            controller_id=node.quorum.leader_id if own_type == CONTROLLERS else node.config.node_id,
             brokers=(
                 _controllers(node, listener)
-                if here == CONTROLLERS
+                if own_type == CONTROLLERS
                 else _brokers(node, request, listener)
             ),
             cluster_authorized_operations=(
-                ALL_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR
+                ALL_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
             ),
         )
     )

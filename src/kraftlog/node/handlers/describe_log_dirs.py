@@ -32,7 +32,7 @@ def handle(
     request: DescribeLogDirsRequest,
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
-    wanted, results, count = _asked_for(node, request), [], 0
+    wanted, results, count = _requested(node, request), [], 0
     cordoned = node.cordoned_directories.ids()
     for directory in node.logs.directories:
         if directory.is_offline:
@@ -66,7 +66,7 @@ def handle(
     yield from slot.respond_in_steps(DescribeLogDirsResponse(results=results), count)
 
 
-def _asked_for(node: ServingNode, request: DescribeLogDirsRequest) -> list[Partition]:
+def _requested(node: ServingNode, request: DescribeLogDirsRequest) -> list[Partition]:
     """The requested logs, or all without a list; those of other brokers are left out."""
     if request.topics is None:
         return list(node.replica_manager.by_log.values())

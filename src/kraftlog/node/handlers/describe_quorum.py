@@ -27,12 +27,12 @@ def handle(
     node: ServingNode, slot: PendingResponse, request: api.DescribeQuorumRequest, now: Now
 ) -> None:
     if node.quorum.is_leader or slot.connection.listener == CONTROLLER:
-        slot.respond(answer(node, request, slot.version, now))
+        slot.respond(response_of(node, request, slot.version, now))
         return
-    LeaderOnly(node, slot, request, now.monotonic_ms + DEFAULT_TIMEOUT_MS).go(now)
+    LeaderOnly(node, slot, request, now.monotonic_ms + DEFAULT_TIMEOUT_MS).start(now)
 
 
-def answer(
+def response_of(
     node: ServingNode, request: api.DescribeQuorumRequest, version: int, now: Now
 ) -> api.DescribeQuorumResponse:
     topics = [

@@ -14,7 +14,7 @@ from kraftlog.node.handlers.metadata import (
     offline_replicas,
     unknown_topic_error,
 )
-from kraftlog.node.handlers.metadata_topic import described_for_pages
+from kraftlog.node.handlers.metadata_topic import describe_topic_from
 from kraftlog.types import METADATA_TOPIC, NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import describe_topic_partitions as api
@@ -51,7 +51,7 @@ def handle(
             following = api.Cursor(topic_name=name, partition_index=first)
             break
         if name == METADATA_TOPIC:
-            result = described_for_pages(node, listener, ALL_TOPIC_OPERATIONS, first)
+            result = describe_topic_from(node, listener, ALL_TOPIC_OPERATIONS, first)
             is_whole = True
         else:
             result, is_whole = _topic(node, name, first, limit, unreachable)

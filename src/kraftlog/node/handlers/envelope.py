@@ -58,7 +58,7 @@ def handle(node: ServingNode, slot: PendingResponse, request: EnvelopeRequest, n
     data = request.request_data
     try:
         head = read_request_head(data, 0, len(data))
-        code = _refusal_of(head, slot)
+        code = _error_for(head, slot)
         if code != ErrorCode.NONE:
             slot.respond(EnvelopeResponse(error_code=code))
             return
@@ -76,7 +76,7 @@ def handle(node: ServingNode, slot: PendingResponse, request: EnvelopeRequest, n
         node.sliced.run(enveloped, steps)
 
 
-def _refusal_of(head: RequestHead, slot: PendingResponse) -> int:
+def _error_for(head: RequestHead, slot: PendingResponse) -> int:
     """Why the embedded request is not served, as an error code."""
     if head.api_key not in FORWARDABLE:
         return ErrorCode.INVALID_REQUEST

@@ -11,9 +11,9 @@ from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
 from kraftlog.node.handlers import follower_news, metadata_topic
 from kraftlog.node.handlers.fetched_partitions import partition_encoder
-from kraftlog.node.handlers.follower_read import read_news
+from kraftlog.node.handlers.follower_read import read_changed
 from kraftlog.node.handlers.preferred_read_replica import nearer_replica
-from kraftlog.node.leaders import name_current_leaders
+from kraftlog.node.leaders import add_current_leaders
 from kraftlog.replication.leader_epochs import end_of_epoch
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.fetch import (
@@ -88,7 +88,6 @@ class DelayedFetch:
     """A Fetch request: what it has read so far, and whether the response is sent."""
 
     __slots__ = (
-        "at_once",
         "deadline_ms",
         "done",
         "encode_partition",
@@ -96,19 +95,20 @@ class DelayedFetch:
         "epoch",
         "failed",
         "follower",
-        "found",
         "is_by_follower",
+        "is_immediate",
+        "is_soon",
         "node",
         "partitions",
         "pending_positions",
+        "read_bytes",
         "reads_followers",
         "request",
         "response",
-        "seen_bytes",
+        "sent_bytes",
         "session",
         "size",
         "slot",
-        "soon",
         "throttle",
         "throttled_bytes",
     )
@@ -138,19 +138,19 @@ class DelayedFetch:
         self.epoch = LAST if session is None else session.epoch
         self.done = False
         self.failed = False
-        #: Whether something must be reported now, without waiting for data.
-        self.at_once = False
-        #: Whether something must be reported within NOTIFIED_WITHIN_MS, if no data comes before.
-        self.soon = False
+        #: Whether to respond now, without waiting for data, as with an error.
+        self.is_immediate = False
+        #: Whether to respond within NOTIFIED_WITHIN_MS, even without data.
+        self.is_soon = False
         self.size = 0
         self.partitions: list[Partition] = []
         #: Bytes written to the partitions as of the last read; None: not all of them are committed.
-        self.seen_bytes: int | None = None
+        self.read_bytes: int | None = None
         #: The leader's throttle of followers, if there is one, and bytes of replicas under it.
         self.throttle: ReplicationQuota | None = None
         self.throttled_bytes = 0
         #: Bytes to count for each topic when the response is sent.
-        self.found: list[tuple[TopicCounts, int]] = []
+        self.sent_bytes: list[tuple[TopicCounts, int]] = []
         self.response: FetchResponse | None = None
         #: Encodes partitions with offsets and records alone; None: all are `PartitionData`, as in
         #: the first response of a session, which is made from it.
@@ -165,7 +165,7 @@ class DelayedFetch:
         """Whether to respond now."""
         return (
             self.size >= self.request.min_bytes
-            or self.at_once
+            or self.is_immediate
             or self.request.max_wait_ms <= 0
             or not (self.partitions or self.session)
         )
@@ -174,7 +174,7 @@ class DelayedFetch:
         if not self.is_by_follower:
             return self.request.max_wait_ms
         limit = self.request.max_wait_ms
-        if self.soon:
+        if self.is_soon:
             limit = min(limit, follower_news.NOTIFIED_WITHIN_MS)
         return node.replica_manager.in_sync_replicas.max_wait_ms(self.follower[0], limit)
 
@@ -188,16 +188,16 @@ class DelayedFetch:
 
     def read(self, node: ServingNode) -> None:
         """Read all partitions from scratch."""
-        if not (self.is_by_follower and read_news(self, node)):
+        if not (self.is_by_follower and read_changed(self, node)):
             for _ in self.read_in_steps(node):
                 pass
 
     def read_in_steps(self, node: ServingNode) -> Iterator[int]:
         """`read` in steps; yields their costs."""
         self.size = self.throttled_bytes = 0
-        self.failed = self.at_once = self.soon = False
+        self.failed = self.is_immediate = self.is_soon = False
         self.partitions = []
-        self.found = []
+        self.sent_bytes = []
         self.encoded = []
         quota = node.replica_manager.quotas.leader
         self.throttle = quota if self.is_by_follower and quota.is_limited else None
@@ -214,7 +214,7 @@ class DelayedFetch:
             responses=responses,
         )
         if self.failed and self.slot.version >= LEADERS_SINCE:
-            yield from name_current_leaders(node, self.slot, self.response)
+            yield from add_current_leaders(node, self.slot, self.response)
 
     def _read_topics(
         self, node: ServingNode, responses: list[FetchableTopicResponse]
@@ -240,7 +240,7 @@ class DelayedFetch:
     def _read_changed(
         self, node: ServingNode, session: FetchSession, responses: list[FetchableTopicResponse]
     ) -> Iterator[int]:
-        """Read the partitions of the session that may have news; those without leave the list."""
+        """Read the changed partitions of the session; those without anything new leave the list."""
         by_topic: dict[SessionTopic, list[PartitionData]] = {}
         session.new_bytes = 0
         work = 0
@@ -289,14 +289,14 @@ class DelayedFetch:
             and node.replica_manager.selects_by_rack
         ):
             other = nearer_replica(node, self.slot, self.request, partition, part)
-            self.at_once |= other is not None
+            self.is_immediate |= other is not None
         if other is not None:
             return other
         self.partitions.append(partition)
         found, size = None, 0
         is_throttled = self.throttle is not None and self.throttle.applies_to(partition)
         if part.fetch_offset < self._limit(partition) and not (
-            is_throttled and self._is_held_back(node, partition)
+            is_throttled and self._is_throttled(node, partition)
         ):
             try:
                 found = self._locate(node, partition, part)
@@ -309,13 +309,13 @@ class DelayedFetch:
                 return None
         if self.is_by_follower:
             manager = node.replica_manager
-            self.at_once |= follower_news.is_awaited(manager, partition, part)
-            self.soon |= follower_news.is_for_consumers(manager, partition, known)
+            self.is_immediate |= follower_news.is_awaited(manager, partition, part)
+            self.is_soon |= follower_news.is_for_consumers(manager, partition, known)
         if found is not None:
             size = len(found)
             self.size += size
             self.throttled_bytes += size if is_throttled else 0
-            self.found.append((partition.counts, size))
+            self.sent_bytes.append((partition.counts, size))
         high_watermark, start = partition.high_watermark, partition.start
         if self.encode_partition is not None:
             if known is not None:
@@ -331,8 +331,8 @@ class DelayedFetch:
             records=b"" if found is None else found,  # type: ignore[arg-type]  # bytes still in a file
         )
 
-    def _is_held_back(self, node: ServingNode, partition: Partition) -> bool:
-        """Whether the throttle leaves out a replica, which is not in sync (V10)."""
+    def _is_throttled(self, node: ServingNode, partition: Partition) -> bool:
+        """Whether the quota throttles the follower, which must not be in sync (V10)."""
         quota = node.replica_manager.quotas.leader
         return self.follower[0] not in partition.isr and quota.throttle_ms() > 0
 
@@ -345,7 +345,7 @@ class DelayedFetch:
         session has is that of an earlier request, and proves nothing new.
         """
         is_leader = partition.online and part.current_leader_epoch == partition.leader_epoch
-        code = ErrorCode.NONE if is_leader else self._refusal(partition, part)
+        code = ErrorCode.NONE if is_leader else self._error_code(partition, part)
         if not code:
             if part.last_fetched_epoch >= 0 and part.fetch_offset >= partition.start:
                 other = self._diverging_epoch(node, partition, part)
@@ -363,7 +363,7 @@ class DelayedFetch:
             return self._refused(part.partition, code)
         return None
 
-    def _refusal(self, partition: Partition, part: FetchPartition) -> int:
+    def _error_code(self, partition: Partition, part: FetchPartition) -> int:
         epoch = part.current_leader_epoch
         return partition.error_for_request(epoch, reads_followers=self.reads_followers)
 
@@ -397,7 +397,7 @@ class DelayedFetch:
             return self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
         if epoch == part.last_fetched_epoch and part.fetch_offset <= end:
             return None
-        self.at_once = True
+        self.is_immediate = True
         return PartitionData(
             partition_index=part.partition,
             error_code=ErrorCode.NONE,
@@ -412,7 +412,7 @@ class DelayedFetch:
     def _out_of_range(
         self, node: ServingNode, partition: Partition, part: FetchPartition
     ) -> PartitionData:
-        """The refusal of an offset; a follower learns from it where the log starts and ends."""
+        """The error for an offset out of range; a follower also gets the log start and end."""
         refused = self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
         if self.is_by_follower and self.slot.version >= DIVERGING_SINCE:
             refused.log_start_offset = partition.start
@@ -440,7 +440,7 @@ class DelayedFetch:
         )
 
     def _refused(self, index: int, code: int) -> PartitionData:
-        self.failed = self.at_once = True
+        self.failed = self.is_immediate = True
         return PartitionData(
             partition_index=index,
             error_code=code,
@@ -467,7 +467,7 @@ class DelayedFetch:
         """Note the bytes written so far: the next read finds at most what is written since."""
         watched = self.partitions
         all_committed = all(self._limit(one) == one.written_end for one in watched)
-        self.seen_bytes = self._written_bytes() if all_committed else None
+        self.read_bytes = self._written_bytes() if all_committed else None
 
     def _has_too_few_bytes(self) -> bool:
         """Whether the bytes written since the last read are certainly too few.
@@ -476,9 +476,9 @@ class DelayedFetch:
         """
         if self.session is not None:
             return self.size + self.session.new_bytes < self.request.min_bytes
-        if self.seen_bytes is None:
+        if self.read_bytes is None:
             return False
-        return self.size + self._written_bytes() - self.seen_bytes < self.request.min_bytes
+        return self.size + self._written_bytes() - self.read_bytes < self.request.min_bytes
 
     def _written_bytes(self) -> int:
         watched = self.partitions
@@ -494,14 +494,14 @@ class DelayedFetch:
     def _try_complete(self) -> None:
         node, watched = self.node, self.partitions
         self.read(node)
-        if self.size >= self.request.min_bytes or self.at_once:
+        if self.size >= self.request.min_bytes or self.is_immediate:
             self._stop_watching(watched)
             self.respond(node, node.now)
         else:
             self.partitions = watched
             if self.session is None:
                 self._note_written()
-            if self.soon:
+            if self.is_soon:
                 self._wait_at_most(follower_news.NOTIFIED_WITHIN_MS)
 
     def _wait_at_most(self, wait_ms: int) -> None:
@@ -511,7 +511,7 @@ class DelayedFetch:
             self.node.wait(self, until_ms)
 
     def partitions_changed(self, partitions: Collection[Partition]) -> None:
-        """Partitions of the session have news, all of one turn."""
+        """Partitions of the session have changed, all in one turn."""
         if not (all(it.online for it in partitions) and self._has_too_few_bytes()):
             if self._has_much_to_read:
                 self._serve_in_slices(self.deadline_ms)
@@ -531,7 +531,7 @@ class DelayedFetch:
 
     @property
     def _has_much_to_read(self) -> bool:
-        """Whether too many partitions of the session have news to read them in one slice."""
+        """Whether too many partitions of the session have changed to read them in one slice."""
         return self.session is not None and len(self.session.changed) > FEW_PARTITIONS
 
     def _serve_in_slices(self, deadline_ms: int) -> None:
@@ -573,7 +573,7 @@ class DelayedFetch:
         if not self.response.error_code:
             if self.throttled_bytes:
                 node.replica_manager.quotas.leader.record(self.throttled_bytes)
-            for counts, size in self.found:
+            for counts, size in self.sent_bytes:
                 counts.bytes_out += size
 
     def cancel(self) -> None:

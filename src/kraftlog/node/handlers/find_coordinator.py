@@ -37,10 +37,10 @@ def handle(
         return _respond_in_steps(node, slot, request)
     from kraftlog.node.broker.auto_topic_creation import create_topics
 
-    def made(_: object, __: object) -> None:
+    def on_created(_: object, __: object) -> None:
         node.sliced.run(slot, _respond_in_steps(node, slot, request))
 
-    create_topics(node, [TOPIC], made, now)
+    create_topics(node, [TOPIC], on_created, now)
     return None
 
 
@@ -75,17 +75,19 @@ def _respond_in_steps(
 
 def _find(node: ServingNode, slot: PendingResponse, key_type: int, key: str) -> Coordinator:
     if key_type != GROUP:
-        return _nowhere(key, ErrorCode.INVALID_REQUEST, f"unsupported coordinator type {key_type}")
+        return _no_coordinator(
+            key, ErrorCode.INVALID_REQUEST, f"unsupported coordinator type {key_type}"
+        )
     assert node.group_coordinators is not None
     topic = node.image.topic_named(TOPIC)
     if topic is None:
-        return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     index = partition_of(key, topic.partition_count)
     partition = node.image.partitions.get((topic.id, index))
     broker = node.image.brokers.get(partition.leader) if partition is not None else None
     at = None if broker is None or broker.fenced else broker.endpoint(slot.connection.listener_name)
     if broker is None or at is None:
-        return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Coordinator(key=key, node_id=broker.id, host=at.host, port=at.port, error_message="")
 
 
@@ -96,8 +98,8 @@ def _without_transactions(key: str, *, several: bool) -> Coordinator:
         if several
         else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     )
-    return _nowhere(key, code, "transactions are not supported by this broker")
+    return _no_coordinator(key, code, "transactions are not supported by this broker")
 
 
-def _nowhere(key: str, code: int, why: str = "") -> Coordinator:
+def _no_coordinator(key: str, code: int, why: str = "") -> Coordinator:
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=why)

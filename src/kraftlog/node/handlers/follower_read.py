@@ -1,7 +1,6 @@
-"""What a follower's session has for its next response, read without the rare cases.
+"""Reads the changed partitions of a follower's session, without the rare cases.
 
-`DelayedFetch.read` is the readable way; it serves whatever this one leaves to it, with the same
-result.
+`DelayedFetch.read` does the same in general, with the same result, and serves the rare cases.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.fetch import FetchPartition
 
 
-def read_news(fetch: DelayedFetch, node: ServingNode) -> bool:
-    """Read the partitions with news; False if any is unusual: then only `fetch` has changed.
+def read_changed(fetch: DelayedFetch, node: ServingNode) -> bool:
+    """Read the changed partitions; False if any is unusual, and then only `fetch` has changed.
 
-    Usual is a partition that this broker leads in the follower's epoch, from whose log the follower
-    has a prefix; no throttle, and no DeleteRecords that waits for the follower.
+    A usual partition is led by this broker in the follower's epoch, and the follower has a prefix
+    of its log; no quota applies, and no DeleteRecords waits for the follower.
     """
     session, encode, manager = fetch.session, fetch.encode_partition, node.replica_manager
     if (
@@ -38,8 +37,8 @@ def read_news(fetch: DelayedFetch, node: ServingNode) -> bool:
         return False
     most = min(fetch.request.max_bytes, node.max_fetch_bytes)
     size, is_soon = 0, False
-    fetch.partitions, fetch.found, fetch.encoded = partitions, found, encoded = [], [], []
-    resting: list[SessionPartition] = []
+    fetch.partitions, fetch.sent_bytes, fetch.encoded = partitions, found, encoded = [], [], []
+    unchanged: list[SessionPartition] = []
     by_topic: dict[SessionTopic, list[Any]] = {}
     for known in session.changed:
         partition, part = known.partition, known.request
@@ -62,16 +61,16 @@ def read_news(fetch: DelayedFetch, node: ServingNode) -> bool:
             found.append((partition.counts, length))
         elif not is_new and known.start == start:
             if offset == end:
-                resting.append(known)
+                unchanged.append(known)
             continue
         is_soon |= is_new
         encoded.append((known, high_watermark, start, length > 0))
         piece = encode(part.partition, high_watermark, start, records, length)
         by_topic.setdefault(known.topic, []).append(piece)
-    fetch.size, fetch.soon = size, is_soon and manager.selects_by_rack
-    fetch.failed, fetch.at_once, fetch.throttle, fetch.throttled_bytes = False, False, None, 0
+    fetch.size, fetch.is_soon = size, is_soon and manager.selects_by_rack
+    fetch.failed, fetch.is_immediate, fetch.throttle, fetch.throttled_bytes = False, False, None, 0
     fetch.response = _response(session, by_topic)
-    _note(session, partitions, resting)
+    _note(session, partitions, unchanged)
     return True
 
 
@@ -100,12 +99,12 @@ def _response(session: FetchSession, by_topic: dict[SessionTopic, list[Any]]) ->
 
 
 def _note(
-    session: FetchSession, partitions: Sequence[Partition], resting: Sequence[SessionPartition]
+    session: FetchSession, partitions: Sequence[Partition], unchanged: Sequence[SessionPartition]
 ) -> None:
-    """Note that the partitions are read; those that rest have no more news."""
+    """Note that the partitions are read, and remove the unchanged ones from the session's list."""
     for known, partition in zip(session.changed, partitions, strict=True):
         known.written_bytes = partition.written_bytes
         partition.counts.fetches += 1
-    for known in resting:
+    for known in unchanged:
         del session.changed[known]
     session.new_bytes = 0

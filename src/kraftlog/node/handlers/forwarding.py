@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.node.api_table import handler
-from kraftlog.node.error_responses import refusal
+from kraftlog.node.error_responses import error_response
 from kraftlog.node.pending_response import FEW_ITEMS, items_of
 from kraftlog.steps import free_message_in_steps
 from kraftlog.value import TYPE_CHECKING
@@ -34,12 +34,12 @@ DEFAULT_TIMEOUT_MS = 30_000
 def handle(node: ServingNode, slot: PendingResponse, request: Message, now: Now) -> None:
     timeout_ms = getattr(request, "timeout_ms", DEFAULT_TIMEOUT_MS)
     kind = ControllerOnly if slot.connection.listener == CONTROLLER else Forwarded
-    kind(node, slot, request, now.monotonic_ms + max(timeout_ms, 0)).go(now)
+    kind(node, slot, request, now.monotonic_ms + max(timeout_ms, 0)).start(now)
 
 
 def refuse(slot: PendingResponse, request: Message, code: int) -> None:
     assert slot.api is not None
-    slot.respond(refusal(slot.api.key, slot.version, request, code))
+    slot.respond(error_response(slot.api.key, slot.version, request, code))
 
 
 class Forwarded:
@@ -58,7 +58,7 @@ class Forwarded:
         self.is_waiting = False
         slot.waiter = self
 
-    def go(self, now: Now) -> None:
+    def start(self, now: Now) -> None:
         slot = self.slot
         assert slot.api is not None
         self.node.controller_channel.send(
@@ -83,7 +83,7 @@ class Forwarded:
     def retry(self, now: Now) -> None:
         if self.is_waiting and not self.done:
             self._stop_waiting()
-            self.go(now)
+            self.start(now)
 
     def cancel(self) -> None:
         """The connection is closed; a decision stays in effect."""
@@ -117,26 +117,26 @@ class Forwarded:
 
 
 class ControllerOnly(Forwarded):
-    """A request on a controller listener; a leader that is not active yet makes it wait."""
+    """A request on a controller listener; it waits for a leader that is not active yet."""
 
     __slots__ = ()
 
-    def go(self, now: Now) -> None:
+    def start(self, now: Now) -> None:
         if self.node.quorum.is_leader:
-            super().go(now)
+            super().start(now)
         else:
             self._refuse(ErrorCode.NOT_CONTROLLER)
 
 
 class LeaderOnly(Forwarded):
-    """A request that only the quorum leader handles; this node may become it meanwhile."""
+    """A request that only the quorum leader handles; this node may become the leader."""
 
     __slots__ = ()
 
-    def go(self, now: Now) -> None:
+    def start(self, now: Now) -> None:
         active_controller = self.node.active_controller
         if active_controller is None or not active_controller.is_active:
-            super().go(now)
+            super().start(now)
             return
         assert self.slot.api is not None
         self._finish()

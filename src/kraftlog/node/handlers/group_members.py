@@ -34,9 +34,9 @@ def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> 
     elif slot.api.key == ApiKey.SYNC_GROUP and _lacks_protocol(slot, request):
         shard = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if isinstance(shard, int):
-        slot.respond(_refusal(slot, request, shard))
+        slot.respond(_error_response(slot, request, shard))
         return
-    _ask(node, shard, slot, request, now)
+    _dispatch(node, shard, slot, request, now)
     node.group_coordinators.settle(now)
 
 
@@ -50,14 +50,14 @@ def context_of(slot: PendingResponse) -> RequestContext:
     return RequestContext(slot.version, slot.client_id or "", f"/{slot.connection.host}")
 
 
-def _ask(
+def _dispatch(
     node: ServingNode, shard: GroupShard, slot: PendingResponse, request: Any, now: Now
 ) -> None:
     assert slot.api is not None
     key = slot.api.key
     if key == ApiKey.JOIN_GROUP:
         is_old = slot.version < JOIN_WITHOUT_PROTOCOL_SINCE
-        shard.join_group(_NamingProtocol(slot) if is_old else slot, context_of(slot), request, now)
+        shard.join_group(_NonNullProtocol(slot) if is_old else slot, context_of(slot), request, now)
     elif key == ApiKey.SYNC_GROUP:
         shard.sync_group(slot, request, now)
     elif key == ApiKey.HEARTBEAT:
@@ -159,7 +159,7 @@ class _WithRefusedTopics:
         self._slot.respond(response)
 
 
-class _NamingProtocol:
+class _NonNullProtocol:
     """A response whose version has no null protocol: it is empty instead."""
 
     __slots__ = ("_slot",)
@@ -172,7 +172,7 @@ class _NamingProtocol:
         self._slot.respond(response)
 
 
-def _refusal(slot: PendingResponse, request: Any, code: int) -> Any:
+def _error_response(slot: PendingResponse, request: Any, code: int) -> Any:
     assert slot.api is not None
     response: Any = slot.api.response()
     key = slot.api.key

@@ -37,7 +37,7 @@ READ_AT_ONCE = 64 << 10
 class LargeFetch(DelayedFetch):
     """`sizes`: by partition, its part of the request, the bytes found and the readable end."""
 
-    __slots__ = ("held", "sizes")
+    __slots__ = ("open_slices", "sizes")
 
     def __init__(
         self, slot: PendingResponse, request: FetchRequest, session: FetchSession | None
@@ -46,7 +46,7 @@ class LargeFetch(DelayedFetch):
         self.encode_partition = None  # the response is encoded in steps
         self.sizes: dict[Partition, tuple[FetchPartition, int, int]] = {}
         #: Slices whose files stay open until the response is encoded.
-        self.held: list[Slice] = []
+        self.open_slices: list[Slice] = []
 
     def serve(self, node: ServingNode, now: Now) -> Iterator[int]:
         """Serve the request, in steps."""
@@ -77,7 +77,7 @@ class LargeFetch(DelayedFetch):
             if (
                 known is None
                 or known[2] < self._limit(partition)
-                or self._refusal(partition, known[0])
+                or self._error_code(partition, known[0])
                 or self._has_offsets_for(partition, known[0])
             ):
                 self.try_complete(partition)
@@ -129,7 +129,7 @@ class LargeFetch(DelayedFetch):
         except OSError as error:
             raise StorageError(f"{partition.log}: {error}") from error
         if len(found) > READ_AT_ONCE:
-            self.held.append(found)
+            self.open_slices.append(found)
             return found  # type: ignore[no-any-return]  # a slice
         try:
             data: bytes = found.read()
@@ -140,9 +140,9 @@ class LargeFetch(DelayedFetch):
         return data
 
     def _release_files(self) -> None:
-        for piece in self.held:
+        for piece in self.open_slices:
             piece.release()
-        self.held.clear()
+        self.open_slices.clear()
 
     # Waiting -------------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class LargeFetch(DelayedFetch):
             part = known.request
         if (
             part is not None
-            and not self._refusal(partition, part)
+            and not self._error_code(partition, part)
             and not self._has_offsets_for(partition, part)
         ):
             try:

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest
 
-END = -1
-START = -2
-NEWEST = -3
-LOCAL_START = -4
-#: The first version with each of them; -5 and -6 are for tiered storage.
-SINCE = {END: 1, START: 1, NEWEST: 7, LOCAL_START: 8, -5: 9, -6: 11}
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+#: The first version with each special timestamp; -5 and -6 are for tiered storage.
+SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, -5: 9, -6: 11}
 NEVER = 1 << 15
 #: The first version with OFFSET_NOT_AVAILABLE, from a new leader (KIP-207).
 NOT_AVAILABLE_SINCE = 5
@@ -94,7 +94,7 @@ def _one(
     if code:  # the partition may have moved or be deleted during the search
         return _refused(asked.partition_index, code)
     found = offset >= 0
-    if not partition.has_valid_end and (asked.timestamp == END or not found):
+    if not partition.has_valid_end and (asked.timestamp == LATEST or not found):
         retry = version >= NOT_AVAILABLE_SINCE
         code = ErrorCode.OFFSET_NOT_AVAILABLE if retry else ErrorCode.LEADER_NOT_AVAILABLE
         return _refused(asked.partition_index, code)
@@ -124,12 +124,12 @@ def _find(
     node: ServingNode, partition: Partition, timestamp: int
 ) -> Generator[int, None, tuple[int, int]]:
     """Offset and timestamp; -1, -1 if nothing is found."""
-    if timestamp == END:
+    if timestamp == LATEST:
         return partition.high_watermark, -1
-    if timestamp in {START, LOCAL_START}:
+    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
         return partition.start, -1
-    if timestamp == NEWEST:
-        timestamp = node.logs.newest_timestamp(partition.log)
+    if timestamp == MAX_TIMESTAMP:
+        timestamp = node.logs.max_timestamp(partition.log)
     if timestamp < 0:
         return -1, -1
     limit = partition.high_watermark

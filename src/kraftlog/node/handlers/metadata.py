@@ -11,7 +11,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.image import NO_LEADER
 from kraftlog.metadata.values import TopicImage, is_internal
 from kraftlog.node.handlers.consistency import linearizable_on_request
-from kraftlog.node.handlers.metadata_topic import described, is_metadata_topic
+from kraftlog.node.handlers.metadata_topic import describe_topic, is_metadata_topic
 from kraftlog.steps import drained
 from kraftlog.types import METADATA_TOPIC, METADATA_TOPIC_ID, NULL_UUID
 from kraftlog.value import TYPE_CHECKING
@@ -45,7 +45,7 @@ LISTENER_NOT_FOUND_SINCE = 6
 #: All operations on a topic (there are no ACLs), as bits: read, write, create, delete, alter,
 #: describe, describe configs, alter configs.
 ALL_TOPIC_OPERATIONS = sum([1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11)])
-NOT_ASKED_FOR = -(2**31)
+NOT_REQUESTED = -(2**31)
 #: Items per slice, and their costs in microseconds.
 NAMES_PER_SLICE = 100
 PARTITIONS_PER_SLICE = 100
@@ -74,14 +74,14 @@ def handle(
 ) -> Iterator[int]:
     wanted = yield from _to_create(node, slot, request)
     if not wanted:
-        yield from _answer(node, slot, request, {})
+        yield from _respond(node, slot, request, {})
         return
     from kraftlog.node.broker.auto_topic_creation import create_topics
 
-    def made(codes: dict[str, int], _: Now) -> None:
-        node.sliced.run(slot, _answer(node, slot, request, codes))
+    def on_created(codes: dict[str, int], _: Now) -> None:
+        node.sliced.run(slot, _respond(node, slot, request, codes))
 
-    create_topics(node, wanted, made, node.now)
+    create_topics(node, wanted, on_created, node.now)
 
 
 def _to_create(
@@ -108,11 +108,11 @@ def _to_create(
     return wanted
 
 
-def _answer(
+def _respond(
     node: ServingNode, slot: PendingResponse, request: MetadataRequest, codes: dict[str, int]
 ) -> Iterator[int]:
     asked = request.topics
-    operations = NOT_ASKED_FOR
+    operations = NOT_REQUESTED
     if request.include_topic_authorized_operations:
         operations = ALL_TOPIC_OPERATIONS
     listener = slot.connection.listener_name
@@ -127,27 +127,33 @@ def _answer(
     topics: list[MetadataResponseTopic] = []
     reported: set[Uuid] = set()
     work = 0
-    for one in each:
-        if not isinstance(one, TopicImage) and is_metadata_topic(one.name, one.topic_id):
+    for requested in each:
+        if not isinstance(requested, TopicImage) and is_metadata_topic(
+            requested.name, requested.topic_id
+        ):
             if METADATA_TOPIC_ID not in reported:
                 reported.add(METADATA_TOPIC_ID)
-                topics.append(described(node, listener, operations))
+                topics.append(describe_topic(node, listener, operations))
             continue
-        topic = one if isinstance(one, TopicImage) else _find(node.image, one, slot.version)
+        topic = (
+            requested
+            if isinstance(requested, TopicImage)
+            else _find(node.image, requested, slot.version)
+        )
         if topic is None:
-            assert not isinstance(one, TopicImage), "an existing topic is found"
-            topics.append(_refused(one, slot.version, codes))
+            assert not isinstance(requested, TopicImage), "an existing topic is found"
+            topics.append(_refused(requested, slot.version, codes))
             work += UNKNOWN_COST
         elif topic.id in reported:
             work += 1  # as in Kafka, a topic that is named twice is returned once
         elif topic.id in node.image.topics:  # else it has since been deleted
             reported.add(topic.id)
             piece = node.encoded_topics.get(topic.id, form)
-            piece = piece or (yield from _written_down(node, topic, form))
+            piece = piece or (yield from _encode_and_cache(node, topic, form))
             if piece is not None:
                 topics.append(piece)
-            elif not isinstance(one, TopicImage):
-                topics.append(_refused(one, slot.version, codes))
+            elif not isinstance(requested, TopicImage):
+                topics.append(_refused(requested, slot.version, codes))
             work += 1
         if work >= NAMES_PER_SLICE:
             yield work
@@ -207,7 +213,7 @@ def unknown_topic_error(name: str) -> int:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _written_down(
+def _encode_and_cache(
     node: ServingNode, topic: TopicImage, form: Form
 ) -> Generator[int, None, MetadataResponseTopic | None]:
     """Encode a topic and cache it, unless it changes while it is encoded.
@@ -217,7 +223,7 @@ def _written_down(
     pieces = node.encoded_topics
     while True:
         changes = pieces.changes
-        result = yield from _result(node, topic, form)
+        result = yield from _topic(node, topic, form)
         now = node.image.topics.get(topic.id)
         if now is None:
             return None
@@ -245,7 +251,7 @@ def _reachable(leader: int, unreachable: Collection[int], version: int) -> tuple
     return NO_LEADER, ErrorCode.LISTENER_NOT_FOUND
 
 
-def _result(
+def _topic(
     node: ServingNode, topic: TopicImage, form: Form
 ) -> Generator[int, None, MetadataResponseTopic]:
     version, operations, unreachable = form

@@ -1,7 +1,7 @@
 """The metadata log as a topic that any consumer can read from any broker, for debugging (Q27).
 
-Asked for by name, Metadata and DescribeTopicPartitions show it as internal, with the voters as
-replicas; Kafka's tool for reassignments needs that to move the voters (R2). Every broker has the
+If a request names it, Metadata and DescribeTopicPartitions describe it as internal, with the voters
+as replicas; Kafka's tool for reassignments needs that to move the voters (R2). Every broker has the
 log and serves what is committed. Kafka's brokers do not know the topic.
 """
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.fetch import FetchRequest
 
 #: ListOffsets: the first and the last offset.
-END, START, LOCAL_START = -1, -2, -4
+LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4
 
 
 def is_metadata_topic(name: str | None, topic_id: Uuid) -> bool:
     return name == METADATA_TOPIC or topic_id == METADATA_TOPIC_ID
 
 
-def described(node: ServingNode, listener: str, operations: int) -> MetadataResponseTopic:
+def describe_topic(node: ServingNode, listener: str, operations: int) -> MetadataResponseTopic:
     """The topic in a Metadata response.
 
     Its leader is the quorum's if clients can reach it as a broker, else this broker.
@@ -66,11 +66,11 @@ def described(node: ServingNode, listener: str, operations: int) -> MetadataResp
     )
 
 
-def described_for_pages(
+def describe_topic_from(
     node: ServingNode, listener: str, operations: int, first: int
 ) -> DescribeTopicPartitionsResponseTopic:
-    """The same in a DescribeTopicPartitions response, from partition `first` on."""
-    topic = described(node, listener, operations)
+    """The topic in a DescribeTopicPartitions response, from partition `first` on."""
+    topic = describe_topic(node, listener, operations)
     partitions = [
         DescribeTopicPartitionsResponsePartition(
             error_code=each.error_code,
@@ -96,11 +96,11 @@ def described_for_pages(
 
 
 def offset_of(node: ServingNode, timestamp: int) -> int:
-    """The offset for ListOffsets; -1 for times, by which it is not searched."""
+    """The offset for ListOffsets; -1 for timestamps, as the log is not searched by them."""
     log = node.quorum.core.log
-    if timestamp == END:
+    if timestamp == LATEST:
         return log.high_watermark
-    return log.start if timestamp in {START, LOCAL_START} else -1
+    return log.start if timestamp in {EARLIEST, EARLIEST_LOCAL} else -1
 
 
 def serves(node: ServingNode, slot: PendingResponse, request: FetchRequest, now: Now) -> bool:

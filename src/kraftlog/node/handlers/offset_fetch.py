@@ -32,22 +32,22 @@ def handle(
     now: Now,  # noqa: ARG001 - interface of handlers
 ) -> Iterator[int]:
     assert node.group_coordinators is not None
-    groups = _each_once(request.groups)
+    groups = _without_repeats(request.groups)
     if slot.version < SEVERAL_SINCE:
-        groups = [_as_one_of_several(request)]
-    gathering = _Collector(node, slot, groups)
+        groups = [_as_group(request)]
+    collector = _Collector(node, slot, groups)
     work = 0
     for place, group in enumerate(groups):
         shard = node.group_coordinators.shard_of(group.group_id)
         unknown = _name_topics(node.image, group, slot.version)
         work += GROUP_COST + sum(len(topic.partition_indexes) for topic in group.topics or ())
         if isinstance(shard, int):
-            gathering.put(
+            collector.put(
                 place, api.OffsetFetchResponseGroup(group_id=group.group_id, error_code=shard)
             )
         else:
-            place_of = _GroupResult(gathering, place, unknown)
-            shard.offset_fetch(place_of, group, request.require_stable)
+            result = _GroupResult(collector, place, unknown)
+            shard.offset_fetch(result, group, request.require_stable)
         if work >= SLICE_COST:
             node.group_coordinators.settle(node.now)
             yield work
@@ -55,7 +55,7 @@ def handle(
     node.group_coordinators.settle(node.now)
 
 
-def _each_once(
+def _without_repeats(
     groups: Iterable[api.OffsetFetchRequestGroup],
 ) -> list[api.OffsetFetchRequestGroup]:
     """The groups without repeated requests for all offsets, which would multiply the response."""
@@ -69,7 +69,7 @@ def _each_once(
     return kept
 
 
-def _as_one_of_several(request: api.OffsetFetchRequest) -> api.OffsetFetchRequestGroup:
+def _as_group(request: api.OffsetFetchRequest) -> api.OffsetFetchRequestGroup:
     topics = None
     if request.topics is not None:
         topics = [
@@ -100,19 +100,19 @@ def _name_topics(
 class _GroupResult:
     """Receives the response for one group."""
 
-    __slots__ = ("_gathering", "_place", "_unknown")
+    __slots__ = ("_collector", "_place", "_unknown")
 
     def __init__(
-        self, gathering: _Collector, place: int, unknown: list[api.OffsetFetchResponseTopics]
+        self, collector: _Collector, place: int, unknown: list[api.OffsetFetchResponseTopics]
     ) -> None:
-        self._gathering = gathering
+        self._collector = collector
         self._place = place
         self._unknown = unknown
 
     def respond(self, response: api.OffsetFetchResponseGroup) -> None:
         if self._unknown:
             response.topics = [*response.topics, *self._unknown]
-        self._gathering.put(self._place, response)
+        self._collector.put(self._place, response)
 
 
 class _Collector:
@@ -134,13 +134,13 @@ class _Collector:
         self._found[place] = found
         self._missing -= 1
         if not self._missing:
-            self._answer(self._found)
+            self._respond(self._found)
 
-    def _answer(self, groups: list[api.OffsetFetchResponseGroup]) -> None:
+    def _respond(self, groups: list[api.OffsetFetchResponseGroup]) -> None:
         version = self._slot.version
         if version >= BY_ID_SINCE:
             for group in groups:
-                group.topics = [topic for topic in group.topics if self._give_id(topic)]
+                group.topics = [topic for topic in group.topics if self._set_id(topic)]
         if version >= SEVERAL_SINCE:
             response = api.OffsetFetchResponse(groups=groups)
             self._node.sliced.run(self._slot, self._slot.respond_in_steps(response, len(groups)))
@@ -152,10 +152,12 @@ class _Collector:
             topics = [_refused(topic, code) for topic in self._groups[0].topics or ()]
             code = ErrorCode.NONE
         self._slot.respond(
-            api.OffsetFetchResponse(topics=[_old_topic(topic) for topic in topics], error_code=code)
+            api.OffsetFetchResponse(
+                topics=[_topic_before_groups(topic) for topic in topics], error_code=code
+            )
         )
 
-    def _give_id(self, topic: api.OffsetFetchResponseTopics) -> bool:
+    def _set_id(self, topic: api.OffsetFetchResponseTopics) -> bool:
         """Set the id of a topic; False for offsets of deleted topics, which have none."""
         if topic.topic_id == NULL_UUID:
             topic.topic_id = self._node.image.topic_ids.get(topic.name, NULL_UUID)
@@ -176,7 +178,7 @@ def _refused(topic: api.OffsetFetchRequestTopics, code: int) -> api.OffsetFetchR
     )
 
 
-def _old_topic(topic: api.OffsetFetchResponseTopics) -> api.OffsetFetchResponseTopic:
+def _topic_before_groups(topic: api.OffsetFetchResponseTopics) -> api.OffsetFetchResponseTopic:
     return api.OffsetFetchResponseTopic(
         name=topic.name,
         partitions=[

@@ -17,7 +17,7 @@ from kraftlog.errors import (
     error_name,
 )
 from kraftlog.metadata.values import is_internal
-from kraftlog.node.leaders import leader_of, name_endpoint
+from kraftlog.node.leaders import add_leader_endpoint, leader_of
 from kraftlog.records.header import (
     HEADER_SIZE,
     NO_TIMESTAMP,
@@ -74,7 +74,7 @@ MANY_RECORDS = 2_000
 #: The number of records, at the end of a batch's header.
 _COUNT = Struct(">i")
 #: At most this many partitions with errors are named in the log.
-REFUSED_NAMED = 5
+MAX_LOGGED_ERRORS = 5
 #: Instead of a base offset.
 NOT_APPENDED = -1
 ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
@@ -83,7 +83,7 @@ ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
 def handle(
     node: ServingNode, slot: PendingResponse, request: ProduceRequest, now: Now
 ) -> Iterator[int] | None:
-    if _takes_long(node, slot, request):
+    if _needs_slices(node, slot, request):
         for topic in request.topic_data:
             for part in topic.partition_data:
                 if part.records is not None:  # copy: the receive buffer is reused
@@ -93,7 +93,7 @@ def handle(
     return None
 
 
-def _takes_long(node: ServingNode, slot: PendingResponse, request: ProduceRequest) -> bool:
+def _needs_slices(node: ServingNode, slot: PendingResponse, request: ProduceRequest) -> bool:
     """Whether a batch with many records has to be decompressed and checked."""
     return any(
         part.records is not None
@@ -171,7 +171,7 @@ def _close_if_refused(slot: PendingResponse, response: ProduceResponse) -> None:
         if part.error_code
     ]
     if refused:
-        named = ", ".join(refused[:REFUSED_NAMED])
+        named = ", ".join(refused[:MAX_LOGGED_ERRORS])
         slot.connection.fail(UnansweredError(f"Produce with acks=0 is refused: {named}"))
 
 
@@ -188,14 +188,14 @@ def _produce(
         topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE
     )
     if isinstance(partition, int):
-        return _refused_here(node, slot, topic, part.index, partition)
+        return _refused_by_broker(node, slot, topic, part.index, partition)
     acks = request.acks
     counts = partition.counts
     counts.produces += 1
-    code = _refusal(partition, acks)
+    code = _error_code(partition, acks)
     if code:
         counts.failed_produces += 1
-        return _refused_here(node, slot, topic, part.index, code)
+        return _refused_by_broker(node, slot, topic, part.index, code)
     if part.records is None:
         return _refused(part.index, ErrorCode.INVALID_RECORD, "no records")
     append_config = partition.append_config
@@ -219,28 +219,30 @@ def _append_checked(
     known: int | CorruptBatchError | None,
     now: Now,
 ) -> PartitionProduceResponse:
-    """Append a batch after all checks, as its topic stores it; `known`: those of its records."""
+    """Check a batch, apply the topic config and append it; `known`: its checked records."""
     append_config = partition.append_config
     try:
         header = check_produced(batch, rules, now.wall_ms)
         if rules.needs_record_checks:
             if isinstance(known, CorruptBatchError):
                 raise known
-            greatest = check_records(batch, header, rules, now.wall_ms) if known is None else known
-            if greatest != header.max_timestamp:
-                stamp_max_timestamp(batch, 0, greatest)
+            max_timestamp = (
+                check_records(batch, header, rules, now.wall_ms) if known is None else known
+            )
+            if max_timestamp != header.max_timestamp:
+                stamp_max_timestamp(batch, 0, max_timestamp)
                 header = read_header(batch)
         if header.producer_id >= 0:
-            code = _producer_refusal(partition, header)
+            code = _producer_error(partition, header)
             if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-                return _repeated(node, slot, request, partition, header)
+                return _duplicate(node, slot, request, partition, header)
             if code:
                 return _refused(partition.index, code)
         if rules.has_log_append_time or append_config.must_repack(header.codec):
-            batch, header = _as_the_topic_wants(batch, header, append_config, now)
+            batch, header = _apply_topic_config(batch, header, append_config, now)
     except CorruptBatchError as error:
         partition.counts.failed_produces += 1
-        return _not_accepted(partition.index, error)
+        return _invalid_batch(partition.index, error)
     base = partition.append(header, batch, node.replica_manager.turn)
     append_time_ms = now.wall_ms if rules.has_log_append_time else NO_TIMESTAMP
     return _appended(slot, request, partition, base, append_time_ms)
@@ -249,9 +251,9 @@ def _append_checked(
 def _append_plain(
     node: ServingNode, partition: Partition, batch: memoryview, rules: ProduceRules, now: Now
 ) -> int:
-    """Append a batch that needs no more than a look at its header; returns its base offset.
+    """Append a batch that needs only a check of its header; returns its base offset.
 
-    `NOT_APPENDED`: the readable checks say whether it is valid, and what is wrong with it.
+    `NOT_APPENDED`: the full checks decide whether it is valid.
     """
     fields = plain_fields(batch, 0, len(batch), rules, now.wall_ms)
     if fields is None:
@@ -282,13 +284,13 @@ def _appended(
         log_start_offset=partition.start,
     )
     if request.acks != ACKS_NONE:
-        # The last one to wait: `ReplicaManager.wait_for` without looking for its place.
+        # As `ReplicaManager.wait_for`, but the last offset needs no search for its place.
         slot.waits += 1
         partition.acks.append((partition.end, slot, result, timeout_ms(request)))
     return result
 
 
-def _refusal(partition: Partition, acks: int) -> int:
+def _error_code(partition: Partition, acks: int) -> int:
     if not partition.online:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if is_internal(partition.topic):
@@ -300,21 +302,21 @@ def _refusal(partition: Partition, acks: int) -> int:
     return ErrorCode.NONE
 
 
-def _producer_refusal(partition: Partition, header: BatchHeader) -> int:
+def _producer_error(partition: Partition, header: BatchHeader) -> int:
     if header.is_transactional:
         # Transactions are not supported, so no producer can be in one.
         return ErrorCode.INVALID_TXN_STATE
     return partition.check_producer(header)
 
 
-def _repeated(
+def _duplicate(
     node: ServingNode,
     slot: PendingResponse,
     request: ProduceRequest,
     partition: Partition,
     header: BatchHeader,
 ) -> PartitionProduceResponse:
-    """The response to a duplicate batch: the first one's offset, once that one is as durable."""
+    """The response to a duplicate batch: the offset of the first one, once that is acknowledged."""
     first = partition.duplicate_of(header)
     result = PartitionProduceResponse(
         index=partition.index,
@@ -326,13 +328,13 @@ def _repeated(
         log_start_offset=partition.start,
     )
     needed = first.last_offset + 1
-    patience = timeout_ms(request)
-    if request.acks != ACKS_NONE and not partition.is_reached(needed, patience):
-        node.replica_manager.wait_for(partition, needed, slot, result, patience)
+    wait_ms = timeout_ms(request)
+    if request.acks != ACKS_NONE and not partition.is_reached(needed, wait_ms):
+        node.replica_manager.wait_for(partition, needed, slot, result, wait_ms)
     return result
 
 
-def _as_the_topic_wants(
+def _apply_topic_config(
     batch: memoryview, header: BatchHeader, append_config: AppendConfig, now: Now
 ) -> tuple[memoryview, BatchHeader]:
     """Apply compression.type and LogAppendTime of the topic."""
@@ -355,7 +357,7 @@ def timeout_ms(request: ProduceRequest) -> int:
     return max(0, request.timeout_ms) if request.acks == ACKS_ALL else WRITTEN_IS_ENOUGH
 
 
-def _refused_here(
+def _refused_by_broker(
     node: ServingNode, slot: PendingResponse, topic: TopicProduceData, index: int, code: int
 ) -> PartitionProduceResponse:
     """An error response; NOT_LEADER_OR_FOLLOWER names the current leader (KIP-951)."""
@@ -363,11 +365,11 @@ def _refused_here(
     if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and slot.version >= LEADERS_SINCE:
         leader, epoch = leader_of(node.image, topic.name, topic.topic_id, index)
         result.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-        name_endpoint(node, slot, leader, slot.response, NodeEndpoint)
+        add_leader_endpoint(node, slot, leader, slot.response, NodeEndpoint)
     return result
 
 
-def _not_accepted(index: int, error: CorruptBatchError) -> PartitionProduceResponse:
+def _invalid_batch(index: int, error: CorruptBatchError) -> PartitionProduceResponse:
     """An error response that names the invalid records, so that a client can resend the others."""
     result = _refused(index, error.code, error.what)
     if isinstance(error, RejectedRecordsError):

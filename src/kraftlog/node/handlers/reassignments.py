@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
-WHY = {
+MESSAGES = {
     ErrorCode.INVALID_REPLICA_ASSIGNMENT: "The voters must be different ids, at least one.",
     ErrorCode.INVALID_REPLICATION_FACTOR: (
         "The number of voters would change, which the request does not allow."
@@ -50,7 +50,7 @@ def handle(
     elif node.quorum.is_leader or slot.connection.listener == CONTROLLER:
         _change_voters(node, slot, request, now)
     else:
-        LeaderOnly(node, slot, request, now.monotonic_ms + max(request.timeout_ms, 0)).go(now)
+        LeaderOnly(node, slot, request, now.monotonic_ms + max(request.timeout_ms, 0)).start(now)
 
 
 def _change_voters(
@@ -62,7 +62,7 @@ def _change_voters(
     def on_done(error: int, _: Now) -> None:
         slot.respond(_response(request, error))
 
-    error = _refusal(node, request)
+    error = _error_code(node, request)
     if not error:
         [[asked]] = [topic.partitions for topic in request.topics]
         targets = None if asked.replicas is None else tuple(asked.replicas)
@@ -71,7 +71,7 @@ def _change_voters(
         slot.respond(_response(request, error))
 
 
-def _refusal(node: ServingNode, request: AlterPartitionReassignmentsRequest) -> int:
+def _error_code(node: ServingNode, request: AlterPartitionReassignmentsRequest) -> int:
     if not node.quorum.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if len(request.topics) > 1 or len(request.topics[0].partitions) != 1:
@@ -104,7 +104,7 @@ def _response(
                     ReassignablePartitionResponse(
                         partition_index=each.partition_index,
                         error_code=error,
-                        error_message=WHY.get(error),
+                        error_message=MESSAGES.get(error),
                     )
                     for each in topic.partitions
                 ],

@@ -40,7 +40,7 @@ NEVER = -1
 
 def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - interface of handlers
     assert slot.api is not None
-    slot.respond(_ANSWERS[slot.api.key](node.image, request, slot.version))
+    slot.respond(_RESPONSES[slot.api.key](node.image, request, slot.version))
 
 
 def _describe_acls(_: Image, __: Any, ___: int) -> DescribeAclsResponse:
@@ -163,7 +163,7 @@ def _alter_scram(
     )
 
 
-_ANSWERS: dict[int, Callable[[Image, Any, int], Any]] = {
+_RESPONSES: dict[int, Callable[[Image, Any, int], Any]] = {
     ApiKey.DESCRIBE_ACLS: _describe_acls,
     ApiKey.CREATE_ACLS: _create_acls,
     ApiKey.DELETE_ACLS: _delete_acls,

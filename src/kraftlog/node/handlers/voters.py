@@ -49,9 +49,9 @@ def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> 
     assert slot.api is not None
     if not node.quorum.is_leader and slot.connection.listener != CONTROLLER:
         timeout_ms = getattr(request, "timeout_ms", DEFAULT_TIMEOUT_MS)
-        LeaderOnly(node, slot, request, now.monotonic_ms + max(timeout_ms, 0)).go(now)
+        LeaderOnly(node, slot, request, now.monotonic_ms + max(timeout_ms, 0)).start(now)
         return
-    error = _refusal(node, slot.api.key, request)
+    error = _error_code(node, slot.api.key, request)
     if error:
         _respond(node, slot, error)
         return
@@ -66,12 +66,12 @@ def handle(node: ServingNode, slot: PendingResponse, request: Any, now: Now) -> 
             _respond(node, slot, error)
 
     if slot.api.key == ApiKey.ADD_RAFT_VOTER:
-        _AddVoter(node, request, on_done, on_appended).go(now)
+        _AddVoter(node, request, on_done, on_appended).start(now)
     else:
         on_appended(_change(node, slot.api.key, request, on_done, now))
 
 
-def _refusal(node: ServingNode, api_key: int, request: Any) -> int:
+def _error_code(node: ServingNode, api_key: int, request: Any) -> int:
     """The error code, from checks that need no response of the new voter, in Kafka's order."""
     core = node.quorum.core
     if core.cluster_id_differs(request.cluster_id):
@@ -136,7 +136,7 @@ class _AddVoter:
         self.on_done = on_done
         self.on_appended = on_appended
 
-    def go(self, now: Now) -> None:
+    def start(self, now: Now) -> None:
         node = self.node
         error = node.quorum.core.add_voter_error(self.key, now)
         endpoint = endpoint_of(self.endpoints, node.quorum.listener)

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 # Kafka's numbers for the states of a broker.
-STARTING, RECOVERY, RUNNING, LEAVING = 1, 2, 3, 6
+STARTING, RECOVERY, RUNNING, SHUTTING_DOWN = 1, 2, 3, 6
 
 
 def broker_state(node: Node) -> int:
     lifecycle = node.broker_lifecycle
     assert lifecycle is not None, "only brokers have these metrics"
     if lifecycle.wants_to_leave:
-        return LEAVING
+        return SHUTTING_DOWN
     if lifecycle.epoch < 0:
         return STARTING
     return RUNNING if node.is_ready else RECOVERY
@@ -60,7 +60,7 @@ def _labels(partition: Partition) -> tuple[tuple[str, str], ...]:
     return ("topic", partition.topic), ("partition", str(partition.index))
 
 
-def _each(
+def _per_partition(
     name: str, what: str, value: Callable[[Node, Partition], float], *, if_leading: bool = False
 ) -> Family:
     """A sample for every local partition, or for those that this broker leads."""
@@ -92,39 +92,39 @@ PARTITIONS = (
         "Partitions led here whose ISR has exactly min.insync.replicas.",
         _is_at_min_isr,
     ),
-    _each(
+    _per_partition(
         "kafka_cluster_partition_replicascount",
         "Replicas of a partition led here.",
         lambda _, p: p.replica_count,
         if_leading=True,
     ),
-    _each(
+    _per_partition(
         "kafka_cluster_partition_insyncreplicascount",
         "Size of the ISR of a partition led here.",
         lambda _, p: p.in_sync,
         if_leading=True,
     ),
-    _each(
+    _per_partition(
         "kafka_cluster_partition_underreplicated",
         "1 if the ISR lacks a replica.",
         lambda _, p: int(_is_under_replicated(p)),
         if_leading=True,
     ),
-    _each(
+    _per_partition(
         "kafka_cluster_partition_underminisr",
         "1 if the ISR is smaller than min.insync.replicas.",
         lambda _, p: int(_is_under_min_isr(p)),
         if_leading=True,
     ),
-    _each(
+    _per_partition(
         "kafka_cluster_partition_atminisr",
         "1 if the ISR has exactly min.insync.replicas.",
         lambda _, p: int(_is_at_min_isr(p)),
         if_leading=True,
     ),
-    _each("kafka_log_log_logstartoffset", "Log start offset.", lambda _, p: p.start),
-    _each("kafka_log_log_logendoffset", "Log end offset.", lambda _, p: p.written_end),
-    _each(
+    _per_partition("kafka_log_log_logstartoffset", "Log start offset.", lambda _, p: p.start),
+    _per_partition("kafka_log_log_logendoffset", "Log end offset.", lambda _, p: p.written_end),
+    _per_partition(
         "kafka_log_log_size",
         "Size of the log on disk, in bytes.",
         lambda node, p: node.logs.size_bytes(p.log),
@@ -182,15 +182,15 @@ def _labels_of_api(node: Node, key: int) -> Iterator[tuple[str, str]]:
         yield "request", "FetchFollower" if node.broker_lifecycle is None else "FetchConsumer"
 
 
-def _times(node: Node, now: Now) -> Samples:
+def _latencies(node: Node, now: Now) -> Samples:
     totals = node.counts.requests_by_api()
-    for key, buckets in node.counts.times.lately(totals, now.monotonic_ms).items():
+    for key, buckets in node.counts.latency.recent(totals, now.monotonic_ms).items():
         for label in _labels_of_api(node, key):
             for share in QUANTILES:
                 yield (label, ("quantile", share)), quantile(buckets, float(share))
 
 
-def _timed(node: Node, _: Now) -> Samples:
+def _latency_counts(node: Node, _: Now) -> Samples:
     for key, count in node.counts.requests_by_api().items():
         for label in _labels_of_api(node, key):
             yield (label,), count
@@ -230,13 +230,13 @@ REQUESTS = (
         "kafka_network_requestmetrics_totaltimems",
         GAUGE,
         "Total time of recent requests in milliseconds, by quantile.",
-        _times,
+        _latencies,
     ),
     Family(
         "kafka_network_requestmetrics_totaltimems_count",
         UNTYPED,  # a counter, which some readers would want to end in _total
         "Requests counted in the total times, by API.",
-        _timed,
+        _latency_counts,
     ),
 )
 
@@ -276,7 +276,7 @@ GROUPS = (
 )
 
 
-MEMBERSHIP = (
+BROKER_STATE = (
     single(
         "kafka_server_kafkaserver_brokerstate",
         GAUGE,
@@ -290,4 +290,4 @@ MEMBERSHIP = (
         lambda node, _: node.quorum.applied - 1,
     ),
 )
-FAMILIES = (*MEMBERSHIP, *PARTITIONS, *LOGS, *TRAFFIC, *GROUPS)
+FAMILIES = (*BROKER_STATE, *PARTITIONS, *LOGS, *TRAFFIC, *GROUPS)

@@ -28,4 +28,4 @@ class Family(Value):
 
 def single(name: str, kind: str, what: str, value: Callable[[Any, Now], float]) -> Family:
     """A family of one sample without labels."""
-    return Family(name, kind, what, lambda whom, now: [((), value(whom, now))])
+    return Family(name, kind, what, lambda node, now: [((), value(node, now))])

@@ -17,7 +17,7 @@ BROKER_STATES = {
     broker_metrics.STARTING: "starting",
     broker_metrics.RECOVERY: "fenced",
     broker_metrics.RUNNING: "running",
-    broker_metrics.LEAVING: "leaving",
+    broker_metrics.SHUTTING_DOWN: "leaving",
 }
 
 

@@ -77,7 +77,7 @@ def _latency(
             f"{prefix}{name}_latency_max",
             GAUGE,
             f"Milliseconds {long}, maximum over the last minute; NaN if none.",
-            lambda node, now: window(node.quorum.latency).most(now.monotonic_ms),
+            lambda node, now: window(node.quorum.latency).maximum(now.monotonic_ms),
         ),
     )
 

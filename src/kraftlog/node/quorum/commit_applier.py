@@ -1,8 +1,8 @@
 """`CommitApplier`: applies committed batches to the state machine.
 
-Each once, in order, and in slices if it takes long. A batch counts as applied when all of it is:
-until then no later batch is applied, no proposal completes, leadership does not begin and no
-snapshot is taken. A crash meanwhile is the same as one before the batch.
+Each batch is applied once, in order, and in slices if it is large. It counts as applied when all of
+it is: until then no later batch is applied, no proposal completes, leadership does not begin and no
+snapshot is taken. A crash during a batch is the same as a crash before it.
 """
 
 from __future__ import annotations

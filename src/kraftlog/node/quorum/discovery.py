@@ -1,8 +1,8 @@
-"""`Discovery`: nodes find the members of the quorum wherever they have been restarted (R9, R10).
+"""`Discovery`: nodes find the members of the quorum at new addresses (R9, R10).
 
-A controller reports its endpoint to the other members and asks them for theirs, with
-DiscoverBrokers, after its start and as long as a member's connection is unknown or broken. This
-works without a leader. A node that knows no voters yet asks its bootstrap servers. Discovery only
+A controller reports its endpoint to the other members and requests theirs, with DiscoverBrokers,
+after its start and as long as a member's connection is unknown or broken. This works without a
+leader. A node that knows no voters yet sends the request to its bootstrap servers. Discovery only
 provides addresses; it has no part in elections.
 """
 
@@ -49,8 +49,8 @@ class Discovery:
     """`poll` sends the requests that are due.
 
     Once all members are reached, only a controller without a leader sends more. `own_endpoint` is
-    where this controller listens for the others; None on a broker, which only asks. A boot
-    timestamp is durable before it is sent.
+    the endpoint of this controller; None on a broker, which reports nothing. A boot timestamp is
+    durable before it is sent.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class Discovery:
         self._stored_boot_ms = last_boot_ms
         self._is_storing = False
         #: The lowest epoch that this node may report.
-        self._least_epoch = 0
+        self._min_epoch = 0
         #: The voter set that `_member_ids` were taken from.
-        self._seen: VoterSet | None = None
+        self._checked_voters: VoterSet | None = None
         self._member_ids: frozenset[int] = frozenset()
         #: By request number: the peer and the address.
         self._in_flight: dict[int, tuple[int, Address]] = {}
@@ -88,7 +88,7 @@ class Discovery:
         self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
         self._was_needed = False
         self._due_ms: int | None = None
-        self._asked_ms = now.monotonic_ms
+        self._last_round_ms = now.monotonic_ms
         self._logged_ms: int | None = None
         #: The last address of each member that was logged.
         self._logged: dict[int, Address] = {}
@@ -108,7 +108,7 @@ class Discovery:
         if self._endpoint is not None and self._stored_boot_ms != self._boot_ms:
             self._store_boot()
         else:
-            self._ask(now)
+            self._send_requests(now)
 
     def _plan(self, now: Now) -> None:
         """Decide when the next round is due, if one is needed."""
@@ -116,7 +116,7 @@ class Discovery:
         if not needed:
             self._backoff.reset()
             repeats = self._endpoint is not None and self._quorum.leader_id < 0 and self._others
-            self._due_ms = self._asked_ms + REPEAT_REPORT_MS if repeats else None
+            self._due_ms = self._last_round_ms + REPEAT_REPORT_MS if repeats else None
         elif not self._was_needed:
             self._due_ms = time_ms + self._first_wait_ms()
         elif self._due_ms is not None and self._quorum.leader_id < 0:
@@ -149,9 +149,9 @@ class Discovery:
     def _update_members(self) -> None:
         """Note new members as unreached; a broker only those without an address in the log."""
         voters = self._quorum.core.log.voter_set
-        if voters is self._seen:
+        if voters is self._checked_voters:
             return
-        before, self._seen = self._member_ids, voters
+        before, self._checked_voters = self._member_ids, voters
         self._member_ids = frozenset(self._quorum.member_ids())
         self._endpoint = self._find_own_endpoint()
         self._known_nodes.keep_members()
@@ -179,10 +179,10 @@ class Discovery:
         if self._endpoint is None or self._stored_boot_ms != self._boot_ms:
             return None
         core = self._quorum.core
-        epoch = max(core.election.epoch, self._least_epoch)
+        epoch = max(core.election.epoch, self._min_epoch)
         return NodeReport(core.me.id, *self._endpoint, epoch, self._boot_ms)
 
-    def _ask(self, now: Now) -> None:
+    def _send_requests(self, now: Now) -> None:
         from kraftlog.wire.messages.discover_brokers import DiscoverBrokersRequest
 
         request = DiscoverBrokersRequest(cluster_id=self._quorum.core.cluster_id)
@@ -191,8 +191,8 @@ class Discovery:
             request.broker_id, request.host, request.port = own.node_id, own.host, own.port
             request.boot_timestamp_ms = own.boot_timestamp_ms
             request.leader_epoch = own.leader_epoch
-        self._asked_ms = now.monotonic_ms
-        for peer, address in self._to_ask():
+        self._last_round_ms = now.monotonic_ms
+        for peer, address in self._targets():
             self._numbers += 1
             self._in_flight[self._numbers] = peer, address
             self._emit(
@@ -213,8 +213,8 @@ class Discovery:
         if not self._in_flight:
             self._end_round(now)
 
-    def _to_ask(self) -> Iterator[tuple[int, Address]]:
-        """Yield peers and addresses to ask; two addresses of a node take turns by round."""
+    def _targets(self) -> Iterator[tuple[int, Address]]:
+        """Yield the peers and addresses of a round; two addresses of a node alternate by round."""
         asked = {self._endpoint}
         for node_id in self._others or self._known_nodes.ids:
             candidates = self._addresses.candidates(node_id)
@@ -234,7 +234,7 @@ class Discovery:
         if asked is None:
             return
         if isinstance(report, effects.ResponseReceived):
-            self._take(*asked, report.response, now)
+            self._apply_response(*asked, report.response, now)
         elif isinstance(report, effects.VersionUnsupported):
             # A controller of Apache Kafka has no such API; its connection works.
             self._addresses.works(*asked)
@@ -246,7 +246,7 @@ class Discovery:
         if not self._member_ids:
             self._log_waiting(now)
 
-    def _take(
+    def _apply_response(
         self, peer: int, address: Address, response: DiscoverBrokersResponse, now: Now
     ) -> None:
         """Take the addresses of a response, unless it comes from another cluster."""
@@ -259,7 +259,7 @@ class Discovery:
                 it.broker_id, it.host, it.port, it.leader_epoch, it.boot_timestamp_ms
             )
             if it.broker_id == core.me.id:
-                is_exceeded = self._exceed(report, now)
+                is_exceeded = self._outdo(report, now)
             else:
                 self._remember(report, now)
         if response.node_id == peer >= 0 and not is_exceeded:
@@ -273,11 +273,11 @@ class Discovery:
             if not self._member_ids:
                 self._quorum.core.discovered = tuple(self._known_nodes.ids)
 
-    def _exceed(self, report: NodeReport, now: Now) -> bool:
+    def _outdo(self, report: NodeReport, now: Now) -> bool:
         """Plan a newer report of this node if `report` is neither its own nor older.
 
-        Such a report is false, or from an earlier start that this node does not remember. Return
-        whether it is one.
+        Such a report is false, or from an earlier start that this node does not remember. Returns
+        whether a newer report is needed.
         """
         own = self._own_report()
         if own is None or not report.is_valid(now.wall_ms):
@@ -285,7 +285,7 @@ class Discovery:
         is_own = report.address == own.address and report.recency <= own.recency
         if is_own or report.recency < own.recency:
             return False
-        self._least_epoch = max(self._least_epoch, report.leader_epoch)
+        self._min_epoch = max(self._min_epoch, report.leader_epoch)
         self._boot_ms = max(self._boot_ms, report.boot_timestamp_ms) + 1
         self._addresses.unreached.update(self._others)
         return True
@@ -345,7 +345,7 @@ class Discovery:
     # For operators -------------------------------------------------------------------------------
 
     def _log_waiting(self, now: Now) -> None:
-        """R10: a node without voters does not elect itself; log which servers it asks."""
+        """R10: a node without voters does not elect itself; log its bootstrap servers."""
         if self._logged_ms is None or now.monotonic_ms >= self._logged_ms + LOG_INTERVAL_MS:
             self._logged_ms = now.monotonic_ms
             where = ", ".join([f"{it[0]}:{it[1]}" for it in self._bootstrap_servers])

@@ -98,8 +98,8 @@ class QuorumDriver:
             LeaderEndpoint(name=each.name, host=each.host, port=each.port)
             for each in advertised_endpoints
         ]
-        #: Messages that wait for the disk, in order.
-        self._held: list[Any] = []
+        #: Messages of the core that wait until the disk has what they depend on, in order.
+        self._waiting_for_disk: list[Any] = []
         self._tail = Tail()
         self.proposal_batch = ProposalBatch()
         #: Finds a second process with the same node id and directory id as a replica.
@@ -115,7 +115,7 @@ class QuorumDriver:
         self.applied_listeners: list[Callable[[int, Now], None]] = []
         self._numbers = 0
         self._is_settling = False
-        #: How many steps of the core have begun and not returned; one that raises counts for ever.
+        #: The number of steps of the core in progress; one that has raised stays counted.
         self.steps = 0
         #: Pending requests by peer and number: a response is decoded by its request.
         self._pending: dict[tuple[int, int], Any] = {}
@@ -194,14 +194,14 @@ class QuorumDriver:
         return self.core.election.epoch
 
     def member_ids(self) -> tuple[int, ...]:
-        """The ids of the voters and target voters; those configured until the log has voters."""
+        """The ids of the voters and target voters; the configured ones until the log has voters."""
         voters = self.core.log.voter_set
         return voters.ids + (voters.targets or ())
 
     @property
     def is_resigning(self) -> bool:
         """Whether EndQuorumEpoch requests to peers are pending; other requests do not count."""
-        held = [effect.body for effect in self._held if isinstance(effect, raft.Send)]
+        held = [effect.body for effect in self._waiting_for_disk if isinstance(effect, raft.Send)]
         return any(isinstance(body, raft.End) for body in (*self._pending.values(), *held))
 
     # Input ---------------------------------------------------------------------------------------
@@ -239,11 +239,11 @@ class QuorumDriver:
         """Pass a request to the core; `_settle` carries out its effects."""
         self.append_batched(now)
         self._numbers += 1
-        self._step(
+        self._run_step(
             self.core.handle, raft.Request((slot, max_bytes), body, channel, self._numbers), now
         )
 
-    def _step(self, step: Callable[..., Any], *arguments: Any) -> Any:
+    def _run_step(self, step: Callable[..., Any], *arguments: Any) -> Any:
         """Run one step of the core, counted in `steps`: if it raises, the node stops."""
         self.steps += 1
         result = step(*arguments)
@@ -297,7 +297,7 @@ class QuorumDriver:
             taken, self.proposal_batch = self.proposal_batch, ProposalBatch()
             batch = taken.batch(now.wall_ms)
             encoded = EncodedBatch(batch, taken.records)
-            error = self._step(
+            error = self._run_step(
                 self.core.propose, taken.callbacks, len(taken), len(batch), encoded, now
             )
             assert not error, "the core has had no input since `refusal_of`"
@@ -308,7 +308,7 @@ class QuorumDriver:
     ) -> int:
         """Call the core's method `change` with `argument`; returns the error code of a refusal."""
         self.append_batched(now)
-        error: int = self._step(change, (on_done,), argument, now)
+        error: int = self._run_step(change, (on_done,), argument, now)
         self._settle(now)
         return error
 
@@ -327,7 +327,7 @@ class QuorumDriver:
         """
         if self._is_settling:
             return
-        self.steps += 1  # inlined `_step`: saves a call per turn
+        self.steps += 1  # inlined `_run_step`: saves a call per turn
         self._is_settling = True
         while pending := self.core.take_effects() or self._lead_if_caught_up(now):
             for effect in pending:
@@ -395,7 +395,7 @@ class QuorumDriver:
 
     def _send(self, effect: raft.Send, _: Now) -> None:
         if not self.core.is_durable(effect.after):
-            self._held.append(effect)
+            self._waiting_for_disk.append(effect)
             return
         if self.send_on(QUORUM_CHANNEL, effect):
             self._pending[effect.peer, effect.number] = effect.body
@@ -403,8 +403,8 @@ class QuorumDriver:
     def send_on(self, channel: str, effect: raft.Send) -> bool:
         """Send a raft message on this channel; False if the peer has no known address."""
         find = self.addresses.use if channel == QUORUM_CHANNEL else self.address_of
-        where = find(effect.peer)
-        if where is None:
+        address = find(effect.peer)
+        if address is None:
             self._emit(effects.UnreachablePeer(channel, effect.peer, effect.number))
             return False
         api_key, request = request_to_wire(effect.body, self._advertised_endpoints)
@@ -412,8 +412,8 @@ class QuorumDriver:
             effects.SendRequest(
                 channel=channel,
                 peer=effect.peer,
-                host=where[0],
-                port=where[1],
+                host=address[0],
+                port=address[1],
                 number=effect.number,
                 api_key=api_key,
                 version=VERSIONS[api_key],
@@ -430,7 +430,7 @@ class QuorumDriver:
 
     def _reply(self, effect: raft.Reply, _: Now) -> None:
         if not self.core.is_durable(effect.after):
-            self._held.append(effect)
+            self._waiting_for_disk.append(effect)
             return
         slot, max_bytes = effect.slot
         body = effect.body
@@ -449,12 +449,12 @@ class QuorumDriver:
         """Add the leader's endpoint to a response."""
         is_own = leader == self.core.me.id
         own = endpoint_of(self._advertised_endpoints, self.listener) if is_own else None
-        where = self.address_of(leader) if own is None else (own.host, own.port)
-        if where is not None:
-            response.node_endpoints = [node(node_id=leader, host=where[0], port=where[1])]
+        address = self.address_of(leader) if own is None else (own.host, own.port)
+        if address is not None:
+            response.node_endpoints = [node(node_id=leader, host=address[0], port=address[1])]
 
     def _release(self, now: Now) -> None:
-        held, self._held = self._held, []
+        held, self._waiting_for_disk = self._waiting_for_disk, []
         for effect in held:
             self._carry_out[type(effect)](effect, now)
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     Address = tuple[str, int]
 
 #: How long a node knows no leader before it logs that: longer than elections take.
-PATIENCE_MS = 5_000
-#: How often it repeats that.
+LOG_AFTER_MS = 5_000
+#: How often it repeats the line.
 REPEAT_MS = 60_000
 
 
@@ -40,7 +40,7 @@ class Contacts:
         return self._outcomes.get(peer)
 
     def forget(self) -> None:
-        """What was true with a leader says nothing about why there is none."""
+        """Forget all outcomes: those with a leader do not explain why there is none."""
         self._outcomes.clear()
 
 
@@ -63,7 +63,7 @@ class LeaderWatch:
         if core.role.has_live_leader(core):
             self._found(time_ms)
         elif self._missing_since_ms is None:
-            self._missing_since_ms, self._due_ms = time_ms, time_ms + PATIENCE_MS
+            self._missing_since_ms, self._due_ms = time_ms, time_ms + LOG_AFTER_MS
             self._quorum.contacts.forget()
         elif time_ms >= self._due_ms:
             self._due_ms = time_ms + REPEAT_MS
@@ -111,7 +111,7 @@ class LeaderWatch:
         if where is not None:
             name += f" at {bracketed(printable(where[0]))}:{where[1]}"
         if outcome is None:
-            return False, f"{name}: not asked yet"
+            return False, f"{name}: not tried yet"
         if outcome[0]:
             return False, f"{name}: {outcome[0]}"
         peer = core.peers.get(voter_id)

@@ -96,11 +96,11 @@ class LinearizableReads:
             if isinstance(effect, ReadDone):
                 self._emit(effects.Reply(Continuation(effect.slot), effect.error))
             elif effect.peer == self._quorum.core.me.id:
-                self._ask_own_core(effect, now)
+                self._send_to_own_core(effect, now)
             else:
                 self._quorum.send_on(READ_CHANNEL, effect)
 
-    def _ask_own_core(self, send: raft.Send, now: Now) -> None:
+    def _send_to_own_core(self, send: raft.Send, now: Now) -> None:
         def on_response(response: Any) -> None:
             self._on_response(send.peer, send.number, response, self._quorum.core.now)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
     class MetadataFetch(Protocol):
-        """One that waits for records from its offset on."""
+        """A fetch that waits for records from its offset on."""
 
         @property
         def offset(self) -> int: ...
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class MetadataFetches:
-    """Serves those that wait once this node has applied more records."""
+    """Serves the waiting fetches once this node has applied more records."""
 
     def __init__(self, quorum: QuorumDriver) -> None:
         self._quorum = quorum

@@ -11,30 +11,30 @@ NAN = float("nan")
 class Window:
     """Samples of the current and the previous span."""
 
-    __slots__ = ("_before", "_began_ms", "_most", "_most_before", "_now")
+    __slots__ = ("_before", "_began_ms", "_max", "_max_before", "_now")
 
     def __init__(self) -> None:
         self._began_ms = 0
         #: Number of samples, and their sum.
         self._now: tuple[int, float] = (0, 0)
         self._before: tuple[int, float] = (0, 0)
-        self._most = self._most_before = 0.0
+        self._max = self._max_before = 0.0
 
     def add(self, amount: float, now_ms: int) -> None:
         self._advance(now_ms)
         count, total = self._now
         self._now = count + 1, total + amount
-        self._most = max(self._most, amount)
+        self._max = max(self._max, amount)
 
     def _advance(self, now_ms: int) -> None:
         past = now_ms - self._began_ms
         if past < SPAN_MS:
             return
         if past < 2 * SPAN_MS:
-            self._before, self._most_before = self._now, self._most
+            self._before, self._max_before = self._now, self._max
         else:
-            self._before, self._most_before = (0, 0), 0
-        self._now, self._most = (0, 0), 0
+            self._before, self._max_before = (0, 0), 0
+        self._now, self._max = (0, 0), 0
         self._began_ms = now_ms - past % SPAN_MS
 
     def average(self, now_ms: int) -> float:
@@ -43,10 +43,10 @@ class Window:
         count = self._now[0] + self._before[0]
         return (self._now[1] + self._before[1]) / count if count else NAN
 
-    def most(self, now_ms: int) -> float:
+    def maximum(self, now_ms: int) -> float:
         self._advance(now_ms)
         count = self._now[0] + self._before[0]
-        return max(self._most, self._most_before) if count else NAN
+        return max(self._max, self._max_before) if count else NAN
 
     def per_second(self, now_ms: int) -> float:
         """The rate over at least one span, as in Kafka."""

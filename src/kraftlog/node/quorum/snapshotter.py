@@ -57,16 +57,16 @@ class Snapshotter:
         self._core = core
         self._emit = emit
         #: The latest stored snapshot, its number of records, and when it was taken.
-        self._newest = core.log.snapshot
-        self._held = 0
-        self._snapped_at_ms = core.now.monotonic_ms
-        #: Records and bytes applied since.
+        self._latest = core.log.snapshot
+        self._latest_records = 0
+        self._taken_ms = core.now.monotonic_ms
+        #: Records and bytes applied since the latest snapshot.
         self._records = self._bytes = 0
-        self._is_under_way = False
+        self._is_being_written = False
 
     def found(self, records: int, newest: OffsetAndEpoch | None) -> None:
         """The state has been loaded from a local snapshot or one of the leader."""
-        self._held, self._newest = records, newest
+        self._latest_records, self._latest = records, newest
         self._records = self._bytes = 0
 
     def applied(self, records: int, size_bytes: int) -> None:
@@ -76,13 +76,13 @@ class Snapshotter:
 
     def is_due(self, now: Now, snapshot_policy: SnapshotPolicy) -> bool:
         """Whether a limit of the policy is reached."""
-        if self._is_under_way or not self._records:
+        if self._is_being_written or not self._records:
             return False
         most = snapshot_policy.after_records
-        waited = now.monotonic_ms - self._snapped_at_ms
+        waited = now.monotonic_ms - self._taken_ms
         return (
             self._bytes >= snapshot_policy.after_bytes
-            or (most is not None and self._records >= max(most, self._held))
+            or (most is not None and self._records >= max(most, self._latest_records))
             or 0 < snapshot_policy.after_ms <= waited
         )
 
@@ -90,22 +90,22 @@ class Snapshotter:
         """Take a snapshot of the state before `offset`, which is `records`."""
         log = self._core.log
         epoch = log.epochs.epoch_at(offset - 1)
-        self._is_under_way = True
-        self._records = self._bytes = self._held = 0
-        self._snapped_at_ms = now.monotonic_ms
+        self._is_being_written = True
+        self._records = self._bytes = self._latest_records = 0
+        self._taken_ms = now.monotonic_ms
         voters = log.voters.committed(offset)
         pieces = snapshot_pieces(self._counted(records), voters, epoch, now.wall_ms)
         self._emit(StoreSnapshot(OffsetAndEpoch(offset, epoch), pieces))
 
     def _counted(self, records: Iterable[Message]) -> Iterator[Message]:
         for record in records:
-            self._held += 1
+            self._latest_records += 1
             yield record
 
     def stored(self, report: SnapshotStored, now: Now) -> None:
-        self._is_under_way = False
-        before = self._newest
+        self._is_being_written = False
+        before = self._latest
         if before is None or before.offset < report.id.offset:  # else the leader sent a newer one
-            self._newest = report.id
+            self._latest = report.id
         if before is not None:
             self._core.handle(SnapshotTaken(before), now)

@@ -4,9 +4,9 @@ With one directory id as well, one directory is a copy of the other (`TwinProces
 newer process is refused; with directories of their own, a line is logged (`SharedIds`).
 
 Both copies would vote, fetch and update their voter record as the same replica. The evidence:
-fetches of a replica alternate between two connections while the one before is unanswered. A process
-may have two connections to a leader that it is only looking for, but goes on with one of them,
-and several fetches in a row on one connection remove the evidence.
+fetches of a replica alternate between two connections, each sent before the last has a response.
+A single process that looks for the leader may have two connections, but it continues on one of
+them, and several fetches in a row on one connection remove the evidence.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A voter sends UpdateRaftVoter to the leader until its record is current; a leade
 So the leader knows the directory ids of static voters when an operator raises kraft.version (R11),
 and a voter with new endpoints is found (KIP-853). With controller.quorum.auto.join.enable a
 controller that is not a voter joins as in Kafka: it sends RemoveRaftVoter for a voter with its id
-and another directory, then AddRaftVoter.
-Unlike Kafka's, it does not once it has been removed: an operator has to add it again (R12).
+and another directory, then AddRaftVoter. Unlike in Kafka, a controller that was removed does not
+join again by itself: an operator has to add it (R12).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ REMOVED_LINE = (
 class VoterUpdater:
     """`poll` sends the request that is due; none is while the voters record is current.
 
-    `join_at`: the endpoints of this controller if it is to join the quorum by itself.
+    `join_endpoints`: the endpoints of this controller if it is to join the quorum by itself.
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class VoterUpdater:
         send: Callable[[int, int, Message, Callable[[Any, Now], None], Now], None],
         listeners: Sequence[Listener],
         log_line: Callable[[str], None],
-        join_at: Sequence[Endpoint] = (),
+        join_endpoints: Sequence[Endpoint] = (),
     ) -> None:
         self._quorum = quorum
         self._send = send
         self._listeners = listeners
         self._log_line = log_line
-        self._join_at = tuple(join_at)
+        self._join_at = tuple(join_endpoints)
         #: The last checked voter set, and the change that it needs, if any.
         self._checked: VoterSet | None = None
         self._wanted: VoterChange | None = None
@@ -126,7 +126,7 @@ class VoterUpdater:
         self._in_flight = False
         self._postponed_to_ms = now.monotonic_ms + LONGEST_RETRY_MS
 
-    def soon(self) -> None:
+    def send_soon(self) -> None:
         """The leader has changed: send the next request at once."""
         self._due_ms = 0
         self._backoff.reset()
@@ -158,7 +158,7 @@ class VoterUpdater:
             self._checked = voters
             before, self._wanted = self._wanted, self._change(voters)
             if before != self._wanted:
-                self.soon()
+                self.send_soon()
         return self._wanted
 
     def _change(self, voters: VoterSet) -> VoterChange | None:
@@ -236,7 +236,7 @@ class VoterUpdater:
         self._in_flight = False
         self._back_off(now)  # until the rest of this method has run
         if self._needed_change() != self._last_request:
-            self.soon()
+            self.send_soon()
         elif not error:
             self._backoff.reset()
             self._due_ms = now.monotonic_ms + ACCEPTED_RETRY_MS

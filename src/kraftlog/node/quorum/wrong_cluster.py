@@ -25,7 +25,7 @@ CONTROLLERS = 2
 
 
 class WrongClusterStop:
-    """`stop` ends the node; the first leader of another cluster is the one that is named."""
+    """`stop` ends the node; the message names the first leader of another cluster."""
 
     def __init__(
         self,
@@ -43,72 +43,78 @@ class WrongClusterStop:
         self._key = key
         self._is_stopping = False
 
-    def stop(self, leader: int, theirs: str | None) -> None:
+    def stop(self, leader: int, other_id: str | None) -> None:
         """The leader has contacted this node with its cluster id, or has refused its fetch."""
         if self._is_stopping:
             return
         self._is_stopping = True
         addresses = self._quorum.addresses
-        where = addresses.last_used(leader) or addresses.of(leader)
-        if where is None:
-            self._stop(leader, None, None, theirs)
+        address = addresses.last_used(leader) or addresses.of(leader)
+        if address is None:
+            self._stop(leader, None, None, other_id)
             return
         from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
 
         def on_done(response: Any, _: Now) -> None:
             if self._quorum.core.is_confirmed:
-                self._go_on(leader, where)
+                self._log_recovery(leader, address)
                 return
             found = None if response is None else response.cluster_id or None
-            self._stop(leader, where, found, theirs)
+            self._stop(leader, address, found, other_id)
 
         request = DescribeClusterRequest(
             include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS
         )
-        self._send_to(leader, where, ApiKey.DESCRIBE_CLUSTER, request, TIMEOUT_MS, on_done)
+        self._send_to(leader, address, ApiKey.DESCRIBE_CLUSTER, request, TIMEOUT_MS, on_done)
 
-    def _go_on(self, leader: int, where: tuple[str, int]) -> None:
-        """Meanwhile this node's own quorum has confirmed its cluster id (Q31)."""
+    def _log_recovery(self, leader: int, address: tuple[str, int]) -> None:
+        """Continue: this node's own quorum has confirmed the cluster id in the meantime (Q31)."""
         self._is_stopping = False
-        host = bracketed(effects.printable(where[0]))
+        host = bracketed(effects.printable(address[0]))
         self._emit(
             effects.LogLine(
-                f"the leader {leader} at {host}:{where[1]} belonged to another cluster; this node "
-                "has found a leader of its own cluster since, and goes on"
+                f"the leader {leader} at {host}:{address[1]} belonged to another cluster; this "
+                "node has found a leader of its own cluster since, and continues"
             )
         )
 
     def _stop(
-        self, leader: int, where: tuple[str, int] | None, found: str | None, theirs: str | None
+        self, leader: int, address: tuple[str, int] | None, found: str | None, other_id: str | None
     ) -> None:
-        """`found`: the cluster id at the address `where` this node has for the leader."""
-        mine = self._quorum.core.cluster_id
-        if found == mine:  # another node responds there now
+        """`found`: the cluster id at `address`, which this node has for the leader."""
+        own_id = self._quorum.core.cluster_id
+        if found == own_id:  # another node responds there now
             found = None
-        if theirs is None or found == theirs:
-            but = self._followed(leader, where, found)
+        if other_id is None or found == other_id:
+            but = self._followed(leader, address, found)
         else:
-            but = self._contacted(leader, theirs)
+            but = self._contacted(leader, other_id)
         self._emit(
             effects.Stop(
-                f"this node belongs to cluster {mine} ({self._directory}/meta.properties), {but}"
+                f"this node belongs to cluster {own_id} ({self._directory}/meta.properties), {but}"
             )
         )
 
-    def _followed(self, leader: int, where: tuple[str, int] | None, theirs: str | None) -> str:
-        at = "" if where is None else f" at {bracketed(effects.printable(where[0]))}:{where[1]}"
-        cluster = "another cluster" if theirs is None else f"cluster {effects.printable(theirs)}"
+    def _followed(self, leader: int, address: tuple[str, int] | None, other_id: str | None) -> str:
+        at = (
+            ""
+            if address is None
+            else f" at {bracketed(effects.printable(address[0]))}:{address[1]}"
+        )
+        cluster = (
+            "another cluster" if other_id is None else f"cluster {effects.printable(other_id)}"
+        )
         return (
             f"but the leader {leader}{at} belongs to {cluster}. Either this address is wrong: "
             f"correct {self._key}. Or {self._directory} is a directory of another cluster: set "
             f"log.dirs to this node's own, or format an empty one with the id of {cluster}"
         )
 
-    def _contacted(self, leader: int, theirs: str) -> str:
-        theirs = effects.printable(theirs)
+    def _contacted(self, leader: int, other_id: str) -> str:
+        other_id = effects.printable(other_id)
         return (
-            f"but the leader {leader} of cluster {theirs} contacts it as one of its controllers. "
-            f"Either the controllers of cluster {theirs} have a wrong address: correct it in "
+            f"but the leader {leader} of cluster {other_id} contacts it as one of its controllers. "
+            f"Either the controllers of cluster {other_id} have a wrong address: correct it in "
             f"their configuration. Or {self._directory} is a directory of another cluster: set "
-            f"log.dirs to this node's own, or format an empty one with the id {theirs}"
+            f"log.dirs to this node's own, or format an empty one with the id {other_id}"
         )

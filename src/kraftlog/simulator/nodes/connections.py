@@ -150,7 +150,7 @@ class ServerEnd(VirtualConnection):
         elif self.listener == BROKER:
             buffer = bytearray(frame)  # batches are stamped in place
             templates = self.request_templates
-            if templates is not None and templates.take(
+            if templates is not None and templates.serve(
                 buffer, memoryview(buffer), 4, len(buffer), now
             ):
                 return

@@ -407,7 +407,7 @@ class NodeReplica(NodeProcess):
         self.world.schedule(self.world.time + NEXT_SNAPSHOT_MS, self._snap_again, self.incarnation)
 
     def _snap(self, now: Now) -> None:
-        self.node.snap_if_due(now, AT_ONCE)
+        self.node.snapshot_if_due(now, AT_ONCE)
         if self.node.quorum.is_applying:  # it waits until all of that is applied
             self.world.schedule(self.world.time + 1, self._snap_again, self.incarnation)
 
