@@ -51,7 +51,7 @@ def test_kafka_writes_the_same_bytes(jvm: Driver) -> None:
         ("OffsetCommitValue", 4),
     }
     for answer, (_, _, data) in zip(answers, items, strict=True):
-        assert (answer.error, answer.left, answer.again) == ("", 0, data)
+        assert (answer.error, answer.left, answer.encoded_again) == ("", 0, data)
 
 
 def test_kafkas_tool_prints_our_records(jvm: Driver, tmp_path: Path) -> None:

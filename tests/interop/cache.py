@@ -23,7 +23,7 @@ CACHE = os.path.join(ROOT, ".cache")
 
 
 class UnavailableError(Exception):
-    """Something is not available here; the message says what, and what to do."""
+    """Third-party software is not available; the message says which, and what to do."""
 
 
 def run(command: Sequence[str], seconds: int, complaint: str, cwd: str | None = None) -> None:
@@ -40,7 +40,7 @@ def run(command: Sequence[str], seconds: int, complaint: str, cwd: str | None = 
             check=False,
         )
     except subprocess.TimeoutExpired as e:
-        raise UnavailableError(f"{complaint}: no end after {seconds} s") from e
+        raise UnavailableError(f"{complaint}: not finished after {seconds} s") from e
     if done.returncode != 0:
         last_words = " | ".join(done.stdout.strip().splitlines()[-5:])
         raise UnavailableError(f"{complaint}: {last_words}")

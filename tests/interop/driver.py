@@ -74,7 +74,7 @@ class ToolResult:
 
 
 class RunningTool:
-    """A tool that runs beside the test."""
+    """A tool that runs while the test goes on."""
 
     def __init__(self, driver: Driver, call: int, answer: Future[Any], limit: float) -> None:
         self._driver = driver
@@ -104,8 +104,8 @@ class Decoded:
     """A message decoded by Kafka, or its `error`."""
 
     json: Any = None
-    again: bytes = b""  # the bytes that Kafka encodes it to
-    left: int = 0  # unread bytes
+    encoded_again: bytes = b""  # the message, encoded again by Kafka
+    left: int = 0  # number of unread bytes
     error: str = ""
 
 
@@ -208,7 +208,8 @@ class Driver:
 
         A class is a name such as TopicRecord or FetchResponse, "request:18", "response:18", or
         "metadata": a record of the metadata log in its frame, whose version is in the frame.
-        In JSON, bytes are base 64, and record sets always look empty: compare `again` instead.
+        In JSON, bytes are base 64, and record sets always look empty: compare `encoded_again`
+        instead.
         """
         wire = [(name, version, b64encode(data).decode()) for name, version, data in items]
         return [
@@ -258,7 +259,7 @@ class Driver:
             return answer.result(seconds)
         except TimeoutError:
             self.process.kill()
-            raise DriverError(f"no answer after {seconds} s; the JVM is ended") from None
+            raise DriverError(f"no answer after {seconds} s; the JVM was killed") from None
 
     def _expect(self, number: int) -> Future[Any]:
         answer: Future[Any] = Future()

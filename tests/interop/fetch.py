@@ -22,21 +22,23 @@ def java() -> None:
 
 
 def main() -> None:
-    for name, bring in {
+    for name, download in {
         "Kafka's own code": java,
         "Spark's Kafka connector": fetched_jars,
         "clients for JavaScript": lambda: js_program("kafkajs"),
         "the client for Go": go_program,
     }.items():
-        complaint = tried(bring) and tried(bring)  # networks fail temporarily
+        complaint = reason_unavailable(download) and reason_unavailable(
+            download
+        )  # networks fail temporarily
         if complaint:
             print(f"interop: without {name}: {complaint}")
 
 
-def tried(bring: Callable[[], object]) -> str:
-    """Why it is not available, or nothing."""
+def reason_unavailable(download: Callable[[], object]) -> str:
+    """Download it; return why it is not available, or an empty string."""
     try:
-        bring()
+        download()
     except UnavailableError as error:
         return str(error)
     return ""

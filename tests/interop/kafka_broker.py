@@ -42,15 +42,15 @@ def start_kafka(properties: str, folder: str) -> Iterator[subprocess.Popen[bytes
         file.write(_LOGGING)
     logging = f"-Dlog4j2.configurationFile={logging}"
     jars = os.path.join(kafka_libs(), "*")
-    words = f"{folder}/output.txt"
-    with open(words, "wb") as output:  # a full pipe would block it
+    output_path = f"{folder}/output.txt"
+    with open(output_path, "wb") as output:  # a full pipe would block it
         broker = subprocess.Popen(
             ["java", *_OPTIONS, logging, "-cp", jars, "kafka.Kafka", properties],
             stdout=output,
             stderr=subprocess.STDOUT,
         )
     try:
-        _wait_until_ready(broker, words)
+        _wait_until_ready(broker, output_path)
         yield broker
     finally:
         broker.kill()
@@ -88,9 +88,8 @@ class KafkaNodes:
         process.wait()
 
 
-#: One broker that is its own controller, quick to start and small. Retention would first run after
-#: 30 s, and tests write records with times of long ago; that of groups would after ten minutes, and
-#: tests list groups twice.
+#: One small broker that is its own controller and starts quickly. Retention never runs: it would
+#: delete the records with old timestamps and the empty groups of the tests.
 _STANDALONE = """\
 process.roles=broker,controller
 node.id=1
@@ -122,9 +121,9 @@ def standalone_kafka(folder: str) -> Iterator[str]:
         yield f"127.0.0.1:{client}"
 
 
-def _wait_until_ready(broker: subprocess.Popen[bytes], words: str) -> None:
+def _wait_until_ready(broker: subprocess.Popen[bytes], output_path: str) -> None:
     deadline = Deadline(LIMIT_S)
-    while b"Kafka Server started" not in (output := read(words)):
+    while b"Kafka Server started" not in (output := read(output_path)):
         assert broker.poll() is None, output.decode()
         assert not deadline.is_over, output.decode()
         deadline.pause(0.02)

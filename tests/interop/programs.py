@@ -26,13 +26,13 @@ def js_program(name: str) -> list[str]:
     )
     sources = sorted(os.path.join(JS, file) for file in os.listdir(JS) if file.endswith(".mjs"))
 
-    def place(folder: str) -> None:
+    def copy_sources(folder: str) -> None:
         for path in sources:
             shutil.copy(path, folder)
         os.symlink(os.path.join(modules, "node_modules"), os.path.join(folder, "node_modules"))
 
-    named = digest(modules.encode(), *map(read, sources))
-    return [node, os.path.join(made_once(f"js-programs-{named}", place), f"{name}.mjs")]
+    version = digest(modules.encode(), *map(read, sources))
+    return [node, os.path.join(made_once(f"js-programs-{version}", copy_sources), f"{name}.mjs")]
 
 
 def _node() -> tuple[str, str]:

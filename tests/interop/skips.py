@@ -16,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-#: Tests that need other software; what Spark's need is installed by `make test`.
+#: Marks of the tests that need other software. `make test` installs what tests of Spark need.
 MARKS = frozenset({"interop", "spark"})
 ALLOWED = os.path.join(os.path.dirname(__file__), "allowed-skips.txt")
 
@@ -33,12 +33,12 @@ def allowed_skips(text: str) -> list[str]:
     return patterns
 
 
-def refusal(node_id: str, reason: str, allowed: list[str]) -> str | None:
+def forbidden_skip(node_id: str, reason: str, allowed: list[str]) -> str | None:
     """Why this skip is a failure; None if it is allowed."""
     test = node_id.rpartition("@")[0] or node_id  # xdist appends @group
     if any(fnmatchcase(test, pattern) for pattern in allowed):
         return None
-    return f"{test} must not be skipped here ({reason}); install it, or see allowed-skips.txt"
+    return f"{test} must not be skipped in CI ({reason}); install it, or see allowed-skips.txt"
 
 
 def skip_reason(report: pytest.TestReport) -> str:
@@ -56,10 +56,10 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if os.environ.get("CI") == "true" and is_skipped_interop(report):
         with open(ALLOWED) as file:
-            refused = refusal(report.nodeid, skip_reason(report), allowed_skips(file.read()))
-        if refused:
+            failure = forbidden_skip(report.nodeid, skip_reason(report), allowed_skips(file.read()))
+        if failure:
             report.outcome = "failed"
-            report.longrepr = refused
+            report.longrepr = failure
     return report
 
 

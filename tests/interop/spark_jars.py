@@ -13,13 +13,13 @@ SOURCES = os.path.join(HERE, "spark")
 
 
 def connector_jars() -> list[str]:
-    """The jars for `spark.jars`; raises UnavailableError if they can't be had."""
+    """The jars for `spark.jars`; raises UnavailableError if they are not available."""
     folders = [fetched_jars(), _tokenless_jar()]
     return sorted(os.path.join(folder, each) for folder in folders for each in os.listdir(folder))
 
 
 def fetched_jars() -> str:
-    """The folder with what Maven has of the connector."""
+    """The folder with the jars of the connector that Maven provides."""
     pom = os.path.join(SOURCES, "pom.xml")
     return made_once(f"spark-connector-{digest(read(pom))}", lambda folder: _fetch(pom, folder))
 
@@ -37,7 +37,7 @@ def _tokenless_jar() -> str:
     folder = os.path.join(SOURCES, "tokenless")
     sources = sorted(os.path.join(folder, name) for name in os.listdir(folder))
     name = f"spark-tokenless-{digest(*map(read, sources))}"
-    return made_once(name, lambda made: _compile(sources, made))
+    return made_once(name, lambda built: _compile(sources, built))
 
 
 def _compile(sources: list[str], folder: str) -> None:

@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: An empty topic on both sides, and an invalid topic name.
+#: An empty topic of both brokers, a topic that neither has, and an invalid topic name.
 TOPIC, ABSENT, INVALID = "answers", "absent", "in valid"
 GROUP_KIND, SHA_256, ANY, ANY_NAME = 0, 1, 1, None
 
 
-def fetched(isolation: int, topic: str, index: int, offset: int) -> Message:
+def fetch_request(isolation: int, topic: str, index: int, offset: int) -> Message:
     part = fetches.FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1)
     topics = [fetches.FetchTopic(topic=topic, partitions=[part])]
     return fetches.FetchRequest(
@@ -61,7 +61,7 @@ def fetched(isolation: int, topic: str, index: int, offset: int) -> Message:
     )
 
 
-def looked_up(timestamp: int) -> Message:
+def list_offsets_request(timestamp: int) -> Message:
     parts = [
         offsets.ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in (0, 9)
     ]
@@ -69,20 +69,20 @@ def looked_up(timestamp: int) -> Message:
     return offsets.ListOffsetsRequest(replica_id=-1, topics=topics)
 
 
-def joining(**fields: Any) -> Message:
+def join_request(**fields: Any) -> Message:
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
     values = {"group_id": "g", "session_timeout_ms": 10_000, "member_id": "m", **fields}
     return JoinGroupRequest(protocol_type="consumer", protocols=protocols, **values)
 
 
-def configs_of(kind: int, name: str, *keys: str) -> Message:
+def describe_configs_request(kind: int, name: str, *keys: str) -> Message:
     resource = configs.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=keys
     )
     return configs.DescribeConfigsRequest(resources=[resource], include_synonyms=True)
 
 
-def quotas_of(*components: tuple[str, int, str | None]) -> Message:
+def describe_quotas_request(*components: tuple[str, int, str | None]) -> Message:
     wanted = [
         quotas.ComponentData(entity_type=kind, match_type=how, match=match)
         for kind, how, match in components
@@ -90,20 +90,20 @@ def quotas_of(*components: tuple[str, int, str | None]) -> Message:
     return quotas.DescribeClientQuotasRequest(components=wanted, strict=True)
 
 
-def no_quota() -> Message:
-    """A request to remove a quota that was never set."""
+def remove_unset_quota_request() -> Message:
+    """AlterClientQuotas that removes a quota which is not set."""
     entity = quota_changes.EntityData(entity_type="user", entity_name="nobody")
     change = quota_changes.OpData(key="producer_byte_rate", value=0.0, remove=True)
     entry = quota_changes.EntryData(entity=[entity], ops=[change])
     return quota_changes.AlterClientQuotasRequest(entries=[entry], validate_only=False)
 
 
-def credentials_of(*users: str) -> Message:
+def describe_credentials_request(*users: str) -> Message:
     named = [scram.UserName(name=user) for user in users]
     return scram.DescribeUserScramCredentialsRequest(users=named or None)
 
 
-def no_credential() -> Message:
+def remove_unset_credential_request() -> Message:
     deletion = scram_changes.ScramCredentialDeletion(name="nobody", mechanism=SHA_256)
     return scram_changes.AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=())
 
@@ -131,7 +131,7 @@ REQUESTS: dict[str, tuple[int, tuple[int, ...], Message]] = {
             allow_auto_topic_creation=False,
         ),
     ),
-    "topics page by page": (
+    "topics by page": (
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         (0,),
         descriptions.DescribeTopicPartitionsRequest(
@@ -143,13 +143,17 @@ REQUESTS: dict[str, tuple[int, tuple[int, ...], Message]] = {
         f"fetch {isolation} {topic}-{index}@{offset}": (
             ApiKey.FETCH,
             (4, 7, 12),
-            fetched(isolation, topic, index, offset),
+            fetch_request(isolation, topic, index, offset),
         )
         for isolation in (0, 1)
         for topic, index, offset in ((TOPIC, 0, 0), (TOPIC, 0, 99), (TOPIC, 9, 0), (ABSENT, 0, 0))
     },
     **{
-        f"list offsets {timestamp}": (ApiKey.LIST_OFFSETS, (1, 4, 7, 11), looked_up(timestamp))
+        f"list offsets {timestamp}": (
+            ApiKey.LIST_OFFSETS,
+            (1, 4, 7, 11),
+            list_offsets_request(timestamp),
+        )
         for timestamp in (-1, -2, -3, -4, -5, -7, 1000)
     },
     "find one coordinator": (
@@ -162,8 +166,8 @@ REQUESTS: dict[str, tuple[int, tuple[int, ...], Message]] = {
         (4, 6),
         coordinators.FindCoordinatorRequest(coordinator_keys=["g", ""], key_type=GROUP_KIND),
     ),
-    "join": (ApiKey.JOIN_GROUP, (0, 5, 7, 9), joining(member_id="unknown")),
-    "join without a group": (ApiKey.JOIN_GROUP, (0, 5, 7, 9), joining(group_id="")),
+    "join": (ApiKey.JOIN_GROUP, (0, 5, 7, 9), join_request(member_id="unknown")),
+    "join without a group": (ApiKey.JOIN_GROUP, (0, 5, 7, 9), join_request(group_id="")),
     "sync without a protocol": (
         ApiKey.SYNC_GROUP,
         (0, 4, 5),
@@ -177,19 +181,19 @@ REQUESTS: dict[str, tuple[int, tuple[int, ...], Message]] = {
     "configs of a topic": (
         ApiKey.DESCRIBE_CONFIGS,
         (1, 4),
-        configs_of(2, TOPIC, "retention.ms", "flush.ms"),
+        describe_configs_request(2, TOPIC, "retention.ms", "flush.ms"),
     ),
     "configs of a broker": (
         ApiKey.DESCRIBE_CONFIGS,
         (1, 4),
-        configs_of(4, "1", "num.partitions", "min.insync.replicas"),
+        describe_configs_request(4, "1", "num.partitions", "min.insync.replicas"),
     ),
     "the cluster": (
         ApiKey.DESCRIBE_CLUSTER,
         (0, 2),
         DescribeClusterRequest(include_cluster_authorized_operations=True),
     ),
-    "controllers where brokers are": (
+    "controllers asked of a broker": (
         ApiKey.DESCRIBE_CLUSTER,
         (1, 2),
         DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2),
@@ -201,7 +205,7 @@ REQUESTS: dict[str, tuple[int, tuple[int, ...], Message]] = {
             topics=[ProducersOfTopic(name=n, partition_indexes=(0, 9)) for n in (TOPIC, ABSENT)]
         ),
     ),
-    "an election too many": (
+    "an unneeded election": (
         ApiKey.ELECT_LEADERS,
         (1, 2),
         elections.ElectLeadersRequest(
@@ -232,7 +236,7 @@ REQUESTS: dict[str, tuple[int, tuple[int, ...], Message]] = {
             * 2
         ),
     ),
-    "acls that go": (
+    "deleted acls": (
         ApiKey.DELETE_ACLS,
         (1, 3),
         delete_acls.DeleteAclsRequest(filters=[delete_acls.DeleteAclsFilter(**EVERY_ACL)] * 2),
@@ -242,12 +246,12 @@ REQUESTS: dict[str, tuple[int, tuple[int, ...], Message]] = {
         (1, 2, 3),
         CreateDelegationTokenRequest(renewers=(), max_lifetime_ms=-1),
     ),
-    "a token again": (
+    "a renewed token": (
         ApiKey.RENEW_DELEGATION_TOKEN,
         (1, 2),
         RenewDelegationTokenRequest(hmac=b"x", renew_period_ms=1),
     ),
-    "a token no more": (
+    "an expired token": (
         ApiKey.EXPIRE_DELEGATION_TOKEN,
         (1, 2),
         ExpireDelegationTokenRequest(hmac=b"x", expiry_time_period_ms=1),
@@ -257,19 +261,27 @@ REQUESTS: dict[str, tuple[int, tuple[int, ...], Message]] = {
         (1, 3),
         DescribeDelegationTokenRequest(owners=None),
     ),
-    "all credentials": (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0,), credentials_of()),
-    "credentials of nobody": (
+    "all credentials": (
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
         (0,),
-        credentials_of("nobody", "twice", "twice"),
+        describe_credentials_request(),
     ),
-    "a credential no more": (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, (0,), no_credential()),
-    "all quotas": (ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), quotas_of()),
+    "credentials of unknown users": (
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        (0,),
+        describe_credentials_request("nobody", "twice", "twice"),
+    ),
+    "a deleted credential": (
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        (0,),
+        remove_unset_credential_request(),
+    ),
+    "all quotas": (ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), describe_quotas_request()),
     **{
         f"quotas of {components}": (
             ApiKey.DESCRIBE_CLIENT_QUOTAS,
             (0, 1),
-            quotas_of(*components),
+            describe_quotas_request(*components),
         )
         for components in (
             (("user", 0, "a"),),
@@ -283,7 +295,7 @@ REQUESTS: dict[str, tuple[int, tuple[int, ...], Message]] = {
             (("other", 2, None),),
         )
     },
-    "a quota no more": (ApiKey.ALTER_CLIENT_QUOTAS, (0, 1), no_quota()),
+    "a deleted quota": (ApiKey.ALTER_CLIENT_QUOTAS, (0, 1), remove_unset_quota_request()),
 }
 
 #: Fields that differ between clusters and between runs.
@@ -364,7 +376,7 @@ def test_a_node_responds_as_kafka_does(name: str, sides: tuple[str, str]) -> Non
 
 
 def test_differences_are_found() -> None:
-    """So that the silence above means something."""
+    """The comparison itself fails when it should."""
     assert list(differences({"a": None}, {"a": ""})) == [".a: None in Kafka, '' here"]
     assert list(differences([{"a": 1}], [])) == [": [{'a': 1}] in Kafka, [] here"]
     assert list(differences({"port": 1}, {"port": 2})) == []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kraftlog.server.files import OsFiles
 from kraftlog.storage.disk import Disk, HandleCache
 from kraftlog.storage.recovery import open_log, run
-from tests.interop.test_dump_log import dumped, files
+from tests.interop.test_dump_log import dump_output, files
 from tests.storage.compacting import COMPACTED, HORIZON_MS, compact
 from tests.storage.making import T0, marker, put
 from tests.storage.test_compaction import end_segment, keyed
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 
-def test_a_compacted_log_is_read(jvm: Driver, tmp_path: Path) -> None:
+def test_kafkas_dump_tool_reads_a_compacted_log(jvm: Driver, tmp_path: Path) -> None:
     system = OsFiles()
     folder = tmp_path / "t-0"
     folder.mkdir()
@@ -33,12 +33,12 @@ def test_a_compacted_log_is_read(jvm: Driver, tmp_path: Path) -> None:
     assert compact(log)
     keyed(log, (1, 1))
     log.close()
-    output = dumped(jvm, "--deep-iteration", "--files", files(str(folder), ".log"))
+    output = dump_output(jvm, "--deep-iteration", "--files", files(str(folder), ".log"))
     assert f"deleteHorizonMs: OptionalLong[{T0 + HORIZON_MS}]" in output
     assert "count: 0" in output, "the producer's last batch"
     assert "endTxnMarker: ABORT" in output
     assert output.count("isvalid: true") == output.count("baseOffset: ") > 10
-    dumped(jvm, "--files", files(str(folder), ".index"))
+    dump_output(jvm, "--files", files(str(folder), ".index"))
     # The tool complains about index entries of empty batches, in Kafka's logs as well.
     rest = files(str(folder), ".timeindex").split(",")[1:]
-    dumped(jvm, "--files", ",".join(rest))
+    dump_output(jvm, "--files", ",".join(rest))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 TOOLS = "org.apache.kafka.tools."
-# every tool that other tests use, with its exit code and a word of its help
+#: Tools that other tests use, each with its exit code and a word of its help.
 HELP = {
     "kafka.admin.ConfigCommand": (1, "--entity-type"),
     "kafka.tools.StorageTool": (0, "random-uuid"),
@@ -91,8 +91,8 @@ def test_a_request_is_decoded_and_written_again(jvm: Driver) -> None:
     data = b"\x06kafka\x041.0\x00"
     by_name, by_key = jvm.decode([("ApiVersionsRequest", 3, data), ("request:18", 3, data + b"!")])
     assert by_name.json == {"clientSoftwareName": "kafka", "clientSoftwareVersion": "1.0"}
-    assert (by_name.again, by_name.left) == (data, 0)
-    assert (by_key.json, by_key.again, by_key.left) == (by_name.json, data, 1)
+    assert (by_name.encoded_again, by_name.left) == (data, 0)
+    assert (by_key.json, by_key.encoded_again, by_key.left) == (by_name.json, data, 1)
     assert jvm.encode([("request:18", 3, by_name.json)]) == [data]
 
 
@@ -105,7 +105,7 @@ def test_a_metadata_record_is_decoded_with_and_without_its_frame(jvm: Driver) ->
     bare, framed = jvm.decode([("TopicRecord", 0, body), ("metadata", 0, frame + body)])
     assert bare.json == {"name": "t", "topicId": "AAECAwQFBgcICQoLDA0ODw"}
     assert framed.json == {"type": "TOPIC_RECORD", "apiKey": 2, "version": 0, "data": bare.json}
-    assert (bare.again, framed.again) == (body, frame + body)
+    assert (bare.encoded_again, framed.encoded_again) == (body, frame + body)
     assert jvm.encode([("metadata", 0, framed.json)]) == [frame + body]
 
 
@@ -132,18 +132,18 @@ def test_classes_from_every_jar_are_found(jvm: Driver, name: str, version: int) 
 
 
 def test_an_error_affects_only_its_own_item(jvm: Driver) -> None:
-    good = ("ApiVersionsRequest", 0, b"")
-    answers = jvm.decode([good, ("ApiVersionsRequest", 99, b""), good])
+    valid = ("ApiVersionsRequest", 0, b"")
+    answers = jvm.decode([valid, ("ApiVersionsRequest", 99, b""), valid])
     assert [bool(a.error) for a in answers] == [False, True, False]
     with pytest.raises(DriverError, match="1 of 1 not encoded"):
         jvm.encode([("ApiVersionsRequest", 3, {})])
 
 
-def test_twenty_thousand_messages_in_one_call(jvm: Driver) -> None:
+def test_twenty_thousand_messages_are_decoded_in_one_call(jvm: Driver) -> None:
     data = b"\x02t" + TOPIC + b"\x00"
     answers = jvm.decode([("TopicRecord", 0, data)] * 20_000)
     assert len(answers) == 20_000
-    assert {a.again for a in answers} == {data}
+    assert {a.encoded_again for a in answers} == {data}
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -189,7 +189,7 @@ def test_a_control_batch_is_built_and_parsed(jvm: Driver) -> None:
     assert read["records"][0]["key"] == commit.key
 
 
-def test_a_flipped_bit_and_a_partial_batch_are_noticed(jvm: Driver) -> None:
+def test_a_flipped_bit_and_a_partial_batch_are_reported(jvm: Driver) -> None:
     [data] = jvm.build([Batch([Record(b"v")])])
     broken = data[:-1] + bytes([data[-1] ^ 1])
     flipped, partial = jvm.parse([broken, data + data[:20]])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver, ToolResult
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
-#: the tool's output for corrupt files; it exits with 0 nevertheless
+#: Words in the tool's output for corrupt files, for which it still exits with 0.
 COMPLAINTS = (
     "isvalid: false",
     "mismatch",
@@ -43,7 +43,7 @@ def files(folder: str, ending: str) -> str:
     return ",".join(paths)
 
 
-def dumped(jvm: Driver, *arguments: str) -> str:
+def dump_output(jvm: Driver, *arguments: str) -> str:
     result = jvm.tool(DUMP, *arguments).ok()
     assert not complaints(result), result.stdout + result.stderr
     return result.stdout
@@ -54,16 +54,18 @@ def complaints(result: ToolResult) -> list[str]:
     return [word for word in COMPLAINTS if word in output]
 
 
-def test_segments(jvm: Driver, sample: str) -> None:
-    output = dumped(jvm, "--deep-iteration", "--files", files(sample, ".log"))
+def test_kafkas_dump_tool_reads_segments(jvm: Driver, sample: str) -> None:
+    output = dump_output(jvm, "--deep-iteration", "--files", files(sample, ".log"))
     assert output.count("baseOffset: ") == 613
     assert "partitionLeaderEpoch: 2" in output
     assert "endTxnMarker: ABORT coordinatorEpoch: 7" in output
 
 
 @pytest.mark.parametrize("ending", [".index", ".timeindex", ".txnindex", ".snapshot"])
-def test_files_beside_segments(jvm: Driver, sample: str, ending: str) -> None:
-    output = dumped(jvm, "--files", files(sample, ending))
+def test_kafkas_dump_tool_reads_indexes_and_snapshots(
+    jvm: Driver, sample: str, ending: str
+) -> None:
+    output = dump_output(jvm, "--files", files(sample, ending))
     if ending == ".snapshot":
         assert "currentTxnFirstOffset: OptionalLong[1512]" in output
     if ending == ".txnindex":
@@ -71,12 +73,12 @@ def test_files_beside_segments(jvm: Driver, sample: str, ending: str) -> None:
 
 
 def test_indexes_pass_kafkas_sanity_check(jvm: Driver, sample: str) -> None:
-    output = dumped(jvm, "--index-sanity-check", "--files", files(sample, ".index"))
+    output = dump_output(jvm, "--index-sanity-check", "--files", files(sample, ".index"))
     assert output.count("passed sanity check") == 4
 
 
 def test_a_wrong_index_is_reported(jvm: Driver, tmp_path: Path) -> None:
-    """So that the silence above means something."""
+    """The other tests would fail: the tool does detect a wrong index."""
     folder = Path(write_sample(str(tmp_path)))
     index = next(iter(sorted(folder.glob("*.index"))))
     index.write_bytes(bytes.fromhex("00000005 00000000") + index.read_bytes()[8:])
@@ -84,7 +86,7 @@ def test_a_wrong_index_is_reported(jvm: Driver, tmp_path: Path) -> None:
 
 
 def test_kafka_dumps_a_repaired_metadata_log(jvm: Driver, tmp_path: Path) -> None:
-    """R1, Q14: the new voters follow in a new epoch, as Kafka's readers expect."""
+    """R1, Q14: the voter records of the repair are in a new epoch, as Kafka's readers expect."""
     data = str(tmp_path / "data")
     write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))
     survivor = SurvivingDirectory(OsFiles(), data)
@@ -92,7 +94,7 @@ def test_kafka_dumps_a_repaired_metadata_log(jvm: Driver, tmp_path: Path) -> Non
     survivor.repair(new, survivor.state.point, T0)
     survivor.close()
     segment = f"{data}/__cluster_metadata-0/{0:020d}.log"
-    output = dumped(jvm, "--cluster-metadata-decoder", "--files", segment)
+    output = dump_output(jvm, "--cluster-metadata-decoder", "--files", segment)
     assert "partitionLeaderEpoch: 1008" in output
     last = output[output.index("partitionLeaderEpoch: 1008") :]
     assert '"leaderId":3' in last.replace(" ", "")

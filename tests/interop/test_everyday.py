@@ -46,18 +46,18 @@ def test_clients_do_everyday_work(client: Client, address: str, data: str) -> No
     except UnavailableError as error:
         pytest.skip(f"{client.name}: {error}")
     assert found == client.expected()
-    check_what_is_kept(data)
+    check_stored_batches(data)
 
 
 def test_kafkas_clients_do_everyday_work(jvm: Driver, address: str, data: str) -> None:
     shown = jvm.tool("EverydayWork", address, str(LIMIT_S), seconds=2 * LIMIT_S).ok().stdout
     found = dict(json.loads(line) for line in shown.splitlines())
     assert found == JAVA.expected()
-    check_what_is_kept(data)
+    check_stored_batches(data)
 
 
-def check_what_is_kept(data: str) -> None:
+def check_stored_batches(data: str) -> None:
     """Batches are compressed and numbered as configured: no feature was silently disabled."""
-    kept = {name: {b.codec for b in batches(data, f"codec-{name}-0")} for name in work.CODECS}
-    assert kept == {name: {code} for code, name in enumerate(work.CODECS)}
+    stored = {name: {b.codec for b in batches(data, f"codec-{name}-0")} for name in work.CODECS}
+    assert stored == {name: {code} for code, name in enumerate(work.CODECS)}
     assert all(batch.producer_id >= 0 for batch in batches(data, "numbered-0"))

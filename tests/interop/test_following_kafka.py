@@ -61,11 +61,11 @@ AUTHORIZER = """\
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 """
-#: Our nodes take snapshots often, from the image that they keep.
+#: Our nodes take snapshots often: one test compares each with Kafka's image.
 SNAPSHOTS = "metadata.log.max.record.bytes.between.snapshots=1000\n"
 
-#: Records that the changes below are made of.
-KINDS = {
+#: Types of the records that the changes below write.
+RECORD_TYPES = {
     "AccessControlEntryRecord",
     "BrokerRegistrationChangeRecord",
     "ClientQuotaRecord",
@@ -130,27 +130,28 @@ class Cluster:
     def run(self, line: str, *words: str) -> str:
         """Run one of Kafka's tools, which asks a broker of Kafka."""
         tool, *first = line.split()
-        where = ["--bootstrap-server", self.servers]
-        # One tool has its own flag for the address.
-        where = [first.pop(0), *where] if tool == "kafka-cluster" else where
-        done = self._jvm.tool(CLASSES[tool], *where, *first, *words)
+        address = ["--bootstrap-server", self.servers]
+        # This tool takes the address after its subcommand.
+        if tool == "kafka-cluster":
+            address.insert(0, first.pop(0))
+        done = self._jvm.tool(CLASSES[tool], *address, *first, *words)
         assert done.exit_code == 0, done.stdout + done.stderr
         return done.stdout
 
 
 @pytest.mark.long
 def test_our_image_is_kafkas_at_every_offset(tmp_path: Path, jvm: Driver) -> None:
-    """A voter and a broker of ours follow, and so do the snapshots that they write."""
+    """So are the snapshots that our voter and our broker write."""
     with ExitStack() as closing:
         cluster = Cluster(tmp_path, jvm, closing)
         client = closing.enter_context(Client(cluster.servers, timeout_s=LIMIT_S))
-        voter_joins(cluster)
-        topics(cluster)
-        settings(cluster)
-        security(cluster)
-        broker_joins(cluster)
-        moves(cluster, client, tmp_path)
-        failures(cluster, client)
+        add_our_voter(cluster)
+        change_topics(cluster)
+        change_configs(cluster)
+        change_security(cluster)
+        add_our_broker(cluster)
+        move_replica(cluster, client, tmp_path)
+        fail_broker(cluster, client)
         described = client.describe_quorum()
         assert described.leader_id == KAFKAS
         committed = described.high_watermark
@@ -161,9 +162,9 @@ def test_our_image_is_kafkas_at_every_offset(tmp_path: Path, jvm: Driver) -> Non
         cluster.kafka.kill(KAFKAS)
         theirs = images_of_kafka(cluster, jvm)
         for node_id in (OURS, OUR_BROKER):
-            assert kinds(cluster.metadata(node_id)) >= KINDS
-            assert follows(cluster.metadata(node_id), theirs) >= committed
-            assert snapshots_equal(cluster.metadata(node_id), theirs) > 0
+            assert record_types(cluster.metadata(node_id)) >= RECORD_TYPES
+            assert check_images(cluster.metadata(node_id), theirs) >= committed
+            assert check_snapshots(cluster.metadata(node_id), theirs) > 0
 
 
 def behind(client: Client, offset: int) -> set[int]:
@@ -173,23 +174,23 @@ def behind(client: Client, offset: int) -> set[int]:
     return {node_id for node_id in (OURS, OUR_BROKER) if ends[node_id] < offset}
 
 
-def voter_joins(cluster: Cluster) -> None:
+def add_our_voter(cluster: Cluster) -> None:
     own = ("--command-config", cluster.file(OURS))
     cluster.run("kafka-metadata-quorum", *own, "add-controller")
 
 
-def topics(cluster: Cluster) -> None:
-    """Topics are created, extended and deleted."""
+def change_topics(cluster: Cluster) -> None:
+    """Create topics, add partitions to one, delete one."""
     places = f"{BROKERS[0]}:{BROKERS[1]},{BROKERS[1]}:{BROKERS[0]}"
-    for name in ("orders", "audit", "gone"):
+    for name in ("orders", "audit", "deleted"):
         cluster.run(f"kafka-topics --create --topic {name} --replica-assignment {places}")
     cluster.run("kafka-topics --create --topic kept --partitions 2 --config cleanup.policy=compact")
     cluster.run("kafka-topics --alter --topic kept --partitions 5")
-    cluster.run("kafka-topics --delete --topic gone")
+    cluster.run("kafka-topics --delete --topic deleted")
 
 
-def settings(cluster: Cluster) -> None:
-    """Of topics, brokers, all brokers, groups and client metrics; some are deleted again."""
+def change_configs(cluster: Cluster) -> None:
+    """Set configs of topics, brokers, all brokers, groups and client metrics; delete one."""
     alter = "kafka-configs --alter --entity-type"
     cluster.run(
         f"{alter} topics --entity-name orders --add-config retention.ms=5000,segment.ms=60000"
@@ -206,8 +207,8 @@ def settings(cluster: Cluster) -> None:
     assert producer.flush(LIMIT_S) == 0
 
 
-def security(cluster: Cluster) -> None:
-    """Quotas, SCRAM credentials and ACLs; some are deleted again."""
+def change_security(cluster: Cluster) -> None:
+    """Set quotas, SCRAM credentials and ACLs; delete some of them."""
     alter = "kafka-configs --alter --entity-type"
     for entity in (
         "users --entity-name alice",
@@ -231,16 +232,16 @@ def security(cluster: Cluster) -> None:
     cluster.run(f"{acls} --remove --allow-principal User:alice --operation Read --topic orders")
 
 
-def broker_joins(cluster: Cluster) -> None:
-    """Our broker registers where it supports the levels of all features."""
+def add_our_broker(cluster: Cluster) -> None:
+    """Our broker registers once it supports the levels of all features."""
     for feature in ("group.version", "transaction.version", ELR_FEATURE):
         cluster.run(f"kafka-features downgrade --feature {feature}=0")
     cluster.start_ours(OUR_BROKER)
     cluster.run(f"kafka-features upgrade --feature {ELR_FEATURE}=1")
 
 
-def moves(cluster: Cluster, client: Client, folder: Path) -> None:
-    """A replica moves to our broker, and elsewhere while it moves."""
+def move_replica(cluster: Cluster, client: Client, folder: Path) -> None:
+    """Move a replica to our broker, and change its target during the move."""
     plan = folder / "plan.json"
     for replicas in ((OUR_BROKER,), (BROKERS[0], OUR_BROKER)):
         parts = [{"topic": "audit", "partition": 0, "replicas": replicas}]
@@ -251,8 +252,8 @@ def moves(cluster: Cluster, client: Client, folder: Path) -> None:
     cluster.run("kafka-leader-election --election-type preferred --all-topic-partitions")
 
 
-def failures(cluster: Cluster, client: Client) -> None:
-    """One is killed and comes back, shuts down, and is unregistered; ours remains."""
+def fail_broker(cluster: Cluster, client: Client) -> None:
+    """Kill, restart, stop and unregister a broker of Kafka."""
     stays, leaves = BROKERS
 
     def isr() -> set[int]:
@@ -269,7 +270,7 @@ def failures(cluster: Cluster, client: Client) -> None:
 
 
 @cache
-def comparable(record: bytes) -> tuple[bytes, str]:
+def cached_in_order(record: bytes) -> tuple[bytes, str]:
     return in_order(record)
 
 
@@ -281,12 +282,12 @@ def images_of_kafka(cluster: Cluster, jvm: Driver) -> dict[int, list[tuple[bytes
     return {
         each["offset"]: None
         if each["records"] is None
-        else sorted(comparable(b64decode(record)) for record in each["records"])
+        else sorted(cached_in_order(b64decode(record)) for record in each["records"])
         for each in found
     }
 
 
-def kinds(folder: str) -> set[str]:
+def record_types(folder: str) -> set[str]:
     """The types of the records in a log."""
     return {
         type(decode_metadata(record.value)[0]).__name__
@@ -298,18 +299,18 @@ def kinds(folder: str) -> set[str]:
 
 
 def records_of(image: Image) -> list[tuple[bytes, str]]:
-    return sorted(map(comparable, framed(image.records())))
+    return sorted(map(cached_in_order, framed(image.records())))
 
 
-def follows(folder: str, theirs: dict[int, list[tuple[bytes, str]] | None]) -> int:
-    """Compare at every offset of our log; return how many there are."""
+def check_images(folder: str, theirs: dict[int, list[tuple[bytes, str]] | None]) -> int:
+    """Compare our image with Kafka's at every offset of our log; return the end of that log."""
     state = MetadataState()
     batches = b"".join(MetadataFolder(folder).read(0))
     compared = 0
     for offset, expected in theirs.items():
         state.replay(batches, Moment(offset=offset))
         if state.offset < offset:
-            break  # not committed, or not here any more
+            break  # not committed, or behind our log start
         if expected is not None:
             assert records_of(state.image) == expected, f"at offset {offset}"
             compared += 1
@@ -317,7 +318,7 @@ def follows(folder: str, theirs: dict[int, list[tuple[bytes, str]] | None]) -> i
     return state.offset + 1
 
 
-def snapshots_equal(folder: str, theirs: dict[int, list[tuple[bytes, str]] | None]) -> int:
+def check_snapshots(folder: str, theirs: dict[int, list[tuple[bytes, str]] | None]) -> int:
     """Compare the snapshots of our node; return how many there are."""
     log = MetadataFolder(folder)
     for snapshot in log.snapshots():

@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 TOOL = "kafka.tools.StorageTool"
-#: Initial records of Kafka that kraftlog omits.
-WITHOUT = ("-f", "share.version=0", "-f", "streams.version=0")
+#: Flags that make Kafka's tool omit the initial records that kraftlog does not write.
+SAME_RECORDS = ("-f", "share.version=0", "-f", "streams.version=0")
 CASES = {
     "standalone": ("", ["--standalone"]),
     "initial controllers": (
         "",
         ["--initial-controllers", f"3@h:9093:{FIRST},4@h2:9094:{SECOND}"],
     ),
-    "none yet": ("", ["--no-initial-controllers"]),
+    "no initial controllers": ("", ["--no-initial-controllers"]),
     "static voters": (STATIC, []),
     "fewer features": ("", ["-s", "-f", "group.version=0", "-f", "transaction.version=1"]),
     "by release": ("", ["-N", "-r", "4.3"]),
-    "where it says that it is": (
+    "advertised listeners": (
         (
             "listeners=PLAINTEXT://:9092,CONTROLLER://:9093 ; "
             "advertised.listeners=PLAINTEXT://a:1,CONTROLLER://b:2"
@@ -57,7 +57,7 @@ def test_format_writes_the_files_of_kafka_storage(jvm: Driver, tmp_path: Path, c
     assert main(["format", "-c", path, "-t", "abc", *flags]) == 0
     ours = contents(jvm, data)
     shutil.rmtree(data)
-    jvm.tool(TOOL, "format", "-c", path, "-t", "abc", *flags, *WITHOUT).ok()
+    jvm.tool(TOOL, "format", "-c", path, "-t", "abc", *flags, *SAME_RECORDS).ok()
     assert ours == contents(jvm, data)
 
 
@@ -80,7 +80,7 @@ def contents(jvm: Driver, folder: Path) -> dict[str, object]:
 
 
 def in_order(line: str) -> str:
-    """Kafka writes voters unordered."""
+    """The line with its voters sorted: Kafka writes them in any order."""
     head, word, text = line.partition("KRaftVoters ")
     if not word:
         return line
@@ -119,8 +119,8 @@ def test_feature_dependencies_equal_kafkas(jvm: Driver, capsys: pytest.CaptureFi
 
 
 @pytest.mark.slow
-def test_kafka_starts_on_a_directory_formatted_here(jvm: Driver, tmp_path: Path) -> None:
-    """Its controller is the voter in kraftlog's file."""
+def test_kafka_starts_on_a_directory_formatted_by_kraftlog(jvm: Driver, tmp_path: Path) -> None:
+    """Its controller is the voter in the checkpoint that kraftlog wrote."""
     client, quorum = free_ports(2)
     path = properties(
         tmp_path,

@@ -105,19 +105,19 @@ class KafkaBrokers:
 
 
 @pytest.mark.long
-def test_v1_v2_v3_controller_governs_kafkas_brokers(tmp_path: Path, jvm: Driver) -> None:
-    """Their requests come in an Envelope; our controller decides leaders, ISRs and shutdowns."""
+def test_v1_v2_v3_our_controller_serves_brokers_of_kafka(tmp_path: Path, jvm: Driver) -> None:
+    """Brokers forward requests in an Envelope; our controller decides leaders, ISRs, shutdowns."""
     with ExitStack() as closing:
         cluster = KafkaBrokers(tmp_path, jvm, closing)
-        administered(cluster, tmp_path)
-        produced(cluster, 0)
-        assert consumed(cluster) == list(range(RECORDS))
-        records_administered(cluster, tmp_path)
-        features_administered(cluster)
+        administer_topics(cluster, tmp_path)
+        produce_records(cluster, 0)
+        assert consume_records(cluster) == list(range(RECORDS))
+        administer_records(cluster, tmp_path)
+        administer_features(cluster)
         killed, other = [it.replicas[0] for it in cluster.partitions()]
         cluster.kafka.kill(killed)
         until(lambda: killed in cluster.leaders(), expected=False)
-        produced(cluster, RECORDS)
+        produce_records(cluster, RECORDS)
         cluster.kafka.start(killed)
         cluster.until_full()
         cluster.run(
@@ -126,22 +126,22 @@ def test_v1_v2_v3_controller_governs_kafkas_brokers(tmp_path: Path, jvm: Driver)
         until(cluster.leaders, {killed, other})
         cluster.kafka.stop(other)
         until(lambda: other in cluster.leaders(), expected=False)
-        assert consumed(cluster) == list(range(RECORDS, 2 * RECORDS))
+        assert consume_records(cluster) == list(range(RECORDS, 2 * RECORDS))
 
 
 @pytest.mark.long
-def test_v2_unclean_elections_on_kafkas_brokers(tmp_path: Path, jvm: Driver) -> None:
-    """By Kafka's tool, and by unclean.leader.election.enable; else a partition has no leader."""
+def test_v2_brokers_of_kafka_follow_unclean_elections(tmp_path: Path, jvm: Driver) -> None:
+    """By tool or by unclean.leader.election.enable; otherwise the partition has no leader."""
     stale, newest = BROKERS[:2]
     with ExitStack() as closing:
         cluster = KafkaBrokers(tmp_path, jvm, closing, (stale, newest))
         placed = ",".join([f"{stale}:{newest}"] * 2)
         cluster.run("kafka-topics", "--create", "--topic", TOPIC, "--replica-assignment", placed)
         cluster.until_full()
-        produced(cluster, 0)
+        produce_records(cluster, 0)
         cluster.kafka.kill(stale)
         until(cluster.leaders, {newest})
-        produced(cluster, RECORDS)
+        produce_records(cluster, RECORDS)
         cluster.kafka.kill(newest)
         cluster.kafka.start(stale)
         until(cluster.leaders, {-1})
@@ -154,18 +154,18 @@ def test_v2_unclean_elections_on_kafkas_brokers(tmp_path: Path, jvm: Driver) -> 
         cluster.kafka.kill(stale)
         cluster.kafka.start(stale)
         until(cluster.leaders, {stale})
-        produced(cluster, 2 * RECORDS)
-        left = [*range(RECORDS), *range(2 * RECORDS, 3 * RECORDS)]
-        assert consumed(cluster, len(left)) == left
+        produce_records(cluster, 2 * RECORDS)
+        surviving = [*range(RECORDS), *range(2 * RECORDS, 3 * RECORDS)]
+        assert consume_records(cluster, len(surviving)) == surviving
         # The broker that has the lost records truncates its log to that of the leader.
         cluster.kafka.start(newest)
         cluster.until_full()
         cluster.kafka.kill(stale)
         until(cluster.leaders, {newest})
-        assert consumed(cluster, len(left), "others") == left
+        assert consume_records(cluster, len(surviving), "others") == surviving
 
 
-def administered(cluster: KafkaBrokers, folder: Path) -> None:
+def administer_topics(cluster: KafkaBrokers, folder: Path) -> None:
     """Change the cluster with Kafka's tools through Kafka's brokers."""
     placed = ",".join([":".join(map(str, each)) for each in (BROKERS, reversed(BROKERS))])
     topic = ("--topic", TOPIC)
@@ -188,8 +188,8 @@ def administered(cluster: KafkaBrokers, folder: Path) -> None:
     assert "LeaderId:" in status
 
 
-def records_administered(cluster: KafkaBrokers, folder: Path) -> None:
-    """Look at log directories and offsets, and delete records, with Kafka's tools."""
+def administer_records(cluster: KafkaBrokers, folder: Path) -> None:
+    """Describe log directories and offsets, and delete records, with Kafka's tools."""
     brokers = ",".join(map(str, BROKERS))
     shown = cluster.run(
         *("kafka-log-dirs", "--describe"), *("--broker-list", brokers, "--topic-list", TOPIC)
@@ -214,7 +214,7 @@ def records_administered(cluster: KafkaBrokers, folder: Path) -> None:
     file.write_text(json.dumps({"version": 1, "partitions": [offsets]}))
     shown = cluster.run("kafka-delete-records", "--offset-json-file", str(file))
     assert f"partition: {TOPIC}-0\tlow_watermark: {half // 2}" in shown
-    # The offsets before it are gone: the group goes to the earliest that is left, and back.
+    # Reset the group to the earliest offset left in each partition, and then to the latest.
     reset = ("--reset-offsets", *group, "--topic", TOPIC, "--execute")
     shown = cluster.run("kafka-consumer-groups", *reset, "--to-earliest")
     assert [line.split() for line in shown.splitlines() if TOPIC in line] == [
@@ -224,7 +224,7 @@ def records_administered(cluster: KafkaBrokers, folder: Path) -> None:
     cluster.run("kafka-consumer-groups", *reset, "--to-latest")
 
 
-def features_administered(cluster: KafkaBrokers) -> None:
+def administer_features(cluster: KafkaBrokers) -> None:
     """Raise a feature level with Kafka's tool and lower it again."""
     name = "group.version"
 
@@ -243,7 +243,7 @@ def features_administered(cluster: KafkaBrokers) -> None:
     until(level, "0")
 
 
-def produced(cluster: KafkaBrokers, first: int) -> None:
+def produce_records(cluster: KafkaBrokers, first: int) -> None:
     """Write records with acks=all; each is acknowledged."""
     errors = []
     producer = Producer({"bootstrap.servers": cluster.servers, "acks": "all"})
@@ -258,8 +258,10 @@ def produced(cluster: KafkaBrokers, first: int) -> None:
     assert errors == [None] * RECORDS
 
 
-def consumed(cluster: KafkaBrokers, count: int = RECORDS, group: str = "readers") -> list[int]:
-    """The next records that the group reads, in the order of their numbers; they are committed."""
+def consume_records(
+    cluster: KafkaBrokers, count: int = RECORDS, group: str = "readers"
+) -> list[int]:
+    """Read and commit the group's next records; return their numbers, sorted."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.servers,

@@ -22,7 +22,7 @@ READ_ALL = ("-C", "-e", "-q", "-t", "lines")
 
 
 @pytest.fixture
-def typed(kcat: str, tmp_path: Path) -> Iterator[Kcat]:
+def run_on_node(kcat: str, tmp_path: Path) -> Iterator[Kcat]:
     """Run kcat against a node with the topic `lines`; return its output."""
     node = NodeProcess(
         str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={"lines": 2}
@@ -44,35 +44,35 @@ def test_kcat_runs(kcat: str) -> None:
     assert "librdkafka" in shown
 
 
-def test_kcat_lists_in_json(typed: Kcat) -> None:
-    found = json.loads(typed("-L", "-J"))
+def test_kcat_lists_in_json(run_on_node: Kcat) -> None:
+    found = json.loads(run_on_node("-L", "-J"))
     assert [(it["topic"], len(it["partitions"])) for it in found["topics"]] == [("lines", 2)]
     assert found["controllerid"] in [broker["id"] for broker in found["brokers"]]
 
 
-def test_kcat_produces_and_consumes_with_every_codec(typed: Kcat, tmp_path: Path) -> None:
+def test_kcat_produces_and_consumes_with_every_codec(run_on_node: Kcat, tmp_path: Path) -> None:
     written = [f"{codec} {n} and the same again and again" * 9 for codec in CODECS for n in (1, 2)]
     for place, codec in enumerate(CODECS):
         lines = [f"k:{value}\n" for value in written[2 * place : 2 * place + 2]]
-        packed = ("-P", "-t", "lines", "-p", "0", "-z", codec)
-        typed(*packed, "-K:", "-H", "h=1", stdin="".join(lines))
-    shown = typed(*READ_ALL, "-p", "0", "-f", "%o %k %s %h\n").splitlines()
+        produce = ("-P", "-t", "lines", "-p", "0", "-z", codec)
+        run_on_node(*produce, "-K:", "-H", "h=1", stdin="".join(lines))
+    shown = run_on_node(*READ_ALL, "-p", "0", "-f", "%o %k %s %h\n").splitlines()
     assert shown == [f"{offset} k {value} h=1" for offset, value in enumerate(written)]
     codes = [batch.codec for batch in batches(str(tmp_path / "data"), "lines-0")]
     assert list(dict.fromkeys(codes)) == [0, 1, 2, 3, 4]
 
 
-def test_kcat_is_idempotent_and_finds_timestamps(typed: Kcat, tmp_path: Path) -> None:
-    numbered = ("-P", "-t", "lines", "-p", "1", "-X", "enable.idempotence=true")
-    typed(*numbered, stdin="one\ntwo\n")
+def test_kcat_is_idempotent_and_finds_timestamps(run_on_node: Kcat, tmp_path: Path) -> None:
+    idempotent = ("-P", "-t", "lines", "-p", "1", "-X", "enable.idempotence=true")
+    run_on_node(*idempotent, stdin="one\ntwo\n")
     assert all(b.producer_id >= 0 for b in batches(str(tmp_path / "data"), "lines-1"))
-    assert typed("-Q", "-t", "lines:1:-1") == "lines [1] offset 2\n"
-    assert typed("-Q", "-t", "lines:1:1000") == "lines [1] offset 0\n"
+    assert run_on_node("-Q", "-t", "lines:1:-1") == "lines [1] offset 2\n"
+    assert run_on_node("-Q", "-t", "lines:1:1000") == "lines [1] offset 0\n"
 
 
-def test_kcat_resumes_in_a_consumer_group(typed: Kcat) -> None:
+def test_kcat_resumes_in_a_consumer_group(run_on_node: Kcat) -> None:
     group = ("-G", "readers", "-e", "-q", "-X", "auto.offset.reset=earliest", "-f", "%s\n", "lines")
-    typed("-P", "-t", "lines", "-p", "0", stdin="one\ntwo\n")
-    assert typed(*group) == "one\ntwo\n"
-    typed("-P", "-t", "lines", "-p", "1", stdin="three\n")
-    assert typed(*group) == "three\n"
+    run_on_node("-P", "-t", "lines", "-p", "0", stdin="one\ntwo\n")
+    assert run_on_node(*group) == "one\ntwo\n"
+    run_on_node("-P", "-t", "lines", "-p", "1", stdin="three\n")
+    assert run_on_node(*group) == "three\n"

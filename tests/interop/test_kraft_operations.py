@@ -17,7 +17,7 @@ import pytest
 
 from kraftlog.cli import main
 from tests.client.waiting import until
-from tests.interop.test_dump_log import dumped
+from tests.interop.test_dump_log import dump_output
 from tests.interop.tool_session import CLASSES
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 FIRST, SECOND, _ = CONTROLLERS
-#: Snapshots soon enough for a test.
+#: A small threshold, so that a test sees a snapshot.
 SETTINGS = "metadata.log.max.record.bytes.between.snapshots=2000\n"
 
 
 class Operator:
-    """Types the commands of the documentation."""
+    """Runs the commands of the documentation."""
 
     def __init__(self, jvm: Driver, folder: Path) -> None:
         self.jvm = jvm
@@ -43,12 +43,12 @@ class Operator:
     def tool(self, name: str, *words: str) -> str:
         return self.jvm.tool(CLASSES[name], *words).ok().stdout
 
-    def by_broker(self, name: str, *words: str) -> str:
+    def through_broker(self, name: str, *words: str) -> str:
         return self.tool(name, "--bootstrap-server", self.quorum.address, *words)
 
     def replicas(self) -> dict[int, tuple[str, str, str]]:
         """Directory id, lag and status by node."""
-        shown = self.by_broker("kafka-metadata-quorum", "describe", "--replication")
+        shown = self.through_broker("kafka-metadata-quorum", "describe", "--replication")
         rows = [line.split() for line in shown.splitlines()[1:] if line.strip()]
         return {int(row[0]): (row[1], row[3], row[-1]) for row in rows}
 
@@ -63,13 +63,13 @@ class Operator:
 def test_kafkas_documentation_for_kraft_can_be_followed(
     jvm: Driver, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """C251: provision, upgrade, add and remove a controller, look into the metadata."""
+    """C251: provision, upgrade, add and remove a controller, inspect the metadata."""
     operator = Operator(jvm, tmp_path)
     try:
         provision(operator, capsys)
-        features(operator)
+        check_features(operator)
         add_and_remove_a_controller(operator)
-        debug(operator)
+        inspect_metadata(operator)
     finally:
         operator.quorum.end()
 
@@ -85,16 +85,16 @@ def provision(operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--cluster-id", cluster_id, "--config", quorum.file(BROKER)]
     assert main(["storage", "format", *words, "--no-initial-controllers"]) == 0
     quorum.start(FIRST, BROKER)
-    status = operator.by_broker("kafka-metadata-quorum", "describe", "--status")
+    status = operator.through_broker("kafka-metadata-quorum", "describe", "--status")
     assert re.search(rf"ClusterId: +{cluster_id}\n", status)
     assert re.search(rf"LeaderId: +{FIRST}\n", status)
 
 
-def features(operator: Operator) -> None:
+def check_features(operator: Operator) -> None:
     """kraft.version is 1 in a quorum formatted as standalone; upgrading to it again is accepted."""
-    shown = operator.by_broker("kafka-features", "describe")
+    shown = operator.through_broker("kafka-features", "describe")
     assert re.search(r"Feature: kraft.version.*FinalizedVersionLevel: 1", shown)
-    operator.by_broker("kafka-features", "upgrade", "--feature", "kraft.version=1")
+    operator.through_broker("kafka-features", "upgrade", "--feature", "kraft.version=1")
 
 
 def add_and_remove_a_controller(operator: Operator) -> None:
@@ -111,19 +111,19 @@ def add_and_remove_a_controller(operator: Operator) -> None:
     )
     until(lambda: operator.status_of(SECOND), "Follower")
     directory = operator.replicas()[SECOND][0]
-    who = ("--controller-id", str(SECOND), "--controller-directory-id", directory)
-    operator.by_broker("kafka-metadata-quorum", "remove-controller", *who)
+    controller = ("--controller-id", str(SECOND), "--controller-directory-id", directory)
+    operator.through_broker("kafka-metadata-quorum", "remove-controller", *controller)
     until(lambda: operator.status_of(SECOND), "Observer")
 
 
-def debug(operator: Operator) -> None:
+def inspect_metadata(operator: Operator) -> None:
     """The dump tool on the log and a snapshot, and the shell on the log.
 
-    On a snapshot Kafka's shell sometimes waits for ever for what follows it.
+    The shell does not read a snapshot here: it sometimes waits for ever for the records after it.
     """
     for number in range(12):
         words = ("--create", "--topic", f"t-{number}", "--partitions", "3")
-        operator.by_broker("kafka-topics", *words)
+        operator.through_broker("kafka-topics", *words)
     folder = f"{operator.quorum.data(FIRST)}/__cluster_metadata-0"
 
     def snapshots() -> list[str]:
@@ -133,9 +133,9 @@ def debug(operator: Operator) -> None:
     until(lambda: bool(snapshots()), True)
     copied = shutil.copy(snapshots()[-1], str(operator.folder))
     [log] = glob.glob(f"{folder}/*.log")
-    output = dumped(operator.jvm, "--cluster-metadata-decoder", "--files", log)
+    output = dump_output(operator.jvm, "--cluster-metadata-decoder", "--files", log)
     assert '"type":"TOPIC_RECORD"' in output
-    output = dumped(operator.jvm, "--cluster-metadata-decoder", "--files", copied)
+    output = dump_output(operator.jvm, "--cluster-metadata-decoder", "--files", copied)
     assert "KRaftVoters" in output
     assert '"type":"FEATURE_LEVEL_RECORD"' in output
 

@@ -19,9 +19,9 @@ KAFKAS = CONTROLLERS[2]
 
 
 def test_r11_the_directory_of_kafkas_voter_is_recorded(tmp_path: Path) -> None:
-    """It sends UpdateRaftVoter to our leader at kraft.version 0, and follows it to version 1.
+    """Kafka's voter sends UpdateRaftVoter to our leader at kraft.version 0, and follows to 1.
 
-    Only UpdateFeatures raises it, as in Kafka.
+    Only UpdateFeatures raises kraft.version, as in Kafka.
     """
     quorum = Quorum(tmp_path)
     try:
@@ -29,7 +29,7 @@ def test_r11_the_directory_of_kafkas_voter_is_recorded(tmp_path: Path) -> None:
         assert level(quorum) == 0
         with start_kafka(quorum.file(KAFKAS), str(tmp_path)):
             deadline = Deadline(LIMIT_S)
-            while not raised(quorum):
+            while not raise_level(quorum):
                 assert level(quorum) == 0
                 assert not deadline.is_over, described(quorum)
             assert level(quorum) == 1
@@ -44,7 +44,7 @@ def test_r11_the_directory_of_kafkas_voter_is_recorded(tmp_path: Path) -> None:
         quorum.end()
 
 
-def raised(quorum: Quorum) -> bool:
+def raise_level(quorum: Quorum) -> bool:
     """Raise kraft.version; refused while the leader does not know every directory."""
     with Client(quorum.address) as client:
         try:

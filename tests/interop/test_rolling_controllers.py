@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
 TOPIC = "orders"
-#: Records acknowledged between two changes, at least.
-BETWEEN = 50
+#: The minimum of records acknowledged between two changes.
+MIN_RECORDS = 50
 BROKERS = (BROKER, 5, 6)
-MORE = "default.replication.factor=3\nmin.insync.replicas=2\n"
+SETTINGS = "default.replication.factor=3\nmin.insync.replicas=2\n"
 
 
 class Load:
-    """An idempotent producer that never stops; `acknowledged` are its numbers, in order."""
+    """An idempotent producer in a thread; `acknowledged` has the acknowledged numbers in order."""
 
     def __init__(self, servers: str) -> None:
         self.acknowledged: list[int] = []
         self.errors: list[str] = []
-        self._ends = threading.Event()
+        self._stopping = threading.Event()
         # As Kafka's own producer does by default; librdkafka would send any number of requests,
         # which a broker of Kafka answers one after the other.
         settings = {"enable.idempotence": True, "max.in.flight.requests.per.connection": 5}
@@ -48,26 +48,26 @@ class Load:
         try:
             yield
         finally:
-            self._ends.set()
+            self._stopping.set()
             self._thread.join()
 
     def _run(self) -> None:
         number = 0
-        while not self._ends.wait(0.005):
-            self._producer.produce(TOPIC, str(number), on_delivery=self._delivered)
+        while not self._stopping.wait(0.005):
+            self._producer.produce(TOPIC, str(number), on_delivery=self._on_delivery)
             self._producer.poll(0)
             number += 1
         assert self._producer.flush(LIMIT_S) == 0
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.errors.append(str(error))
         else:
             self.acknowledged.append(int(message.value() or b""))
 
-    def go_on(self) -> None:
+    def await_more(self) -> None:
         """Wait until more records are acknowledged."""
-        deadline, enough = Deadline(LIMIT_S), len(self.acknowledged) + BETWEEN
+        deadline, enough = Deadline(LIMIT_S), len(self.acknowledged) + MIN_RECORDS
         while len(self.acknowledged) < enough:
             assert not deadline.is_over, self.errors
             deadline.pause(0.01)
@@ -77,7 +77,7 @@ class Cluster:
     """Three controllers, each a process of Kafka or of kraftlog, and three brokers of Kafka."""
 
     def __init__(self, folder: Path, closing: ExitStack) -> None:
-        self._ours = Quorum(folder, MORE)
+        self._ours = Quorum(folder, SETTINGS)
         closing.callback(self._ours.end)
         self._ours.prepare(*BROKERS[1:], template=BROKER_FILE)
         self.kafka = KafkaNodes(folder, closing)
@@ -86,22 +86,22 @@ class Cluster:
         self.client = closing.enter_context(Client(self.servers, timeout_s=LIMIT_S))
         self._created: list[str] = []
 
-    def active_last(self) -> list[int]:
+    def controllers_active_last(self) -> list[int]:
         active = self.client.describe_quorum().leader_id
         return sorted(CONTROLLERS, key=lambda controller: controller == active)
 
-    def to_ours(self, controller: int) -> None:
+    def replace_by_ours(self, controller: int) -> None:
         self.kafka.stop(controller)
         self._ours.start(controller)
         self._await(controller)
 
-    def to_kafka(self, controller: int) -> None:
+    def replace_by_kafka(self, controller: int) -> None:
         self._ours.nodes.pop(controller).stop()
         self.kafka.start(controller)
         self._await(controller)
 
     def kill_active(self) -> None:
-        """Kill the active controller, whose it may be, and start it again."""
+        """Kill the active controller, of either program, and start it again."""
         active = self.client.describe_quorum().leader_id
         if active in self.kafka.running:
             self.kafka.kill(active)
@@ -143,28 +143,28 @@ class Cluster:
 
 @pytest.mark.long
 def test_r12_controllers_of_kafka_are_replaced_one_by_one_and_back(tmp_path: Path) -> None:
-    """Under acks=all load on three brokers nothing is lost; topics are created at every step.
+    """No acknowledged record is lost on three brokers; topics can be created at every step.
 
-    The active controller is killed once while both programs vote; a broker, at the end, shows that
-    the acknowledged records are on the others.
+    The active controller is killed once while both programs vote. At the end the topic's leader is
+    killed: the other brokers have all acknowledged records.
     """
     with ExitStack() as closing:
         cluster = Cluster(tmp_path, closing)
         cluster.create_topic(TOPIC)
         load = Load(cluster.servers)
         with load.running():
-            load.go_on()
-            for number, controller in enumerate(cluster.active_last()):
-                cluster.to_ours(controller)
+            load.await_more()
+            for number, controller in enumerate(cluster.controllers_active_last()):
+                cluster.replace_by_ours(controller)
                 cluster.create_topic()
-                load.go_on()
+                load.await_more()
                 if number == 1:
                     cluster.kill_active()
-                    load.go_on()
-            for controller in cluster.active_last():
-                cluster.to_kafka(controller)
+                    load.await_more()
+            for controller in cluster.controllers_active_last():
+                cluster.replace_by_kafka(controller)
                 cluster.create_topic()
-                load.go_on()
+                load.await_more()
         assert not load.errors
         cluster.expect_topics()
         cluster.kill_leader()

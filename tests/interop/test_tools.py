@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop.test_dump_log import dumped
-from tests.interop.tool_session import FACTS, Done, read, session
+from tests.interop.test_dump_log import dump_output
+from tests.interop.tool_session import FACTS, CommandOutput, read, session
 from tests.server.node_process import NodeProcess, create_topics
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 APIS = "kafka-broker-api-versions"
-#: Attempts of a tool that may read too early.
+#: How often a tool runs that may read before all records have arrived.
 ATTEMPTS = 20
 #: APIs of 4.3 that nodes do not support; an entry that is supported is an error.
 NOT_SERVED = """
@@ -42,12 +42,15 @@ NOT_SERVED = """
 DIFFERENCES = {
     "kafka-features describe": (
         r"Feature: (group|metadata|share|streams|transaction)\.version ",
-        "what is not built is not offered, and there is one level of metadata",
+        "features that kraftlog lacks are not offered, and metadata.version has one level",
     ),
     (
         "kafka-configs --entity-type topics --entity-name orders"
         " --alter --add-config cleanup.policy=shred"
-    ): (r"InvalidConfigurationException: .*shred", "the words: key, value, what was expected"),
+    ): (
+        r"InvalidConfigurationException: .*shred",
+        "kraftlog's message has the key, the value and what was expected",
+    ),
     (
         "kafka-configs --entity-type users --entity-name alice"
         " --alter --add-config producer_byte_rate=1024"
@@ -57,7 +60,7 @@ DIFFERENCES = {
     ),
     "kafka-configs --entity-type brokers --entity-name 1 --alter --add-config node.id=7": (
         r"org.apache.kafka.common.errors.*node\.id",
-        "the words, and the code: a setting that is refused is an invalid one",
+        "the message and the error code differ: kraftlog returns INVALID_CONFIG",
     ),
 }
 
@@ -76,8 +79,8 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
 
 def test_tools_print_the_same_as_with_kafka(jvm: Driver, node: NodeProcess, tmp_path: Path) -> None:
     with open(FACTS, encoding="utf-8") as file:
-        facts = {done.line: done.shown for done in places(read(file.read()))}
-    ours = {done.line: done.shown for done in places(session(jvm, node.address, str(tmp_path)))}
+        facts = {done.line: done.shown for done in numbered(read(file.read()))}
+    ours = {done.line: done.shown for done in numbered(session(jvm, node.address, str(tmp_path)))}
     assert list(ours) == list(facts)
     unserved = set(re.findall(r"(\w+)\(\d+\): UNSUPPORTED", ours.pop(f"{APIS} (1)")))
     unserved -= set(re.findall(r"(\w+)\(\d+\): UNSUPPORTED", facts[f"{APIS} (1)"]))
@@ -86,12 +89,12 @@ def test_tools_print_the_same_as_with_kafka(jvm: Driver, node: NodeProcess, tmp_
     assert {line: found for line, found in wrong.items() if found} == {}
 
 
-def places(session: list[Done] | Iterator[Done]) -> Iterator[Done]:
-    """Each command with its count so far, as some are repeated."""
-    typed: dict[str, int] = {}
+def numbered(session: list[CommandOutput] | Iterator[CommandOutput]) -> Iterator[CommandOutput]:
+    """Each command with the number of its occurrence, as some are repeated."""
+    counts: dict[str, int] = {}
     for done in session:
-        typed[done.line] = typed.get(done.line, 0) + 1
-        yield Done(f"{done.line} ({typed[done.line]})", done.shown)
+        counts[done.line] = counts.get(done.line, 0) + 1
+        yield CommandOutput(f"{done.line} ({counts[done.line]})", done.shown)
 
 
 def changes(line: str, kafkas: str, ours: str) -> list[str]:
@@ -104,7 +107,7 @@ def changes(line: str, kafkas: str, ours: str) -> list[str]:
 
 
 def test_differences_are_found() -> None:
-    """So that the silence above means something."""
+    """`changes` detects unexpected differences, and expected ones that are missing."""
     may_differ = "kafka-features describe (1)"
     outcome, other = "Feature: share.version a", "Feature: share.version b"
     assert changes("kafka-topics --list (1)", "a\nb", "a\nc") == ["- b", "+ c"]
@@ -120,7 +123,7 @@ def test_kafkas_tools_read_the_metadata_log_of_a_running_node(
     create_topics(node.port, {"orders": 3, "audit": 1})
     folder = f"{tmp_path}/data/__cluster_metadata-0"
     [log], [snapshot] = glob.glob(f"{folder}/*.log"), glob.glob(f"{folder}/*.checkpoint")
-    output = dumped(jvm, "--cluster-metadata-decoder", "--files", f"{snapshot},{log}")
+    output = dump_output(jvm, "--cluster-metadata-decoder", "--files", f"{snapshot},{log}")
     assert "KRaftVoters" in output
     assert output.count('"type":"TOPIC_RECORD"') == 2
     assert output.count('"type":"PARTITION_RECORD"') == 4

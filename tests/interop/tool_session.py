@@ -44,14 +44,14 @@ CLASSES = {
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
 }
 #: Arguments added to those in the file.
-MORE = {
+ADDED_ARGUMENTS = {
     "kafka-broker-api-versions": ("--command-config", PATIENT),
     "kafka-delegation-tokens": ("--command-config", PATIENT),
 }
 DELETIONS = {"version": 1, "partitions": [{"topic": "lines", "partition": 0, "offset": 2}]}
 
 #: Patterns that differ between runs, and their replacements.
-WORDS = [
+REPLACEMENTS = [
     (r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\]", "[TIME]"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}", "TIME"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
@@ -69,15 +69,15 @@ WORDS = [
 ]
 
 
-class Done(NamedTuple):
+class CommandOutput(NamedTuple):
     """A command and its output."""
 
     line: str
     shown: str
 
 
-def session(jvm: Driver, address: str, folder: str) -> Iterator[Done]:
-    """Run all commands of `facts.txt` against another broker."""
+def session(jvm: Driver, address: str, folder: str) -> Iterator[CommandOutput]:
+    """Run all commands of `facts.txt` against a broker."""
     deletions = os.path.join(folder, "deletions.json")
     with open(deletions, "w", encoding="utf-8") as file:
         json.dump(DELETIONS, file)
@@ -86,33 +86,39 @@ def session(jvm: Driver, address: str, folder: str) -> Iterator[Done]:
     for line in lines:
         command, _, typed = line.partition(" < ")
         tool, *words = command.replace("DELETIONS", deletions).split()
-        # One tool has its own flag for the address.
+        # This tool takes the address after its subcommand.
         front = words[:1] if tool == "kafka-cluster" else []
-        words = [*front, "--bootstrap-server", address, *words[len(front) :], *MORE.get(tool, ())]
+        words = [
+            *front,
+            "--bootstrap-server",
+            address,
+            *words[len(front) :],
+            *ADDED_ARGUMENTS.get(tool, ()),
+        ]
         done = jvm.tool(CLASSES[tool], *words, stdin=typed.replace("/", "\n").encode())
-        yield Done(line, in_words(done.stdout, done.stderr, done.exit_code))
+        yield CommandOutput(line, normalized(done.stdout, done.stderr, done.exit_code))
 
 
-def in_words(stdout: str, stderr: str, code: int) -> str:
+def normalized(stdout: str, stderr: str, code: int) -> str:
     """A tool's output, without stack traces and without differences between runs."""
     lines = [line.rstrip() for line in (stdout + stderr).splitlines()]
     lines = [line for line in lines if line and not re.match(r"\s+at |\t\.\.\. \d+ more", line)]
     text = "\n".join(lines)
-    for pattern, word in WORDS:
+    for pattern, word in REPLACEMENTS:
         text = re.sub(pattern, word, text)
     return text + (f"\nexit {code}" if code else "")
 
 
-def write(sessions: Iterator[Done]) -> str:
+def write(sessions: Iterator[CommandOutput]) -> str:
     return "".join(f"$ {done.line}\n{done.shown}\n\n" for done in sessions)
 
 
-def read(text: str) -> list[Done]:
+def read(text: str) -> list[CommandOutput]:
     """Read the file of `write`."""
     found = []
     for part in ("\n" + text).split("\n$ ")[1:]:
         line, _, shown = part.partition("\n")
-        found.append(Done(line, shown.strip("\n")))
+        found.append(CommandOutput(line, shown.strip("\n")))
     return found
 
 

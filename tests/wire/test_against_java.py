@@ -89,7 +89,7 @@ def check(result: Decoded, cls: type[Message], version: int, message: Message, r
     assert result.left == 0, where
     expected = as_json(message, VersionedSchema(cls, version))
     assert comparable(result.json) == expected, where
-    assert result.again == raw, where
+    assert result.encoded_again == raw, where
 
 
 def test_kafka_decodes_and_encodes_the_same_bytes(jvm: Driver) -> None:
@@ -117,8 +117,10 @@ def test_kafka_skips_our_tagged_fields(jvm: Driver) -> None:
     ]
     results = jvm.decode([(cls.__name__, version, raw) for cls, version, _, raw in cases])
     for result, (cls, version, message, raw) in zip(results, cases, strict=True):
-        assert (result.error, result.left, result.again) == ("", 0, raw), f"{cls} v{version}"
-        assert plain(decode(cls, version, result.again)) == plain(message)
+        assert (result.error, result.left, result.encoded_again) == ("", 0, raw), (
+            f"{cls} v{version}"
+        )
+        assert plain(decode(cls, version, result.encoded_again)) == plain(message)
 
 
 def test_kafka_reads_our_framed_metadata_records(jvm: Driver) -> None:
@@ -130,9 +132,9 @@ def test_kafka_reads_our_framed_metadata_records(jvm: Driver) -> None:
     ]
     results = jvm.decode([("metadata", 0, raw) for _, _, _, raw in cases])
     for result, (number, version, message, raw) in zip(results, cases, strict=True):
-        assert (result.error, result.left, result.again) == ("", 0, raw)
+        assert (result.error, result.left, result.encoded_again) == ("", 0, raw)
         assert (result.json["apiKey"], result.json["version"]) == (number, version)
-        read, read_version = decode_metadata(result.again)
+        read, read_version = decode_metadata(result.encoded_again)
         assert (plain(read), read_version) == (plain(message), version)
 
 

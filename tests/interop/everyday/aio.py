@@ -45,7 +45,7 @@ async def consumer_of(
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         fetch_max_wait_ms=50,
-        session_timeout_ms=45_000,  # as others have it; else it is ten seconds
+        session_timeout_ms=45_000,  # the default of other clients; aiokafka's is ten seconds
         **settings,
     )
     await consumer.start()
@@ -56,7 +56,7 @@ async def consumer_of(
 
 
 async def create(address: str, topic: str, partitions: int = 1) -> int:
-    """Make a topic; the error code."""
+    """Create a topic; return the error code."""
     async with admin(address) as it:
         answer = await it.create_topics([NewTopic(topic, partitions, 1)])
     return int(answer.topic_errors[0][1])
@@ -65,7 +65,7 @@ async def create(address: str, topic: str, partitions: int = 1) -> int:
 async def produce(
     address: str, topic: str, values: Sequence[bytes], times: Sequence[int] = (), **settings: Any
 ) -> list[int]:
-    """Every value in the first partition, each acknowledged; their offsets."""
+    """Write the values to partition 0; return their offsets once all are acknowledged."""
     producer = aiokafka.AIOKafkaProducer(bootstrap_servers=address, linger_ms=20, **settings)
     await producer.start()
     try:
@@ -85,7 +85,7 @@ async def produce(
         await producer.stop()
 
 
-async def taken(consumer: aiokafka.AIOKafkaConsumer, count: int) -> list[Any]:
+async def read_records(consumer: aiokafka.AIOKafkaConsumer, count: int) -> list[Any]:
     return [await consumer.getone() for _ in range(count)]
 
 
@@ -105,14 +105,14 @@ async def topics(address: str) -> Facts:
 
         await create(address, "made", 3)
         created = await partitions()
-        again = await create(address, "made")
+        error_code = await create(address, "made")
         await it.create_partitions({"made": NewPartitions(5)})
         grown = await partitions()
         await it.delete_topics(["made"])
         removed = "made" not in await it.list_topics()
     return {
         "created": created,
-        "again": "exists" if again == TOPIC_ALREADY_EXISTS else again,
+        "again": "exists" if error_code == TOPIC_ALREADY_EXISTS else error_code,
         "grown": grown,
         "removed": removed,
     }
@@ -130,7 +130,7 @@ async def configs(address: str) -> Facts:
             return str(next(entry[1] for entry in entries if entry[0] == "retention.ms"))
 
         async def change(values: dict[str, str]) -> None:
-            """Replaces all that was set: this client knows no other way."""
+            """Replace all configs of the topic: this client has no incremental changes."""
             asked = ConfigResource(ConfigResourceType.TOPIC, "configured", values)
             [answer] = await it.alter_configs([asked])
             assert answer.resources[0][0] == 0, answer
@@ -156,7 +156,7 @@ async def codecs(address: str) -> Facts:
             found[codec] = sum(
                 (r.value, r.key, list(r.headers), r.timestamp)
                 == (COMPRESSIBLE[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
-                for n, r in enumerate(await taken(consumer, COUNT))
+                for n, r in enumerate(await read_records(consumer, COUNT))
             )
     return found
 
@@ -175,7 +175,7 @@ async def assignment(address: str) -> Facts:
         partition = TopicPartition("assigned", 0)
         consumer.assign([partition])
         consumer.seek(partition, 30)
-        found = [int(record.value) for record in await taken(consumer, 10)]
+        found = [int(record.value) for record in await read_records(consumer, 10)]
     return {"first": found[0], "count": len(found)}
 
 
@@ -185,15 +185,15 @@ async def times(address: str) -> Facts:
     partition = TopicPartition("timed", 0)
     async with consumer_of(address) as consumer:
 
-        async def at(time: int) -> int:
+        async def offset_at(time: int) -> int:
             found = (await consumer.offsets_for_times({partition: time}))[partition]
             return -1 if found is None else int(found.offset)
 
         return {
             "earliest": (await consumer.beginning_offsets([partition]))[partition],
             "latest": (await consumer.end_offsets([partition]))[partition],
-            "at_1500": await at(1500),
-            "at_9000": await at(9000),
+            "at_1500": await offset_at(1500),
+            "at_9000": await offset_at(9000),
         }
 
 
@@ -206,12 +206,12 @@ async def deletion(address: str) -> Facts:
     async with consumer_of(address) as consumer:
         consumer.assign([partition])
         await consumer.seek_to_beginning()
-        [first] = await taken(consumer, 1)
+        [first] = await read_records(consumer, 1)
     return {"begins_at": outcome[partition], "first": int(first.value)}
 
 
 async def until(wanted: list[int], *consumers: Any) -> list[int]:
-    """Poll them in turn until their numbers of partitions are these; else the time is up."""
+    """Poll the consumers in turn until they have `wanted` partitions; `with_time_limit` ends it."""
     while True:
         for consumer in consumers:
             await consumer.getmany(timeout_ms=50)
@@ -235,14 +235,14 @@ async def read_and_commit(address: str, topic: str, group: str, count: int) -> N
     await create(address, topic)
     await produce(address, topic, [b"%d" % n for n in range(COUNT)])
     async with consumer_of(address, topic, group=group) as member:
-        last = (await taken(member, count))[-1]
+        last = (await read_records(member, count))[-1]
         await member.commit({TopicPartition(topic, 0): last.offset + 1})
 
 
 async def resume(address: str) -> Facts:
     await read_and_commit(address, "resumed", "resumers", 20)
     async with consumer_of(address, "resumed", group="resumers") as second:
-        [next_one] = await taken(second, 1)
+        [next_one] = await read_records(second, 1)
         committed = await second.committed(TopicPartition("resumed", 0))
     return {"committed": committed, "resumed_at": next_one.offset}
 
@@ -270,14 +270,14 @@ async def groups(address: str) -> Facts:
         }
 
 
-def _waited_for(
+def with_time_limit(
     do: Callable[[str], Coroutine[Any, Any, Facts]],
 ) -> Callable[[str], Facts]:
     return lambda address: asyncio.run(asyncio.wait_for(do(address), LIMIT_S))
 
 
 PIECES = {
-    do.__name__: _waited_for(do)
+    do.__name__: with_time_limit(do)
     for do in (
         *(cluster, topics, configs, codecs, idempotent),
         *(assignment, times, deletion, rebalance, resume, groups),

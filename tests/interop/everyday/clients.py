@@ -1,4 +1,4 @@
-"""The clients that do the everyday work, where each is pinned, and what one lacks."""
+"""The clients that do the everyday work, the files with their versions, and what they lack."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ MAVEN = ("tests/interop/jvm/pom.xml", r"<{}>(.+?)<")
 
 
 class Client(NamedTuple):
-    """`lacks` says which facts a client can't have, as it has no such call."""
+    """A client of CLIENTS; `lacks` has the facts that it cannot report, as it has no such call."""
 
     language: str
     name: str
-    pinned: tuple[str, str]
-    found_as: str
-    does: str  # a module beside this one, a program in ../js, or nothing
+    pinned: tuple[str, str]  # a file, and the pattern of a version in it
+    package: str  # its name in that file
+    program: str  # a module in this folder, a program in ../js, or "" for the program in ../go
     lacks: Mapping[str, tuple[str, ...]] = {}
 
     def version(self, files: Mapping[str, str]) -> str:
         path, pattern = self.pinned
-        found = re.search(pattern.format(re.escape(self.found_as)), files[path], re.MULTILINE)
-        assert found, f"{path} has no {self.found_as}"
+        found = re.search(pattern.format(re.escape(self.package)), files[path], re.MULTILINE)
+        assert found, f"{path} has no {self.package}"
         return found[1]
 
     def expected(self) -> dict[str, Facts]:
@@ -43,11 +43,11 @@ class Client(NamedTuple):
         }
 
     def work(self, address: str) -> dict[str, Facts]:
-        """All pieces of work, and the facts of each."""
+        """Do all pieces of work; return the facts of each."""
         if self.language == "Python":
-            module = f"tests.interop.everyday.{self.does}"
+            module = f"tests.interop.everyday.{self.program}"
             return run_program([sys.executable, "-m", module], address)
-        return run_program(js_program(self.does) if self.does else go_program(), address)
+        return run_program(js_program(self.program) if self.program else go_program(), address)
 
 
 CLIENTS = (

@@ -35,7 +35,7 @@ def create(address: str, topic: str, partitions: int = 1) -> None:
 def produce(
     address: str, topic: str, values: Sequence[bytes], times: Sequence[int] = (), **settings: Any
 ) -> list[int]:
-    """Every value in the first partition, each acknowledged; their offsets."""
+    """Write the values to partition 0; return their offsets once all are acknowledged."""
     settings = {"enable_idempotence": False, "linger_ms": 20, **settings}
     with closing(kafka.KafkaProducer(bootstrap_servers=address, **settings)) as producer:
         sent = [
@@ -66,12 +66,12 @@ def consumer_of(
     return closing(consumer)
 
 
-def taken(consumer: kafka.KafkaConsumer, count: int) -> list[Any]:
+def read_records(consumer: kafka.KafkaConsumer, count: int) -> list[Any]:
     found: list[Any] = []
     while len(found) < count:
-        came = consumer.poll(timeout_ms=LIMIT_S * 1000, max_records=count - len(found))
-        assert came, f"{len(found)} of {count} came"
-        for records in came.values():
+        polled = consumer.poll(timeout_ms=LIMIT_S * 1000, max_records=count - len(found))
+        assert polled, f"only {len(found)} of {count} records were read"
+        for records in polled.values():
             found += records
     return found
 
@@ -136,7 +136,7 @@ def codecs(address: str) -> Facts:
             found[codec] = sum(
                 (r.value, r.key, r.headers, r.timestamp)
                 == (COMPRESSIBLE[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
-                for n, r in enumerate(taken(consumer, COUNT))
+                for n, r in enumerate(read_records(consumer, COUNT))
             )
     return found
 
@@ -155,7 +155,7 @@ def assignment(address: str) -> Facts:
         partition = TopicPartition("assigned", 0)
         consumer.assign([partition])
         consumer.seek(partition, 30)
-        found = [int(record.value) for record in taken(consumer, 10)]
+        found = [int(record.value) for record in read_records(consumer, 10)]
     return {"first": found[0], "count": len(found)}
 
 
@@ -165,15 +165,15 @@ def times(address: str) -> Facts:
     partition = TopicPartition("timed", 0)
     with consumer_of(address) as consumer:
 
-        def at(time: int) -> int:
+        def offset_at(time: int) -> int:
             found = consumer.offsets_for_times({partition: time})[partition]
             return -1 if found is None else int(found.offset)
 
         return {
             "earliest": consumer.beginning_offsets([partition])[partition],
             "latest": consumer.end_offsets([partition])[partition],
-            "at_1500": at(1500),
-            "at_9000": at(9000),
+            "at_1500": offset_at(1500),
+            "at_9000": offset_at(9000),
         }
 
 
@@ -186,21 +186,21 @@ def deletion(address: str) -> Facts:
     with consumer_of(address) as consumer:
         consumer.assign([partition])
         consumer.seek_to_beginning(partition)
-        [first] = taken(consumer, 1)
+        [first] = read_records(consumer, 1)
     return {"begins_at": outcome["low_watermark"], "first": int(first.value)}
 
 
 class GroupMemberThread:
-    """A member with a thread of its own, which knows how many partitions it has.
+    """A group member that is polled by a thread of its own; `size` is its number of partitions.
 
-    One whose poll ends while it joins joins anew at the next poll, and the leader of a group has
-    all others do the same: two that are polled in turn, for a moment each, may never meet.
+    A member whose poll ends during a rebalance rejoins at the next poll, and makes the others
+    rejoin: two members that one thread polls in turn may never become stable.
     """
 
     def __init__(self, address: str) -> None:
         self.size = 0
         self._address = address
-        self._enough = threading.Event()
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._poll)
 
     def __enter__(self) -> GroupMemberThread:
@@ -208,13 +208,13 @@ class GroupMemberThread:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._enough.set()
+        self._stopping.set()
         self._thread.join()
 
     def _poll(self) -> None:
         with consumer_of(self._address, "sharers", heartbeat_interval_ms=100) as consumer:
             consumer.subscribe(["shared"])
-            while not self._enough.is_set():
+            while not self._stopping.is_set():
                 consumer.poll(timeout_ms=500)
                 self.size = len(consumer.assignment())
 
@@ -234,7 +234,7 @@ def read_and_commit(address: str, topic: str, group: str, count: int) -> None:
     produce(address, topic, [b"%d" % n for n in range(COUNT)])
     with consumer_of(address, group) as member:
         member.subscribe([topic])
-        last = taken(member, count)[-1]
+        last = read_records(member, count)[-1]
         done = OffsetAndMetadata(last.offset + 1, "", -1)
         member.commit({TopicPartition(topic, 0): done})
 
@@ -243,7 +243,7 @@ def resume(address: str) -> Facts:
     read_and_commit(address, "resumed", "resumers", 20)
     with consumer_of(address, "resumers") as second:
         second.subscribe(["resumed"])
-        [next_one] = taken(second, 1)
+        [next_one] = read_records(second, 1)
         committed = second.committed(TopicPartition("resumed", 0))
     return {"committed": committed, "resumed_at": next_one.offset}
 

@@ -39,17 +39,17 @@ def admin(address: str) -> AdminClient:
 
 
 def create(address: str, topic: str, partitions: int = 1) -> None:
-    it = admin(address)  # a client that nobody holds gives up what it was asked
+    it = admin(address)  # a client that is garbage-collected drops its requests
     it.create_topics([NewTopic(topic, partitions, 1)])[topic].result(LIMIT_S)
 
 
 def produce(
     address: str, topic: str, values: Sequence[bytes], times: Sequence[int] = (), **settings: Any
 ) -> list[int]:
-    """Every value in the first partition, each acknowledged; their offsets as they came back."""
+    """Write the values to partition 0; return their offsets in the order of acknowledgement."""
     offsets: list[int] = []
 
-    def outcome(error: Any, message: Message) -> None:
+    def on_delivery(error: Any, message: Message) -> None:
         assert error is None, error
         offsets.append(message.offset() or 0)
 
@@ -57,7 +57,7 @@ def produce(
     for n, value in enumerate(values):
         time = times[n] if times else TIME_MS + n
         producer.produce(
-            topic, value, b"k%d" % n, 0, outcome, timestamp=time, headers=[("n", b"%d" % n)]
+            topic, value, b"k%d" % n, 0, on_delivery, timestamp=time, headers=[("n", b"%d" % n)]
         )
     assert producer.flush(LIMIT_S) == 0
     return offsets
@@ -76,14 +76,14 @@ def consumer_of(address: str, group: str = "alone", **settings: Any) -> Consumer
     )
 
 
-def taken(consumer: Consumer, count: int) -> list[Message]:
+def read_records(consumer: Consumer, count: int) -> list[Message]:
     found: list[Message] = []
     while len(found) < count:
-        came = consumer.consume(count - len(found), LIMIT_S)
-        assert came, f"{len(found)} of {count} came"
-        for message in came:
+        consumed = consumer.consume(count - len(found), LIMIT_S)
+        assert consumed, f"only {len(found)} of {count} records were read"
+        for message in consumed:
             assert message.error() is None, message.error()
-        found += came
+        found += consumed
     return found
 
 
@@ -147,7 +147,7 @@ def codecs(address: str) -> Facts:
         produce(address, topic, COMPRESSIBLE, (), **{"compression.type": codec})
         consumer = consumer_of(address)
         consumer.assign([TopicPartition(topic, 0, 0)])
-        messages = taken(consumer, COUNT)
+        messages = read_records(consumer, COUNT)
         consumer.close()
         found[codec] = sum(
             (m.value(), m.key(), m.headers(), m.timestamp()[1])
@@ -169,7 +169,7 @@ def assignment(address: str) -> Facts:
     produce(address, "assigned", [b"%d" % n for n in range(COUNT)])
     consumer = consumer_of(address)
     consumer.assign([TopicPartition("assigned", 0, 30)])
-    found = [int(m.value() or b"") for m in taken(consumer, 10)]
+    found = [int(m.value() or b"") for m in read_records(consumer, 10)]
     consumer.close()
     return {"first": found[0], "count": len(found)}
 
@@ -179,13 +179,18 @@ def times(address: str) -> Facts:
     produce(address, "timed", [b"a", b"b", b"c"], times=(1000, 2000, 3000))
     consumer = consumer_of(address)
 
-    def at(time: int) -> int:
+    def offset_at(time: int) -> int:
         [found] = consumer.offsets_for_times([TopicPartition("timed", 0, time)], LIMIT_S)
-        # This client says "the end" where there is no such record.
+        # This client returns OFFSET_END if no record is that late.
         return -1 if found.offset == confluent_kafka.OFFSET_END else found.offset
 
     earliest, latest = consumer.get_watermark_offsets(TopicPartition("timed", 0), LIMIT_S)
-    seen = {"earliest": earliest, "latest": latest, "at_1500": at(1500), "at_9000": at(9000)}
+    seen = {
+        "earliest": earliest,
+        "latest": latest,
+        "at_1500": offset_at(1500),
+        "at_9000": offset_at(9000),
+    }
     consumer.close()
     return seen
 
@@ -198,13 +203,13 @@ def deletion(address: str) -> Facts:
     outcome = it.delete_records([asked])[asked].result(LIMIT_S)
     consumer = consumer_of(address)
     consumer.assign([TopicPartition("deleted", 0, confluent_kafka.OFFSET_BEGINNING)])
-    [first] = taken(consumer, 1)
+    [first] = read_records(consumer, 1)
     consumer.close()
     return {"begins_at": outcome.low_watermark, "first": int(first.value() or b"")}
 
 
-def sizes(*consumers: Consumer) -> list[int]:
-    """How many partitions each has, after all have been polled in turn."""
+def assignment_sizes(*consumers: Consumer) -> list[int]:
+    """Poll each consumer; return how many partitions each has."""
     for consumer in consumers:
         consumer.poll(0.1)
     return [len(consumer.assignment()) for consumer in consumers]
@@ -216,11 +221,11 @@ def rebalance(address: str) -> Facts:
         consumer_of(address, "sharers", **{"heartbeat.interval.ms": 100}) for _ in range(2)
     )
     first.subscribe(["shared"])
-    alone = until(lambda: sizes(first), [4])
+    alone = until(lambda: assignment_sizes(first), [4])
     second.subscribe(["shared"])
-    together = until(lambda: sizes(first, second), [2, 2])
+    together = until(lambda: assignment_sizes(first, second), [2, 2])
     second.close()
-    again = until(lambda: sizes(first), [4])
+    again = until(lambda: assignment_sizes(first), [4])
     first.close()
     return {"alone": alone, "together": together, "alone_again": again}
 
@@ -230,12 +235,12 @@ def resume(address: str) -> Facts:
     produce(address, "resumed", [b"%d" % n for n in range(COUNT)])
     first = consumer_of(address, "resumers")
     first.subscribe(["resumed"])
-    last = taken(first, 20)[-1]
+    last = read_records(first, 20)[-1]
     [committed] = first.commit(message=last, asynchronous=False)
     first.close()
     second = consumer_of(address, "resumers")
     second.subscribe(["resumed"])
-    [next_one] = taken(second, 1)
+    [next_one] = read_records(second, 1)
     second.close()
     return {"committed": committed.offset, "resumed_at": next_one.offset()}
 
@@ -245,7 +250,7 @@ def groups(address: str) -> Facts:
     produce(address, "grouped", [b"%d" % n for n in range(COUNT)])
     member = consumer_of(address, "administered")
     member.subscribe(["grouped"])
-    member.commit(message=taken(member, 20)[-1], asynchronous=False)
+    member.commit(message=read_records(member, 20)[-1], asynchronous=False)
     member.close()
     it = admin(address)
     partition = [TopicPartition("grouped", 0)]

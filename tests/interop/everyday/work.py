@@ -65,7 +65,7 @@ def until(ask: Callable[[], list[int]], wanted: list[int]) -> list[int]:
 
 
 def main(pieces: Mapping[str, Callable[[str], Facts]]) -> None:
-    """The main program of a Python client; a piece that raises reports the error as its fact."""
+    """The main program of a Python client; if a piece raises, the error is its fact."""
     for name, do in pieces.items():
         try:
             facts = do(sys.argv[1])
@@ -75,7 +75,7 @@ def main(pieces: Mapping[str, Callable[[str], Facts]]) -> None:
 
 
 def run_program(command: Sequence[str], address: str) -> dict[str, Facts]:
-    """Run a client as a process of its own, so that whatever it leaves open ends with it.
+    """Run a client as a process of its own, which closes what the client leaves open.
 
     Its arguments are the node's address and the number of seconds that a piece of work may take. It
     writes a line of JSON for each piece: name and facts.
