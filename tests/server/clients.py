@@ -33,13 +33,13 @@ def produce_all(address: str, values: Sequence[bytes], **settings: Any) -> None:
     """Produce the values and wait for their acknowledgements."""
     failures: list[Any] = []
 
-    def outcome(error: Any, _: Any) -> None:
+    def on_delivery(error: Any, _: Any) -> None:
         if error is not None:
             failures.append(error)
 
     producer = Producer({"bootstrap.servers": address, **settings})
     for value in values:
-        producer.produce(TOPIC, value, on_delivery=outcome)
+        producer.produce(TOPIC, value, on_delivery=on_delivery)
     assert producer.flush(LIMIT_S) == 0
     assert failures == []
 
@@ -54,7 +54,7 @@ def consume(address: str, count: int) -> list[bytes]:
     try:
         while len(found) < count:
             messages = consumer.consume(count - len(found), LIMIT_S)
-            assert messages, f"{len(found)} of {count} came"
+            assert messages, f"only {len(found)} of {count} records were read"
             for message in messages:
                 assert message.error() is None, message.error()
                 assert message.offset() == len(found)
@@ -74,7 +74,7 @@ def consume_in_group(address: str, count: int) -> list[bytes]:
     try:
         while len(found) < count:
             messages = consumer.consume(count - len(found), LIMIT_S)
-            assert messages, f"{len(found)} of {count} came"
+            assert messages, f"only {len(found)} of {count} records were read"
             for message in messages:
                 assert message.error() is None, message.error()
                 found.append(message.value() or b"")
@@ -138,9 +138,9 @@ def kafka_python_consume(address: str, count: int) -> list[bytes]:
         consumer.seek_to_beginning(partition)
         found: list[bytes] = []
         while len(found) < count:
-            came = consumer.poll(timeout_ms=LIMIT_S * 1000)
-            assert came, f"{len(found)} of {count} came"
-            found += [record.value for record in came[partition]]
+            polled = consumer.poll(timeout_ms=LIMIT_S * 1000)
+            assert polled, f"only {len(found)} of {count} records were read"
+            found += [record.value for record in polled[partition]]
     finally:
         consumer.close(autocommit=False)
         gc.collect()

@@ -34,7 +34,7 @@ class Clock:
 
 @contextmanager
 def hosted(host: VirtualHost, clock: Callable[[], int], **options: Any) -> Iterator[Server]:
-    """A server of the node, which takes no CPU time."""
+    """A server of the host's node, whose clock of CPU time stands still."""
     server = Server(
         IOThreads(),
         WorkerProcess(),
@@ -81,13 +81,13 @@ class Peer:
                 self._raw += data
         except BlockingIOError:
             pass
-        numbers, at = [], 0
-        while len(self._raw) - at >= 8:
-            size, number = struct.unpack_from(">ii", self._raw, at)
-            if len(self._raw) - at < 4 + size:
+        numbers, position = [], 0
+        while len(self._raw) - position >= 8:
+            size, number = struct.unpack_from(">ii", self._raw, position)
+            if len(self._raw) - position < 4 + size:
                 break
             numbers.append(number)
-            at += 4 + size
+            position += 4 + size
         return numbers
 
 
@@ -97,19 +97,19 @@ def peers_of(server: Server) -> Iterator[Callable[[], Peer]]:
     port = listen(server)
     peers: list[Peer] = []
 
-    def one_more() -> Peer:
+    def connect() -> Peer:
         peers.append(Peer(server, port))
         return peers[-1]
 
-    yield one_more
+    yield connect
     for peer in peers:
         peer.sock.close()
 
 
 def turn_until(server: Server, is_done: Callable[[], bool]) -> int:
-    """The number of turns that it takes."""
+    """Run turns until `is_done`; return how many."""
     for number in range(1000):
         if is_done():
             return number
         server.turn()
-    raise AssertionError("it takes too many turns")
+    raise AssertionError("not done after 1000 turns")

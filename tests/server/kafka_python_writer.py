@@ -1,6 +1,6 @@
-"""Writes numbers with kafka-python until standard input ends, and prints where each one is.
+"""Writes numbers with kafka-python until standard input ends, and prints their offsets.
 
-A process of its own, because kafka-python leaves sockets open when nodes go.
+A process of its own, because kafka-python leaves sockets open when nodes end.
 
     python -m tests.server.kafka_python_writer SERVERS TOPIC PARTITIONS
 """
@@ -14,8 +14,8 @@ import kafka
 
 from tests.patience import LIMIT_S
 
-#: Records that are sent before their acknowledgements are waited for.
-AT_ONCE = 10
+#: Number of records to send before waiting for their acknowledgements.
+BATCH = 10
 
 
 def main(servers: str, topic: str, partitions: int) -> None:
@@ -29,9 +29,9 @@ def main(servers: str, topic: str, partitions: int) -> None:
     while not select.select([sys.stdin], [], [], 0)[0]:
         sent = {
             i: producer.send(topic, b"%d" % i, partition=i % partitions)
-            for i in range(number, number + AT_ONCE)
+            for i in range(number, number + BATCH)
         }
-        number += AT_ONCE
+        number += BATCH
         for i, future in sent.items():
             found = future.get(LIMIT_S)
             print(i, found.partition, found.offset, flush=True)

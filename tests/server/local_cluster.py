@@ -26,7 +26,7 @@ class LocalCluster:
     def __init__(self, folder: Path, *arguments: str, nodes: int = 3) -> None:
         self.data = str(folder / "data")
         self.errors = str(folder / "errors.txt")
-        #: Nodes that were started again by themselves.
+        #: Nodes that `restart` started, which the supervisor does not know.
         self.restarted: list[subprocess.Popen[bytes]] = []
         command = [sys.executable, "-m", "kraftlog", "start", "--nodes", str(nodes)]
         command += ["--data", self.data, "--port", "0", "--override", WITHOUT_RETENTION]
@@ -56,7 +56,7 @@ class LocalCluster:
         return f"{self.data}/node-{node}.properties"
 
     def restart(self, node: int, module: str = "kraftlog", **environment: str) -> None:
-        """Start a node that has ended; its pid is the new one."""
+        """Start a node again that has ended."""
         command = [sys.executable, "-m", module, "start", self.file(node)]
         with open(self.errors, "ab") as file:
             started = subprocess.Popen(
@@ -73,7 +73,7 @@ class LocalCluster:
         assert line.startswith("kraftlog ready on "), f"{line}\n{self.output()}"
 
     def kill(self, node: int, number: int = signal.SIGKILL) -> None:
-        """Send it SIGKILL, or another signal that ends it, and wait until it is gone."""
+        """End a node by SIGKILL or another signal, and wait until it has ended."""
         os.kill(self.pid(node), number)
         await_end(self.pid(node))
         for started in [it for it in self.restarted if it.pid == self.pid(node)]:
@@ -94,7 +94,7 @@ class LocalCluster:
             deadline.pause(0.01)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Stop all; the exit code of the supervisor."""
+        """Stop all nodes; return the exit code of the supervisor."""
         for started in self.restarted:
             started.terminate()
             assert started.wait(LIMIT_S) == 0, self.output()
@@ -108,7 +108,7 @@ class LocalCluster:
         return code
 
     def end(self) -> None:
-        """Kill all that still runs; two signals have the supervisor kill its nodes."""
+        """Kill all processes; after a second signal the supervisor kills its nodes."""
         for started in self.restarted:
             started.kill()
             started.communicate()
@@ -122,7 +122,7 @@ class LocalCluster:
 
 
 def await_end(pid: int) -> None:
-    """Wait until a process that may be no child of ours has ended."""
+    """Wait until a process has ended, which need not be a child of this one."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -130,6 +130,6 @@ def await_end(pid: int) -> None:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     try:
-        assert poll.poll(LIMIT_S * 1000), f"process {pid} lives on"
+        assert poll.poll(LIMIT_S * 1000), f"process {pid} has not ended"
     finally:
         os.close(fd)

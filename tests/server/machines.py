@@ -28,12 +28,14 @@ min.insync.replicas=2
 
 
 class Machines:
-    """`nodes` are the processes that run, by id; the `first` ones are the first voters."""
+    """`nodes` are the running processes, by id; the nodes `first` are the initial voters."""
 
-    def __init__(self, folder: Path, *first: int, more: str = "", module: str = "kraftlog") -> None:
+    def __init__(
+        self, folder: Path, *first: int, settings: str = "", module: str = "kraftlog"
+    ) -> None:
         self.folder = folder
         self.nodes: dict[int, NodeProcess] = {}
-        self._more, self._module, self._count = more, module, len(first)
+        self._more, self._module, self._count = settings, module, len(first)
         #: Addresses of the controllers.
         self._controllers: dict[int, str] = {}
         ports = self._assign_ports(*first)

@@ -62,9 +62,9 @@ class NodeProcess:
                 raise AssertionError(f"the node printed {line!r} and {file.read()!r}")
         self.address = line.split()[-1]
         if topics:
-            self._have(topics)
+            self._create_topics(topics)
 
-    def _have(self, topics: Mapping[str, int]) -> None:
+    def _create_topics(self, topics: Mapping[str, int]) -> None:
         try:
             create_topics(self.port, topics)
         except BaseException:
@@ -96,7 +96,7 @@ class NodeProcess:
         return code
 
     def complaints(self) -> list[str]:
-        """Lines of its log, except those that depend on the speed of the machine."""
+        """The lines of its log, except warnings that depend on the speed of the machine."""
         lines = self.output().splitlines()
         return [line for line in lines if not line.startswith("a turn of the event loop")]
 
@@ -106,7 +106,7 @@ class NodeProcess:
 
 
 def read_line(stream: IO[bytes]) -> str:
-    """The next line, or its beginning if the stream ends or takes too long."""
+    """The next line, or the part of it that arrives before the stream ends or the time is up."""
     deadline = Deadline(LIMIT_S)
     line = b""
     with selectors.DefaultSelector() as selector:

@@ -40,7 +40,7 @@ log.dirs={data}
 
 
 class Quorum:
-    """`nodes` are the processes that run, by id."""
+    """The processes of a quorum; `nodes` are those that run, by id."""
 
     def __init__(
         self,
@@ -52,10 +52,12 @@ class Quorum:
         formatted: bool = True,
         module: str = "kraftlog",
     ) -> None:
-        """`more` are settings for all of them. `dynamic`: who votes stands in the log alone. The
-        first controller is the one voter that there is, until others are added, or `all_vote`. Not
-        `formatted`: the nodes are started with --bootstrap on empty directories. `module` is what
-        the nodes run."""
+        """Write the files of the nodes, and format their directories.
+
+        `more` are settings of every node, and `module` is the program that they run. With `dynamic`
+        only the log has the voters: the first controller, or all with `all_vote`. Nodes that are
+        not `formatted` start with --bootstrap on empty directories.
+        """
         self.folder = folder
         self.module = module
         self.more = more
@@ -121,20 +123,20 @@ class Quorum:
             )
 
     def move(self, node_id: int) -> str:
-        """Let it listen on another port from its next start; return the address."""
-        where = f"127.0.0.1:{free_ports(1)[0]}"
+        """Change the port in a node's file; return the new address."""
+        address = f"127.0.0.1:{free_ports(1)[0]}"
         file = self.folder / f"{node_id}.properties"
-        text = re.sub(r"(?m)^(listeners=\w+://).*", rf"\g<1>{where}", file.read_text())
+        text = re.sub(r"(?m)^(listeners=\w+://).*", rf"\g<1>{address}", file.read_text())
         file.write_text(text)
-        return where
+        return address
 
     def move_all(self) -> None:
         """Change the ports of all controllers in all files."""
-        where = {f"127.0.0.1:{self.ports[i]}": self.move(i) for i in CONTROLLERS}
+        moved = {f"127.0.0.1:{self.ports[i]}": self.move(i) for i in CONTROLLERS}
         for node_id in self.ports:
             file = self.folder / f"{node_id}.properties"
             text = file.read_text()
-            for old, new in where.items():
+            for old, new in moved.items():
                 text = text.replace(old, new)
             file.write_text(text)
 

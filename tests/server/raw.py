@@ -1,4 +1,4 @@
-"""A raw client, for what ordinary clients would not do."""
+"""A client that sends any bytes, also such as ordinary clients would not send."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 VERSIONS = {ApiKey.PRODUCE: 9, ApiKey.FETCH: 12, ApiKey.METADATA: 9, ApiKey.API_VERSIONS: 0}
 VERSIONS |= {ApiKey.CREATE_TOPICS: 7, ApiKey.DELETE_TOPICS: 5}
-#: Longer than any wait of a test, and the largest value of the field.
-FOR_EVER_MS = 2**31 - 1
-_HEAD = struct.Struct(">ii")
+#: The largest value of the field: longer than any wait of a test.
+MAX_WAIT_MS = 2**31 - 1
+_SIZE_AND_ID = struct.Struct(">ii")
 
 
 def frame(number: int, api_key: int, request: Message) -> bytes:
@@ -82,10 +82,10 @@ class RawClient:
     def answer(self) -> tuple[int, bytes] | None:
         """The next response, or None if the node has closed the connection."""
         try:
-            head = self.answers.read(_HEAD.size)
-            if len(head) < _HEAD.size:
+            head = self.answers.read(_SIZE_AND_ID.size)
+            if len(head) < _SIZE_AND_ID.size:
                 return None
-            size, number = _HEAD.unpack(head)
+            size, number = _SIZE_AND_ID.unpack(head)
             body = self.answers.read(size - 4)
         except ConnectionResetError:
             return None
@@ -103,12 +103,12 @@ class RawClient:
     def message(self, api_key: int) -> Any:
         """The next response as a message."""
         answer = self.answer()
-        assert answer is not None, "the node has gone"
+        assert answer is not None, "the node closed the connection"
         api, version = APIS[api_key], VERSIONS[api_key]
         return decode(api.response(), version, answer[1][api.response_header_version(version) :])
 
     def round_trip(self) -> None:
-        """A request and its response, which take the node a turn."""
+        """Send a request and receive its response: the node has run a turn."""
         self.send(api_versions(7))
         answer = self.answer()
         assert answer is not None

@@ -1,4 +1,4 @@
-"""A replicated cluster of real processes, and a writer that notes what is acknowledged."""
+"""A replicated cluster of real processes, and a writer that records acknowledgements."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ SETTINGS = (
     "group.initial.rebalance.delay.ms=0",
     "offsets.topic.num.partitions=3",
 )
-#: Acknowledgements to wait for between faults.
-SOME = 50
-#: The pause between two records: some load, not the most that there can be.
+#: Number of acknowledgements to wait for between faults.
+ACKNOWLEDGEMENTS = 50
+#: The pause between two records, so that the load is moderate.
 PAUSE_S = 0.005
 
 
@@ -74,7 +74,7 @@ class Writer:
         self._thread = threading.Thread(target=write, args=(self,))
         self._thread.start()
 
-    def await_more(self, count: int = SOME) -> None:
+    def await_more(self, count: int = ACKNOWLEDGEMENTS) -> None:
         wanted = len(self.acknowledged) + count
         until(lambda: len(self.acknowledged) >= wanted or self.failures, "acknowledgements")
         assert self.failures == []
@@ -97,7 +97,7 @@ def write_with_confluent(servers: str, padding_bytes: int = 0) -> Callable[[Writ
             writer.acknowledged[number] = message.partition(), message.offset()
 
         settings = {"acks": "all", "enable.idempotence": True, "reconnect.backoff.max.ms": 100}
-        # A request to a paused node is given up soon, not after a minute.
+        # The client gives up a request to a paused node after 3 s instead of a minute.
         settings["socket.timeout.ms"] = 3000
         producer = Producer({"bootstrap.servers": servers, "log_level": 2, **settings})
         number = 0
@@ -119,7 +119,7 @@ class HasServers(Protocol):
 
 
 def expect_acknowledged(cluster: HasServers, writer: Writer) -> None:
-    """Every acknowledged number is there once, at its acknowledged offset, and all are in order."""
+    """Check that acknowledged numbers are at their offsets, once each and in order."""
     found: dict[int, tuple[int, int]] = {}
     last = dict.fromkeys(range(PARTITIONS), -1)
     with (
@@ -128,7 +128,7 @@ def expect_acknowledged(cluster: HasServers, writer: Writer) -> None:
     ):
         for record in records:
             number = int(record.value or b"")
-            assert number not in found, f"{number} is there twice"
+            assert number not in found, f"{number} is duplicated"
             assert number > last[record.partition], f"{number} after {last[record.partition]}"
             found[number] = record.partition, record.offset
             last[record.partition] = number

@@ -121,8 +121,10 @@ def test_a_port_in_use_is_reported(node: NodeProcess, tmp_path: Path) -> None:
         )
 
 
-def test_q5_another_node_id_is_refused(node: NodeProcess, tmp_path: Path) -> None:
-    """Q5: a configured node id that differs from the directory's: the node refuses to start."""
+def test_q5_a_node_with_another_id_than_its_directory_does_not_start(
+    node: NodeProcess, tmp_path: Path
+) -> None:
+    """Q5: the configured node id differs from the one in meta.properties."""
     node.stop()
     with pytest.raises(AssertionError, match="start it with node id 1"):
         NodeProcess(str(tmp_path / "data"), "--node-id", "2", errors=str(tmp_path / "second.txt"))

@@ -1,4 +1,4 @@
-"""One of three nodes has bad luck: the others go on, and nothing that is acknowledged is lost."""
+"""Faults of one of three nodes' machine: the others go on, and no acknowledged record is lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tests.server.local_cluster import LocalCluster
 
-#: The node that has bad luck; it is not the first, which is the active controller at first.
+#: The node with the fault; not the first, which is the active controller at first.
 NODE = 3
 #: The size of a record, and of the largest file where the disk is full.
 RECORD_BYTES = 2_000
@@ -71,7 +71,7 @@ def copied_properties(cluster: LocalCluster, folder: Path) -> str:
 def test_q5_a_copy_of_a_directory_stops_with_the_reason(
     cluster: LocalCluster, writer: Writer, tmp_path: Path
 ) -> None:
-    """It would vote and fetch as the node that it was copied from."""
+    """Otherwise it would vote and fetch as the node of the original."""
     with Client(cluster.servers, timeout_s=LIMIT_S) as client:
         before = client.describe_quorum()
         path = copied_properties(cluster, tmp_path)
@@ -101,7 +101,7 @@ def test_a_broker_whose_clock_is_an_hour_ahead_works(cluster: LocalCluster, writ
     cluster.restart(NODE, "tests.server.with_clock_ahead")
     await_isr(cluster, *NODES)
     with Client(cluster.servers, timeout_s=LIMIT_S) as client:
-        # It leads, and then it is the others' turn again.
+        # The node leads every partition, and then another node does again.
         for replicas in ([NODE, 1, 2], [1, 2, NODE]):
             targets = {
                 (TOPIC, each.index): replicas for each in client.describe_topic(TOPIC).partitions
@@ -124,7 +124,7 @@ def test_a_full_disk_on_one_of_three_stops_no_producer(
     cluster.restart(NODE, "tests.server.with_limits", **{FILE_BYTES: str(DISK_BYTES)})
     cluster.await_line("were not written: File too large")
     until(lambda: shows_isr_without_the_node(cluster), "the full node leaves the ISR")
-    writer.await_more(10 * 100)
+    writer.await_more(10 * DISK_BYTES // RECORD_BYTES)
     cluster.kill(NODE)
     cluster.restart(NODE)
     await_isr(cluster, *NODES)

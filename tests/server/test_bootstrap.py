@@ -62,7 +62,7 @@ def test_r10_an_unformatted_node_without_bootstrap_does_not_start(
 
 @pytest.mark.parametrize("node_id", [CONTROLLERS[0], BROKER])
 def test_the_command_for_an_unformatted_directory_works(tmp_path: Path, node_id: int) -> None:
-    """Also without static voters, where the way into the quorum has to be given."""
+    """Also without static voters: a controller has two commands, to start or to join a quorum."""
     quorum = Quorum(tmp_path, dynamic=True, formatted=False)
     start = [sys.executable, "-m", "kraftlog", "start", quorum.file(node_id)]
     done = subprocess.run(start, check=False, capture_output=True, text=True)

@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
     from kraftlog.node.config import RecoveredMetadata
 
-AT_ONCE = 100
+BATCH = 100
 
 
 def test_q38_replay_after_a_kill_is_bounded(tmp_path: Path) -> None:
-    """Whatever its log holds: here more than is replayed at most, and a snapshot before it."""
+    """The log has more records than a restart may replay, so there must be a snapshot."""
     data, errors = str(tmp_path / "data"), str(tmp_path / "errors.txt")
     node = NodeProcess(data, errors=errors, topics={TOPIC: 1})
     try:
         with Changes(node.address) as changes:
-            for first in range(0, RECORDS + AT_ONCE, AT_ONCE):
-                changes.send(b"".join(map(change, range(first, first + AT_ONCE))))
-                changes.await_answers(AT_ONCE)
+            for first in range(0, RECORDS + BATCH, BATCH):
+                changes.send(b"".join(map(change, range(first, first + BATCH))))
+                changes.await_answers(BATCH)
         await_snapshot(f"{data}/__cluster_metadata-0")
         node.kill()
-        found = found_in(data)
+        found = recovered(data)
         assert found.log.end - found.applied <= RECORDS < found.log.end
         node = NodeProcess(data, errors=errors, topics={})
         with Changes(node.address) as changes:
@@ -46,8 +46,8 @@ def test_q38_replay_after_a_kill_is_bounded(tmp_path: Path) -> None:
         node.make_sure_it_is_gone()
 
 
-def found_in(data: str) -> RecoveredMetadata:
-    """What a node that starts there reads, and replays from `applied` on."""
+def recovered(data: str) -> RecoveredMetadata:
+    """What a node that starts on the directory reads; it replays the records after `applied`."""
     files = OsFiles()
     directory = LogDirectory(files, data, HandleCache(files, 10))
     try:
@@ -57,7 +57,7 @@ def found_in(data: str) -> RecoveredMetadata:
 
 
 def await_snapshot(folder: str) -> None:
-    """Until there is one of more than formatting leaves."""
+    """Wait for a snapshot other than the one that formatting writes."""
     deadline = Deadline(LIMIT_S)
     while not any(is_snapshot(name) for name in os.listdir(folder)):
         assert not deadline.is_over, os.listdir(folder)

@@ -33,8 +33,8 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
         started.end()
 
 
-def registered(servers: str, count: int) -> list[int]:
-    """The ids of the brokers, once there are `count`."""
+def registered_brokers(servers: str, count: int) -> list[int]:
+    """The ids of the registered brokers, once there are `count`."""
     deadline = Deadline(LIMIT_S)
     with Client(servers, timeout_s=LIMIT_S) as client:
         while len(brokers := client.describe_cluster().brokers) != count:
@@ -50,7 +50,7 @@ def test_one_command_starts_a_cluster_and_finds_it_again(
     assert [cells[4] for cells in cluster.rows.values()] == [
         f"{cluster.data}/node-{number}" for number in (1, 2, 3)
     ]
-    assert registered(cluster.servers, 3) == [1, 2, 3]
+    assert registered_brokers(cluster.servers, 3) == [1, 2, 3]
     with Client(cluster.servers, timeout_s=LIMIT_S) as client:
         cluster_id = client.describe_cluster().id
         client.create_topic("demo", 1)
@@ -59,16 +59,16 @@ def test_one_command_starts_a_cluster_and_finds_it_again(
     assert cluster.stop(signal.SIGINT) == 0
     for pid in pids:
         await_end(pid)
-    again = LocalCluster(tmp_path)
+    restarted = LocalCluster(tmp_path)
     try:
-        assert again.servers == cluster.servers
-        assert consume(again.servers, 2) == [b"one", b"two"]
-        with Client(again.servers, timeout_s=LIMIT_S) as client:
+        assert restarted.servers == cluster.servers
+        assert consume(restarted.servers, 2) == [b"one", b"two"]
+        with Client(restarted.servers, timeout_s=LIMIT_S) as client:
             assert client.describe_cluster().id == cluster_id
-        assert again.stop() == 0
-        assert "Traceback" not in again.output()
+        assert restarted.stop() == 0
+        assert "Traceback" not in restarted.output()
     finally:
-        again.end()
+        restarted.end()
 
 
 def test_a_node_that_dies_is_reported_and_can_be_started_again(cluster: LocalCluster) -> None:
@@ -81,24 +81,24 @@ def test_a_node_that_dies_is_reported_and_can_be_started_again(cluster: LocalClu
     with Client(cluster.rows[3][2], timeout_s=LIMIT_S) as client:
         client.create_topic("after", 1)
     cluster.restart(2)
-    assert registered(cluster.servers, 3) == [1, 2, 3]
+    assert registered_brokers(cluster.servers, 3) == [1, 2, 3]
     assert cluster.stop() == 1, "a node has died"
 
 
 def test_a_whole_cluster_that_was_killed_starts_at_once(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """V5: no broker waits for the end of the session of its former process."""
+    """V5: no broker waits until the session of its previous process has ended."""
     pids = [cluster.pid(node) for node in cluster.rows]
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
     assert cluster.wait() == 1
-    again = LocalCluster(tmp_path, "--override", "broker.session.timeout.ms=600000")
+    restarted = LocalCluster(tmp_path, "--override", "broker.session.timeout.ms=600000")
     try:
-        assert registered(again.servers, 3) == [1, 2, 3]
-        assert "DUPLICATE_BROKER_REGISTRATION" not in again.output()
+        assert registered_brokers(restarted.servers, 3) == [1, 2, 3]
+        assert "DUPLICATE_BROKER_REGISTRATION" not in restarted.output()
     finally:
-        again.end()
+        restarted.end()
 
 
 def test_a_second_signal_kills_the_nodes(cluster: LocalCluster) -> None:
@@ -115,7 +115,7 @@ def test_nodes_stop_when_their_supervisor_is_killed(cluster: LocalCluster) -> No
         await_end(cluster.pid(node))
 
 
-def test_a_paused_node_does_not_hold_up_the_stop(cluster: LocalCluster) -> None:
+def test_a_paused_node_does_not_delay_the_stop(cluster: LocalCluster) -> None:
     os.kill(cluster.pid(2), signal.SIGSTOP)
     assert cluster.stop() == 0
 
@@ -124,9 +124,9 @@ def test_a_node_that_cannot_start_stops_the_others(tmp_path: Path) -> None:
     first, taken, _ = free_ports(3)
     with socket.create_server(("127.0.0.1", taken)):
         command = [sys.executable, "-m", "kraftlog", "start", "--nodes", "3"]
-        where = ["--data", str(tmp_path / "data"), "--port", str(first)]
+        options = ["--data", str(tmp_path / "data"), "--port", str(first)]
         done = subprocess.run(
-            [*command, *where], check=False, capture_output=True, text=True, timeout=LIMIT_S
+            [*command, *options], check=False, capture_output=True, text=True, timeout=LIMIT_S
         )
     assert (done.returncode, done.stdout) == (1, "")
     assert f"PLAINTEXT://127.0.0.1:{taken}: Address already in use" in done.stderr
@@ -146,7 +146,7 @@ def test_a_cluster_grows_by_brokers(tmp_path: Path) -> None:
             "broker",
             "broker",
         ]
-        assert registered(grown.servers, 3) == [1, 2, 3]
+        assert registered_brokers(grown.servers, 3) == [1, 2, 3]
         assert grown.stop() == 0
     finally:
         grown.end()
@@ -172,6 +172,6 @@ def test_a_node_stops_when_its_standard_input_ends(tmp_path: Path) -> None:
         node.stdout.close()
 
 
-def test_a_node_alone_does_not_take_the_directory_of_a_cluster(cluster: LocalCluster) -> None:
+def test_a_single_node_refuses_the_directory_of_a_cluster(cluster: LocalCluster) -> None:
     with pytest.raises(AssertionError, match="holds the nodes of a cluster"):
         NodeProcess(cluster.data, errors=cluster.errors)

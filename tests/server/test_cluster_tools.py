@@ -48,25 +48,25 @@ class Tools:
         self._folder = folder
 
     def run(self, tool: str, *words: str, code: int = 0) -> str:
-        where = ("--bootstrap-server", self.cluster.servers)
-        done = self._jvm.tool(CLASSES[tool], *where, *words)
+        address = ("--bootstrap-server", self.cluster.servers)
+        done = self._jvm.tool(CLASSES[tool], *address, *words)
         assert done.exit_code == code, done.stdout + done.stderr
         return done.stdout
 
     def reassign(self, topic: str, replicas: list[int], *words: str, code: int = 0) -> str:
-        """Run kafka-reassign-partitions with this target."""
-        words = ("--reassignment-json-file", self.reassignment(topic, replicas), *words)
+        """Run kafka-reassign-partitions with these target replicas."""
+        words = ("--reassignment-json-file", self.reassignment_file(topic, replicas), *words)
         return self.run("kafka-reassign-partitions", *words, code=code)
 
-    def reassignment(self, topic: str, replicas: list[int]) -> str:
-        """The path of a file with this target."""
+    def reassignment_file(self, topic: str, replicas: list[int]) -> str:
+        """Write a file with these target replicas; return its path."""
         file = self._folder / "reassignment.json"
         parts = [{"topic": topic, "partition": 0, "replicas": replicas}]
         file.write_text(json.dumps({"version": 1, "partitions": parts}))
         return str(file)
 
     def await_partition(self, topic: str, **expected: object) -> None:
-        """Wait until the topic's partition is described like this; the ISR in any order."""
+        """Wait until the topic's partition has these properties; the ISR is compared sorted."""
 
         def described() -> dict[str, object]:
             found = self.client.describe_topic(topic).partitions[0]
@@ -115,7 +115,7 @@ def test_v10_a_replica_moves_with_its_records(tools: Tools) -> None:
 
 
 def test_v10_a_reassignment_is_shown_replaced_and_cancelled(tools: Tools) -> None:
-    """Its target is dead, so that it goes on; Kafka's tool starts none to a dead broker."""
+    """The target broker is down, so the reassignment stays; Kafka's tool would not start it."""
     name = "pending", 0
     tools.cluster.kill(3)
     try:
@@ -134,7 +134,7 @@ def test_v10_a_reassignment_is_shown_replaced_and_cancelled(tools: Tools) -> Non
         tools.cluster.restart(3)
 
 
-#: Settings of throttles, and of which kind of resource.
+#: The settings of throttles, by kind of resource.
 THROTTLES = {
     "brokers": ("leader.replication.throttled.rate", "follower.replication.throttled.rate"),
     "topics": ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"),
@@ -157,12 +157,12 @@ def throttles(tools: Tools, topic: str) -> dict[tuple[str, str], list[str | None
 def test_v10_a_throttled_reassignment_ends_without_throttles(
     tools: Tools, is_kafkas: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Kafka's tool and ours set the same, and take away what the other has set."""
+    """Kafka's tool and ours set the same throttles, and remove those that the other has set."""
     rate = "3000000"
     topic = f"throttled-{is_kafkas}"
     tools.client.create_topic(topic, assignment={0: [1, 2]})
     words = ["reassign", "--bootstrap-server", tools.cluster.servers]
-    file = ["--reassignment-json-file", tools.reassignment(topic, [1, 3])]
+    file = ["--reassignment-json-file", tools.reassignment_file(topic, [1, 3])]
     if is_kafkas:
         shown = tools.run("kafka-reassign-partitions", *file, "--execute", "--throttle", rate)
     else:
@@ -181,7 +181,7 @@ def test_v10_a_throttled_reassignment_ends_without_throttles(
     tools.client.delete_topic(topic)
 
 
-def test_v2_kafkas_filters_find_what_a_dead_broker_leaves(tools: Tools) -> None:
+def test_v2_kafkas_tool_finds_partitions_affected_by_a_dead_broker(tools: Tools) -> None:
     def described(filter_name: str) -> list[str]:
         shown = tools.run("kafka-topics", "--describe", f"--{filter_name}-partitions")
         return sorted(re.findall(r"Topic: (\w+)", shown))
@@ -230,7 +230,7 @@ def test_kafkas_tool_shows_voters_and_their_lags(tools: Tools) -> None:
 def test_v10_our_command_balances_the_cluster(
     tools: Tools, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It ends when all replicas are in sync, and has no more to propose then."""
+    """It ends when all replicas are in sync; then a dry run proposes nothing."""
     words = ["reassign", "--bootstrap-server", tools.cluster.servers, "--balance"]
     crowded = {index: [1, 2] for index in range(6)}
     tools.client.create_topic("crowded", assignment=crowded)

@@ -69,7 +69,7 @@ def read(address: str) -> tuple[dict[bytes, bytes], int]:
 
 
 def first_segment_bytes(data: Path) -> int | None:
-    """None while the segments are being swapped."""
+    """The size of the first segment; None while compaction replaces it."""
     try:
         return os.stat(data / "kept-0" / f"{0:020d}.log").st_size
     except FileNotFoundError:
@@ -77,7 +77,7 @@ def first_segment_bytes(data: Path) -> int | None:
 
 
 def wait_until_compacted(data: Path) -> None:
-    """Whether the first segment has become small."""
+    """Wait until compaction has made the first segment small."""
     deadline = Deadline(LIMIT_S)
     while not deadline.is_over:
         size = first_segment_bytes(data)

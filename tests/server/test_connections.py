@@ -51,7 +51,7 @@ class ConnectionEnds:
         )
 
     def answer(self, *sizes: int) -> None:
-        """A response of slices that begin at the start of the file."""
+        """Add a response that consists of file slices, each from the start of the file."""
         slot = PendingResponse(self.connection)
         self.connection.slots.append(slot)
         slices = [FileSlice(self.files, self.handle, 0, size) for size in sizes]
@@ -60,15 +60,15 @@ class ConnectionEnds:
 
     def read_all(self, count: int) -> int:
         """The bytes that the peer receives while the connection sends."""
-        got = 0
-        while got < count:
+        received = 0
+        while received < count:
             self.connection.send()
-            got += len(self.peer.recv(1 << 20))
-        return got
+            received += len(self.peer.recv(1 << 20))
+        return received
 
 
 @pytest.fixture
-def ends(tmp_path: Path) -> Iterator[ConnectionEnds]:
+def pair(tmp_path: Path) -> Iterator[ConnectionEnds]:
     made = ConnectionEnds(tmp_path)
     yield made
     made.connection.close()
@@ -76,79 +76,79 @@ def ends(tmp_path: Path) -> Iterator[ConnectionEnds]:
     made.handle.release()
 
 
-def test_large_and_small_slices_arrive_complete(ends: ConnectionEnds) -> None:
-    ends.answer(SMALL, LARGE, 100)
-    ends.answer(LARGE)
-    assert ends.handle.pins == 4
+def test_large_and_small_slices_arrive_complete(pair: ConnectionEnds) -> None:
+    pair.answer(SMALL, LARGE, 100)
+    pair.answer(LARGE)
+    assert pair.handle.pins == 4
     total = SMALL + 2 * LARGE + 100 + 2 * len(b"head")
-    assert ends.connection.unsent == total
-    assert ends.read_all(total) == total
-    assert (ends.handle.pins, ends.connection.unsent) == (0, 0)
+    assert pair.connection.unsent == total
+    assert pair.read_all(total) == total
+    assert (pair.handle.pins, pair.connection.unsent) == (0, 0)
 
 
-def test_closing_during_a_response_releases_everything(ends: ConnectionEnds) -> None:
-    ends.answer(LARGE, SMALL)
-    ends.answer(SMALL)
-    ends.connection.send()
-    assert 0 < ends.connection.slice_sent < LARGE
-    ends.answer(SMALL)
-    ends.connection.close()
-    assert ends.handle.pins == 0
-    ends.answer(SMALL)
-    assert ends.handle.pins == 0
+def test_closing_during_a_response_releases_everything(pair: ConnectionEnds) -> None:
+    pair.answer(LARGE, SMALL)
+    pair.answer(SMALL)
+    pair.connection.send()
+    assert 0 < pair.connection.slice_sent < LARGE
+    pair.answer(SMALL)
+    pair.connection.close()
+    assert pair.handle.pins == 0
+    pair.answer(SMALL)
+    assert pair.handle.pins == 0
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
-def test_a_truncated_file_closes_the_connection(ends: ConnectionEnds, size: int) -> None:
-    ends.answer(size, SMALL)
-    ends.files.truncate(ends.handle.use(), 10)
+def test_a_truncated_file_closes_the_connection(pair: ConnectionEnds, size: int) -> None:
+    pair.answer(size, SMALL)
+    pair.files.truncate(pair.handle.use(), 10)
     with pytest.raises(ConnectionResetError, match="shorter"):
-        ends.read_all(size)
-    ends.connection.close()
-    assert ends.handle.pins == 0
+        pair.read_all(size)
+    pair.connection.close()
+    assert pair.handle.pins == 0
 
 
 def test_a_file_that_cannot_be_opened_closes_the_connection(
-    ends: ConnectionEnds, tmp_path: Path
+    pair: ConnectionEnds, tmp_path: Path
 ) -> None:
     (tmp_path / "log").unlink()
-    ends.answer(SMALL)
+    pair.answer(SMALL)
     with pytest.raises(FileNotFoundError):
-        ends.connection.send()
-    ends.connection.close()
-    assert ends.handle.pins == 0
+        pair.connection.send()
+    pair.connection.close()
+    assert pair.handle.pins == 0
 
 
-def test_small_slices_are_read_when_they_are_sent(ends: ConnectionEnds) -> None:
+def test_small_slices_are_read_when_they_are_sent(pair: ConnectionEnds) -> None:
     for _ in range(1000):
-        ends.answer(SMALL)
-    ends.connection.send()
-    assert ends.handle.pins > 900
+        pair.answer(SMALL)
+    pair.connection.send()
+    assert pair.handle.pins > 900
 
 
 def test_requests_wait_while_responses_are_not_received(
-    ends: ConnectionEnds, monkeypatch: pytest.MonkeyPatch
+    pair: ConnectionEnds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Small requests with large responses: beyond a limit they wait undecoded."""
     monkeypatch.setattr(connections, "MAX_UNSENT", 100_000)
     host = make_host(wide=100)
     request = MetadataRequest(topics=None)
     asked = [frame(number, ApiKey.METADATA, request) for number in range(1000)]
-    ends.peer.sendall(b"".join(asked))
-    connection, arena = ends.connection, Arena()
+    pair.peer.sendall(b"".join(asked))
+    connection, arena = pair.connection, Arena()
     connection.receive(arena, host.node, host.now)
     one = connection.unsent // len(connection.slots)
     assert 100_000 <= connection.unsent < 100_000 + one
     assert connection.holds_frames
 
-    got = bytearray()
-    while len(got) < 1000 * one:
+    received = bytearray()
+    while len(received) < 1000 * one:
         connection.send()
-        got += ends.peer.recv(1 << 20)
+        received += pair.peer.recv(1 << 20)
         if not connection.overdue() and connection.holds_frames:
             arena.used = 0
             connection.go_on(arena, host.node, host.now)
-    numbers = [struct.unpack_from(">i", got, at + 4)[0] for at in range(0, len(got), one)]
+    numbers = [struct.unpack_from(">i", received, at + 4)[0] for at in range(0, len(received), one)]
     assert numbers == list(range(1000))
     assert not connection.holds_frames
 
@@ -229,17 +229,17 @@ def test_a_closed_connection_is_garbage_collected() -> None:
         gc.enable()
 
 
-def test_small_slices_are_read_at_once_if_too_many_files_are_pinned(ends: ConnectionEnds) -> None:
+def test_small_slices_are_read_at_once_if_too_many_files_are_pinned(pair: ConnectionEnds) -> None:
     """Otherwise responses that no client receives would use up the descriptors."""
-    others = [Handle(ends.handle._cache, ends.handle.path) for _ in range(4)]
+    others = [Handle(pair.handle._cache, pair.handle.path) for _ in range(4)]
     for other in others:
         other.pin()
-    ends.answer(SMALL, LARGE)
-    assert ends.handle.pins == 1
+    pair.answer(SMALL, LARGE)
+    assert pair.handle.pins == 1
     total = SMALL + LARGE + len(b"head")
-    assert ends.connection.unsent - ends.connection.in_files == SMALL + len(b"head")
-    assert ends.read_all(total) == total
-    assert (ends.handle.pins, ends.connection.unsent, ends.connection.in_files) == (0, 0, 0)
+    assert pair.connection.unsent - pair.connection.in_files == SMALL + len(b"head")
+    assert pair.read_all(total) == total
+    assert (pair.handle.pins, pair.connection.unsent, pair.connection.in_files) == (0, 0, 0)
     for other in others:
         other.unpin()
         other.release()

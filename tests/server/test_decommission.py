@@ -1,4 +1,4 @@
-"""R14: a node leaves for good by one command, which goes on where it was interrupted."""
+"""R14: one command decommissions a node, and continues where it was interrupted."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ STOP = "stop node 3 now; waiting until it is fenced\n"
 def test_r14_a_node_leaves_the_voters_then_its_partitions_then_the_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Interrupted while it waits for the node to be stopped, it goes on from there.
+    """The command is interrupted while it waits for the node to stop, and continues from there.
 
-    A partition that is placed on the node meanwhile is moved once the node is stopped.
+    A partition that is created on the node while it waits is moved once the node has stopped.
     """
     cluster = LocalCluster(tmp_path)
     try:

@@ -1,4 +1,4 @@
-"""Opening several log directories: formatted, lost, copied, of another node (V18)."""
+"""Opening several log directories: empty, failed, copied, of another node (V18)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_at_least_one_directory_has_to_work(opened: Opener) -> None:
         opened("b", metadata="a")
 
 
-def copied(top: Path) -> None:
+def copy_of_the_first(top: Path) -> None:
     shutil.copytree(top / "a", top / "b")
 
 
@@ -125,32 +125,32 @@ def of_another_cluster(top: Path) -> None:
     format_as(top / "b", cluster="BBBBBBBBQACAAAAAAAAAAQ", tag=2)
 
 
-def with_data(top: Path) -> None:
+def unformatted_with_data(top: Path) -> None:
     (top / "b" / "demo-0").mkdir(parents=True)
 
 
 @pytest.mark.parametrize(
-    ("disaster", "why"),
+    ("prepare", "why"),
     [
-        (copied, "one is a copy of the other"),
+        (copy_of_the_first, "one is a copy of the other"),
         (of_another_node, "says node.id=2, but this node is 1"),
         (of_another_cluster, "belongs to cluster BBBB"),
-        (with_data, "has no meta.properties, but demo-0"),
+        (unformatted_with_data, "has no meta.properties, but demo-0"),
     ],
 )
 def test_a_directory_that_is_not_ours_is_refused(
-    opened: Opener, disaster: Callable[[Path], None], why: str
+    opened: Opener, prepare: Callable[[Path], None], why: str
 ) -> None:
-    """And all locks are released."""
-    disaster(opened.top)
+    """The locks of the other directories are released."""
+    prepare(opened.top)
     with pytest.raises(StorageError, match=why):
         opened("a", "b")
     shutil.rmtree(opened.top / "b")
     assert names_of(opened("a", "b")) == ["a", "b"]
 
 
-def test_a_cluster_id_that_came_later_is_completed(tmp_path: Path) -> None:
-    """The node was killed after it had written the id to the first directory."""
+def test_a_missing_cluster_id_is_copied_from_the_first_directory(tmp_path: Path) -> None:
+    """As after a kill between the writes to the first and the second directory."""
     format_as(tmp_path / "a")
     format_as(tmp_path / "b", cluster=None, tag=2)
     found = Opener(tmp_path)("a", "b")
@@ -160,10 +160,10 @@ def test_a_cluster_id_that_came_later_is_completed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("epochs", "expected"), [((7, 7, 7), 7), ((7, -1, 7), -1), ((7, 7, None), -1)]
 )
-def test_a_shutdown_is_clean_if_it_was_in_every_directory(
+def test_a_shutdown_is_clean_if_every_directory_has_its_epoch(
     opened: Opener, epochs: tuple[int | None, ...], expected: int
 ) -> None:
-    """None: the directory was not closed."""
+    """-1 means unclean; a directory with epoch None was not closed."""
     found = opened("a", "b", "c")
     for directory, epoch in zip(found.directories, epochs, strict=True):
         if epoch is None:
@@ -178,5 +178,5 @@ def test_v18_a_shutdown_is_unclean_without_one_of_the_directories(
 ) -> None:
     opened.close(opened("a", "b"), 7)
     shutil.rmtree(opened.top / "b")
-    (opened.top / "b").write_text("gone")
+    (opened.top / "b").write_text("a file where a disk was mounted")
     assert opened("a", "b").broker_epoch == -1

@@ -1,4 +1,4 @@
-"""R9, R10: controllers that restart elsewhere find each other without a majority that runs."""
+"""R9, R10: controllers restarted on other ports find each other while no majority runs."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def quorum(tmp_path: Path) -> Iterator[Quorum]:
-    made = Quorum(tmp_path, dynamic=True, all_vote=True)
+    started = Quorum(tmp_path, dynamic=True, all_vote=True)
     try:
-        yield made
+        yield started
     finally:
-        made.end()
+        started.end()
 
 
 def test_r9_a_moved_follower_is_found_by_the_one_that_can_lead(quorum: Quorum) -> None:
-    """Only the voter that did not move has all committed records, so it must lead; but its log
-    has the old address of the other, which moves while no majority runs."""
+    """Only the voter that stays can lead: it alone has all committed records.
+
+    Its log has the old address of the other voter, which moves while no majority runs.
+    """
     stays, moves, lost = CONTROLLERS
     quorum.start(*CONTROLLERS, BROKER)
     admin = admin_of(quorum)
     create(admin, "before")
     quorum.kill(moves)
     create(admin, "without-it")
-    first = started_at(quorum, moves)
+    first = boot_timestamp_of(quorum, moves)
     quorum.kill(stays)
     quorum.kill(lost)
     quorum.move(moves)
@@ -46,12 +48,14 @@ def test_r9_a_moved_follower_is_found_by_the_one_that_can_lead(quorum: Quorum) -
     create(admin, "after")
     expect_topics(admin, {"before", "without-it", "after"})
     assert described(quorum)["LeaderId"] == stays
-    assert started_at(quorum, moves) > first >= 0
+    assert boot_timestamp_of(quorum, moves) > first >= 0
 
 
 def test_r9_all_move_and_find_each_other_at_a_bootstrap_server(quorum: Quorum) -> None:
-    """No recorded address is right any more. A bootstrap server, here one of the new addresses,
-    tells each voter where the others are."""
+    """No recorded address is valid any more.
+
+    Each voter learns the new addresses from a bootstrap server, here one of the voters.
+    """
     quorum.start(*CONTROLLERS, BROKER)
     admin = admin_of(quorum)
     create(admin, "before")
@@ -71,7 +75,7 @@ def test_r9_all_move_and_find_each_other_at_a_bootstrap_server(quorum: Quorum) -
 
 
 def test_r10_a_node_without_voters_says_where_it_looks_for_them(tmp_path: Path) -> None:
-    """It elects nobody, and finds the voters once there are some."""
+    """It does not become a candidate, and finds the voters once there are some."""
     quorum = Quorum(tmp_path, dynamic=True)
     first, second, _ = CONTROLLERS
     try:
@@ -85,8 +89,8 @@ def test_r10_a_node_without_voters_says_where_it_looks_for_them(tmp_path: Path) 
         quorum.end()
 
 
-def started_at(quorum: Quorum, node_id: int) -> int:
-    """The boot timestamp that a node has reported last."""
+def boot_timestamp_of(quorum: Quorum, node_id: int) -> int:
+    """The boot timestamp in a node's directory."""
     return boot_timestamp.load(OsFiles(), quorum.data(node_id))
 
 

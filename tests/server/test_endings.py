@@ -1,4 +1,4 @@
-"""However a node ends, acknowledged records are there after a restart, in order."""
+"""Acknowledged records survive every way in which a node ends, in order."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def rounds(tmp_path: Path) -> Iterator[NodeRestarts]:
 def produce_until_it_ends(
     node: NodeProcess, values: Sequence[bytes], acknowledged: int, end: str
 ) -> dict[int, bytes]:
-    """Send all values; end the node after some acknowledgements; return their offset -> value."""
+    """Send all values; end the node after some acknowledgements; return offset -> value."""
     with RawClient(node.port) as client:
         frames = b"".join([produce(number, value) for number, value in enumerate(values)])
 
@@ -97,7 +97,7 @@ def test_records_acknowledged_under_load_survive_every_ending(
 
 
 def test_an_internal_error_stops_the_node_without_the_clean_marker(rounds: NodeRestarts) -> None:
-    """In a step of the quorum, whose state may be half changed."""
+    """The error is in a step of the quorum, whose state may be partly changed."""
     node = rounds.start()
     produce_all(node.address, [b"before"])
     assert node.stop() == 0

@@ -1,4 +1,4 @@
-"""Connections share turns in slices; each reading advances the test clock."""
+"""Connections share turns in slices. Each reading of the clock advances it by one request."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     Connect = Callable[[], Peer]
 
-#: Duration of a request on this clock, and how many fit into a slice and into a turn.
+#: Duration of a request on this clock; requests in a slice, and slices in a turn.
 REQUEST_NS = SLICE_NS // 4
-A_SLICE = SLICE_NS // REQUEST_NS
-A_TURN = TURN_NS // SLICE_NS
+REQUESTS_PER_SLICE = SLICE_NS // REQUEST_NS
+SLICES_PER_TURN = TURN_NS // SLICE_NS
 MANY = 200
 
 
@@ -50,7 +50,7 @@ def test_pipelining_connection_gets_a_slice_per_turn(server: Server, connect: Co
     greedy.sock.sendall(requests(MANY))
     other.sock.sendall(api_versions(7))
     server.turn()
-    assert len(greedy.answered()) < A_SLICE * A_TURN
+    assert len(greedy.answered()) < REQUESTS_PER_SLICE * SLICES_PER_TURN
     assert other.answered() == [7]
 
 
@@ -61,7 +61,7 @@ def test_remaining_requests_are_served_in_order_in_later_turns(
     greedy.sock.sendall(requests(MANY))
     turns = turn_until(server, lambda: len(greedy.answered()) == MANY)
     assert greedy.answered() == list(range(MANY))
-    assert turns >= MANY / (A_SLICE * (A_TURN + 1))
+    assert turns >= MANY / (REQUESTS_PER_SLICE * (SLICES_PER_TURN + 1))
     assert not greedy.connection.holds_frames
 
 
@@ -74,7 +74,7 @@ def test_connections_with_remaining_requests_rotate(server: Server, connect: Con
     for _ in range(20):
         server.turn()
         served = [peer.served - then for peer, then in zip(greedy, before, strict=True)]
-        assert max(served) - min(served) <= A_SLICE
+        assert max(served) - min(served) <= REQUESTS_PER_SLICE
     assert all(peer.served > then for peer, then in zip(greedy, before, strict=True))
 
 
@@ -94,21 +94,21 @@ def test_new_requests_go_before_remaining_ones(server: Server, connect: Connect)
 def test_remaining_requests_are_served_although_new_ones_fill_each_turn(
     server: Server, connect: Connect
 ) -> None:
-    greedy, others = connect(), [connect() for _ in range(2 * A_TURN)]
+    greedy, others = connect(), [connect() for _ in range(2 * SLICES_PER_TURN)]
     greedy.sock.sendall(requests(MANY))
     turn_until(server, lambda: greedy.connection.holds_frames)
     before = greedy.served
-    for _ in range(5 * A_TURN):
+    for _ in range(5 * SLICES_PER_TURN):
         for other in others:
-            other.sock.sendall(requests(A_SLICE))
+            other.sock.sendall(requests(REQUESTS_PER_SLICE))
         server.turn()
-    assert greedy.served >= before + A_SLICE
+    assert greedy.served >= before + REQUESTS_PER_SLICE
 
 
 def test_a_sliced_request_blocks_later_ones_of_its_connection(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the response the next request follows, in order."""
+    """They are served in order after its response."""
     peer, other = connect(), connect()
     serve, begun = server.node.frame, []
 
@@ -151,7 +151,7 @@ def test_a_socket_reported_twice_in_a_turn_is_served_once(
 def test_a_held_connection_is_not_read_before_its_socket_is_unwatched(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a turn has time to send on one connection only, the others are still watched."""
+    """A turn without time for the other connection leaves it watched and dirty."""
     other, peer = connect(), connect()
     turn_until(server, lambda: not server.dirty)
     serve = server.node.frame

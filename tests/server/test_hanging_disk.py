@@ -1,4 +1,4 @@
-"""A disk that hangs in a flush of a data log: the quorum goes on, in threads of its own."""
+"""While a flush of a data log hangs, the quorum goes on: it has its own I/O thread."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LostPeers:
     """Other voters that never respond."""
 
     def send(self, effect: Any) -> None:
-        """Lose it."""
+        """Drop the request."""
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
 
 
 def test_q35_every_documented_metric_is_exposed_as_described(node: NodeProcess) -> None:
-    """Prometheus' parser reads the samples of all of them."""
+    """Prometheus' parser reads the type, help and samples of each."""
     with RawClient(node.port) as client:
         client.round_trip()
         page = Metrics(web_port(node))
@@ -147,7 +147,7 @@ def start_with_http(quorum: Quorum, node_id: int) -> int:
 def test_q11_a_controller_without_a_majority_is_not_ready(tmp_path: Path) -> None:
     """It is live, but ready only while a second controller of three runs.
 
-    A broker serves clients in the meantime, and stays ready.
+    A broker stays ready without a leader, as it serves clients.
     """
     quorum = Quorum(tmp_path)
     first, second, _ = CONTROLLERS
@@ -174,10 +174,10 @@ def test_q11_a_controller_without_a_majority_is_not_ready(tmp_path: Path) -> Non
 
 
 def wait_for_status(port: int, status: int) -> None:
-    """Repeat the request until the node is ready."""
+    """Repeat the request for readiness until its status is this."""
     deadline = Deadline(LIMIT_S)
     while (found := ask(port, "/health/ready")[0].status) != status:
-        assert not deadline.is_over, f"it goes on saying {found}"
+        assert not deadline.is_over, f"the status is still {found}"
 
 
 def test_request_times_have_kafkas_metric_names(node: NodeProcess) -> None:

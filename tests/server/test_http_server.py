@@ -57,8 +57,8 @@ class Hosted:
         self.turn()
         return client
 
-    def asked(self, client: socket.socket, data: bytes) -> bytes:
-        """The first bytes that arrive."""
+    def ask(self, client: socket.socket, data: bytes) -> bytes:
+        """Send a request; return the first bytes of the response."""
         client.sendall(data)
         while not select.select([client], [], [], 0)[0]:
             self.turn()
@@ -109,10 +109,10 @@ def test_any_head_is_parsed_or_refused(head: bytes) -> None:
 
 def test_a_connection_may_repeat_and_pipeline_requests(host: Hosted) -> None:
     with host.connect() as client:
-        assert host.asked(client, get("/a")).endswith(b"\r\n\r\nthis is /a\n")
-        outcome = host.asked(client, get("/b") + get("/c") + get("/none", "Connection: close"))
+        assert host.ask(client, get("/a")).endswith(b"\r\n\r\nthis is /a\n")
+        outcome = host.ask(client, get("/b") + get("/c") + get("/none", "Connection: close"))
         while not outcome.endswith(b"404 Not Found\n"):
-            outcome += host.asked(client, b"")
+            outcome += host.ask(client, b"")
         words = {b"is /b": 1, b"is /c": 1, b"keep-alive": 2, b"close": 1}
         assert {word: outcome.count(word) for word in words} == words
         assert client.recv(1) == b""
@@ -124,7 +124,7 @@ def test_a_request_may_arrive_in_pieces(host: Hosted) -> None:
         client.sendall(request[:9])
         host.turn()
         assert not host.http.has_work
-        assert host.asked(client, request[9:]).endswith(b"this is /a\n")
+        assert host.ask(client, request[9:]).endswith(b"this is /a\n")
 
 
 def test_a_long_page_is_built_over_several_turns(host: Hosted) -> None:
@@ -143,22 +143,22 @@ def test_an_error_in_a_page_fails_only_that_page(
     host: Hosted, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with host.connect() as client:
-        assert host.asked(client, get("/broken")).startswith(b"HTTP/1.1 500 ")
+        assert host.ask(client, get("/broken")).startswith(b"HTTP/1.1 500 ")
         assert "ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_a_head_without_an_end_is_refused(host: Hosted) -> None:
     with host.connect() as client:
         head = b"GET / HTTP/1.1\r\nX: " + b"a" * MAX_HEAD
-        assert host.asked(client, head).startswith(b"HTTP/1.1 431 ")
+        assert host.ask(client, head).startswith(b"HTTP/1.1 431 ")
 
 
 def test_slow_clients_are_disconnected(host: Hosted) -> None:
-    """Slow to send a request, or to receive the response."""
-    with host.connect() as asks_slowly, host.connect() as takes_slowly:
-        asks_slowly.sendall(b"GET / HT")
+    """Clients that are slow to send a request, or to receive the response."""
+    with host.connect() as slow_sender, host.connect() as slow_receiver:
+        slow_sender.sendall(b"GET / HT")
         host.turn()
-        takes_slowly.sendall(get("/large"))
+        slow_receiver.sendall(get("/large"))
         host.turn()
         host.ms += DEFAULT_TIMEOUT_MS - 1
         host.turn(wait=False)
@@ -167,19 +167,19 @@ def test_slow_clients_are_disconnected(host: Hosted) -> None:
         host.ms += 1
         host.turn(wait=False)
         assert host.http.deadline() is None
-        assert asks_slowly.recv(1) == b""
-        got = 0
+        assert slow_sender.recv(1) == b""
+        received = 0
         with pytest.raises(ConnectionResetError):  # noqa: PT012 - it follows the bytes in flight
-            while data := takes_slowly.recv(1 << 20):
-                got += len(data)
+            while data := slow_receiver.recv(1 << 20):
+                received += len(data)
             raise ConnectionResetError
-        assert got < LARGE
+        assert received < LARGE
 
 
 def test_a_large_page_arrives_complete(host: Hosted) -> None:
     with host.connect() as client:
         client.sendall(get("/large", "Connection: close"))
-        got = 0
+        received = 0
         host.turn()
         client.setblocking(False)
         while True:
@@ -190,15 +190,15 @@ def test_a_large_page_arrives_complete(host: Hosted) -> None:
                 continue
             if not data:
                 break
-            got += len(data)
-        assert got > LARGE
+            received += len(data)
+        assert received > LARGE
 
 
 def test_the_number_of_connections_is_limited(host: Hosted) -> None:
     clients = [host.connect() for _ in range(MAX_CONNECTIONS)]
     with host.connect() as one_too_many:
         assert one_too_many.recv(1) == b""
-    assert host.asked(clients[0], get("/a")).endswith(b"this is /a\n")
+    assert host.ask(clients[0], get("/a")).endswith(b"this is /a\n")
     for client in clients:
         client.close()
         host.turn()

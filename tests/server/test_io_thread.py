@@ -64,7 +64,7 @@ def test_finish_waits_for_jobs_and_delivers_their_results() -> None:
         if result < 3:
             io_threads.data.submit(
                 lambda: result + 2, ended
-            )  # a job submitted by a callback is not waited for
+            )  # finish does not wait for a job that a callback submits
 
     io_threads.data.submit(lambda: [1, may_end.wait(LIMIT_S)][0], ended)
     io_threads.data.submit(lambda: 2, ended)
@@ -103,7 +103,7 @@ def test_no_thread_waits_for_another() -> None:
 
 
 def test_threads_run_only_when_needed() -> None:
-    """That of the quorum stays; that of maintenance ends once it has nothing left to do."""
+    """The quorum's thread stays; the maintenance thread ends once it has no more jobs."""
     io_threads = IOThreads()
     before = set(threading.enumerate())
     started: list[threading.Thread] = []
@@ -141,13 +141,13 @@ def test_jobs_run_on_the_loop_if_no_thread_can_be_started(
     with no_room_for_threads():
         submit()
         submit()
-    assert not outcome, "on the loop, and not within the call"
+    assert not outcome, "results are delivered later, on the loop"
     io_thread.deliver(NOW)
     submit()
     while len(outcome) < 3:
         assert select.select([io_thread.ready_fd], [], [], LIMIT_S)[0]
         io_thread.deliver(NOW)
     io_thread.close()
-    here = threading.current_thread().name
-    assert outcome == [(here, None), (here, None), ("test", None)]
+    loop_thread = threading.current_thread().name
+    assert outcome == [(loop_thread, None), (loop_thread, None), ("test", None)]
     assert capfd.readouterr().err == "cannot start the I/O thread test: can't start new thread\n"

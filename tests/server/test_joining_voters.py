@@ -55,7 +55,7 @@ def test_r12_controllers_join_automatically(tmp_path: Path) -> None:
 
 
 def test_r12_one_node_grows_to_three_and_five_by_starting_nodes(tmp_path: Path) -> None:
-    """Each new node knows the first one's address alone. Two of five may be lost afterwards."""
+    """Each new node knows only the first one's address. Then two of the five are lost."""
     quorum = Quorum(tmp_path, dynamic=True)
     first, *others = CONTROLLERS
     more = (11, 12)
@@ -83,7 +83,7 @@ def test_r12_one_node_grows_to_three_and_five_by_starting_nodes(tmp_path: Path) 
 def test_r12_a_removed_controller_joins_only_when_it_is_added(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not after a restart either. With an emptied disk it is a new candidate."""
+    """Also after a restart. With an emptied disk it joins automatically again."""
     quorum = Quorum(tmp_path, dynamic=True)
     removed = CONTROLLERS[2]
     for node_id in CONTROLLERS:
@@ -123,8 +123,8 @@ def directories(quorum: Quorum) -> dict[int, str]:
 
 
 def await_voters(
-    quorum: Quorum, ids: tuple[int, ...], also: Callable[[], bool] = lambda: True
+    quorum: Quorum, ids: tuple[int, ...], is_done: Callable[[], bool] = lambda: True
 ) -> None:
     deadline = Deadline(LIMIT_S)
-    while tuple(sorted(directories(quorum))) != ids or not also():
+    while tuple(sorted(directories(quorum))) != ids or not is_done():
         assert not deadline.is_over, described(quorum)

@@ -1,4 +1,4 @@
-"""A group of a thousand members, each on its own connection, beside other clients."""
+"""A group of a thousand members, each with its own connection, does not delay others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def send(client: RawClient, key: int, request: Message) -> None:
 
 def take(client: RawClient, key: int) -> Any:
     answer = client.answer()
-    assert answer is not None, "the node has gone"
+    assert answer is not None, "the node closed the connection"
     api, version = APIS[key], VERSIONS[key]
     return decode(api.response(), version, answer[1][api.response_header_version(version) :])
 

@@ -49,18 +49,18 @@ def connect(server: Server) -> Iterator[Connect]:
     port = listen(server)
     made: list[socket.socket] = []
 
-    def one_more() -> socket.socket:
+    def connect_client() -> socket.socket:
         made.append(socket.create_connection(("127.0.0.1", port), LIMIT_S))
-        look(server)
+        run_turn(server)
         return made[-1]
 
-    yield one_more
+    yield connect_client
     for sock in made:
         sock.close()
 
 
-def look(server: Server) -> None:
-    """A turn that does not wait and runs everything that is due."""
+def run_turn(server: Server) -> None:
+    """Run a turn that does not wait, and runs everything that is due."""
     server._clients_due_ms = 0
     server.node.needs_poll = True
     os.eventfd_write(server.io_threads.ready_fd, 1)
@@ -90,14 +90,14 @@ def test_idle_connection_is_closed(server: Server, connect: Connect, clock: Cloc
     idle, busy = connect(), connect()
     clock.now_ns += (IDLE_MS - 1) * 1_000_000
     busy.sendall(api_versions(1))
-    look(server)
+    run_turn(server)
     assert len(server.connections) == 2
     clock.now_ns += 1_000_000
-    look(server)
+    run_turn(server)
     assert is_closed(idle)
     assert len(server.connections) == 1
     clock.now_ns += IDLE_MS * 1_000_000
-    look(server)
+    run_turn(server)
     assert not server.connections
 
 
@@ -107,11 +107,11 @@ def test_connections_beyond_the_limit_wait_until_one_closes(
     set_limit(host, "max.connections", 2)
     first, _, late = connect(), connect(), connect()
     late.sendall(api_versions(1))
-    look(server)
+    run_turn(server)
     assert len(server.connections) == 2
     first.close()
     for _ in range(5):
-        look(server)
+        run_turn(server)
     late.settimeout(LIMIT_S)
     assert late.recv(100)
     assert len(server.connections) == 2
@@ -126,7 +126,7 @@ def test_connection_limit_does_not_apply_to_controllers(
     connect()
     assert len(server.connections) == 1
     with socket.create_connection(("127.0.0.1", port), LIMIT_S):
-        look(server)
+        run_turn(server)
         assert len(server.connections) == 2
 
 
@@ -139,7 +139,7 @@ def test_address_with_too_many_connections_is_refused(
     assert "127.0.0.1 has reached max.connections.per.ip (2)" in capfd.readouterr().err
     first.close()
     for _ in range(3):
-        look(server)
+        run_turn(server)
     connect()
     assert len(server.connections) == 2
     set_limit(host, "max.connections.per.ip.overrides", "10.0.0.1:1,127.0.0.1:3")

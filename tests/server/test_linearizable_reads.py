@@ -1,8 +1,8 @@
 """P6-P8 on real processes: reads at every node, while leaders and followers are paused and killed.
 
-The histories of the clients are judged by the checker: linearizable reads have to be so, wherever
-they are made. One writer changes each config, and changes it no more after a request of unknown
-outcome, which a node may still carry out, even twice.
+The checker judges the clients' history: linearizable reads must be so at every node. After a write
+of unknown outcome, which a node may still execute, even twice, the writer changes to another
+config.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 KEY, SMALLEST = "interval.ms", 100
-#: After this time a client gives up an operation, and asks another node.
-GIVEN_UP_S = 3.0
-#: The reads of each node, and the writes, that each fault has to see.
+#: After this time a client gives up an operation; the writer then uses another node.
+TIMEOUT_S = 3.0
+#: How many reads at each node, and how many writes, must complete during each fault.
 READS, WRITES = 20, 10
 
 
@@ -59,18 +59,18 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 
 
 class History:
-    """What the clients have done, until they are stopped."""
+    """Runs a writer and readers at every node, and records their operations."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.addresses = {node: cluster.rows[node][2] for node in NODES}
         self.linearizable: list[Operation] = []
         self.stale: list[tuple[str, str]] = []
-        #: The keys and values that the writer has sent, and the keys with an acknowledged one.
+        #: The keys and values that the writer has sent, and the keys of acknowledged writes.
         self.written: set[tuple[str, str]] = set()
         self.acknowledged: list[str] = []
         self.writes = 0
         self.reads = dict.fromkeys(NODES, 0)
-        #: The configs that are written, the last one currently.
+        #: The names of the configs written so far; the writer changes the last one.
         self.keys = ["c0"]
         self._lock = Lock()
         self._stopped = Event()
@@ -102,7 +102,7 @@ class History:
                 call, invoked = ("put", key, value), time.monotonic_ns()
                 self.written.add((key, value))
                 try:
-                    connections.call(self.addresses[nodes[0]], alteration(key, value))
+                    connections.call(self.addresses[nodes[0]], alter_request(key, value))
                 except ClientError:
                     self.record(Operation("writer", call, invoked))
                     nodes.append(nodes.pop(0))
@@ -117,7 +117,7 @@ class History:
             while not self._stopped.is_set():
                 key, invoked = self.keys[-1], time.monotonic_ns()
                 try:
-                    request = description(key, linearizable=linearizable)
+                    request = describe_request(key, linearizable=linearizable)
                     value = value_in(connections.call(self.addresses[node], request))
                 except ClientError:
                     self._stopped.wait(0.02)
@@ -130,7 +130,7 @@ class History:
                 self.record(Operation(f"reader {node}", ("get", key), invoked, returned, value))
                 self.reads[node] += 1
 
-    def goes_on(self, *nodes: int) -> None:
+    def await_progress(self, *nodes: int) -> None:
         """Wait until there are more writes, and more linearizable reads at these nodes."""
         writes, reads = self.writes + WRITES, {node: self.reads[node] + READS for node in nodes}
         until(lambda: self.writes >= writes, "writes go on")
@@ -154,7 +154,7 @@ class Connections:
             connection.close()
 
     def call(self, address: str, request: Message) -> Any:
-        deadline = Deadline(GIVEN_UP_S)
+        deadline = Deadline(TIMEOUT_S)
         connection = self._open.pop(address, None)
         if connection is None:
             host, _, port = address.rpartition(":")
@@ -171,7 +171,7 @@ class Connections:
         return response
 
 
-def alteration(key: str, value: str) -> Message:
+def alter_request(key: str, value: str) -> Message:
     change = alters.AlterableConfig(name=KEY, config_operation=0, value=value)
     resource = alters.AlterConfigsResource(
         resource_type=CLIENT_METRICS, resource_name=key, configs=[change]
@@ -179,7 +179,7 @@ def alteration(key: str, value: str) -> Message:
     return alters.IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
 
 
-def description(key: str, *, linearizable: bool) -> Message:
+def describe_request(key: str, *, linearizable: bool) -> Message:
     resource = DescribeConfigsResource(
         resource_type=CLIENT_METRICS, resource_name=key, configuration_keys=[KEY]
     )
@@ -203,22 +203,22 @@ def test_p8_reads_are_linearizable_while_nodes_are_paused_and_killed(
     cluster: LocalCluster,
 ) -> None:
     with History(cluster) as history:
-        history.goes_on(*NODES)
+        history.await_progress(*NODES)
         leader = leader_of(cluster, *NODES)
         others = [node for node in NODES if node != leader]
         cluster.pause(leader)
-        history.goes_on(*others)
+        history.await_progress(*others)
         cluster.go_on(leader)
-        history.goes_on(*NODES)
+        history.await_progress(*NODES)
         leader = leader_of(cluster, *NODES)
         first, second = [node for node in NODES if node != leader]
         cluster.pause(first)
-        history.goes_on(leader, second)
+        history.await_progress(leader, second)
         cluster.go_on(first)
         cluster.kill(leader)
-        history.goes_on(first, second)
+        history.await_progress(first, second)
         cluster.restart(leader)
-        history.goes_on(*NODES)
+        history.await_progress(*NODES)
     verdict = check(history.linearizable, KeyValue())
     assert verdict.outcome == LINEARIZABLE, verdict.stuck
     assert {pair for pair in history.stale if pair[1]} <= history.written

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from tests.interop.driver import Driver
 
-#: As in a compose file: what others in the network are told means nothing outside of it. Here the
-#: name can't be resolved at all, so a client that was sent there would get no further.
+#: As with Docker Compose: the INSIDE address is useless to clients outside. Here its name cannot be
+#: resolved, so a client that got this address would fail.
 FILE = """\
 process.roles=broker,controller
 node.id=1

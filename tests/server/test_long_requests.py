@@ -46,7 +46,7 @@ def code_of(client: RawClient, api_key: int) -> int:
     return int(topic.error_code)
 
 
-def test_large_requests_keep_their_order_and_let_others_in_between(node: NodeProcess) -> None:
+def test_large_requests_are_answered_in_order_while_others_are_served(node: NodeProcess) -> None:
     with RawClient(node.port) as client, RawClient(node.port) as other:
         client.send(long_request(1) + api_versions(2) + long_request(3) + api_versions(4))
         for _ in range(5):

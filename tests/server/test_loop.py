@@ -49,11 +49,11 @@ def test_a_listener_pauses_after_a_failed_accept(
     port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
     server.let_clients_in()
     [fd] = server.listeners
-    deaf = socket.socket()  # not listening: accept fails, as without descriptors
-    deaf.setblocking(False)
+    unlistening = socket.socket()  # not listening: accept fails, as without descriptors
+    unlistening.setblocking(False)
     now = read_clock()
-    server._accept(ListeningSocket(deaf, "PLAINTEXT", BROKER), now)
-    deaf.close()
+    server._accept(ListeningSocket(unlistening, "PLAINTEXT", BROKER), now)
+    unlistening.close()
     assert "new connections wait: " in capfd.readouterr().err
     with socket.create_connection(("127.0.0.1", port)):
         assert (fd, EPOLLIN) not in server.epoll.poll(0)
@@ -64,7 +64,7 @@ def test_a_listener_pauses_after_a_failed_accept(
         assert len(server.connections) == 1
 
 
-def test_a_signal_is_read_so_that_leaving_does_not_keep_the_loop_busy(server: Server) -> None:
+def test_the_loop_reads_a_signal_so_that_it_is_not_woken_for_ever(server: Server) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     server.stop_on_signals()
     try:
@@ -138,6 +138,6 @@ def test_objects_are_frozen_again_after_much_growth(server: Server) -> None:
 def test_a_closed_log_pipe_does_not_stop_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     full = open("/dev/full", "w")  # noqa: SIM115 - closing it fails as well
     monkeypatch.setattr("sys.stderr", full)
-    log_line("nobody hears this")
+    log_line("a line that cannot be written")
     with pytest.raises(OSError, match="No space"):
         full.close()

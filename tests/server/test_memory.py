@@ -48,12 +48,12 @@ def connect(server: Server) -> Iterator[Connect]:
 def send_all(server: Server, peer: Peer, data: bytes) -> int:
     """Send as much as the node receives."""
     peer.sock.setblocking(False)
-    sent = still = 0
-    while sent < len(data) and still < 20:
-        still += 1
+    sent = idle_turns = 0
+    while sent < len(data) and idle_turns < 20:
+        idle_turns += 1
         with suppress(BlockingIOError):
             sent += peer.sock.send(data[sent:])
-            still = 0
+            idle_turns = 0
         server.dirty.append(peer.connection)  # a turn that waits for nothing
         server.turn()
     return sent
@@ -63,13 +63,13 @@ def test_an_announced_length_uses_no_memory(server: Server, connect: Connect) ->
     """A buffer is at most four times as large as the received bytes."""
     peer = connect()
     head = struct.pack(">i", MAX_FRAME)
-    came = 0
+    received = 0
     for part in (head, b"a" * 1000, b"b" * SMALL_FRAME, b"c" * (512 << 10)):
-        came += send_all(server, peer, part)
+        received += send_all(server, peer, part)
         for _ in range(10):
             server.dirty.append(peer.connection)
             server.turn()
-        assert came - len(head) <= peer.connection.charged <= 4 * came
+        assert received - len(head) <= peer.connection.charged <= 4 * received
     assert server.memory.used == peer.connection.charged
 
 
@@ -126,7 +126,7 @@ def test_at_the_limit_only_large_users_wait(server: Server, connect: Connect) ->
 def test_concurrent_large_requests_at_the_limit_are_all_served(
     server: Server, connect: Connect
 ) -> None:
-    """One continues at a time, and no client times out: the clock stands still."""
+    """One connection continues at a time. The clock stands still, so none is closed as idle."""
     peers = [connect() for _ in range(8)]
     left = {peer: produce(1, bytes(900_000)) for peer in peers}
     for peer in peers:
@@ -170,7 +170,7 @@ def test_idle_connections_are_closed_to_free_memory(
 
 
 def step(server: Server, unsent: dict[Peer, memoryview], size: int) -> None:
-    """A turn in which each of these peers sends more, if the node receives it."""
+    """Run a turn in which each peer sends as much of its data as the node receives."""
     for peer in unsent:
         peer.sock.setblocking(False)
         with suppress(BlockingIOError):

@@ -1,6 +1,7 @@
 """R2: the reassignment tools, Kafka's and ours, move the metadata partition as any other.
 
-Its replicas are the voters. Kafka's tool only takes ids of brokers, so the new voters are both.
+Its replicas are the voters. Kafka's tool accepts only ids of brokers, so the new voters are brokers
+too.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 NAME = f"{METADATA_TOPIC}-0"
 #: Nodes that are controllers and brokers; `BROKER` is a broker alone, so it never becomes a voter.
-BOTH = (11, 12)
+COMBINED = (11, 12)
 COMBINED_FILE = """\
 process.roles=broker,controller
 node.id={node_id}
@@ -39,13 +40,13 @@ log.dirs={data}
 
 @pytest.fixture
 def quorum(tmp_path: Path) -> Iterator[Quorum]:
-    """Three controllers and a broker, and two nodes that are both and observers."""
+    """Three voters, a broker, and two observers that are controllers and brokers."""
     quorum = Quorum(tmp_path, dynamic=True, all_vote=True)
     try:
         quorum.start(*CONTROLLERS, BROKER)
-        quorum.add(*BOTH, template=COMBINED_FILE)
+        quorum.add(*COMBINED, template=COMBINED_FILE)
         with Client(quorum.address, timeout_s=LIMIT_S) as client:
-            brokers = [BROKER, *BOTH]
+            brokers = [BROKER, *COMBINED]
             until(lambda: [each.id for each in client.describe_cluster().brokers], brokers)
         yield quorum
     finally:
@@ -61,7 +62,7 @@ def plan(folder: Path, *targets: int, topics: Sequence[str] = (METADATA_TOPIC,))
 
 
 def voters(client: Client) -> tuple[int, ...]:
-    """Those of a quorum that has no targets; else none."""
+    """The ids of the voters; () while the quorum has target voters."""
     found = client.describe_quorum()
     return tuple(sorted([each.id for each in found.voters])) if found.targets is None else ()
 
@@ -69,29 +70,29 @@ def voters(client: Client) -> tuple[int, ...]:
 def test_r2_kafkas_tool_moves_the_metadata_partition(
     quorum: Quorum, jvm: Driver, tmp_path: Path
 ) -> None:
-    """Executed, verified, listed and cancelled; throttles are cleared as for other topics."""
+    """Reassignments of it are executed, verified, listed and cancelled."""
 
     def run(*words: str) -> str:
-        where = ("--bootstrap-server", quorum.address)
-        return jvm.tool(CLASSES["kafka-reassign-partitions"], *where, *words).ok().stdout
+        address = ("--bootstrap-server", quorum.address)
+        return jvm.tool(CLASSES["kafka-reassign-partitions"], *address, *words).ok().stdout
 
     def reassign(action: str, *targets: int) -> str:
         return run(f"--{action}", "--reassignment-json-file", plan(tmp_path, *targets))
 
     with Client(quorum.address, timeout_s=LIMIT_S) as client:
-        shown = reassign("execute", *BOTH)
+        shown = reassign("execute", *COMBINED)
         assert '"replicas":[1,2,3]' in shown  # the current ones, for a rollback
         assert f"Successfully started partition reassignment for {NAME}" in shown
-        until(lambda: voters(client), BOTH)
-        assert f"Reassignment of partition {NAME} is completed." in reassign("verify", *BOTH)
-        reassign("execute", *BOTH, BROKER)
+        until(lambda: voters(client), COMBINED)
+        assert f"Reassignment of partition {NAME} is completed." in reassign("verify", *COMBINED)
+        reassign("execute", *COMBINED, BROKER)
         until(lambda: client.describe_quorum().waits_for, (BROKER,))
         assert f"{NAME}: replicas: {BROKER},11,12. adding: {BROKER}." in run("--list")
-        assert f"{NAME} is still in progress" in reassign("verify", *BOTH, BROKER)
-        cancelled = reassign("cancel", *BOTH, BROKER)
+        assert f"{NAME} is still in progress" in reassign("verify", *COMBINED, BROKER)
+        cancelled = reassign("cancel", *COMBINED, BROKER)
         assert f"Successfully cancelled partition reassignment for: {NAME}" in cancelled
         assert "No partition reassignments found." in run("--list")
-        assert voters(client) == BOTH
+        assert voters(client) == COMBINED
 
 
 def test_r2_our_tool_moves_the_metadata_partition(
@@ -110,16 +111,16 @@ def test_r2_our_tool_moves_the_metadata_partition(
     with Client(quorum.address, timeout_s=LIMIT_S) as client:
         shown = shell.run(line("execute", 12, 1, 11), "--wait")
         assert f"Successfully started partition reassignment for {NAME}" in shown
-        assert voters(client) == (1, *BOTH)
+        assert voters(client) == (1, *COMBINED)
         assert f"{NAME} is completed" in shell.run(line("verify", 12, 1, 11))
-        shown = shell.run(line("verify", *BOTH), code=1)
+        shown = shell.run(line("verify", *COMBINED), code=1)
         assert f"{NAME} is not completed: the replicas are 1,11,12" in shown
         refused = shell.fails(line("execute", 1), "--disallow-replication-factor-change")
         assert "The number of voters would change" in refused
         assert "node 99 is neither a voter nor an observer" in shell.fails(line("execute", 99))
         both = line("execute", BROKER, topics=(METADATA_TOPIC, "other"))
         assert "put it into a file of its own" in shell.fails(both)
-        more = (1, *BOTH, BROKER)
+        more = (1, *COMBINED, BROKER)
         shell.run(line("execute", *more))
         until(lambda: client.describe_quorum().waits_for, (BROKER,))
         listed = shell.run("reassign --list")
@@ -128,4 +129,4 @@ def test_r2_our_tool_moves_the_metadata_partition(
         cancelled = shell.run(line("cancel", *more))
         assert f"cancelled partition reassignment for {NAME}" in cancelled
         assert "No partition reassignments found" in shell.run("reassign --list")
-        assert voters(client) == (1, *BOTH)
+        assert voters(client) == (1, *COMBINED)

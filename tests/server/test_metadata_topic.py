@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 def topics_in(values: Iterable[bytes]) -> list[str]:
-    """The names of the topics that records of the metadata log make."""
+    """The names of the topics that these records of the metadata log create."""
     records = [decode_metadata(value)[0] for value in values]
     return [each.name for each in records if isinstance(each, TopicRecord)]
 
 
 def read_by_librdkafka(address: str, name: str) -> list[bytes]:
-    """The values from the start up to the one that makes this topic."""
+    """The values from the start of the log up to the record that creates the topic."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "g"})
     consumer.assign([TopicPartition(METADATA_TOPIC, 0, 0)])
     values: list[bytes] = []
@@ -79,7 +79,7 @@ def test_q27_our_consumer_reads_the_metadata_log(node: NodeProcess) -> None:
 
 
 def test_q27_kafkas_console_consumer_reads_the_metadata_log(node: NodeProcess, jvm: Driver) -> None:
-    """With a group of its own, as it is started without one."""
+    """Without --group the tool uses a generated group id."""
     words = ["--bootstrap-server", node.address, "--topic", METADATA_TOPIC, "--from-beginning"]
     with Client(node.address) as client:
         client.create_topic("some-topic", 1)
@@ -88,7 +88,7 @@ def test_q27_kafkas_console_consumer_reads_the_metadata_log(node: NodeProcess, j
 
 
 def test_q27_a_broker_that_is_no_voter_serves_it_too(tmp_path: Path) -> None:
-    """It names itself as the leader, as clients cannot reach the controllers; they are replicas."""
+    """Metadata has the broker as leader, as clients cannot reach the replicas, the controllers."""
     quorum = Quorum(tmp_path)
     try:
         quorum.start(*CONTROLLERS, BROKER)

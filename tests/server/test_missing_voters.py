@@ -1,4 +1,4 @@
-"""What keeps a quorum or a node from working is logged: missing voters, a wrong cluster id."""
+"""Logged reasons why a quorum or a node does not work: missing voters, a wrong cluster id."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def await_line(quorum: Quorum, node_id: int, *words: str, count: int = 1) -> str
 
 
 def test_a_lone_controller_names_the_voters_that_it_misses(tmp_path: Path) -> None:
-    """And the leader, once there is one; and again when a running node loses the quorum."""
+    """It logs the leader once there is one, and missing voters again when it loses the quorum."""
     quorum = Quorum(tmp_path)
     try:
         quorum.start(1)
@@ -52,8 +52,8 @@ def test_a_lone_controller_names_the_voters_that_it_misses(tmp_path: Path) -> No
         quorum.start(2)
         await_line(quorum, 1, "leads in epoch", "without a leader")
         quorum.kill(2)
-        again = await_line(quorum, 1, "this node has known no leader for", count=2)
-        assert f"voter 2 at 127.0.0.1:{quorum.ports[2]}: Connection refused" in again
+        line = await_line(quorum, 1, "this node has known no leader for", count=2)
+        assert f"voter 2 at 127.0.0.1:{quorum.ports[2]}: Connection refused" in line
     finally:
         quorum.end()
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: Kafka's key, which the command reads: it waits as long as the tests do.
+#: A setting of the command: it waits as long as the tests do.
 PATIENT = f"default.api.timeout.ms={LIMIT_S * 1000}\n"
 
 
@@ -33,15 +33,18 @@ def quorum(tmp_path: Path) -> Iterator[Quorum]:
 
 
 def test_r9_a_controller_that_moves_to_another_port_is_found(quorum: Quorum) -> None:
-    """The leader is moved, so it is a follower that tells; then it and the one whom it never told
-    where it is have to elect each other."""
+    """The moved controller was the leader; as a follower it reports its new address to the leader.
+
+    When that leader is killed, the moved controller and the third, which learned its address only
+    from the log, must elect a leader.
+    """
     admin = admin_of(quorum)
     create(admin, "before")
     moved = described(quorum)["LeaderId"]
     quorum.kill(moved)
-    where = quorum.move(moved)
+    address = quorum.move(moved)
     quorum.start(moved)
-    shown = await_endpoints(quorum, {moved: where})
+    shown = await_endpoints(quorum, {moved: address})
     quorum.kill(next(i for i in CONTROLLERS if i == shown["LeaderId"]))
     create(admin, "after")
     expect_topics(admin, {"before", "after"})
@@ -54,9 +57,9 @@ def test_r9_a_majority_that_moves_to_other_ports_is_found(quorum: Quorum) -> Non
     moved = CONTROLLERS[:2]
     for node_id in moved:
         quorum.kill(node_id)
-    where = {node_id: quorum.move(node_id) for node_id in moved}
+    addresses = {node_id: quorum.move(node_id) for node_id in moved}
     quorum.start(*moved)
-    await_endpoints(quorum, where)
+    await_endpoints(quorum, addresses)
     create(admin, "after")
     expect_topics(admin, {"before", "after"})
 
@@ -83,19 +86,19 @@ def described(quorum: Quorum) -> dict[str, Any]:
     command = [sys.executable, "-m", "kraftlog", "quorum"]
     patient = quorum.folder / "patient.properties"
     patient.write_text(PATIENT)
-    where = ["--bootstrap-server", quorum.address, "--command-config", str(patient)]
-    words = [*where, "describe", "--status", "--json"]
+    options = ["--bootstrap-server", quorum.address, "--command-config", str(patient)]
+    words = [*options, "describe", "--status", "--json"]
     done = subprocess.run([*command, *words], check=True, stdout=subprocess.PIPE)
     outcome: dict[str, Any] = json.loads(done.stdout)
     return outcome
 
 
-def await_endpoints(quorum: Quorum, where: dict[int, str]) -> dict[str, Any]:
-    """The description of the quorum, once it has these voters."""
+def await_endpoints(quorum: Quorum, addresses: dict[int, str]) -> dict[str, Any]:
+    """The description of the quorum, once these voters have these addresses."""
     deadline = time.monotonic() + LIMIT_S  # noqa: TID251 - a generous limit, not a measure
     while True:
         outcome = described(quorum)
         shown = {it["id"]: it["endpoints"] for it in outcome["CurrentVoters"]}
-        if all(shown[i] == [f"CONTROLLER://{at}"] for i, at in where.items()):
+        if all(shown[i] == [f"CONTROLLER://{address}"] for i, address in addresses.items()):
             return outcome
         assert time.monotonic() < deadline, outcome  # noqa: TID251 - as above

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.interop.driver import Driver
 
-WORDS = "transactions are not supported by this broker"
+MESSAGE = "transactions are not supported by this broker"
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 def test_librdkafka_fails_at_once_with_transactions(node: NodeProcess) -> None:
     producer = Producer({"bootstrap.servers": node.address, "transactional.id": "t"})
-    with pytest.raises(KafkaException, match=WORDS) as refused:
+    with pytest.raises(KafkaException, match=MESSAGE) as refused:
         producer.init_transactions(LIMIT_S)
     error = refused.value.args[0]
     assert error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -57,7 +57,7 @@ def test_kafka_python_fails_at_once_with_transactions(node: NodeProcess) -> None
             producer.init_transactions()
     finally:
         producer.close(LIMIT_S)
-        gc.collect()  # while the warning of LEAVES_SOCKETS is not heard
+        gc.collect()  # while the warning of LEAVES_SOCKETS is ignored
 
 
 def test_aiokafka_fails_at_once_with_transactions(node: NodeProcess) -> None:
@@ -80,7 +80,7 @@ def test_kafkas_producer_fails_at_once_with_transactions(node: NodeProcess, jvm:
         *("--transactional-id", "t", "--transaction-duration-ms", "1000"),
     )
     assert done.exit_code == 1
-    assert WORDS in done.stderr
+    assert MESSAGE in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -36,23 +36,23 @@ BLOCK = re.compile(
 )
 NODES = [1, 2, 3]
 COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-#: What these print may still change: leader, lag, observers, ISRs.
+#: Commands whose output may still change: leader, lag, observers, ISRs.
 DESCRIBE = (
     "kraftlog quorum describe",
     "kraftlog topics --describe",
     "kraftlog log-dirs",
     "kraftlog cluster list-endpoints",
 )
-#: These work on files of this machine, and take no address.
+#: Commands on files of this machine, which take no address.
 OFFLINE = ("kraftlog format", "kraftlog quorum repair")
-#: What the page calls the directory and the address of the node at hand, and two disks of a broker.
+#: The page's directory and address of the current node, and its two disks of a broker.
 DATA, ADDRESS, DISKS = "/var/lib/kraftlog", "node6:9093", ("/disk1/kraftlog", "/disk2/kraftlog")
 ACCEPT_LOSS = re.compile(r"--accept-loss \S+")
-#: A request that is expected to fail waits this long.
+#: The timeout of requests that are expected to fail.
 SHORT_S = 0.5
 
 
-def test_the_commands_of_the_page_print_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_the_output_it_shows(tmp_path: Path) -> None:
     """Numbers, ids and addresses are not compared, nor is the padding of columns."""
     text = PAGE.read_text()
     new = with_new_output(text, tmp_path)
@@ -87,14 +87,14 @@ def run_all(block: str, machines: Machines) -> str:
                 break
             deadline.pause(0.05)
             shown = machines.output(command)
-        # An error belongs to the page only if it has one already.
+        # A command may fail only if the page shows an error.
         assert not shown.startswith("kraftlog ") or expected.startswith("kraftlog "), shown
         text += f"$ {machines.with_accepted_loss(command)}\n{shown}"
     return text
 
 
 class Machines:
-    """The nodes that the page is about, and what an operator does to them."""
+    """The nodes of the page, and the actions of its operator."""
 
     def __init__(self, folder: Path, ends: contextlib.ExitStack) -> None:
         self._folder, self._ends = folder, ends
@@ -104,8 +104,8 @@ class Machines:
         #: Nodes that were added to the first three.
         self._added: dict[int, NodeProcess] = {}
         self._disks = [folder / "disk1", folder / "disk2"]
-        #: The node whose files the page means.
-        self._here = NODES[0]
+        #: The node on whose machine the commands run.
+        self._current = NODES[0]
         self._accepted = ""
         with self._client() as client:
             until(lambda: sorted(each.id for each in client.describe_quorum().voters), NODES)
@@ -124,19 +124,19 @@ class Machines:
         return f"{self._cluster.data}/node-{node}"
 
     def _address(self, node: int) -> str:
-        """Where a controller listens."""
+        """The address of a controller's listener."""
         (address,) = re.findall(r"CONTROLLER://(\S+)", Path(self._file(node)).read_text())
         return str(address)
 
     def output(self, command: str) -> str:
-        """What a command of the page prints; its error, if it fails."""
+        """The output of a command of the page, with its error if it fails."""
         offline = command.startswith(OFFLINE)
         if ADDRESS in command:
-            command = command.replace(ADDRESS, self._address(self._here))
+            command = command.replace(ADDRESS, self._address(self._current))
         command = self.with_accepted_loss(command).replace("<ClusterId>", self._cluster_id)
-        command = command.replace("server.properties", self._file(self._here))
+        command = command.replace("server.properties", self._file(self._current))
         command = command.replace("client.properties", f"{self._folder}/client.properties")
-        command = command.replace(DATA, self._data(self._here))
+        command = command.replace(DATA, self._data(self._current))
         name, *words = shlex.split(command)
         assert name == "kraftlog"
         words += [] if offline else ["--bootstrap-server", self._servers]
@@ -146,9 +146,9 @@ class Machines:
         text = "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
         for accepted in ACCEPT_LOSS.findall(text):
             self._accepted = accepted
-        if offline and self._here not in NODES:
-            text = text.replace(self._address(self._here), ADDRESS)
-        text = text.replace(self._data(self._here), DATA)
+        if offline and self._current not in NODES:
+            text = text.replace(self._address(self._current), ADDRESS)
+        text = text.replace(self._data(self._current), DATA)
         for path, disk in zip(self._disks, DISKS, strict=True):
             text = text.replace(f"{path}  ", f"{disk:{len(str(path))}}  ").replace(str(path), disk)
         return text + errors.getvalue() if code else text
@@ -157,11 +157,11 @@ class Machines:
         """Replace the flag of the page by the one that the last dry run has printed."""
         return ACCEPT_LOSS.sub(lambda _: self._accepted, command)
 
-    # What an operator does ------------------------------------------------------------------------
+    # Actions of an operator -----------------------------------------------------------------------
 
     def at(self, node: int) -> None:
         """The next commands are run on the machine of this node."""
-        self._here = node
+        self._current = node
 
     def stop(self, *nodes: int) -> None:
         """Stop nodes cleanly, one after the other."""
@@ -227,7 +227,7 @@ class Machines:
         """The broker's second disk fails, and the next records notice it."""
         disk = self._disks[1]
         disk.rename(f"{disk}.failed")
-        disk.write_text("a disk that is not there")
+        disk.write_text("a file instead of a directory")
         with self._client(SHORT_S) as client:
             for partition in (0, 1):
                 with contextlib.suppress(ClientError):

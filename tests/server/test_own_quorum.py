@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from kraftlog.wire.schema import Message
 
-CONTROLLERS = 2
+CONTROLLER_ENDPOINTS = 2
 
 
-def asked(port: int, api_key: int, request: Message) -> Any:
+def ask(port: int, api_key: int, request: Message) -> Any:
     with raw.RawClient(port) as client:
         client.send(raw.frame(1, api_key, request))
         return client.message(api_key)
@@ -34,8 +34,8 @@ def controller_of(node: NodeProcess) -> Any:
         topic_name="__cluster_metadata", partitions=[quorum.PartitionData(partition_index=0)]
     )
     request = quorum.DescribeQuorumRequest(topics=[topic])
-    (me,) = asked(node.port, ApiKey.DESCRIBE_QUORUM, request).nodes
-    return me
+    (controller,) = ask(node.port, ApiKey.DESCRIBE_QUORUM, request).nodes
+    return controller
 
 
 BROKER_FILE = """\
@@ -51,19 +51,21 @@ log.dirs={data}
 def test_d6_describe_quorum_has_the_controllers_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The port of its listener is chosen at the start, so the log does not have it."""
+    """The port is assigned at the start, so the voter record in the log does not have it."""
     monkeypatch.setitem(raw.VERSIONS, ApiKey.DESCRIBE_QUORUM, 2)
     monkeypatch.setitem(raw.VERSIONS, ApiKey.DESCRIBE_CLUSTER, 1)
     node = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={})
     try:
-        me = controller_of(node)
-        (listener,) = me.listeners
+        controller = controller_of(node)
+        (listener,) = controller.listeners
         assert listener.port not in {0, node.port}
         controllers = DescribeClusterRequest(
-            include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS
+            include_cluster_authorized_operations=False, endpoint_type=CONTROLLER_ENDPOINTS
         )
-        outcome = asked(listener.port, ApiKey.DESCRIBE_CLUSTER, controllers)
-        assert [(it.broker_id, it.port) for it in outcome.brokers] == [(me.node_id, listener.port)]
+        outcome = ask(listener.port, ApiKey.DESCRIBE_CLUSTER, controllers)
+        assert [(it.broker_id, it.port) for it in outcome.brokers] == [
+            (controller.node_id, listener.port)
+        ]
     finally:
         node.make_sure_it_is_gone()
 
@@ -71,7 +73,7 @@ def test_d6_describe_quorum_has_the_controllers_address(
 def test_q31_a_broker_of_another_cluster_logs_it_and_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its only controller belongs to a cluster with another id."""
+    """The broker's only controller belongs to a cluster with another id."""
     monkeypatch.setitem(raw.VERSIONS, ApiKey.DESCRIBE_QUORUM, 2)
     node = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={})
     try:

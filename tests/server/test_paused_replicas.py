@@ -1,4 +1,4 @@
-"""V12, V13 with real processes: one replica is paused, and no timeout ends while it is."""
+"""V12, V13 with real processes: one replica is paused; all timeouts are longer than the pause."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SETTINGS = (
     f"replica.socket.timeout.ms={NEVER_MS}",
 )
 COUNT = 5
-#: The partitions that each leader has, where there are many.
+#: The number of partitions of each leader.
 PARTITIONS = 10
 
 
@@ -47,13 +47,13 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 
 
 def log_of(cluster: LocalCluster, node: int) -> bytes:
-    """What the log of partition 0 has on a node."""
+    """The bytes of the log of partition 0 on a node."""
     found = Path(cluster.data).glob(f"*{node}*/**/{TOPIC}-0/*.log")
     return b"".join([path.read_bytes() for path in found])
 
 
-def expect_fetched(client: raw.RawClient, offset: int, max_wait_ms: int) -> Any:
-    """A consumer's fetch of partition 0, which is no error."""
+def fetch_partition(client: raw.RawClient, offset: int, max_wait_ms: int) -> Any:
+    """Fetch partition 0 as a consumer; return its response, which must have no error."""
     client.send(raw.fetch(offset, offset, max_wait_ms=max_wait_ms))
     partition = client.message(ApiKey.FETCH).responses[0].partitions[0]
     assert partition.error_code == ErrorCode.NONE
@@ -74,25 +74,31 @@ def test_v12_consumer_waits_between_high_watermark_and_log_end(cluster: LocalClu
         with client.producer(acks="1") as producer:
             for _ in range(COUNT):
                 producer.send(TOPIC, b"waiting")
-        until(lambda: log_of(cluster, leader).count(b"waiting") == COUNT, "the next leader has all")
+        until(
+            lambda: log_of(cluster, leader).count(b"waiting") == COUNT,
+            "the next leader has all records",
+        )
         assert client.reassign_partitions({(TOPIC, 0): [leader, first, paused]}) == {}
         assert client.elect_preferred_leaders([(TOPIC, 0)]) == {}
-        until(lambda: client.describe_topic(TOPIC).partitions[0].leader == leader, "it leads")
+        until(
+            lambda: client.describe_topic(TOPIC).partitions[0].leader == leader,
+            "the new leader leads",
+        )
         found = client.describe_topic(TOPIC).partitions[0]
         assert {*found.isr} == {*NODES}
     with raw.RawClient(int(cluster.rows[leader][2].rpartition(":")[2])) as consumer:
         for offset in range(1, 1 + COUNT + 1):
-            partition = expect_fetched(consumer, offset, max_wait_ms=0)
+            partition = fetch_partition(consumer, offset, max_wait_ms=0)
             assert (partition.high_watermark, bytes(partition.records or b"")) == (1, b"")
         cluster.go_on(paused)
-        partition = expect_fetched(consumer, COUNT, max_wait_ms=raw.FOR_EVER_MS)
+        partition = fetch_partition(consumer, COUNT, max_wait_ms=raw.MAX_WAIT_MS)
         assert b"waiting" in bytes(partition.records)
 
 
 def test_deletion_of_records_times_out_while_a_follower_is_paused(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The leader goes on, and answers the next one once the follower has heard of it."""
+    """The leader keeps its new start: a second request ends once the follower has fetched it."""
     monkeypatch.setitem(raw.VERSIONS, ApiKey.DELETE_RECORDS, 2)
     with Client(cluster.servers, timeout_s=LIMIT_S) as client:
         leader = client.describe_quorum().leader_id
@@ -101,7 +107,7 @@ def test_deletion_of_records_times_out_while_a_follower_is_paused(
         for _ in range(2):
             client.produce(TOPIC, b"value")
 
-    def deleted(consumer: raw.RawClient, timeout_ms: int) -> tuple[int, int]:
+    def delete_records(consumer: raw.RawClient, timeout_ms: int) -> tuple[int, int]:
         part = DeleteRecordsPartition(partition_index=0, offset=1)
         topic = DeleteRecordsTopic(name=TOPIC, partitions=[part])
         request = DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
@@ -111,18 +117,18 @@ def test_deletion_of_records_times_out_while_a_follower_is_paused(
 
     cluster.pause(paused)
     with raw.RawClient(int(cluster.rows[leader][2].rpartition(":")[2])) as consumer:
-        assert deleted(consumer, 1) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+        assert delete_records(consumer, 1) == (ErrorCode.REQUEST_TIMED_OUT, 0)
         cluster.go_on(paused)
-        assert deleted(consumer, LIMIT_S * 1000) == (ErrorCode.NONE, 1)
+        assert delete_records(consumer, LIMIT_S * 1000) == (ErrorCode.NONE, 1)
 
 
 def test_v13_followers_fetch_from_others_while_a_leader_hangs(cluster: LocalCluster) -> None:
-    """Each leader's partitions are fetched by themselves, and all those of a leader at once."""
+    """A follower fetches from each leader separately, all partitions of one in one request."""
     with Client(cluster.servers, timeout_s=LIMIT_S) as client:
         leader = client.describe_quorum().leader_id
         follower, paused = [node for node in NODES if node != leader]
-        both = ([paused, follower], [leader, follower])
-        placed = {index: both[index % 2] for index in range(2 * PARTITIONS)}
+        assignments = ([paused, follower], [leader, follower])
+        placed = {index: assignments[index % 2] for index in range(2 * PARTITIONS)}
         client.create_topic(TOPIC, assignment=placed, configs={"min.insync.replicas": "2"})
         with client.producer() as producer:
             for index in placed:

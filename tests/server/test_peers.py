@@ -50,21 +50,21 @@ def api_of(frame: bytes) -> tuple[int, int]:
     return key, version
 
 
-def versions_answer(votes_up_to: int) -> bytes:
+def supported_versions_frame(votes_up_to: int) -> bytes:
     """The APIs of a peer: ApiVersions, and Vote if it supports any version."""
     known = [ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=0)]
     if votes_up_to >= 0:
         known.append(ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=votes_up_to))
-    return first_answer(0, known)
+    return api_versions_response_frame(0, known)
 
 
-def first_answer(error: int, known: Sequence[ApiVersion]) -> bytes:
+def api_versions_response_frame(error: int, known: Sequence[ApiVersion]) -> bytes:
     response = ApiVersionsResponse(error_code=error, api_keys=known)
     return b"".join(response_frame(APIS[ApiKey.API_VERSIONS], 3, 0, response))
 
 
-#: The outcome of the first request, if another one took its place.
-ABORTED_ONE = RequestFailed("quorum", 2, 1, ABORTED, is_aborted=True)
+#: The report of the first request, if another one replaced it.
+FIRST_ABORTED = RequestFailed("quorum", 2, 1, ABORTED, is_aborted=True)
 
 
 class Wire:
@@ -72,7 +72,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.epoll = select.epoll()
-        self.outcome: list[Any] = []
+        self.reports: list[Any] = []
         self.is_broken = False
         self.peers = Peers(self.epoll, self._notify)
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -81,47 +81,47 @@ class Wire:
     def _notify(self, report: Any, _: Now) -> None:
         if self.is_broken:
             raise IndexError("ours")
-        self.outcome.append(report)
+        self.reports.append(report)
 
     def ask(self, port: int = 0, request: VoteRequest = PLAIN, host: str = "127.0.0.1") -> None:
         self.numbers += 1
-        where = port or self.listener.getsockname()[1]
+        port = port or self.listener.getsockname()[1]
         self.peers.send(
-            SendRequest("quorum", 2, host, where, self.numbers, ApiKey.VOTE, 2, request, 1000)
+            SendRequest("quorum", 2, host, port, self.numbers, ApiKey.VOTE, 2, request, 1000)
         )
         self.peers.flush(NOW)
 
     def events(self) -> None:
         """Handle the next events of epoll."""
         found = self.epoll.poll(LIMIT_S)
-        assert found, "nothing happens"
+        assert found, "no event"
         for fd, event in found:
             if self.peers.owns(fd):
                 self.peers.event(fd, event, NOW)
 
     def accept(self, votes_up_to: int = 2) -> socket.socket:
-        """The other end, after it has responded to ApiVersions."""
+        """Accept the connection and respond to ApiVersions; return the socket."""
         while not select.select([self.listener], [], [], 0)[0]:
             self.events()  # the name may have to be resolved first
-        taken, _ = self.listener.accept()
-        taken.settimeout(LIMIT_S)
-        while not select.select([taken], [], [], 0.05)[0]:
+        sock, _ = self.listener.accept()
+        sock.settimeout(LIMIT_S)
+        while not select.select([sock], [], [], 0.05)[0]:
             self.events()  # the connect may have completed before
-        assert api_of(taken.recv(1 << 16)) == (ApiKey.API_VERSIONS, 3)
-        taken.sendall(versions_answer(votes_up_to))
+        assert api_of(sock.recv(1 << 16)) == (ApiKey.API_VERSIONS, 3)
+        sock.sendall(supported_versions_frame(votes_up_to))
         self.events()
-        return taken
+        return sock
 
-    def accept_asked(self) -> socket.socket:
-        """The other end, once it has received a request."""
-        taken = self.accept()
-        assert api_of(taken.recv(1 << 16)) == (ApiKey.VOTE, 2)
-        return taken
+    def accept_with_request(self) -> socket.socket:
+        """Accept the connection and receive a request; return the socket."""
+        sock = self.accept()
+        assert api_of(sock.recv(1 << 16)) == (ApiKey.VOTE, 2)
+        return sock
 
-    def until_told(self) -> Any:
-        while not self.outcome:
+    def next_report(self) -> Any:
+        while not self.reports:
             self.events()
-        return self.outcome.pop(0)
+        return self.reports.pop(0)
 
 
 @pytest.fixture
@@ -133,43 +133,43 @@ def wire() -> Iterator[Wire]:
     made.epoll.close()
 
 
-def vote_answer(correlation: int) -> bytes:
+def vote_frame(correlation: int) -> bytes:
     response = VoteResponse(error_code=0, topics=())
     return b"".join(response_frame(APIS[ApiKey.VOTE], 2, correlation, response))
 
 
 def test_requests_to_a_moved_peer_fail_at_once(wire: Wire) -> None:
     wire.ask()
-    with wire.accept_asked(), socket.create_server(("127.0.0.1", 0)) as elsewhere:
-        wire.ask(elsewhere.getsockname()[1])
-        assert wire.outcome == [ABORTED_ONE]
+    with wire.accept_with_request(), socket.create_server(("127.0.0.1", 0)) as moved:
+        wire.ask(moved.getsockname()[1])
+        assert wire.reports == [FIRST_ABORTED]
 
 
 def test_a_refusal_at_a_new_address_is_no_proof_of_death(wire: Wire) -> None:
     wire.ask()
-    with wire.accept_asked():
+    with wire.accept_with_request():
         wire.ask(free_ports(1)[0])
-        assert wire.until_told() == ABORTED_ONE
-        assert wire.until_told() == RequestFailed("quorum", 2, 2, REFUSED)
-        assert not wire.outcome
+        assert wire.next_report() == FIRST_ABORTED
+        assert wire.next_report() == RequestFailed("quorum", 2, 2, REFUSED)
+        assert not wire.reports
 
 
 def test_a_refused_reconnect_proves_that_the_peer_is_down(wire: Wire) -> None:
     wire.ask()
-    with wire.accept_asked():
+    with wire.accept_with_request():
         wire.listener.close()
-    assert {type(wire.until_told()), type(wire.until_told())} == {RequestFailed, PeerDown}
+    assert {type(wire.next_report()), type(wire.next_report())} == {RequestFailed, PeerDown}
 
 
-@pytest.mark.parametrize("garbage", [b"\xff" * 8, vote_answer(77), b"\0\0\0\5\0\0\0\1\xff"])
+@pytest.mark.parametrize("garbage", [b"\xff" * 8, vote_frame(77), b"\0\0\0\5\0\0\0\1\xff"])
 def test_an_invalid_response_closes_the_channel(wire: Wire, garbage: bytes) -> None:
     wire.ask()
-    with wire.accept_asked() as other:
+    with wire.accept_with_request() as other:
         other.sendall(garbage)
-        assert wire.until_told() == RequestFailed("quorum", 2, 1, CLOSED)
+        assert wire.next_report() == RequestFailed("quorum", 2, 1, CLOSED)
 
 
-def large_vote_answer(correlation: int) -> bytes:
+def large_vote_frame(correlation: int) -> bytes:
     """A response that takes several receives."""
     topics = [TopicResult(topic_name="t" * 1000, partitions=()) for _ in range(1000)]
     response = VoteResponse(error_code=0, topics=topics)
@@ -177,97 +177,97 @@ def large_vote_answer(correlation: int) -> bytes:
 
 
 def test_the_rest_of_a_large_response_is_reported_once(wire: Wire) -> None:
-    """Each part of it would cost a turn; a small response after it is reported as before."""
+    """The host polls again only once all of it is there, as each part would cost a turn."""
     wire.ask()
-    with wire.accept_asked() as other:
-        answer = memoryview(large_vote_answer(1))
+    with wire.accept_with_request() as other:
+        answer = memoryview(large_vote_frame(1))
         other.sendall(answer[:100_000])
         for _ in range(10):  # it is received in pieces while its buffer grows
             if not wire.epoll.poll(0):
                 break
             wire.events()
         else:
-            pytest.fail("a part of the rest is reported")
+            pytest.fail("epoll reports a part of the rest")
         other.sendall(answer[100_000:150_000])
         assert wire.epoll.poll(0) == []
         with ThreadPoolExecutor(1) as pool:  # the sockets may not have room for all of it
             sent = pool.submit(other.sendall, answer[150_000:])
-            assert wire.until_told().number == 1
+            assert wire.next_report().number == 1
             sent.result(LIMIT_S)
         wire.ask()
         assert other.recv(1 << 16)
-        other.sendall(vote_answer(2))
-        assert wire.until_told().number == 2
+        other.sendall(vote_frame(2))
+        assert wire.next_report().number == 2
 
 
-def test_the_end_of_a_connection_in_a_large_response_is_noticed(wire: Wire) -> None:
+def test_a_connection_that_ends_in_a_large_response_fails_the_request(wire: Wire) -> None:
     wire.ask()
-    with wire.accept_asked() as other:
-        other.sendall(large_vote_answer(1)[:100_000])
+    with wire.accept_with_request() as other:
+        other.sendall(large_vote_frame(1)[:100_000])
         wire.events()
-    assert wire.until_told() == RequestFailed("quorum", 2, 1, CLOSED)
+    assert wire.next_report() == RequestFailed("quorum", 2, 1, CLOSED)
 
 
 def test_an_error_in_the_handler_is_not_the_peers_fault(wire: Wire) -> None:
     wire.ask()
-    with wire.accept_asked() as other:
-        other.sendall(vote_answer(1))
-        answered = wire.until_told()
+    with wire.accept_with_request() as other:
+        other.sendall(vote_frame(1))
+        answered = wire.next_report()
         assert isinstance(answered, ResponseReceived)
         assert (answered.number, answered.response.error_code) == (1, 0)
         wire.is_broken = True
         wire.ask()
         assert other.recv(1 << 16)
-        other.sendall(vote_answer(2))
+        other.sendall(vote_frame(2))
         with pytest.raises(IndexError, match="ours"):
-            wire.until_told()
+            wire.next_report()
 
 
 def test_a_named_peer_is_proved_down_at_its_last_address(wire: Wire) -> None:
     """All addresses of a name are tried."""
     wire.ask(host="localhost")
-    with wire.accept_asked() as other:
-        other.sendall(vote_answer(1))
-        assert isinstance(wire.until_told(), ResponseReceived)
+    with wire.accept_with_request() as other:
+        other.sendall(vote_frame(1))
+        assert isinstance(wire.next_report(), ResponseReceived)
         wire.ask(host="localhost")
         assert other.recv(1 << 16)
         wire.listener.close()
-    assert {type(wire.until_told()), type(wire.until_told())} == {RequestFailed, PeerDown}
+    assert {type(wire.next_report()), type(wire.next_report())} == {RequestFailed, PeerDown}
 
 
 def test_an_unknown_name_is_no_proof_of_death(wire: Wire) -> None:
     wire.ask(host="no..host")
-    assert wire.until_told() == RequestFailed("quorum", 2, 1, "the host name no..host is unknown")
-    assert not wire.outcome
+    assert wire.next_report() == RequestFailed("quorum", 2, 1, "the host name no..host is unknown")
+    assert not wire.reports
 
 
 def test_an_unknown_name_cannot_forge_a_line(wire: Wire) -> None:
     wire.ask(host="no..\nhost" + "x" * 1000)
-    outcome = wire.until_told()
-    assert isinstance(outcome, RequestFailed)
-    assert outcome.reason == f"the host name no..?host{'x' * 91}... is unknown"
+    report = wire.next_report()
+    assert isinstance(report, RequestFailed)
+    assert report.reason == f"the host name no..?host{'x' * 91}... is unknown"
 
 
 def test_only_overdue_requests_close_the_channel(wire: Wire) -> None:
     """The first response has arrived, so the timeout of the second request counts."""
     wire.ask()
-    with wire.accept_asked() as other:
+    with wire.accept_with_request() as other:
         where = wire.listener.getsockname()[1]
         later = SendRequest("quorum", 2, "127.0.0.1", where, 2, ApiKey.VOTE, 2, PLAIN, 5000)
         wire.peers.send(later)
         wire.peers.flush(NOW)
-        other.sendall(vote_answer(1))
-        assert isinstance(wire.until_told(), ResponseReceived)
+        other.sendall(vote_frame(1))
+        assert isinstance(wire.next_report(), ResponseReceived)
         wire.peers.expire(Now(1000, 0))
-        assert not wire.outcome
+        assert not wire.reports
         assert wire.peers.deadline() == 5000
         wire.peers.expire(Now(5000, 0))
-        assert wire.outcome == [RequestFailed("quorum", 2, 2, NO_RESPONSE)]
+        assert wire.reports == [RequestFailed("quorum", 2, 2, NO_RESPONSE)]
         assert wire.peers.deadline() is None
 
 
 def test_a_request_may_use_a_connection_of_its_own(wire: Wire) -> None:
-    """At a load balancer another connection may lead to another node. The end proves nothing."""
+    """Through a load balancer it may reach any node, so its end proves no peer to be down."""
     where = wire.listener.getsockname()[1]
     for number in (1, 2):
         wire.peers.send(
@@ -276,19 +276,19 @@ def test_a_request_may_use_a_connection_of_its_own(wire: Wire) -> None:
             )
         )
         wire.peers.flush(NOW)
-        with wire.accept_asked() as other:
-            other.sendall(vote_answer(number))
-            told = wire.until_told()
-            assert (type(told), told.number) == (ResponseReceived, number)
-            assert other.recv(1) == b"", "it is closed by the node that has asked"
+        with wire.accept_with_request() as other:
+            other.sendall(vote_frame(number))
+            report = wire.next_report()
+            assert (type(report), report.number) == (ResponseReceived, number)
+            assert other.recv(1) == b"", "the node closes it after the response"
     wire.peers.expire(Now(5000, 0))
-    assert not wire.outcome
+    assert not wire.reports
 
 
 def test_a_request_that_another_one_replaces_is_aborted(wire: Wire) -> None:
-    """The peer may respond to everything."""
+    """The peer may respond to both requests."""
     wire.ask()
-    with wire.accept_asked():
+    with wire.accept_with_request():
         where = wire.listener.getsockname()[1]
         wire.peers.send(
             SendRequest(
@@ -305,7 +305,7 @@ def test_a_request_that_another_one_replaces_is_aborted(wire: Wire) -> None:
             )
         )
         wire.peers.flush(NOW)
-        assert wire.outcome == [ABORTED_ONE]
+        assert wire.reports == [FIRST_ABORTED]
 
 
 def pre_vote() -> VoteRequest:
@@ -321,12 +321,12 @@ def pre_vote() -> VoteRequest:
 
 
 def test_an_older_peer_gets_its_newest_version(wire: Wire) -> None:
-    """C120."""
+    """C120: the request is sent in the newest version that the peer supports."""
     wire.ask()
     with wire.accept(votes_up_to=1) as other:
         assert api_of(other.recv(1 << 16)) == (ApiKey.VOTE, 1)
-        other.sendall(vote_answer(1))
-        answered = wire.until_told()
+        other.sendall(vote_frame(1))
+        answered = wire.next_report()
         assert isinstance(answered, ResponseReceived)
         assert answered.number == 1
 
@@ -338,9 +338,9 @@ def test_unsupported_requests_are_reported_and_not_sent(
     """C120: the request, or its version, is unsupported; the channel stays open."""
     wire.ask(request=request_)
     with wire.accept(votes_up_to):
-        assert wire.until_told() == VersionUnsupported("quorum", 2, 1)
+        assert wire.next_report() == VersionUnsupported("quorum", 2, 1)
         wire.ask(request=request_)
-        assert wire.until_told() == VersionUnsupported("quorum", 2, 2)
+        assert wire.next_report() == VersionUnsupported("quorum", 2, 2)
 
 
 VOTES = [ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=2)]
@@ -349,21 +349,21 @@ VOTES = [ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=2)]
 @pytest.mark.parametrize(
     "garbage",
     [
-        vote_answer(1),
+        vote_frame(1),
         b"\0\0\0\5\0\0\0\0\xff",
-        first_answer(ErrorCode.UNSUPPORTED_VERSION, VOTES),
-        first_answer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ()),
-        first_answer(0, ()),
+        api_versions_response_frame(ErrorCode.UNSUPPORTED_VERSION, VOTES),
+        api_versions_response_frame(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ()),
+        api_versions_response_frame(0, ()),
     ],
-    ids=["of another", "garbage", "an error", "an error and no more", "nothing"],
+    ids=["another request's", "garbage", "unsupported", "error without apis", "no apis"],
 )
 def test_an_invalid_api_versions_response_closes_the_channel(wire: Wire, garbage: bytes) -> None:
     wire.ask()
-    taken, _ = wire.listener.accept()
-    with taken:
+    sock, _ = wire.listener.accept()
+    with sock:
         wire.events()
-        taken.sendall(garbage)
-        assert wire.until_told() == RequestFailed("quorum", 2, 1, CLOSED)
+        sock.sendall(garbage)
+        assert wire.next_report() == RequestFailed("quorum", 2, 1, CLOSED)
 
 
 def test_a_failed_connect_is_not_retried_by_itself(wire: Wire) -> None:
@@ -371,7 +371,7 @@ def test_a_failed_connect_is_not_retried_by_itself(wire: Wire) -> None:
     wire.listener.close()
     for number in (1, 2):
         wire.ask(free_ports(1)[0])
-        assert wire.until_told() == RequestFailed("quorum", 2, number, REFUSED)
+        assert wire.next_report() == RequestFailed("quorum", 2, number, REFUSED)
         assert wire.peers.deadline() is None
         assert not wire.epoll.poll(0)
 
@@ -382,9 +382,9 @@ def test_reconnects_to_a_peer_that_always_closes_are_limited(wire: Wire) -> None
     for _ in range(1 + MAX_PROBES):
         while not select.select([wire.listener], [], [], 0)[0]:
             wire.events()
-        taken, _ = wire.listener.accept()
-        taken.close()
-    assert wire.until_told() == RequestFailed("quorum", 2, 1, CLOSED)
+        sock, _ = wire.listener.accept()
+        sock.close()
+    assert wire.next_report() == RequestFailed("quorum", 2, 1, CLOSED)
     while wire.epoll.poll(0):
         wire.events()
         assert not select.select([wire.listener], [], [], 0)[0]
@@ -393,16 +393,16 @@ def test_reconnects_to_a_peer_that_always_closes_are_limited(wire: Wire) -> None
 def test_a_channel_lost_during_a_read_is_reset(wire: Wire) -> None:
     """Bytes after the first response belong to the connection whose write failed."""
     wire.ask()
-    taken, _ = wire.listener.accept()
+    sock, _ = wire.listener.accept()
     wire.events()
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    taken.sendall(versions_answer(2) + vote_answer(1))
-    taken.close()  # a reset: received bytes can be read, and none sent
-    assert wire.until_told() == RequestFailed("quorum", 2, 1, CLOSED)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.sendall(supported_versions_frame(2) + vote_frame(1))
+    sock.close()  # a reset: received bytes can be read, and none sent
+    assert wire.next_report() == RequestFailed("quorum", 2, 1, CLOSED)
     wire.ask()
-    with wire.accept_asked() as other:
-        other.sendall(vote_answer(2))
-        assert isinstance(wire.until_told(), ResponseReceived)
+    with wire.accept_with_request() as other:
+        other.sendall(vote_frame(2))
+        assert isinstance(wire.next_report(), ResponseReceived)
 
 
 @contextmanager
@@ -418,10 +418,10 @@ def no_descriptor_left() -> Iterator[None]:
 def test_without_a_descriptor_requests_fail_until_there_is_one(wire: Wire) -> None:
     with no_descriptor_left():
         wire.ask()
-        assert wire.outcome == [RequestFailed("quorum", 2, 1, "Too many open files")]
-    wire.outcome.clear()
+        assert wire.reports == [RequestFailed("quorum", 2, 1, "Too many open files")]
+    wire.reports.clear()
     wire.ask()
-    wire.accept_asked().close()
+    wire.accept_with_request().close()
 
 
 @pytest.mark.parametrize(
@@ -436,7 +436,7 @@ def test_without_a_descriptor_requests_fail_until_there_is_one(wire: Wire) -> No
 def test_an_invalid_address_fails(wire: Wire, host: str, port: int, why: str) -> None:
     """Nodes send each other addresses with 32-bit ports."""
     wire.ask(host=host, port=port)
-    assert wire.until_told() == RequestFailed("quorum", 2, 1, why)
+    assert wire.next_report() == RequestFailed("quorum", 2, 1, why)
     assert not wire.epoll.poll(0)
 
 

@@ -42,7 +42,7 @@ def admin_of(quorum: Quorum) -> AdminClient:
 
 
 def create(admin: AdminClient, name: str) -> None:
-    """Raises unless the topic is acknowledged.
+    """Create a topic; raise unless it is acknowledged.
 
     If the first response is lost with the leader, the retried request finds that the topic exists.
     """
@@ -57,7 +57,7 @@ def create(admin: AdminClient, name: str) -> None:
 
 
 def expect_topics(admin: AdminClient, expected: set[str]) -> None:
-    """The broker has these topics, once it has applied all acknowledged changes."""
+    """Wait until the broker has exactly these topics."""
     deadline = Deadline(LIMIT_S)
     while (found := set(admin.list_topics(timeout=LIMIT_S).topics)) != expected:
         assert not deadline.is_over, found ^ expected
@@ -79,7 +79,7 @@ def test_no_acknowledged_change_is_lost_when_leaders_are_killed(quorum: Quorum) 
     expect_topics(admin, acknowledged)
 
 
-def test_a_paused_controller_delays_nothing(quorum: Quorum) -> None:
+def test_topics_are_created_while_any_controller_is_paused(quorum: Quorum) -> None:
     admin = admin_of(quorum)
     create(admin, "before")
     for paused in CONTROLLERS:
@@ -102,8 +102,11 @@ def test_all_metadata_survives_a_full_restart(quorum: Quorum) -> None:
 
 
 def test_a_replaced_disk_is_filled_from_a_snapshot_and_the_log(tmp_path: Path) -> None:
-    """Q38: FetchSnapshot over TCP, for a voter and for a broker. R11: whoever lost its directory is
-    not the voter that the log knows, says so, and votes again once it was replaced."""
+    """Q38: FetchSnapshot over TCP, for a voter and for a broker.
+
+    R11: a controller that lost its directory is no voter any more, logs this, and votes again once
+    it has been removed and added.
+    """
     quorum = Quorum(tmp_path, "metadata.log.max.record.bytes.between.snapshots=2000\n")
     try:
         quorum.start(*CONTROLLERS, BROKER)
@@ -142,13 +145,13 @@ def test_a_replaced_disk_is_filled_from_a_snapshot_and_the_log(tmp_path: Path) -
 
 def kraftlog(quorum: Quorum, node_id: int, command: str, *words: str) -> int:
     """Run a command with the file of a controller."""
-    where = ["--bootstrap-server", quorum.address, "--command-config", quorum.file(node_id)]
-    line = [sys.executable, "-m", "kraftlog", command, *where, *words]
+    options = ["--bootstrap-server", quorum.address, "--command-config", quorum.file(node_id)]
+    line = [sys.executable, "-m", "kraftlog", command, *options, *words]
     return subprocess.run(line, check=False).returncode
 
 
 def test_a_refused_broker_logs_the_reason(quorum: Quorum, tmp_path: Path) -> None:
-    """Its node id is that of another broker, which is alive."""
+    """It has the node id of another broker, which is running."""
     twin = tmp_path / "twin.properties"
     text = (tmp_path / f"{BROKER}.properties").read_text()
     text = re.sub(r"(?m)^listeners=.*", "listeners=PLAINTEXT://127.0.0.1:0", text)
@@ -172,7 +175,7 @@ def test_r12_a_cluster_of_one_controller_grows_to_three(tmp_path: Path, jvm: Dri
         create(admin, "before")
         for added in CONTROLLERS[1:]:
             quorum.start(added)
-            until_caught_up(jvm, quorum, added)
+            await_caught_up(jvm, quorum, added)
             jvm.tool(
                 TOOL,
                 *("--bootstrap-server", quorum.address, "--command-config", quorum.file(added)),
@@ -188,7 +191,7 @@ def test_r12_a_cluster_of_one_controller_grows_to_three(tmp_path: Path, jvm: Dri
 TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 
-def until_caught_up(jvm: Driver, quorum: Quorum, observer: int) -> None:
+def await_caught_up(jvm: Driver, quorum: Quorum, observer: int) -> None:
     """Wait until the leader lists the observer without lag."""
     deadline = Deadline(LIMIT_S)
     while not deadline.is_over:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def first_guest(port: int) -> RawClient:
+def first_connection(port: int) -> RawClient:
     """The first accepted connection."""
     deadline = time.monotonic() + LIMIT_S  # noqa: TID251 - a generous limit, not a measure
     while True:
@@ -28,12 +28,12 @@ def first_guest(port: int) -> RawClient:
             return RawClient(port)
         except ConnectionRefusedError:
             time.sleep(0.001)
-            assert time.monotonic() < deadline, "nobody is let in"  # noqa: TID251 - as above
+            assert time.monotonic() < deadline, "no connection is accepted"  # noqa: TID251 - as above
 
 
 def expect_service(port: int, topic: str, broker: int) -> None:
     """V5: the first client finds the broker in Metadata, and can create a topic."""
-    with first_guest(port) as client:
+    with first_connection(port) as client:
         client.send(frame(1, ApiKey.METADATA, MetadataRequest(topics=[])))
         assert [it.node_id for it in client.message(ApiKey.METADATA).brokers] == [broker]
         wanted = CreatableTopic(
@@ -63,17 +63,17 @@ class StartingNode:
 
 
 def test_v5_the_first_client_is_served_also_after_a_kill(tmp_path: Path) -> None:
-    """Metadata does not name a fenced broker because of a registration from its last run."""
+    """Metadata shows the broker, although its previous registration may still be fenced."""
     [port] = free_ports(1)
-    for life in range(3):
+    for number in range(3):
         with StartingNode("--data", str(tmp_path / "data"), "--port", str(port)):
-            expect_service(port, f"life-{life}", broker=1)
+            expect_service(port, f"start-{number}", broker=1)
 
 
 def test_v5_the_first_client_of_a_broker_only_node_is_served(
     tmp_path: Path,
 ) -> None:
-    """Also if all nodes were killed and the controllers return first, or last."""
+    """Also after all nodes were killed, whether controllers or broker start first."""
     # The session of a killed broker lasts this long; a shorter pause does not fence a broker.
     quorum = Quorum(tmp_path, "broker.session.timeout.ms=4000\nbroker.heartbeat.interval.ms=500\n")
     try:

@@ -1,4 +1,4 @@
-"""A topic is deleted and created again, and a node was killed before or is afterwards."""
+"""A topic is deleted and recreated; a node is killed before or after that."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_v15_acknowledged_records_of_a_recreated_topic_survive_kill_9(tmp_path: 
 
 
 def log_of(cluster: LocalCluster, node: int) -> bytes:
-    """What the log of a node's replica of `demo` has."""
+    """The bytes of the log of a node's replica of `demo`."""
     folder = Path(cluster.data) / f"node-{node}" / "demo-0"
     return b"".join([path.read_bytes() for path in folder.glob("*.log")])
 
@@ -56,8 +56,8 @@ def write(client: Client, value: bytes) -> None:
 
 
 def test_v4_a_broker_that_was_away_never_serves_the_old_topic(tmp_path: Path) -> None:
-    """V4, C259: its old log is longer than the new one, and is set aside."""
-    away, nodes = 3, (1, 2, 3)
+    """V4, C259: its old log is longer than the new one, and becomes a stray."""
+    absent, nodes = 3, (1, 2, 3)
     cluster = LocalCluster(tmp_path)
 
     def until(is_so: Callable[[], bool], what: str) -> None:
@@ -71,22 +71,25 @@ def test_v4_a_broker_that_was_away_never_serves_the_old_topic(tmp_path: Path) ->
 
     try:
         with Client(cluster.servers, timeout_s=LIMIT_S) as client:
-            client.create_topic("demo", assignment={0: [away, 1, 2]})
+            client.create_topic("demo", assignment={0: [absent, 1, 2]})
             for _ in range(2):
                 write(client, b"old")
-            until(lambda: b"old 9" in log_of(cluster, away), "the log of the old topic")
-            cluster.kill(away)
+            until(lambda: b"old 9" in log_of(cluster, absent), "the log of the old topic")
+            cluster.kill(absent)
         with Client(",".join([cluster.rows[it][2] for it in (1, 2)]), timeout_s=LIMIT_S) as client:
             client.delete_topic("demo")
-            # As the first replica it is to lead the new topic, too.
+            # The absent broker is the preferred leader of the new topic, too.
             client.create_topic("demo", assignment={0: [1, 2]})
-            assert client.reassign_partitions({("demo", 0): [away, 1, 2]}) == {}
+            assert client.reassign_partitions({("demo", 0): [absent, 1, 2]}) == {}
             write(client, b"new")
-            assert b"old" in log_of(cluster, away)
-            cluster.restart(away)
+            assert b"old" in log_of(cluster, absent)
+            cluster.restart(absent)
             until(in_sync(3), "every replica is in sync")
             client.elect_preferred_leaders([("demo", 0)])
-            until(lambda: client.describe_topic("demo").partitions[0].leader == away, "its turn")
+            until(
+                lambda: client.describe_topic("demo").partitions[0].leader == absent,
+                "the returned broker leads",
+            )
             assert values(client) == [b"new %d" % number for number in range(10)]
         assert not any(b"old" in log_of(cluster, node) for node in nodes)
         assert "belongs to a former topic of this name" in cluster.output()

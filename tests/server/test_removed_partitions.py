@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-AWAY = 3
+ABSENT = 3
 OTHERS = (1, 2)
 
 
@@ -29,7 +29,7 @@ def until(is_so: Callable[[], Any], what: str) -> None:
 
 
 def log_of(cluster: LocalCluster, node: int, partition: int) -> bytes:
-    """What the log of a replica has; nothing if it has none."""
+    """The bytes of a replica's log; empty if there is no log."""
     found = Path(cluster.data).glob(f"*{node}*/**/{TOPIC}-{partition}/*.log")
     return b"".join([path.read_bytes() for path in found])
 
@@ -46,7 +46,7 @@ def values(client: Client, partition: int) -> list[bytes | None]:
         return [record.value for record in records]
 
 
-def test_v11_a_broker_that_was_away_forgets_removed_partitions(
+def test_v11_a_returning_broker_deletes_removed_partitions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = LocalCluster(tmp_path)
@@ -55,10 +55,10 @@ def test_v11_a_broker_that_was_away_forgets_removed_partitions(
             client.create_topic(TOPIC, 3)
             write(client, b"old")
             until(
-                lambda: all(b"old" in log_of(cluster, AWAY, index) for index in range(3)),
+                lambda: all(b"old" in log_of(cluster, ABSENT, index) for index in range(3)),
                 "the records are on every replica",
             )
-            cluster.kill(AWAY)
+            cluster.kill(ABSENT)
         with Client(
             ",".join([cluster.rows[node][2] for node in OTHERS]), timeout_s=LIMIT_S
         ) as client:
@@ -70,17 +70,20 @@ def test_v11_a_broker_that_was_away_forgets_removed_partitions(
             assert main([*fewer, "--bootstrap-server", servers]) == 1
             assert "3 partitions; --remove-partitions deletes" in capsys.readouterr().err
             assert main([*fewer, "--remove-partitions", "--bootstrap-server", servers]) == 0
-            until(lambda: len(client.describe_topic(TOPIC).partitions) == 1, "Metadata shows one")
+            until(
+                lambda: len(client.describe_topic(TOPIC).partitions) == 1,
+                "Metadata shows one partition",
+            )
             client.create_partitions(TOPIC, 2)
             write(client, b"new")
             assert values(client, 1) == [b"new"] * 3
-            cluster.restart(AWAY)
+            cluster.restart(ABSENT)
             until(
                 lambda: all(len(each.isr) == 3 for each in client.describe_topic(TOPIC).partitions),
                 "every replica is in sync",
             )
             assert values(client, 0) == [b"old"] * 3 + [b"new"] * 3
-        nodes = (*OTHERS, AWAY)
+        nodes = (*OTHERS, ABSENT)
         until(
             lambda: all(log_of(cluster, node, 1).count(b"new") == 3 for node in nodes),
             "every replica has the new records",

@@ -1,4 +1,4 @@
-"""A cluster that has lost two of three controllers for good is repaired; its brokers live on."""
+"""A cluster that has lost two of three controllers for good is repaired with its brokers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Cluster(Quorum):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, SETTINGS, dynamic=True, all_vote=True)
 
-    def begin(self) -> None:
+    def start_all(self) -> None:
         self.start(*CONTROLLERS, BROKER)
         self.add(*BROKERS[1:], template=BROKER_FILE + SETTINGS)
         with self.client() as client:
@@ -62,7 +62,7 @@ class Cluster(Quorum):
             shutil.rmtree(self.data(node_id))
 
     def repair(self, node_id: int, capsys: pytest.CaptureFixture[str]) -> None:
-        """Kill the controller, run the command that the first run prints, and start it."""
+        """Kill a controller, run `quorum repair` and the command that it prints, start it."""
         self.kill(node_id)
         voters = f"{node_id}@127.0.0.1:{self.ports[node_id]}"
         words = ["quorum", "repair", "--data", self.data(node_id), "--voters", voters]
@@ -86,7 +86,7 @@ class Cluster(Quorum):
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     made = Cluster(tmp_path)
     try:
-        made.begin()
+        made.start_all()
         yield made
     finally:
         made.end()
@@ -103,18 +103,18 @@ def writer(cluster: Cluster) -> Iterator[Writer]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("lives", [True, False], ids=["brokers live on", "brokers are stopped"])
+@pytest.mark.parametrize("brokers_run", [True, False], ids=["brokers run", "brokers are stopped"])
 def test_r8_no_acknowledged_record_is_lost_by_a_repair(
-    cluster: Cluster, writer: Writer, capsys: pytest.CaptureFixture[str], *, lives: bool
+    cluster: Cluster, writer: Writer, capsys: pytest.CaptureFixture[str], *, brokers_run: bool
 ) -> None:
-    """Two of three controllers are lost for good; brokers serve their clients without a quorum."""
+    """Brokers serve their clients while the quorum has lost two of three controllers."""
     cluster.lose(*LOST)
     writer.await_more()
-    if not lives:
+    if not brokers_run:
         for broker in BROKERS:
             cluster.kill(broker)
     cluster.repair(SURVIVOR, capsys)
-    if not lives:
+    if not brokers_run:
         cluster.start(*BROKERS)
     with cluster.client() as client:
         client.create_topic("after-the-repair")

@@ -1,4 +1,4 @@
-"""A replicated cluster of real processes, killed and paused under the clients of others."""
+"""A replicated cluster of real processes, killed and paused under third-party clients."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from tests.server import raw
 from tests.server.clients import JAVA, TOPIC
 from tests.server.local_cluster import LocalCluster
 from tests.server.replication_load import (
+    ACKNOWLEDGEMENTS,
     NODES,
     PARTITIONS,
     SETTINGS,
-    SOME,
     Writer,
     await_isr,
     expect_acknowledged,
@@ -75,7 +75,7 @@ def write_with_kafka_python(servers: str) -> Callable[[Writer], None]:
 def kill_each(
     cluster: LocalCluster,
     writer: Writer,
-    while_dead: Callable[[], None] = lambda: None,
+    while_stopped: Callable[[], None] = lambda: None,
     number: int = signal.SIGKILL,
 ) -> None:
     """End each node by a signal under a writer that goes on without it, and restart it."""
@@ -83,7 +83,7 @@ def kill_each(
         writer.await_more()
         cluster.kill(node, number)
         writer.await_more()
-        while_dead()
+        while_stopped()
         cluster.restart(node)
         await_isr(cluster, *NODES)
 
@@ -110,7 +110,7 @@ def test_v7_acknowledged_records_survive_kills_and_pauses_of_every_node(
 
 
 def test_v3_acknowledged_records_survive_clean_restarts(cluster: LocalCluster) -> None:
-    """V3, C246: each node leaves in order, the active controller among them, and comes back."""
+    """V3, C246: each node shuts down cleanly and restarts, also the active controller."""
     writer = Writer(write_with_confluent(cluster.servers))
     try:
         kill_each(cluster, writer, number=signal.SIGTERM)
@@ -149,14 +149,14 @@ def active_controller(cluster: LocalCluster) -> int:
 
 
 def test_v10_a_reassignment_survives_target_and_controller(cluster: LocalCluster) -> None:
-    """V10, V14, C233: it begins while its target is dead, and goes on under the next controller."""
+    """V10, V14, C233: it starts while its target is down, and ends under the next controller."""
     moving = "moving"
     first = active_controller(cluster)
     target, other = [node for node in NODES if node != first]
     with Client(cluster.servers, timeout_s=LIMIT_S) as client:
         client.create_topic(moving, assignment={0: [first, other]})
         with client.producer() as producer:
-            for number in range(SOME):
+            for number in range(ACKNOWLEDGEMENTS):
                 producer.send(moving, b"%d" % number)
         cluster.kill(target)
         assert client.reassign_partitions({(moving, 0): [target, other]}) == {}
@@ -171,7 +171,7 @@ def test_v10_a_reassignment_survives_target_and_controller(cluster: LocalCluster
         assert {*found.isr} == {target, other}
         until(lambda: client.describe_topic(moving).partitions[0].leader >= 0, "a leader")
         with client.consume(moving, "beginning", until_end=True) as records:
-            assert [int(record.value or b"") for record in records] == [*range(SOME)]
+            assert [int(record.value or b"") for record in records] == [*range(ACKNOWLEDGEMENTS)]
 
 
 def test_v7_acknowledged_records_of_kafka_python_survive_kills(cluster: LocalCluster) -> None:
@@ -189,8 +189,8 @@ ROW = re.compile(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: ([\d,]+)\s+Isr: 
 
 def test_v2_kafkas_tool_shows_leaders_and_isr(cluster: LocalCluster, jvm: Driver) -> None:
     def described(*words: str) -> list[tuple[int, int, set[int], set[int]]]:
-        where = ("--bootstrap-server", cluster.servers, "--topic", TOPIC)
-        shown = jvm.tool(f"{JAVA}TopicCommand", "--describe", *where, *words).ok().stdout
+        options = ("--bootstrap-server", cluster.servers, "--topic", TOPIC)
+        shown = jvm.tool(f"{JAVA}TopicCommand", "--describe", *options, *words).ok().stdout
         rows = [found.groups() for found in ROW.finditer(shown)]
         return [
             (int(index), int(leader), {*map(int, replicas.split(","))}, {*map(int, isr.split(","))})
@@ -214,7 +214,7 @@ def test_v2_kafkas_tool_shows_leaders_and_isr(cluster: LocalCluster, jvm: Driver
 
 
 def test_v7_a_group_and_its_offsets_survive_their_coordinator(cluster: LocalCluster) -> None:
-    """Its members go on with the next coordinator, and none of its commits is lost."""
+    """A member continues with the next coordinator, and no commit is lost."""
     writer = Writer(write_with_confluent(cluster.servers))
     consumer = Consumer(
         {
@@ -231,9 +231,11 @@ def test_v7_a_group_and_its_offsets_survive_their_coordinator(cluster: LocalClus
     def read_and_commit() -> None:
         deadline = Deadline(LIMIT_S)
         wanted = 0
-        while wanted < SOME:
+        while wanted < ACKNOWLEDGEMENTS:
             assert not deadline.is_over
-            wanted += len([it for it in consumer.consume(SOME, 0.1) if it.error() is None])
+            wanted += len(
+                [it for it in consumer.consume(ACKNOWLEDGEMENTS, 0.1) if it.error() is None]
+            )
         for each in consumer.commit(asynchronous=False):
             assert each.error is None
             if each.offset >= 0:
@@ -302,7 +304,7 @@ def test_v6_the_next_leader_recognises_a_duplicate(
 def test_v7_a_consumer_reads_what_is_acknowledged_while_leaders_change(
     cluster: LocalCluster,
 ) -> None:
-    """C248."""
+    """C248: each acknowledged record once, at its acknowledged offset."""
     consumer = Consumer(
         {"bootstrap.servers": cluster.servers, "group.id": "none", "reconnect.backoff.max.ms": 100}
     )
@@ -310,18 +312,18 @@ def test_v7_a_consumer_reads_what_is_acknowledged_while_leaders_change(
     writer = Writer(write_with_confluent(cluster.servers))
     read: dict[int, tuple[int, int]] = {}
 
-    def read_up_to_now() -> None:
+    def read_acknowledged() -> None:
         wanted = dict(writer.acknowledged)
         deadline = Deadline(LIMIT_S)
         while not wanted.items() <= read.items():
             assert not deadline.is_over
             for message in consumer.consume(500, 0.05):
                 if message.error() is None:
-                    where: Any = message.partition(), message.offset()
-                    assert read.setdefault(int(message.value() or b""), where) == where
+                    place: Any = message.partition(), message.offset()
+                    assert read.setdefault(int(message.value() or b""), place) == place
 
     try:
-        kill_each(cluster, writer, while_dead=read_up_to_now)
+        kill_each(cluster, writer, while_stopped=read_acknowledged)
     finally:
         writer.stop()
         consumer.close()
@@ -331,7 +333,7 @@ def test_v7_a_consumer_reads_what_is_acknowledged_while_leaders_change(
 def test_v7_a_consumer_reads_from_the_follower_in_its_rack(
     tmp_path: Path,
 ) -> None:
-    """KIP-392: librdkafka goes where the leader sends it, and back when that replica is killed."""
+    """KIP-392: librdkafka fetches from the replica in its rack, and from the leader without it."""
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     words = [word for it in SETTINGS for word in ("--override", it)]
     cluster = LocalCluster(tmp_path, *words, "--override", f"replica.selector.class={selector}")
@@ -363,14 +365,14 @@ def test_v7_a_consumer_reads_from_the_follower_in_its_rack(
         writer = Writer(write_with_confluent(cluster.servers))
         read: set[int] = set()
 
-        def read_what_is_acknowledged() -> bool:
+        def has_read_acknowledged() -> bool:
             messages = consumer.consume(500, 0.05)
             read.update([int(it.value() or b"") for it in messages if it.error() is None])
             acknowledged = dict(writer.acknowledged)
             return read >= {number for number, (index, _) in acknowledged.items() if index == 0}
 
         def reads_from(node: int) -> Callable[[], bool]:
-            return lambda: read_what_is_acknowledged() and readers.get("broker") == node
+            return lambda: has_read_acknowledged() and readers.get("broker") == node
 
         try:
             writer.await_more()
@@ -378,7 +380,7 @@ def test_v7_a_consumer_reads_from_the_follower_in_its_rack(
             assert readers["leader"] == leader
             cluster.kill(nearest)
             writer.await_more()
-            until(reads_from(leader), "the leader is read from once the follower has gone")
+            until(reads_from(leader), "the leader is read from once the follower is killed")
         finally:
             writer.stop()
             consumer.close()

@@ -16,7 +16,7 @@ from tests.patience import LIMIT_S
 from tests.server.clients import consume, produce_all
 from tests.server.node_process import NodeProcess
 from tests.server.raw import (
-    FOR_EVER_MS,
+    MAX_WAIT_MS,
     RawClient,
     api_versions,
     fetch,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MANY = 400
-#: More than a node needs.
+#: Number of idle connections; more than a client program would open.
 IDLE = 1000
 TURNS = 1000
 
@@ -41,7 +41,7 @@ def wait_for_descriptors(node: NodeProcess, count: int) -> None:
     with RawClient(node.port) as client:
         for _ in range(10_000):
             client.round_trip()
-            if open_descriptors(node) <= count + 1:  # one is that of this client
+            if open_descriptors(node) <= count + 1:  # one is this client's connection
                 return
     raise AssertionError(f"{open_descriptors(node)} descriptors are open; there were {count}")
 
@@ -77,10 +77,10 @@ def test_disconnecting_during_a_delayed_fetch_leaks_nothing(node: NodeProcess) -
         before = open_descriptors(node) - 1
     for _ in range(MANY):
         with RawClient(node.port) as client:
-            client.send(fetch(1, max_wait_ms=FOR_EVER_MS))
+            client.send(fetch(1, max_wait_ms=MAX_WAIT_MS))
     wait_for_descriptors(node, before)
     with RawClient(node.port) as waiting, RawClient(node.port) as writer:
-        waiting.send(fetch(1, max_wait_ms=FOR_EVER_MS))
+        waiting.send(fetch(1, max_wait_ms=MAX_WAIT_MS))
         writer.send(produce(1, b"at last"))
         outcome = writer.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
         assert (outcome.error_code, outcome.base_offset) == (ErrorCode.NONE, 0)
@@ -89,7 +89,7 @@ def test_disconnecting_during_a_delayed_fetch_leaks_nothing(node: NodeProcess) -
 
 def test_responses_follow_that_of_a_delayed_request(node: NodeProcess) -> None:
     with RawClient(node.port) as client, RawClient(node.port) as writer:
-        client.send(fetch(1, max_wait_ms=FOR_EVER_MS))
+        client.send(fetch(1, max_wait_ms=MAX_WAIT_MS))
         client.send(b"".join([api_versions(number) for number in range(2, 6000)]))
         writer.send(produce(1, b"x"))
         assert writer.answer() is not None
@@ -176,7 +176,7 @@ def test_without_descriptors_connections_wait_and_the_loop_idles(
                 clients[0].round_trip()
             clients[0].send(produce(1, b"still written"))
             assert clients[0].answer() is not None
-            # Once per second, not in every turn.
+            # The line is logged once per second, not in every turn.
             assert 1 <= node.output().count("new connections wait") < TURNS // 2
         finally:
             for client in clients:

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 VALUE = bytes(1000)
-FEW = 1024
+DESCRIPTORS = 1024
 MORE_PARTITIONS = 1100
 
 
-def limited(tmp_path: Path) -> NodeProcess:
+def limited_node(tmp_path: Path) -> NodeProcess:
     return NodeProcess(
         str(tmp_path / "data"),
         errors=str(tmp_path / "errors.txt"),
@@ -56,11 +56,11 @@ def write_until_refused(client: RawClient) -> tuple[int, int]:
     for number in range(10_000):
         client.send(produce(number, VALUE))
         outcome = client.answer_to_produce()
-        assert outcome is not None, "the node has gone"
+        assert outcome is not None, "the node closed the connection"
         if outcome[1]:
             return number, outcome[1]
         assert outcome[2] == number
-    raise AssertionError("nothing was refused")
+    raise AssertionError("no value was refused")
 
 
 def test_a_full_disk_refuses_records_and_loses_none(
@@ -71,7 +71,7 @@ def test_a_full_disk_refuses_records_and_loses_none(
     Other clients are unaffected, and acknowledged records survive a kill.
     """
     monkeypatch.setenv(FILE_BYTES, str(200_000))
-    node = limited(tmp_path)
+    node = limited_node(tmp_path)
     try:
         with RawClient(node.port) as client:
             taken, code = write_until_refused(client)
@@ -88,14 +88,14 @@ def test_a_full_disk_refuses_records_and_loses_none(
             assert client.answer_to_produce() == (1, ErrorCode.NONE, taken)
         node.kill()
         monkeypatch.delenv(FILE_BYTES)
-        node = limited(tmp_path)
+        node = limited_node(tmp_path)
         assert consume(node.address, taken + 1)[-1] == b"there is room"
     finally:
         node.make_sure_it_is_gone()
 
 
 @pytest.fixture
-def asking(node: NodeProcess) -> Iterator[RawClient]:
+def other_client(node: NodeProcess) -> Iterator[RawClient]:
     with RawClient(node.port) as client:
         yield client
 
@@ -103,29 +103,31 @@ def asking(node: NodeProcess) -> Iterator[RawClient]:
 def ask(client: RawClient, key: int, version: int, request: Message) -> bytes:
     client.send(b"".join(request_frame(APIS[key], version, 1, "raw", request)))
     answer = client.answer()
-    assert answer is not None, "the node has gone"
+    assert answer is not None, "the node closed the connection"
     return answer[1][APIS[key].response_header_version(version) :]
 
 
 def test_a_response_survives_the_deletion_of_its_topic(
-    node: NodeProcess, asking: RawClient
+    node: NodeProcess, other_client: RawClient
 ) -> None:
-    """The files stay open until then, and other clients do not wait."""
+    """The files stay open until the response is sent, and other clients do not wait."""
     produce_all(node.address, [bytes([n]) * 900_000 for n in range(20)])
     with RawClient(node.port) as slow:
         slow.send(fetch(1) + fetch(2))
         beginning = slow.answers.peek(1)
-        assert beginning, "it is on its way"
+        assert beginning, "the response has begun"
         request = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=LIMIT_S * 1000)
-        deleted = decode(DeleteTopicsResponse, 5, ask(asking, ApiKey.DELETE_TOPICS, 5, request))
+        deleted = decode(
+            DeleteTopicsResponse, 5, ask(other_client, ApiKey.DELETE_TOPICS, 5, request)
+        )
         assert deleted.responses[0].error_code == ErrorCode.NONE
-        asking.round_trip()
+        other_client.round_trip()
         for number in (1, 2):
             answer = slow.answer()
             assert answer is not None
             assert answer[0] == number
             assert len(answer[1]) > 20 * 900_000
-    asking.round_trip()
+    other_client.round_trip()
     assert node.stop() == 0
 
 
@@ -133,8 +135,8 @@ def test_more_logs_than_descriptors_are_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With 1,024 descriptors: every partition can be written and read, and survives a kill."""
-    monkeypatch.setenv(OPEN_FILES, str(FEW))
-    node = limited(tmp_path)
+    monkeypatch.setenv(OPEN_FILES, str(DESCRIPTORS))
+    node = limited_node(tmp_path)
     try:
         create_topics(node.port, {"wide": MORE_PARTITIONS})
         builder = BatchBuilder()
@@ -153,18 +155,18 @@ def test_more_logs_than_descriptors_are_served(
                     ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 }
                 missing -= {part.index for part in outcome if not part.error_code}
-            assert open_descriptors(node) < FEW
+            assert open_descriptors(node) < DESCRIPTORS
         node.kill()
-        node = limited(tmp_path)
+        node = limited_node(tmp_path)
         with RawClient(node.port) as client:
-            assert set(ends(client)) == {1}
-            assert open_descriptors(node) < FEW
+            assert set(log_ends(client)) == {1}
+            assert open_descriptors(node) < DESCRIPTORS
         assert node.stop() == 0
     finally:
         node.make_sure_it_is_gone()
 
 
-def ends(client: RawClient) -> list[int]:
+def log_ends(client: RawClient) -> list[int]:
     """The log end offsets, once all partitions are open."""
     asked = [ListOffsetsPartition(partition_index=i, timestamp=-1) for i in range(MORE_PARTITIONS)]
     topic = ListOffsetsTopic(name="wide", partitions=asked)
@@ -182,7 +184,7 @@ def ends(client: RawClient) -> list[int]:
 
 @pytest.mark.parametrize("folder", ["/proc/kraftlog", "/sys/kraftlog"])
 def test_an_unwritable_directory_is_reported(folder: str, tmp_path: Path) -> None:
-    """With the directory's name, before any client is served."""
+    """The error has the directory's name, and no client is served before."""
     assert not os.path.exists(folder)
     with pytest.raises(AssertionError, match=folder):
         NodeProcess(folder, errors=str(tmp_path / "errors.txt"))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 PARTITIONS = 9
-#: A broken partition is waited for this long, by requests that are expected to fail.
+#: The timeout of requests that are expected to fail.
 SHORT_S = 0.5
 
 
@@ -100,7 +100,7 @@ def indexes(logs: set[LogName], topic: str) -> set[int]:
 
 
 def test_v18_a_failed_directory_takes_no_others_with_it(jbod: Jbod) -> None:
-    """C215: not before nor after a restart; and when its disk is back, so are its records."""
+    """C215: before and after a restart; once its disk is back, its records are served again."""
     with jbod.client() as client:
         for index in range(PARTITIONS):
             client.produce("demo", f"record {index}", partition=index)
@@ -109,13 +109,15 @@ def test_v18_a_failed_directory_takes_no_others_with_it(jbod: Jbod) -> None:
     in_c = indexes(logs["c"], "demo")
 
     (jbod.top / "c").rename(jbod.top / "taken out")
-    (jbod.top / "c").write_text("a disk that is not there")
+    (jbod.top / "c").write_text("a file instead of a directory")
     with jbod.client() as client:
         client.create_topic("more", partitions=6)
     logs, _ = jbod.contents()
     with jbod.client(SHORT_S) as client, pytest.raises(ClientError):
         client.produce(
-            "more", "the first that touches the disk", partition=min(indexes(logs["c"], "more"))
+            "more",
+            "the first record since the disk failed",
+            partition=min(indexes(logs["c"], "more")),
         )
     jbod.await_leaderless("demo", in_c)
     assert jbod.contents()[1] == {"c"}
@@ -136,7 +138,7 @@ def test_v18_a_failed_directory_takes_no_others_with_it(jbod: Jbod) -> None:
 
 
 def plan(jbod: Jbod, directory: str) -> str:
-    """The path of a file that has partition 0 of `demo` in this directory."""
+    """Write a file that assigns partition 0 of `demo` to this directory; return its path."""
     part = {
         "topic": "demo",
         "partition": 0,
@@ -157,27 +159,27 @@ def directory_of_first(jbod: Jbod) -> str:
 def test_v10_replicas_move_between_directories(
     jbod: Jbod, jvm: Driver, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Kafka's tools and ours do and see the same."""
+    """By Kafka's tools and by ours, which report the same."""
     with jbod.client() as client:
         for number in range(10):
             client.produce("demo", f"record {number}", partition=0)
     first = directory_of_first(jbod)
     second, third = sorted(set("abc") - {first})
-    where = ("--bootstrap-server", jbod.node.address)
+    address = ("--bootstrap-server", jbod.node.address)
 
-    def kafkas(tool: str, *words: str) -> str:
-        done = jvm.tool(CLASSES[tool], *where, *words)
+    def run_kafkas(tool: str, *words: str) -> str:
+        done = jvm.tool(CLASSES[tool], *address, *words)
         assert done.exit_code == 0, done.stdout + done.stderr
         return done.stdout
 
     words = ("--reassignment-json-file", plan(jbod, second))
     throttle = ("--replica-alter-log-dirs-throttle", "10000000")
-    shown = kafkas("kafka-reassign-partitions", *words, "--execute", *throttle)
+    shown = run_kafkas("kafka-reassign-partitions", *words, "--execute", *throttle)
     assert "Successfully started moving log directory to" in shown
     until(lambda: directory_of_first(jbod), second)
-    shown = kafkas("kafka-reassign-partitions", *words, "--verify")
+    shown = run_kafkas("kafka-reassign-partitions", *words, "--verify")
     assert "Reassignment of replica demo-0-1 completed successfully." in shown
-    described = json.loads(kafkas("kafka-log-dirs", "--describe").splitlines()[-1])
+    described = json.loads(run_kafkas("kafka-log-dirs", "--describe").splitlines()[-1])
     (broker,) = described["brokers"]
     shown_in = [
         it["logDir"]
@@ -187,12 +189,12 @@ def test_v10_replicas_move_between_directories(
     ]
     assert shown_in == [str(jbod.top / second)]
 
-    command = ["reassign", *where, "--reassignment-json-file", plan(jbod, first)]
+    command = ["reassign", *address, "--reassignment-json-file", plan(jbod, first)]
     assert main([*command, "--execute", "--wait", "--json"]) == 0
     output = capsys.readouterr()
     assert json.loads(output.out) == {"started": ["demo-0"], "refused": {}}
     assert "Reassignment of replica demo-0-1 is completed." in output.err
-    command = ["reassign", *where, "--reassignment-json-file", plan(jbod, third)]
+    command = ["reassign", *address, "--reassignment-json-file", plan(jbod, third)]
     assert main([*command, "--execute", "--wait", *throttle]) == 0
     assert "Reassignment of replica demo-0-1 is completed." in capsys.readouterr().out
     assert directory_of_first(jbod) == third

@@ -1,4 +1,4 @@
-"""V17: a broker that applies no metadata is seen by its heartbeats, in metrics and in the log."""
+"""V17: metrics and the log report a broker whose heartbeats show that it applies no metadata."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def until(is_so: Callable[[], bool], what: str) -> None:
 def test_v17_a_broker_that_is_slow_to_apply_metadata_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C214."""
+    """C214: by metrics of the active controller, and by one line in its log."""
     held = tmp_path / "held"
     monkeypatch.setenv(HELD, str(held))
     quorum = Quorum(tmp_path, "broker.heartbeat.interval.ms=200\n", dynamic=True)
@@ -45,7 +45,7 @@ def test_v17_a_broker_that_is_slow_to_apply_metadata_is_reported(
             module="tests.server.with_held_metadata",
             topics={"before": 1},
         )
-        until(lambda: Metrics(port).value(BEHIND) == 0, "nobody is behind")
+        until(lambda: Metrics(port).value(BEHIND) == 0, "no broker is behind")
         held.touch()
         create_topics(broker.port, {"unseen": 1})
         until(lambda: Metrics(port).value(BEHIND) == 1, "the broker is behind")
@@ -54,7 +54,7 @@ def test_v17_a_broker_that_is_slow_to_apply_metadata_is_reported(
         until(lambda: warning in quorum.nodes[CONTROLLERS[0]].output(), "a warning")
         held.unlink()
         create_topics(broker.port, {"after": 1})
-        until(lambda: Metrics(port).value(BEHIND) == 0, "nobody is behind any more")
+        until(lambda: Metrics(port).value(BEHIND) == 0, "the broker has caught up")
         assert quorum.nodes[CONTROLLERS[0]].output().count(warning) == 1
     finally:
         quorum.end()

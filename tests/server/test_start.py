@@ -1,4 +1,4 @@
-"""What a start does before the node runs: its raft config, its garbage collection."""
+"""The start of a node: its raft config and garbage collection."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ from kraftlog.simulator.host import SETTINGS
 def test_raft_config_depends_on_the_roles(
     roles: str, retry_ms: int, longest_ms: int, awaits_commits: bool
 ) -> None:
-    """Q24: a broker's clients wait while it looks for the leader; who serves none can wait for
-    commits."""
+    """Q24: a broker looks for the leader more often, as its clients wait.
+
+    A controller alone has no clients that could wait for commits.
+    """
     given = {"process.roles": roles, "controller.quorum.retry.backoff.ms": str(retry_ms)}
     config = raft_config(BrokerConfig(given), seed=1)
     assert (config.retry_backoff_ms, config.retry_backoff_max_ms) == (retry_ms, longest_ms)
@@ -35,13 +37,13 @@ def test_raft_config_depends_on_the_roles(
 
 
 class _StoppedError(Exception):
-    """The start has come to its first access of the directory."""
+    """Ends the start at its first access of the directory."""
 
 
 def test_full_collections_are_rare_while_the_metadata_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each one would traverse all partitions that are read so far."""
+    """A full collection would traverse all partitions that have been read."""
 
     def stop(*_: object, **__: object) -> None:
         raise _StoppedError

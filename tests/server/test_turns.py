@@ -7,8 +7,8 @@ from kraftlog.server.turns import LOGGED_EVERY_NS, LONG_NS, NOTED_NS, SPAN_NS, T
 MS = 1_000_000
 
 
-class Scene:
-    """A clock account whose time passes as `spend` says, on the processor or off it."""
+class ClockScene:
+    """A turn clock whose time the test passes by `spend`, with or without CPU time."""
 
     def __init__(self) -> None:
         self.now_ns = 1000 * MS
@@ -37,7 +37,7 @@ class Scene:
 
 
 def test_long_turn_is_counted_by_its_longest_step() -> None:
-    scene = Scene()
+    scene = ClockScene()
     scene.turn(("Metadata", 2 * MS), ("CreateTopics", 4 * MS), ("append", MS - 1))
     assert scene.long_turns() == {"CreateTopics": (1, 7 * MS - 1)}
     assert {cause: it.total_ns for cause, it in scene.turns.steps.items()} == {
@@ -48,19 +48,19 @@ def test_long_turn_is_counted_by_its_longest_step() -> None:
 
 
 def test_step_before_the_first_turn_counts_from_the_start() -> None:
-    scene = Scene()
+    scene = ClockScene()
     scene.spend("open", 2 * MS)
     assert {cause: it.total_ns for cause, it in scene.turns.steps.items()} == {"open": 2 * MS}
 
 
 def test_turn_below_the_limit_is_not_counted() -> None:
-    scene = Scene()
+    scene = ClockScene()
     scene.turn(("Metadata", LONG_NS - 1))
     assert (scene.long_turns(), scene.lines, scene.turns.longest_ns()) == ({}, [], 0)
 
 
 def test_steps_of_an_earlier_turn_do_not_count_for_a_long_one() -> None:
-    scene = Scene()
+    scene = ClockScene()
     scene.turn(("Metadata", LONG_NS - 1))
     scene.turn(("append", NOTED_NS), ("roll", LONG_NS - NOTED_NS))
     assert scene.lines == [
@@ -69,7 +69,7 @@ def test_steps_of_an_earlier_turn_do_not_count_for_a_long_one() -> None:
 
 
 def test_time_off_the_processor_does_not_count() -> None:
-    scene = Scene()
+    scene = ClockScene()
     scene.turns.begin()
     scene.spend("Metadata", 100 * MS, on_cpu=False)
     scene.turns.end("end")
@@ -79,7 +79,7 @@ def test_time_off_the_processor_does_not_count() -> None:
 
 
 def test_turn_of_many_small_steps_names_none() -> None:
-    scene = Scene()
+    scene = ClockScene()
     scene.turn(*[("append", MS // 2)] * 20)
     assert scene.long_turns() == {"small steps": (1, 10 * MS)}
     assert scene.lines == [
@@ -88,7 +88,7 @@ def test_turn_of_many_small_steps_names_none() -> None:
 
 
 def test_long_turns_are_logged_at_most_every_ten_seconds() -> None:
-    scene = Scene()
+    scene = ClockScene()
     for _ in range(4):
         scene.turn(("Metadata", LONG_NS))
     assert len(scene.lines) == 1
@@ -104,7 +104,7 @@ def test_long_turns_are_logged_at_most_every_ten_seconds() -> None:
 
 
 def test_longest_turn_expires_after_two_spans() -> None:
-    scene = Scene()
+    scene = ClockScene()
     scene.turn(("Metadata", LONG_NS))
     scene.now_ns += SPAN_NS
     scene.turn()
@@ -115,7 +115,7 @@ def test_longest_turn_expires_after_two_spans() -> None:
 
 
 def test_clients_time_ends_with_the_step_that_exceeds_it() -> None:
-    scene = Scene()
+    scene = ClockScene()
     scene.turns.begin()
     assert scene.turns.at_ns < scene.turns.until_ns
     scene.spend("Metadata", 3 * MS)
@@ -123,7 +123,7 @@ def test_clients_time_ends_with_the_step_that_exceeds_it() -> None:
 
 
 def test_long_turn_before_clients_connect_is_counted_not_logged() -> None:
-    scene = Scene()
+    scene = ClockScene()
     scene.turns.is_serving = False
     scene.turn(("replay", LONG_NS))
     assert (scene.long_turns(), scene.lines) == ({"replay": (1, LONG_NS)}, [])

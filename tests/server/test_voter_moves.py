@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NEW = (11, 12, 13)
-#: The metadata log is read from its beginning at the end.
+#: At the end the test reads the metadata log from its beginning.
 WITHOUT_SNAPSHOTS = "metadata.log.max.record.bytes.between.snapshots=1000000000\n"
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of the kills; nodes that are started by the test take it from their environment."""
+    """The folder that records kills; the nodes find it in their environment."""
     monkeypatch.setenv(FOLDER, str(tmp_path / "kills"))
     return tmp_path / "kills"
 
 
 def move(nodes: Nodes, folder: Path, *targets: int, shell: Shell) -> Kills:
-    """Move the voters by one command, while leaders are killed; it must end by itself."""
-    to = ",".join(map(str, targets))
+    """Move the voters by one command while leaders are killed; return the kills."""
+    target_ids = ",".join(map(str, targets))
     with Kills(folder, nodes) as kills:
-        shell.run(f"quorum reassign --to {to}")
+        shell.run(f"quorum reassign --to {target_ids}")
     until(lambda: voters(nodes), sorted(targets))
     return kills
 
@@ -67,7 +67,7 @@ def test_r12_no_kill_of_a_leader_disturbs_a_move_to_new_nodes(
         assert "to remove:  1, 2, 3\n" in plan
         with load_on(quorum) as load:
             kills = move(quorum, folder, *NEW, shell=shell)
-            # Named, three added, three removed, ended.
+            # The target is set, three voters are added, three removed, and the target is cleared.
             assert kills.steps >= 8, kills.names
             assert "target voters 11, 12, 13" in shell.stderr
             assert shell.stderr.endswith("voters 11, 12, 13\n")
@@ -112,7 +112,7 @@ def test_r12_a_quorum_grows_from_one_to_five_and_back(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With a leader killed at each step; every size takes changes."""
+    """A leader is killed at each step; with every size the metadata can be changed."""
     quorum = Quorum(tmp_path, WITHOUT_SNAPSHOTS, dynamic=True, module=MODULE)
     try:
         quorum.start(*CONTROLLERS, BROKER)
@@ -137,7 +137,7 @@ def test_r2_a_move_is_replaced_and_cancelled_midway_under_load(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """R4: midway is where the move waits for a node that is not there."""
+    """R4: the move waits midway for a target that does not run."""
     quorum = Quorum(tmp_path, WITHOUT_SNAPSHOTS, dynamic=True, all_vote=True, module=MODULE)
     missing = 99
     try:
@@ -180,8 +180,8 @@ def test_r12_each_machine_is_replaced_in_turn(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """R14: nodes that are broker and controller; partitions with three replicas move along."""
-    machines = Machines(tmp_path, *CONTROLLERS, more=WITHOUT_SNAPSHOTS, module=MODULE)
+    """R14: nodes are broker and controller; partitions with three replicas move with the voters."""
+    machines = Machines(tmp_path, *CONTROLLERS, settings=WITHOUT_SNAPSHOTS, module=MODULE)
     try:
         with load_on(machines, replication_factor=3) as load:
             for old, new in zip(CONTROLLERS, NEW, strict=True):
@@ -200,7 +200,7 @@ def test_r12_each_machine_is_replaced_in_turn(
 
 
 def decommission(machines: Machines, node_id: int) -> None:
-    """Take a node out for good: it is killed once nothing is left on it."""
+    """Decommission a node; it is killed once the command asks to stop it."""
     command = [sys.executable, "-m", "kraftlog", "decommission", str(node_id)]
     others = ",".join([it.address for key, it in machines.nodes.items() if key != node_id])
     with subprocess.Popen(

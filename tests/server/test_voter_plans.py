@@ -1,4 +1,4 @@
-"""Dry runs of voter changes say what the leader would refuse; a time-out says which cause holds."""
+"""Dry runs of voter changes report what the leader would refuse; time-outs report their cause."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 FIRST, SECOND, THIRD = CONTROLLERS
 #: A controller that is no voter.
 NEW = 11
-#: How long a call of an administrator lasts that is to time out.
-SOON_S = 1.5
-#: A leader whose followers are paused stays the leader for longer than a test.
-LONG_EPOCHS = "controller.quorum.fetch.timeout.ms=60000\n"
+#: The timeout of calls that are expected to time out.
+SHORT_S = 1.5
+#: So that a leader whose followers are paused stays the leader for longer than a test.
+LONG_LEADERSHIP = "controller.quorum.fetch.timeout.ms=60000\n"
 
 
 def directory(quorum: Quorum, node_id: int) -> bytes:
@@ -46,12 +46,12 @@ def observers(admin: Admin) -> list[int]:
 def test_r4_a_dry_run_of_add_controller_says_what_the_leader_would_refuse(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that votes, one that was never started, and one that has caught up."""
+    """For a voter, for a controller that does not run, and for one that has caught up."""
     quorum = Quorum(tmp_path, dynamic=True)
     try:
         quorum.start(FIRST, SECOND, BROKER)
         shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
-        with Admin(quorum.address) as admin, Admin(quorum.address, timeout_s=SOON_S) as hasty:
+        with Admin(quorum.address) as admin, Admin(quorum.address, timeout_s=SHORT_S) as impatient:
             until(lambda: SECOND in observers(admin), True)
             dry_run = "quorum add-controller --dry-run --command-config"
             assert "it is a voter already" in shell.fails(f"{dry_run} {quorum.file(FIRST)}")
@@ -61,17 +61,17 @@ def test_r4_a_dry_run_of_add_controller_says_what_the_leader_would_refuse(
             assert "would be added to voters 1: CONTROLLER://127.0.0.1:" in shown
             assert "; it fetches and lags by " in shown
             assert shell.json(f"{dry_run} {quorum.file(SECOND)}")["voters"] == [FIRST]
-            dry_runs_of_admin(quorum, admin)
-            time_outs_name_their_cause(quorum, hasty)
+            check_dry_runs(quorum, admin)
+            check_causes_of_time_outs(quorum, impatient)
             assert [each.id for each in admin.describe_quorum().voters] == [FIRST]
             quorum.kill(FIRST)
-            no_leader_is_named(quorum)
+            check_reports_without_a_leader(quorum)
     finally:
         quorum.end()
 
 
-def dry_runs_of_admin(quorum: Quorum, admin: Admin) -> None:
-    """Results are typed values; what would be refused raises an error."""
+def check_dry_runs(quorum: Quorum, admin: Admin) -> None:
+    """Admin returns plans as typed values, and raises for changes that would be refused."""
     own = directory(quorum, SECOND)
     plan = admin.add_voter(SECOND, own, [listener(quorum, SECOND)], dry_run=True)
     assert (plan.voter, plan.directory_id, plan.voters) == (SECOND, own, (FIRST,))
@@ -96,49 +96,52 @@ def dry_runs_of_admin(quorum: Quorum, admin: Admin) -> None:
             controllers.update_voter(SECOND, same, dry_run=True)
 
 
-def time_outs_name_their_cause(quorum: Quorum, hasty: Admin) -> None:
+def check_causes_of_time_outs(quorum: Quorum, impatient: Admin) -> None:
     own = directory(quorum, SECOND)
     with pytest.raises(RefusedError, match="it is not fetching from leader 1") as late:
-        hasty.add_voter(THIRD, directory(quorum, THIRD), [listener(quorum, THIRD)])
+        impatient.add_voter(THIRD, directory(quorum, THIRD), [listener(quorum, THIRD)])
     assert late.value.code == ErrorCode.REQUEST_TIMED_OUT
     [port] = free_ports(1)
-    nobody = Listener("CONTROLLER", "127.0.0.1", port)
+    closed_port = Listener("CONTROLLER", "127.0.0.1", port)
     with pytest.raises(RefusedError, match=f"got no response from it at 127.0.0.1:{port}: check"):
-        hasty.add_voter(SECOND, own, [nobody])
+        impatient.add_voter(SECOND, own, [closed_port])
 
 
-def no_leader_is_named(quorum: Quorum) -> None:
-    """By a dry run, and after the time-out of the request."""
-    own, at = directory(quorum, SECOND), listener(quorum, SECOND)
+def check_reports_without_a_leader(quorum: Quorum) -> None:
+    """A dry run and a request that times out report that there is no leader."""
+    own, endpoint = directory(quorum, SECOND), listener(quorum, SECOND)
     no_leader = "the quorum has no leader that responds, so a majority of the voters may be down"
-    with Admin(quorum.address, timeout_s=SOON_S) as hasty, pytest.raises(UnreachableError) as dry:
-        hasty.add_voter(SECOND, own, [at], dry_run=True)
+    with (
+        Admin(quorum.address, timeout_s=SHORT_S) as impatient,
+        pytest.raises(UnreachableError) as dry,
+    ):
+        impatient.add_voter(SECOND, own, [endpoint], dry_run=True)
     assert f"controller 2 cannot be added: {no_leader}" in str(dry.value)
-    with Client(quorum.address, timeout_s=SOON_S) as client, pytest.raises(RefusedError) as late:
-        client.add_voter(SECOND, own, [(at.name, at.host, at.port)])
+    with Client(quorum.address, timeout_s=SHORT_S) as client, pytest.raises(RefusedError) as late:
+        client.add_voter(SECOND, own, [(endpoint.name, endpoint.host, endpoint.port)])
     assert no_leader in str(late.value)
-    nobody = f"127.0.0.1:{quorum.ports[FIRST]}"
-    with Admin(nobody) as lost, pytest.raises(UnreachableError, match="no broker responds"):
-        lost.add_voter(SECOND, own, [at])
+    killed = f"127.0.0.1:{quorum.ports[FIRST]}"
+    with Admin(killed) as lost, pytest.raises(UnreachableError, match="no broker responds"):
+        lost.add_voter(SECOND, own, [endpoint])
 
 
-def test_r13_an_uncommitted_voter_change_is_shown_and_named(
+def test_r13_an_uncommitted_voter_change_is_described_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two of three voters are paused, and one of them is removed: the leader cannot commit that."""
-    quorum = Quorum(tmp_path, LONG_EPOCHS, dynamic=True, all_vote=True)
+    """Two of three voters are paused, so the leader cannot commit the removal of one of them."""
+    quorum = Quorum(tmp_path, LONG_LEADERSHIP, dynamic=True, all_vote=True)
     try:
         quorum.start(*CONTROLLERS, BROKER)
         quorum.add(NEW)
         shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
-        with Admin(quorum.address) as admin, Admin(quorum.address, timeout_s=SOON_S) as hasty:
+        with Admin(quorum.address) as admin, Admin(quorum.address, timeout_s=SHORT_S) as impatient:
             until(lambda: NEW in observers(admin), True)
             leader = admin.describe_quorum().leader_id
             paused = [each for each in CONTROLLERS if each != leader]
             for each in paused:
                 os.kill(quorum.nodes[each].process.pid, signal.SIGSTOP)
             with pytest.raises(ClientError):
-                hasty.remove_voter(paused[0])
+                impatient.remove_voter(paused[0])
             described = shell.json("quorum describe --status")
             change = described["UncommittedVoterChange"]
             assert change["committedVoters"] == [*CONTROLLERS]
@@ -147,7 +150,7 @@ def test_r13_an_uncommitted_voter_change_is_shown_and_named(
             dry_run = f"quorum add-controller --dry-run --command-config {quorum.file(NEW)}"
             assert named in shell.fails(dry_run)
             with pytest.raises(RefusedError, match=named) as late:
-                hasty.add_voter(NEW, directory(quorum, NEW), [listener(quorum, NEW)])
+                impatient.add_voter(NEW, directory(quorum, NEW), [listener(quorum, NEW)])
             assert late.value.code == ErrorCode.REQUEST_TIMED_OUT
             for each in paused:
                 os.kill(quorum.nodes[each].process.pid, signal.SIGCONT)

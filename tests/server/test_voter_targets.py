@@ -1,4 +1,4 @@
-"""`kraftlog quorum reassign` and `add-controller` with real nodes, at work and without any load."""
+"""`kraftlog quorum reassign` and `add-controller` with real nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def test_r2_a_move_of_voters_is_shown_replaced_and_cancelled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A target that no node fetches under is waited for; another target replaces it."""
+    """A move waits for a target that does not run, until another move replaces it."""
     quorum = Quorum(tmp_path, dynamic=True, all_vote=True)
     try:
         quorum.start(*CONTROLLERS, BROKER)
@@ -58,7 +58,7 @@ def test_r4_r12_idle_observers_become_voters_at_once(
         quorum.start(*CONTROLLERS, BROKER)
         shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
         with Client(quorum.address) as client:
-            until(lambda: lagging(client), dict.fromkeys((*others, BROKER), False))
+            until(lambda: observer_lags(client), dict.fromkeys((*others, BROKER), False))
             for _ in range(3):
                 await_fetches(client)
         for added in others:
@@ -70,8 +70,8 @@ def test_r4_r12_idle_observers_become_voters_at_once(
         quorum.end()
 
 
-def lagging(client: Client) -> dict[int, bool]:
-    """The observers, and whether they lack records."""
+def observer_lags(client: Client) -> dict[int, bool]:
+    """For each observer, whether it lacks committed records."""
     outcome = client.describe_quorum()
     return {it.id: it.log_end_offset < outcome.high_watermark for it in outcome.observers}
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def asked(worker: WorkerProcess, task: dict[str, Any]) -> tuple[Any, BaseException | None]:
+def compact_in(worker: WorkerProcess, task: dict[str, Any]) -> tuple[Any, BaseException | None]:
     answers: list[tuple[Any, BaseException | None]] = []
     worker.compact(task, lambda result, error, _: answers.append((result, error)))
     while not answers:
@@ -44,11 +44,11 @@ def test_the_worker_rewrites_segments_or_reports_the_error(tmp_path: Path) -> No
     assert found is not None
     task = describe_task(log, found, T0, 100)
     worker = WorkerProcess()
-    result, error = asked(worker, task)
+    result, error = compact_in(worker, task)
     assert error is None
     assert result["clean_to"] == 20
     assert (folder / "00000000000000000000.log.cleaned").exists()
-    result, error = asked(worker, {**task, "folder": str(tmp_path / "elsewhere")})
+    result, error = compact_in(worker, {**task, "folder": str(tmp_path / "elsewhere")})
     assert result is None
     assert isinstance(error, ChildProcessError)
     assert "No such file" in str(error)
@@ -59,11 +59,13 @@ def test_the_worker_rewrites_segments_or_reports_the_error(tmp_path: Path) -> No
 def test_a_task_fails_if_no_thread_can_be_started(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """It does not run on the loop instead, which it would block; the next check for dirty logs
-    retries."""
+    """It does not run on the loop instead, which it would block.
+
+    The next check for dirty logs retries.
+    """
     worker = WorkerProcess()
     with no_room_for_threads():
-        result, error = asked(worker, {})
+        result, error = compact_in(worker, {})
     worker.close()
     assert result is None
     assert isinstance(error, OSError)

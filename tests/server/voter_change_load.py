@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 MODULE = "tests.server.with_kills_at_voter_changes"
 KEY = "retention.ms"
-#: Values of the key are numbers from here on.
-FIRST = 604_800_000
-#: One of so many changes creates a topic, the others change a config.
+#: The written values of the key are this plus the number of the change.
+FIRST_VALUE = 604_800_000
+#: Every fifth change creates a topic, the others change a config.
 TOPIC_EVERY = 5
 PAUSE_S = 0.01
 
 
 class Nodes(Protocol):
-    """Nodes in processes; `servers` are addresses of brokers that live on."""
+    """Nodes in processes; `servers` are addresses of brokers that keep running."""
 
     nodes: dict[int, NodeProcess]
 
@@ -55,7 +55,7 @@ class MetadataWriter:
     """A thread that changes a config and creates topics, one change after the other."""
 
     def __init__(self, servers: str) -> None:
-        #: What is acknowledged: numbers of the config, and names of topics.
+        #: Acknowledged changes: numbers of the config, and names of topics.
         self.numbers: list[int] = []
         self.topics: list[str] = []
         self.failures: list[BaseException] = []
@@ -70,7 +70,7 @@ class MetadataWriter:
                 while not self._is_stopping.wait(PAUSE_S):
                     number += 1
                     if number % TOPIC_EVERY:
-                        client.alter_configs("topics", TOPIC, {KEY: FIRST + number})
+                        client.alter_configs("topics", TOPIC, {KEY: FIRST_VALUE + number})
                         self.numbers.append(number)
                     else:
                         create_once(client, f"made-{number}")
@@ -103,7 +103,7 @@ def create_once(client: Client, name: str) -> None:
 
 
 def expect_changes(servers: str, writer: MetadataWriter) -> None:
-    """Every acknowledged change is in the metadata log, topics once, and numbers in order."""
+    """Check that the metadata log has every acknowledged change once, numbers in order."""
     topics: list[str] = []
     numbers: list[int] = []
     with (
@@ -115,14 +115,14 @@ def expect_changes(servers: str, writer: MetadataWriter) -> None:
             if isinstance(record, TopicRecord) and record.name.startswith("made-"):
                 topics.append(record.name)
             elif isinstance(record, ConfigRecord) and record.name == KEY:
-                numbers.append(int(record.value or 0) - FIRST)
+                numbers.append(int(record.value or 0) - FIRST_VALUE)
     assert len(set(topics)) == len(topics), "a topic was created twice"
     assert set(writer.topics) <= set(topics)
-    assert numbers == sorted(numbers), "a change was made again after a later one"
+    assert numbers == sorted(numbers), "a change was repeated after a later one"
     assert set(writer.numbers) <= set(numbers)
     with Client(servers, timeout_s=LIMIT_S) as client:
         found = {each.name: each.value for each in client.describe_configs("topics", TOPIC)}
-        assert int(found[KEY] or 0) - FIRST == numbers[-1]
+        assert int(found[KEY] or 0) - FIRST_VALUE == numbers[-1]
         assert {topic.name for topic in client.topics()} >= set(topics)
 
 
@@ -134,7 +134,7 @@ class Load:
         self.metadata = MetadataWriter(servers)
 
     def await_more(self) -> None:
-        """Wait until both have gone on."""
+        """Wait for more acknowledgements of both."""
         self.producer.await_more(5)
         self.metadata.await_more()
 
@@ -143,7 +143,7 @@ class Load:
         self.metadata.stop()
 
     def expect_all(self, nodes: Nodes) -> None:
-        """Everything acknowledged is there, once; no client saw more than retriable errors."""
+        """Check that all acknowledged changes and records exist once, and no client failed."""
         self.stop()
         assert self.producer.failures == []
         assert self.metadata.failures == []
@@ -164,7 +164,7 @@ def load_on(nodes: Nodes, replication_factor: int = 1) -> Iterator[Load]:
 
 
 class Kills:
-    """While entered: leaders kill themselves at the steps of voter changes, and are restarted."""
+    """A context in which leaders kill themselves at steps of voter changes, and are restarted."""
 
     def __init__(self, folder: Path, nodes: Nodes) -> None:
         """`folder` is the one that the nodes' environment names."""
@@ -182,7 +182,7 @@ class Kills:
 
     def __exit__(self, *_: object) -> None:
         done = len([*self._folder.parent.glob("done-*")])
-        # From now on nobody is killed.
+        # Without the folder no leader kills itself.
         self._folder = self._folder.rename(self._folder.with_name(f"done-{done}"))
         self._is_over.set()
         self._thread.join(LIMIT_S)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def web_port(node: NodeProcess) -> int:
-    """The line with the HTTP address, logged before the node is ready."""
+    """The port in the line with the HTTP address, which a node logs before it is ready."""
     found = re.search(r"^kraftlog: http on \S+:(\d+)$", node.output(), re.MULTILINE)
     assert found, node.output()
     return int(found[1])
@@ -44,7 +44,7 @@ class Metrics:
         assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
         self.families: dict[str, Metric] = {}
         for family in text_string_to_metric_families(self.text):
-            assert family.name not in self.families, f"{family.name} comes twice"
+            assert family.name not in self.families, f"{family.name} is duplicated"
             self.families[family.name] = family
 
     def value(self, name: str, **labels: str) -> float:

@@ -12,21 +12,21 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.list_config_resources import ListConfigResourcesResponse
 
 
-def broken(*_: Any) -> None:
+def raise_error(*_: Any) -> None:
     raise KeyError("a deliberate mistake")
 
 
-def broken_within_the_quorum(node: Any, *_: Any) -> None:
-    node.quorum._step(broken)
+def raise_error_in_a_quorum_step(node: Any, *_: Any) -> None:
+    node.quorum._step(raise_error)
 
 
-def answers_what_can_not_be_said(_: Any, slot: Any, *__: Any) -> None:
+def respond_unencodably(_: Any, slot: Any, *__: Any) -> None:
     slot.respond(ListConfigResourcesResponse(error_code=1 << 20, config_resources=()))
 
 
 if __name__ == "__main__":
-    api_table._handlers[ApiKey.METADATA] = broken_within_the_quorum
-    api_table._handlers[ApiKey.DESCRIBE_CLUSTER] = broken
-    api_table._handlers[ApiKey.LIST_CONFIG_RESOURCES] = answers_what_can_not_be_said
-    partitions.decide_create_partitions = broken  # type: ignore[assignment]  # the bug
+    api_table._handlers[ApiKey.METADATA] = raise_error_in_a_quorum_step
+    api_table._handlers[ApiKey.DESCRIBE_CLUSTER] = raise_error
+    api_table._handlers[ApiKey.LIST_CONFIG_RESOURCES] = respond_unencodably
+    partitions.decide_create_partitions = raise_error  # type: ignore[assignment]  # the bug
     sys.exit(main())

@@ -24,5 +24,5 @@ def begin_unless_held(self: CommitApplier, read: Sequence[Piece]) -> None:
 
 
 if __name__ == "__main__":
-    CommitApplier._begin = begin_unless_held  # type: ignore[method-assign]  # what is slow
+    CommitApplier._begin = begin_unless_held  # type: ignore[method-assign]  # to hold the metadata
     sys.exit(main())

@@ -1,8 +1,8 @@
 """A node that, as the leader, kills itself at the steps of a voter change, once at each.
 
-A step is one voters record, and has three points: it is appended and on no disk, flushed by the
+A step is one voters record, and has three points: it is appended but not flushed, flushed by the
 leader or a majority, committed. The folder that the environment names has a file for each kill in
-the cluster; without the folder nothing is killed.
+the cluster; without the folder no node kills itself.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def name_of(voters: VoterSet) -> str:
 
 
 def points_left(name: str) -> tuple[str, ...]:
-    """The points of a step at which nobody was killed; or one point of each step, in turn."""
+    """The points at which to kill at a step: with AT_ALL_POINTS those without a kill, else one."""
     folder = os.environ[FOLDER]
     if not os.path.isdir(folder):
         return ()
@@ -61,7 +61,7 @@ def points_left(name: str) -> tuple[str, ...]:
 
 
 def reach(point: str, offset: int) -> None:
-    """Everything before the offset has reached this point."""
+    """Kill this process if its step, before `offset`, has now reached a point that is planned."""
     if offset > Step.offset and point in Step.points:
         with (
             suppress(FileNotFoundError),  # the kills are over
@@ -71,12 +71,12 @@ def reach(point: str, offset: int) -> None:
 
 
 def reach_commit(offset: int) -> None:
-    reach(FLUSHED, offset)  # of followers before the leader
+    reach(FLUSHED, offset)  # a majority of followers may flush before the leader
     reach(COMMITTED, offset)
 
 
 def append_and_reach(core: Core, leader: LeaderRole, voters: VoterSet) -> None:
-    # The last step is committed, and the driver will hear of it after this one is appended.
+    # The previous step is committed; the driver would learn this only after the append.
     reach_commit(core.log.high_watermark)
     name = name_of(voters)
     Step.name, Step.offset, Step.points = name, core.log.end, points_left(name)
@@ -98,6 +98,6 @@ def commit_and_reach(self: QuorumDriver, effect: messages.Committed, now: Now) -
 
 if __name__ == "__main__":
     changes.append_voters = append_and_reach
-    QuorumDriver._flushed = flush_and_reach  # type: ignore[method-assign]  # to be killed there
+    QuorumDriver._flushed = flush_and_reach  # type: ignore[method-assign]  # kills the process there
     QuorumDriver._apply_committed = commit_and_reach  # type: ignore[method-assign]  # as above
     sys.exit(main())

@@ -10,9 +10,9 @@ from kraftlog import Client
 from tests.patience import LIMIT_S
 from tests.server.clients import TOPIC
 from tests.server.replication_load import (
+    ACKNOWLEDGEMENTS,
     NODES,
     PARTITIONS,
-    SOME,
     Writer,
     await_isr,
     expect_acknowledged,
@@ -50,15 +50,15 @@ def test_a_stream_outlives_kills_and_moves_of_leaders(
         query = start_copy(spark, cluster.servers, tmp_path)
         writer = Writer(write_with_confluent(cluster.servers))
         try:
-            await_copied(client, query, SOME)
+            await_copied(client, query, ACKNOWLEDGEMENTS)
             for topic in (TOPIC, COPY):
                 killed = leader(client, topic)
                 cluster.kill(killed)
-                await_copied(client, query, copied(client) + SOME)
+                await_copied(client, query, copied(client) + ACKNOWLEDGEMENTS)
                 cluster.restart(killed)
                 await_isr(cluster, *NODES)
                 move_leader(client, topic, leader(client, topic))
-                await_copied(client, query, copied(client) + SOME)
+                await_copied(client, query, copied(client) + ACKNOWLEDGEMENTS)
         finally:
             writer.stop()
         expect_acknowledged(cluster, writer)
