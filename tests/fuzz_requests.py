@@ -30,7 +30,7 @@ def run_seed(seed: int, steps: int) -> tuple[BaseException, list[str]] | None:
     life = None
     try:
         life = LIVES[seed % len(LIVES)](Random(seed))
-        life.go_on(steps)
+        life.run_steps(steps)
     except Exception as error:
         return error, life.done if life is not None else []
     return None

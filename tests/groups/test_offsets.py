@@ -7,7 +7,7 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.offsets import REMOVED_AT_ONCE, commit_error
 from tests.groups.shard_harness import LATEST, OK, WALL_MS, ShardHarness, codes
-from tests.node.turn_cost import calls_of
+from tests.node.turn_cost import count_calls
 
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 ID_A, ID_B = b"a" * 16, b"b" * 16
@@ -267,9 +267,7 @@ def test_a_deleted_topic_leaves_groups_of_other_topics_alone() -> None:
     harness = ShardHarness()
     for number in range(500):
         harness.commit_offsets({U0: 1}, group=f"group-{number}")
-    assert (
-        calls_of(lambda: harness.shard.delete_offsets_of_partitions("t", ID_A, 0, harness.now)) < 50
-    )
+    assert count_calls(lambda: harness.shard.delete_offsets_of_partitions("t", ID_A, 0, harness.now)) < 50
     assert not harness.shard.has_offsets_of("t")
     assert harness.shard.has_offsets_of("u")
 

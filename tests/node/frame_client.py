@@ -1,4 +1,4 @@
-"""Talks to a virtual host as a client does: in frames."""
+"""A client of a virtual host, which sends and receives frames."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 def make_host(files: MemoryFiles | None = None, **topics: int) -> VirtualHost:
-    """A node with these topics: name and number of partitions."""
+    """A node with these topics, `demo=1` by default: name and number of partitions."""
     host = VirtualHost(files)
     create_topics(host, topics or {"demo": 1})
     return host
 
 
 def make_folders(host: VirtualHost) -> None:
-    """Wait until the folders of new logs are made."""
+    """Let time pass until the folders of new logs are created."""
     host.pass_time(DELAY_MS)
     host.settle()
 
@@ -46,7 +46,7 @@ def make_folders(host: VirtualHost) -> None:
 def creation(
     topics: dict[str, int], configs: dict[str, object] | None = None
 ) -> CreateTopicsRequest:
-    """A request for topics with these numbers of partitions, with one replica each."""
+    """A CreateTopics request for topics with these numbers of partitions and one replica."""
     settings = [
         CreatableTopicConfig(name=key, value=str(value)) for key, value in (configs or {}).items()
     ]
@@ -92,7 +92,7 @@ def remove_partitions(host: VirtualHost, topic: str, *partitions: int) -> int:
 
 
 def configured_host(**configs: object) -> VirtualHost:
-    """A node with the topic `demo`, whose settings are these: `retention_ms=5` and so on."""
+    """A node with the topic `demo` and these configs of it, such as `retention_ms=5`."""
     host = VirtualHost()
     settings = {name.replace("_", "."): value for name, value in configs.items()}
     create_topics(host, {"demo": 1}, settings)
@@ -109,7 +109,7 @@ def set_config(host: VirtualHost, kind: int, name: str, key: str, value: object)
 
 
 def ask_settled(host: VirtualHost, api_key: int, version: int, request: Message) -> Any:
-    """Ask, and give the node the turns it takes to answer."""
+    """Send a request on a new connection, and run turns until the node is idle."""
     client = FrameClient(host)
     client.send(api_key, version, request)
     host.settle()
@@ -118,22 +118,22 @@ def ask_settled(host: VirtualHost, api_key: int, version: int, request: Message)
 
 
 class FrameClient:
-    """One connection. `ask` waits for nothing: what is not answered in this turn is None."""
+    """One connection. `ask` runs one turn, and returns None if there is no response by then."""
 
     def __init__(self, host: VirtualHost, listener: int = BROKER, name: str = "PLAINTEXT") -> None:
         self.host = host
         self.connection = host.connect(listener, name)
-        self.asked: list[tuple[int, int]] = []
+        self.requests: list[tuple[int, int]] = []
         self.client_id = "test"
 
     def frame(self, api_key: int, version: int, request: Message) -> bytes:
-        self.asked.append((api_key, version))
+        self.requests.append((api_key, version))
         return b"".join(
-            request_frame(APIS[api_key], version, len(self.asked), self.client_id, request)
+            request_frame(APIS[api_key], version, len(self.requests), self.client_id, request)
         )
 
     def overlong_frame(self, api_key: int, version: int, request: Message) -> bytes:
-        """A frame whose strings may be longer than any that we write."""
+        """A frame whose strings may exceed the limit of what kraftlog writes."""
         with mock.patch.object(primitives, "LONGEST_STRING", 1 << 20):
             return self.frame(api_key, version, request)
 
@@ -141,20 +141,20 @@ class FrameClient:
         self.host.send(self.connection, self.frame(api_key, version, request))
 
     def take(self) -> list[Any]:
-        """The answers that are there, decoded: (correlation id, message)."""
+        """The responses received so far: (correlation id, message)."""
         raw = self.connection.take()
         answers = []
         while raw:
             (size, number) = struct.unpack_from(">ii", raw)
-            api_key, version = self.asked[number - 1]
+            api_key, version = self.requests[number - 1]
             api = APIS[api_key]
             body = raw[8 + api.response_header_version(version) : 4 + size]
             answers.append((number, decode(api.response(), version, body)))
             raw = raw[4 + size :]
         return answers
 
-    def until_answered(self) -> list[Any]:
-        """The answers, after the turns that they take."""
+    def await_responses(self) -> list[Any]:
+        """Run turns until there are responses."""
         while not (answers := self.take()):
             self.host.turn()
         return answers

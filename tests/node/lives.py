@@ -1,9 +1,9 @@
 """A node's life under plausible requests: each reader of the logs ends in the same state.
 
 Requests name what the node has (topics, members, epochs, voters, snapshots), are nearly valid (see
-`valid`), or have one kind of malice in all of their fields. They come on both listeners, peers
-answer as they like, and between them the node is killed and starts again. `check` then replays the
-logs as others would.
+`valid_requests`), or have one kind of malformed value in all fields. They arrive on both listeners,
+peers send random responses, and between requests the node is killed and restarted. `check` then
+replays the logs as another node, a coordinator and a reader of a snapshot would.
 """
 
 from __future__ import annotations
@@ -211,8 +211,8 @@ class Life:
         active_controller = self.host.node.active_controller
         return active_controller is None or not active_controller.is_active
 
-    def go_on(self, steps: int) -> None:
-        """Take this number of steps, or fewer if the life is over; then check."""
+    def run_steps(self, steps: int) -> None:
+        """Run this number of steps and check; stop early when the life is over."""
         for number in range(steps):
             self.step()
             if number % 10 == 9 and self.is_over:
@@ -249,7 +249,7 @@ class Life:
             request = nearly_valid(self, sampler, key, version)
         else:
             request = sampler.message(APIS[key].request(), version)
-        request = self.altered(key, request)
+        request = self.alter_request(key, request)
         if request is None:
             return
         self.done.append(f"{APIS[key].name} v{version} on {listener}: {request!r:.3000}")
@@ -258,12 +258,12 @@ class Life:
         try:
             self.host.send(client.connection, frame)
         except ProtocolError:
-            assert self.host.node.quorum.end == end, "a request that is none has changed something"
+            assert self.host.node.quorum.end == end, "a malformed request has changed something"
             return
         self.host.turn()
         answers = client.take()
         if is_alone and len(answers) == 1 and _is_refused(answers[0][1]):
-            assert self.host.node.quorum.end == end, "what is refused has changed something"
+            assert self.host.node.quorum.end == end, "a refused request has changed something"
         self.host.pass_time(self.random.choice((0, 1, 10)))
         for _, answer in [*answers, *client.take()]:
             self.answered(answer)
@@ -279,11 +279,11 @@ class Life:
         codes = [*codes_in(answer)]
         assert ErrorCode.UNKNOWN_SERVER_ERROR not in codes, f"{answer!r:.2000}"
 
-    def address_of(self, voter_id: int) -> tuple[str, int]:  # noqa: ARG002 - as `altered`
+    def address_of(self, voter_id: int) -> tuple[str, int]:  # noqa: ARG002 - as `alter_request`
         """The endpoint to give a voter."""
         return "h", 9
 
-    def altered(self, key: int, request: Any) -> Any:  # noqa: ARG002 - lives are lived alike
+    def alter_request(self, key: int, request: Any) -> Any:  # noqa: ARG002 - a subclass uses it
         """The request to send instead; None if none is sent."""
         return request
 
@@ -304,7 +304,7 @@ class Life:
             self.host.turn()
 
     def settle(self, ms: int = 0) -> None:
-        """Let time pass in steps, so that no timer is late."""
+        """Let time pass in steps, so that timers run at their time."""
         for _ in range(10):
             self.host.pass_time(ms // 10)
             self.host.settle()
@@ -351,15 +351,15 @@ class Life:
         snapshot = newest_snapshot(log, self.host.log_lines.append)
         offset = log.start_offset
         if snapshot is not None:
-            self._feed(image, snapshot.content)
+            self._replay_into(image, snapshot.content)
             offset = max(offset, snapshot.end.offset)
         while data := read_batches(log, offset, log.end_offset):
-            self._feed(image, data)
+            self._replay_into(image, data)
             offset = end_of(data)
         return image
 
     @staticmethod
-    def _feed(image: Image, data: Buffer) -> None:
+    def _replay_into(image: Image, data: Buffer) -> None:
         for record in records_in(data):
             image.replay(record)
 
@@ -370,9 +370,9 @@ class Life:
         data = b"".join(pieces)
         check_snapshot(data)
         image = Image()
-        self._feed(image, data)
-        left_out: dict[str, Any] = {"transaction": {}, "held_back": {}, "removed": {}}
-        assert {**image.maps(), **left_out} == {**node.image.maps(), **left_out}
+        self._replay_into(image, data)
+        not_in_snapshots: dict[str, Any] = {"transaction": {}, "held_back": {}, "removed": {}}
+        assert {**image.maps(), **not_in_snapshots} == {**node.image.maps(), **not_in_snapshots}
 
     def _check_groups(self) -> None:
         """Check that another coordinator loads the same groups from the log."""
@@ -411,7 +411,7 @@ DYNAMIC = SETTINGS.replace("controller.quorum.voters=1@", "controller.quorum.boo
 
 
 class DynamicLife(Life):
-    """The same node as the only voter of a dynamic quorum, named only in its log."""
+    """The same node as the only voter of a dynamic quorum: only its log has the voter."""
 
     def begin(self) -> None:
         formatting = DirectoryFormat(

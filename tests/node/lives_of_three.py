@@ -1,10 +1,10 @@
 """The life of three nodes, each broker and controller, under plausible requests (see `lives`).
 
-Requests come to any of them, on either listener; between them a node is killed, loses its power, or
-leaves in order, so that others lead. Their requests to each other cross as bytes, or are lost. At
-the end all of them have replayed the same.
+Requests go to any node and listener; between them a node is killed, loses its power or shuts down,
+so that another leads. The nodes' requests to each other are encoded, and some are lost. At the end
+all nodes must have the same image.
 
-Nobody lies in a voter's name here: a quorum rests on what its voters say.
+No request is forged in a voter's name: a quorum relies on the requests of its voters.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from kraftlog.effects import SendRequest
 
 NODES = (1, 2, 3)
-#: Requests between voters only.
+#: Requests that only voters send.
 OF_VOTERS = frozenset((ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH))
 CHANGES_OF_VOTERS = (ApiKey.ADD_RAFT_VOTER, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
-#: The longest time until two of three elect a leader, and brokers are unfenced again.
-AGREED_MS = 30_000
+#: Enough time for two of three to elect a leader, and for brokers to be unfenced again.
+ELECTION_MS = 30_000
 #: How long to wait for a leader when a majority of the voters is lost.
 NO_LEADER_MS = 120_000
 SETTINGS = """\
@@ -69,24 +69,24 @@ class Network:
         for source, effect in requests:
             self._send(source, effect)
         sent, self.sent = self.sent, []
-        came = bool(requests)
+        carried = bool(requests)
         for entry in sent:
             source, target, effect, client, until_ms = entry
             host = self.life.hosts.get(source)
             answers = client.take()
             if answers:
-                came = True
+                carried = True
                 self._report(
                     source,
                     ResponseReceived(effect.channel, effect.peer, effect.number, answers[0][1]),
                 )
             elif host is not None and host.now.monotonic_ms >= until_ms:
-                came = True
+                carried = True
                 self._abandon(client)
                 self._report(source, RequestFailed(effect.channel, effect.peer, effect.number))
             elif host is not None and self.life.hosts.get(target) is client.host:
                 self.sent.append(entry)
-        return came
+        return carried
 
     def _send(self, source: int, effect: SendRequest) -> None:
         life = self.life
@@ -111,7 +111,7 @@ class Network:
         if host is not None:
             host.node.handle(report, host.now)
 
-    def gone(self, node_id: int) -> None:
+    def fail_requests_to(self, node_id: int) -> None:
         """A node has ended: requests to it fail."""
         sent, self.sent = self.sent, []
         for entry in sent:
@@ -162,7 +162,7 @@ class LifeOfThree(Life):
         self.time_ms = 0
         for node_id in NODES:
             self._start(node_id)
-        self.settle(AGREED_MS)
+        self.settle(ELECTION_MS)
         self.host = self._leader()
         self._create_topics()
         self.loss = random.choice((0, 0, 0.02, 0.1))
@@ -209,11 +209,11 @@ class LifeOfThree(Life):
             files.power_loss(self.random)
         else:
             files.kill()
-        self.network.gone(node_id)
+        self.network.fail_requests_to(node_id)
 
     def _leader(self) -> VirtualHost:
         leaders = [it for it in self.hosts.values() if _is_active_controller(it)]
-        assert leaders, "two of three agree on a leader"
+        assert leaders, "two of three have elected a leader"
         return leaders[-1]
 
     @property
@@ -221,30 +221,30 @@ class LifeOfThree(Life):
         self.settle(10_000)
         return not any(_is_active_controller(host) for host in self.hosts.values())
 
-    # What happens --------------------------------------------------------------------------------
+    # Steps ---------------------------------------------------------------------------------------
 
     def step(self) -> None:
         rng = self.random.random()
         if len(self.hosts) == len(NODES) and rng < 0.05:
-            self.take_down(self.random.choice(NODES))
+            self.stop_node(self.random.choice(NODES))
         elif len(self.hosts) < len(NODES) and rng < 0.15:
-            self.bring_back()
+            self.restart_missing()
         self.host = self.random.choice(list(self.hosts.values()))
         if rng > 0.9:
             self.request(self.random.choice(CHANGES_OF_VOTERS), 0)
         super().step()
 
-    def take_down(self, node_id: int) -> None:
-        way = self.random.choice(("killed", "without power", "left in order"))
+    def stop_node(self, node_id: int) -> None:
+        way = self.random.choice(("killed", "without power", "shut down"))
         self.done.append(f"node {node_id}: {way}")
-        if way == "left in order":
+        if way == "shut down":
             host = self.hosts[node_id]
             host.node.shut_down(host.now)
             self.settle(2000)
         self._stop(node_id, power=way == "without power")
         self.settle(self.random.choice((0, 100, 3000, 12_000)))
 
-    def bring_back(self) -> None:
+    def restart_missing(self) -> None:
         for node_id in NODES:
             if node_id not in self.hosts:
                 self.done.append(f"node {node_id} is started again")
@@ -262,7 +262,7 @@ class LifeOfThree(Life):
     def address_of(self, voter_id: int) -> tuple[str, int]:
         return host_of(voter_id), 9093
 
-    def altered(self, key: int, request: Any) -> Any:
+    def alter_request(self, key: int, request: Any) -> Any:
         """No request is sent in a voter's name."""
         if key in OF_VOTERS:
             return None
@@ -291,7 +291,7 @@ class LifeOfThree(Life):
                 self.time_ms = max(self.time_ms, host.now.monotonic_ms)
             if not self.network.carry():
                 return
-        raise AssertionError("the nodes do not come to rest")
+        raise AssertionError("the nodes do not become idle")
 
     # Checks --------------------------------------------------------------------------------------
 
@@ -308,14 +308,14 @@ class LifeOfThree(Life):
         """Check that all nodes and a reader of their logs have the same image."""
         self.done.append("checked")
         loss, self.loss = self.loss, 0.0
-        self.bring_back()
+        self.restart_missing()
         for _ in range(NO_LEADER_MS // 1000):
             self.settle(1000)
             if any(_is_active_controller(host) for host in self.hosts.values()):
                 break
         else:
-            return  # the majority of the voters is gone, removed by requests
-        self.settle(AGREED_MS)
+            return  # requests have removed the majority of the voters
+        self.settle(ELECTION_MS)
         self.check_log_lines()
         leader = self._leader()
         image = leader.node.image

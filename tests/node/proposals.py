@@ -1,4 +1,4 @@
-"""Makes a proposal without pauses between its steps."""
+"""Proposals whose steps run at once."""
 
 from __future__ import annotations
 

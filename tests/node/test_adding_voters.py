@@ -29,8 +29,8 @@ def ask(life: LifeOfThree, host: VirtualHost, api_key: int, request: Message) ->
     return answer
 
 
-def without_a_follower() -> tuple[LifeOfThree, VirtualHost, int]:
-    """Three nodes of which one votes no more: they, the leader, and that one's id."""
+def three_nodes_with_removed_voter() -> tuple[LifeOfThree, VirtualHost, int]:
+    """Three nodes, of which one is removed from the voters: all, the leader, the removed id."""
     life = LifeOfThree(Random(1))
     life.loss = 0.0
     leader = life._leader()
@@ -43,7 +43,7 @@ def without_a_follower() -> tuple[LifeOfThree, VirtualHost, int]:
     return life, leader, removed
 
 
-def addition(voter_id: int, host: str) -> AddRaftVoterRequest:
+def add_request(voter_id: int, host: str) -> AddRaftVoterRequest:
     return AddRaftVoterRequest(
         cluster_id=CLUSTER_ID,
         timeout_ms=1000,
@@ -58,19 +58,19 @@ def voters(host: VirtualHost) -> tuple[int, ...]:
 
 
 def test_r4_a_node_that_responds_at_its_endpoint_is_added() -> None:
-    life, leader, removed = without_a_follower()
+    life, leader, removed = three_nodes_with_removed_voter()
     assert removed not in voters(leader)
-    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, addition(removed, host_of(removed)))
+    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, host_of(removed)))
     assert answer.error_code == 0
     assert voters(leader) == NODES
     life.check()
 
 
 def test_r4_a_node_that_does_not_respond_is_not_added() -> None:
-    """As a broker alone, which has caught up but has no listener for controllers."""
-    life, leader, removed = without_a_follower()
+    """Such as a broker only, which has caught up but has no listener for controllers."""
+    life, leader, removed = three_nodes_with_removed_voter()
     before = leader.node.quorum.end
-    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, addition(removed, "nowhere"))
+    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, "nowhere"))
     assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
     assert (removed in voters(leader), leader.node.quorum.end) == (False, before)
 
@@ -79,17 +79,17 @@ def test_r4_a_node_that_does_not_respond_is_not_added() -> None:
 def test_r4_a_node_without_the_kraft_version_is_not_added(
     offered: dict[str, tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    life, leader, removed = without_a_follower()
+    life, leader, removed = three_nodes_with_removed_voter()
     monkeypatch.setattr(api_versions, "OFFERED", offered)
-    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, addition(removed, host_of(removed)))
+    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, add_request(removed, host_of(removed)))
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert removed not in voters(leader)
 
 
 def test_r12_an_auto_join_of_a_removed_voter_is_refused() -> None:
     """It may have been sent before the removal. An operator may add the voter."""
-    life, leader, removed = without_a_follower()
-    request = addition(removed, host_of(removed))
+    life, leader, removed = three_nodes_with_removed_voter()
+    request = add_request(removed, host_of(removed))
     answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, request.replace(is_auto_join=True))
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert removed not in voters(leader)

@@ -1,4 +1,4 @@
-"""To any request the node responds, now or later, or it disconnects; it never fails."""
+"""The node responds to any request, at once or later, or disconnects; it never fails."""
 
 from __future__ import annotations
 

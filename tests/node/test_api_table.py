@@ -1,4 +1,4 @@
-"""What is advertised is what is served: every version of every API, and no other."""
+"""The node serves exactly the versions that it advertises, except Produce 0 to 2."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kraftlog.node.api_table import SERVED, ServedApi
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, FIRST_OWN, ApiKey
 from tests.node.frame_client import FrameClient, make_host
 
-#: Advertised for the sake of clients that else send uncompressed batches; never served.
-PRODUCE_FOR_SHOW = (0, 1, 2)
+#: Advertised but not served: without them librdkafka sends uncompressed batches.
+UNSERVED_PRODUCE = (0, 1, 2)
 
 
 def test_advertised_versions_have_a_schema() -> None:
     for served in SERVED.values():
         api = APIS[served.key]
-        first = served.first + len(PRODUCE_FOR_SHOW) * (served.key == ApiKey.PRODUCE)
+        first = served.first + len(UNSERVED_PRODUCE) * (served.key == ApiKey.PRODUCE)
         assert (api.first, api.last) == (first, max(api.last, served.last)), api.name
 
 

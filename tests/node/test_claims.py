@@ -1,4 +1,4 @@
-"""Claims in a batch header that are not verified, and what false ones could cost others."""
+"""False values in batch headers, which are not verified, affect only their own batch."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from kraftlog.records.reader import read_records
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
-from tests.node.fast_path.test_produce import RECORD, claiming
+from tests.node.fast_path.test_produce import RECORD, batch_with_false_header
 from tests.node.frame_client import FrameClient, configured_host, make_host, set_config
 from tests.node.test_producers import Writer
-from tests.node.test_requests import batch, fetch, found_in
+from tests.node.test_requests import batch, fetch, fetched_partition
 from tests.records.produce_cases import NOW_MS, Case, cases, made, put
 
-MOST = 2**31 - 1
+MAX_COUNT = 2**31 - 1
 PLAIN_CASES = [case for case in cases() if case.topic == "plain"]
 
 
 @pytest.mark.parametrize("codec", range(5))
 def test_false_record_counts_are_refused(codec: int) -> None:
-    """Two of them made the next roll end the node, and its recovery cut acknowledged records."""
+    """Two such batches once failed the next roll, and recovery truncated acknowledged records."""
     host = make_host()
     writer = Writer(host)
-    for _ in range(2):  # the first time the ordinary way, the second time the quick one
+    for _ in range(2):  # by the ordinary path, then by the fast path
         assert writer.write(batch(b"acknowledged"))[0] == ErrorCode.NONE
-        liar = claiming(codec, RECORD, MOST)
-        assert writer.write(liar) == (ErrorCode.INVALID_RECORD, -1)
+        false_batch = batch_with_false_header(codec, RECORD, MAX_COUNT)
+        assert writer.write(false_batch) == (ErrorCode.INVALID_RECORD, -1)
     log = host.runner.directory.logs["demo", 0]
     log.roll(host.now.wall_ms)
     assert writer.write(batch(b"acknowledged"))[0] == ErrorCode.NONE
@@ -41,7 +41,7 @@ def test_false_record_counts_are_refused(codec: int) -> None:
 
 @pytest.mark.parametrize("case", PLAIN_CASES, ids=lambda case: case.name)
 def test_validated_batches_get_the_errors_of_their_records(case: Case) -> None:
-    """`batch.validation=records`: what is stored, every reader can read."""
+    """With `batch.validation=records`, readers can read every stored batch."""
     host = configured_host(batch_validation="records")
     host.now = Now(0, NOW_MS)
     writer = Writer(host)
@@ -52,14 +52,14 @@ def test_validated_batches_get_the_errors_of_their_records(case: Case) -> None:
 
 
 def test_a_validated_batch_has_the_max_timestamp_of_its_records() -> None:
-    """As Kafka's broker does; a header that is only read is believed."""
+    """As in Kafka; without validation of records the header's value is kept."""
     raw = put(made(), 35, ">q", NOW_MS - 5)
     found = []
     for form in ("header", "records"):
         host = configured_host(batch_validation=form)
         host.now = Now(0, NOW_MS)
         assert Writer(host).write(raw) == (ErrorCode.NONE, 0)
-        stored = bytes(found_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0))).records)
+        stored = bytes(fetched_partition(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0))).records)
         found.append(read_header(stored).max_timestamp - NOW_MS)
         assert [record.value for record in read_records(stored)] == [b"v0", b"v1", b"v2"]
     assert found == [-5, 2]
@@ -68,10 +68,12 @@ def test_a_validated_batch_has_the_max_timestamp_of_its_records() -> None:
 def test_the_brokers_validation_is_the_default_of_topics() -> None:
     host = make_host()
     writer = Writer(host)
-    liar = claiming(0, RECORD[:-1] + b"\x01", 1)  # a header that the record does not have
-    results = [writer.write(liar)[0]]
+    false_batch = batch_with_false_header(
+        0, RECORD[:-1] + b"\x01", 1
+    )  # the record's bytes do not match the header
+    results = [writer.write(false_batch)[0]]
     set_config(host, BROKER, "", "batch.validation", "records")
-    results.append(writer.write(liar)[0])
+    results.append(writer.write(false_batch)[0])
     set_config(host, TOPIC, "demo", "batch.validation", "header")
-    results.append(writer.write(liar)[0])
+    results.append(writer.write(false_batch)[0])
     assert results == [ErrorCode.NONE, ErrorCode.INVALID_RECORD, ErrorCode.NONE]

@@ -41,15 +41,15 @@ GROUPS = "__consumer_offsets"
 
 
 class StubError(Exception):
-    """A mistake of ours."""
+    """An internal error."""
 
 
 def raise_error(*_: Any, **__: Any) -> Any:
     raise StubError("of ours")
 
 
-def still_serves(host: VirtualHost, offset: int) -> None:
-    """The next record has the offset that it should have."""
+def expect_next_offset(host: VirtualHost, offset: int) -> None:
+    """Write a record, which must get this offset."""
     host.settle()
     answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"next")))
     [outcome] = answer.responses[0].partition_responses
@@ -68,13 +68,13 @@ def test_a_handler_that_raises_closes_its_connection(
     with pytest.raises(InternalError, match=f"serving {APIS[key].name} version {version}"):
         FrameClient(host, listener).send(key, version, request)
     monkeypatch.undo()
-    still_serves(host, 0)
+    expect_next_offset(host, 0)
 
 
 def test_an_exception_within_a_step_of_the_quorum_ends_the_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A vote might rest on half a step."""
+    """Otherwise a vote could be based on a partial step."""
     host = make_host(demo=1)
     monkeypatch.setattr(RaftCore, "handle", raise_error)
     part = PartitionData(
@@ -87,7 +87,7 @@ def test_an_exception_within_a_step_of_the_quorum_ends_the_node(
         )
 
 
-def test_an_exception_in_the_words_of_a_line_does_not_end_the_node(
+def test_an_exception_in_making_a_log_line_does_not_end_the_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = make_host(demo=1)
@@ -96,7 +96,7 @@ def test_an_exception_in_the_words_of_a_line_does_not_end_the_node(
     host.turn()
     assert any("watching the leader" in line for line in host.log_lines)
     monkeypatch.undo()
-    still_serves(host, 0)
+    expect_next_offset(host, 0)
 
 
 class RecordingConnection(VirtualConnection):
@@ -139,7 +139,7 @@ def test_a_produce_that_raises_is_undone(repeats: int, monkeypatch: pytest.Monke
     answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(numbered(repeats)))
     outcome = answer.responses[0].partition_responses[0]
     assert (outcome.error_code, outcome.base_offset) == (0, repeats)
-    still_serves(host, repeats + 1)
+    expect_next_offset(host, repeats + 1)
 
 
 def test_a_sliced_produce_that_raises_is_undone(
@@ -196,7 +196,7 @@ def test_a_delayed_request_that_raises_closes_its_connection(
     monkeypatch.undo()
     assert isinstance(connection.failure, InternalError)
     assert not host.node.replica_manager.by_log["demo", 0].fetches
-    still_serves(host, 0 if wakes == "time" else 1)
+    expect_next_offset(host, 0 if wakes == "time" else 1)
 
 
 # Groups ------------------------------------------------------------------------------------------
@@ -225,8 +225,8 @@ def stable_group() -> tuple[VirtualHost, str]:
     return host, member_id
 
 
-def check_group_goes_on(host: VirtualHost, member_id: str) -> None:
-    """The member keeps its state, and a second one may join."""
+def check_group_works(host: VirtualHost, member_id: str) -> None:
+    """Check that the member keeps its state, and that a second one can join."""
     host.settle()
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
     assert ask_settled(host, ApiKey.HEARTBEAT, 3, beat).error_code == ErrorCode.NONE
@@ -242,24 +242,24 @@ def check_group_goes_on(host: VirtualHost, member_id: str) -> None:
     assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 2)
 
 
-def in_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
+def break_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rebalance, "prepare", raise_error)
 
 
-def in_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def break_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Group, "wait", raise_error)
 
 
-@pytest.mark.parametrize("where", [in_prepare, in_wait])
+@pytest.mark.parametrize("break_group", [break_prepare, break_wait])
 def test_a_group_request_that_raises_reloads_the_group(
-    where: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+    break_group: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, member_id = stable_group()
-    where(monkeypatch)
+    break_group(monkeypatch)
     with pytest.raises(InternalError, match="serving JoinGroup"):
         FrameClient(host).send(ApiKey.JOIN_GROUP, 3, join())
     monkeypatch.undo()
-    check_group_goes_on(host, member_id)
+    check_group_works(host, member_id)
 
 
 def test_pending_writes_survive_a_request_that_raises(
@@ -269,20 +269,20 @@ def test_pending_writes_survive_a_request_that_raises(
     host, member_id = stable_group()
     client = FrameClient(host)
     client.send(ApiKey.OFFSET_COMMIT, 3, commit_request("h", "demo"))
-    in_prepare(monkeypatch)
+    break_prepare(monkeypatch)
     with pytest.raises(InternalError):
         FrameClient(host).send(ApiKey.JOIN_GROUP, 3, join())
     monkeypatch.undo()
     host.settle()
     [(_, answer)] = client.take()
     code = answer.topics[0].partitions[0].error_code
-    assert code == ErrorCode.NOT_COORDINATOR, "the client has to retry"
+    assert code == ErrorCode.NOT_COORDINATOR, "the client retries"
     assert host.node.group_coordinators is not None
     [shard] = host.node.group_coordinators.shards()
     kept = shard.durable.offsets.get("h", "demo", 0)
     assert kept is not None
     assert kept.offset == 7
-    check_group_goes_on(host, member_id)
+    check_group_works(host, member_id)
 
 
 def test_a_group_timer_that_raises_is_contained(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,11 +309,11 @@ def test_a_group_write_callback_that_raises_is_contained(monkeypatch: pytest.Mon
     assert host.node.group_coordinators is not None
     [shard] = host.node.group_coordinators.shards()
     assert shard.durable.offsets.get("h", "demo", 0) is not None
-    check_group_goes_on(host, member_id)
+    check_group_works(host, member_id)
 
 
 def test_a_periodic_decision_that_raises_is_retried_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not at once, again and again; requests are decided meanwhile."""
+    """It is not retried at once, and requests are decided meanwhile."""
     host = make_host(demo=1)
     assert host.node.active_controller is not None
     controller = host.node.active_controller.controller
@@ -330,10 +330,10 @@ def test_a_periodic_decision_that_raises_is_retried_later(monkeypatch: pytest.Mo
     monkeypatch.undo()
     host.pass_time(60_000)
     host.settle()
-    still_serves(host, 0)
+    expect_next_offset(host, 0)
 
 
-# What the node does by itself ---------------------------------------------------------------------
+# Periodic work of the node ------------------------------------------------------------------------
 
 
 class CountedErrors:
@@ -347,40 +347,40 @@ class CountedErrors:
         raise StubError("of ours")
 
 
-def complaints(host: VirtualHost, what: str) -> list[str]:
+def internal_errors(host: VirtualHost, what: str) -> list[str]:
     return [line for line in host.log_lines if f"internal error, {what}" in line]
 
 
-def busy_for(host: VirtualHost, ms: int) -> None:
-    """Let time pass in steps of 10 ms; after each the node does what is due."""
+def run_for(host: VirtualHost, ms: int) -> None:
+    """Let time pass in steps of 10 ms, and run what is due after each."""
     for _ in range(ms // 10):
         host.pass_time(10)
         host.settle()
 
 
-@pytest.mark.parametrize("where", ["_heartbeat", "_on_heartbeat"])
+@pytest.mark.parametrize("method", ["_heartbeat", "_on_heartbeat"])
 def test_a_heartbeat_that_raises_is_retried_later(
-    where: str, monkeypatch: pytest.MonkeyPatch
+    method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Logged once a minute, tried a few times a second; afterwards the broker is ready."""
+    """It is logged once a minute and retried a few times per second, until the broker is ready."""
     host = make_host(demo=1)
     lifecycle = host.node.broker_lifecycle
     assert lifecycle is not None
     mistake = CountedErrors()
-    monkeypatch.setattr(lifecycle, where, mistake)
+    monkeypatch.setattr(lifecycle, method, mistake)
     host.pass_time(5000)
-    busy_for(host, 3000)
-    what = "sending a registration" if where == "_heartbeat" else "handling a response"
-    [line] = complaints(host, what)
+    run_for(host, 3000)
+    what = "sending a registration" if method == "_heartbeat" else "handling a response"
+    [line] = internal_errors(host, what)
     assert "Traceback" in line
     assert 3 < mistake.times < 80
-    busy_for(host, 61_000 - 3000)
-    assert "more since it was last logged)" in complaints(host, what)[1]
+    run_for(host, 61_000 - 3000)
+    assert "more since it was last logged)" in internal_errors(host, what)[1]
     monkeypatch.undo()
-    busy_for(host, 2000)
+    run_for(host, 2000)
     assert lifecycle.deadline() is not None
     assert (lifecycle.is_fenced, host.node.is_ready) == (False, True)
-    still_serves(host, 0)
+    expect_next_offset(host, 0)
 
 
 def test_producer_expiration_that_raises_waits_for_its_next_time(
@@ -392,10 +392,10 @@ def test_producer_expiration_that_raises_waits_for_its_next_time(
     mistake = CountedErrors()
     monkeypatch.setattr(producer_expiration, "_expiration_ms", mistake)
     host.pass_time(producer_expiration.deadline())
-    busy_for(host, 100)
-    assert (mistake.times, len(complaints(host, "expiring producer ids"))) == (1, 1)
+    run_for(host, 100)
+    assert (mistake.times, len(internal_errors(host, "expiring producer ids"))) == (1, 1)
     monkeypatch.undo()
-    still_serves(host, 0)
+    expect_next_offset(host, 0)
 
 
 def test_a_voter_check_that_raises_is_retried_later(
@@ -407,19 +407,19 @@ def test_a_voter_check_that_raises_is_retried_later(
     mistake = CountedErrors()
     monkeypatch.setattr(updater, "_change", mistake)
     updater._checked = None
-    busy_for(host, 5000)
-    assert len(complaints(host, "updating the voter record of this node")) == 1
+    run_for(host, 5000)
+    assert len(internal_errors(host, "updating the voter record of this node")) == 1
     assert 3 <= mistake.times <= 6
     monkeypatch.undo()
-    busy_for(host, 2000)
-    assert updater.deadline() is None, "the record is true"
-    still_serves(host, 0)
+    run_for(host, 2000)
+    assert updater.deadline() is None, "the voter record is up to date"
+    expect_next_offset(host, 0)
 
 
 def test_a_routine_that_interrupts_a_quorum_step_ends_the_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An error of the routine is contained; a vote or an acknowledgement might rest on this one."""
+    """Only the routine's own error is contained: votes could be based on a partial step."""
     host = make_host(demo=1)
     assert host.node.broker_lifecycle is not None
     driver = host.node.quorum
@@ -431,7 +431,7 @@ def test_a_routine_that_interrupts_a_quorum_step_ends_the_node(
 
 
 def test_a_response_callback_that_raises_gets_no_response_next() -> None:
-    """Its second call has no response, as after a failed request."""
+    """It is called again without a response, as after a failed request."""
     received: list[Any] = []
 
     def outcome(response: Any, _: Now) -> None:
@@ -449,5 +449,5 @@ def test_a_response_callback_that_raises_gets_no_response_next() -> None:
     host.node.handle(ResponseReceived(CONTROLLER_CHANNEL, 2, 7, response), host.now)
     assert received == [response, None]
     host.turn()
-    assert len(complaints(host, "handling a response of the controller")) == 1
-    still_serves(host, 0)
+    assert len(internal_errors(host, "handling a response of the controller")) == 1
+    expect_next_offset(host, 0)

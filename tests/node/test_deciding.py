@@ -1,4 +1,4 @@
-"""V1, V14: one decision at a time, in slices if it is large; undone if it is not proposed."""
+"""V1, V14: decisions are made one at a time, in slices if large, and undone if not proposed."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_a_topic_of_many_partitions_is_created_and_deleted_in_slices() -> None:
     topic = CreatePartitionsTopic(name="many", count=2 * MANY, assignments=None)
     more = CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False)
     assert check_turns(host, ApiKey.CREATE_PARTITIONS, 3, more).results[0].error_code == 0
-    gone = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
-    assert check_turns(host, ApiKey.DELETE_TOPICS, 5, gone).responses[0].error_code == 0
+    deletion = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
+    assert check_turns(host, ApiKey.DELETE_TOPICS, 5, deletion).responses[0].error_code == 0
 
 
 def test_many_topics_are_created_and_deleted_in_slices() -> None:
@@ -64,8 +64,8 @@ def test_many_topics_are_created_and_deleted_in_slices() -> None:
     made = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(dict.fromkeys(names, 1)))
     assert [topic.name for topic in made.topics] == names
     assert {topic.error_code for topic in made.topics} == {0}
-    gone = DeleteTopicsRequest(topic_names=names, timeout_ms=1000)
-    assert len(check_turns(host, ApiKey.DELETE_TOPICS, 5, gone).responses) == 500
+    deletion = DeleteTopicsRequest(topic_names=names, timeout_ms=1000)
+    assert len(check_turns(host, ApiKey.DELETE_TOPICS, 5, deletion).responses) == 500
 
 
 def test_too_many_topics_are_refused_in_slices() -> None:
@@ -112,7 +112,7 @@ def test_many_leaders_are_elected_in_slices() -> None:
 
 
 def slow_host() -> tuple[VirtualHost, ActiveController]:
-    """A node whose turns have room for a record or two."""
+    """A node whose turns have time for one or two records."""
     host = make_host(demo=1)
     host.node.sliced.limit(10)
     assert host.node.active_controller is not None
@@ -164,18 +164,18 @@ def test_requests_during_a_decision_are_decided_after_it() -> None:
     host, active_controller = slow_host()
     requests = Requests(host, active_controller)
     requests.create(many=20)
-    gone = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
-    requests.ask("delete", ApiKey.DELETE_TOPICS, gone)
+    deletion = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
+    requests.ask("delete", ApiKey.DELETE_TOPICS, deletion)
     requests.ask("unregister", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
     assert requests.finish(3) == ["create", "delete", "unregister"]
     codes = dict(requests.outcome)
     assert codes["create"].topics[0].error_code == 0
-    assert codes["delete"].responses[0].error_code == 0, "it has seen the topic"
+    assert codes["delete"].responses[0].error_code == 0, "it is decided after the creation"
     assert set(host.node.image.topic_ids) == {"demo"}
 
 
 def test_v14_a_leader_that_resigns_undoes_a_half_made_decision() -> None:
-    """C237, C239."""
+    """C237, C239: its state and its log end are those before the decision."""
     host, active_controller = slow_host()
     requests = Requests(host, active_controller)
     requests.create(many=20)
@@ -215,14 +215,14 @@ def test_an_exception_in_a_later_slice_fails_only_that_request(
     requests = Requests(host, active_controller)
     count = 0
 
-    def broken(*_: object) -> bytes:
+    def raise_error(*_: object) -> bytes:
         nonlocal count
         count += 1
         if count == 10:
             raise ZeroDivisionError("of ours")
         return bytes(16)
 
-    monkeypatch.setattr("kraftlog.controller.topics.default_directory", broken)
+    monkeypatch.setattr("kraftlog.controller.topics.default_directory", raise_error)
     requests.create(many=20)
     requests.ask("later", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
     before = active_controller.controller.state.maps()
@@ -235,11 +235,11 @@ def test_an_exception_in_a_later_slice_fails_only_that_request(
 def test_a_callback_that_raises_does_not_delay_other_decisions() -> None:
     host, active_controller = slow_host()
 
-    def broken(*_: object) -> None:
+    def raise_error(*_: object) -> None:
         raise ZeroDivisionError("of ours")
 
     active_controller.decide(
-        ApiKey.UNREGISTER_BROKER, 0, UnregisterBrokerRequest(broker_id=7), broken, host.now
+        ApiKey.UNREGISTER_BROKER, 0, UnregisterBrokerRequest(broker_id=7), raise_error, host.now
     )
     requests = Requests(host, active_controller)
     requests.ask("next", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
@@ -269,7 +269,7 @@ def test_v5_a_broker_epoch_is_its_offset_if_the_log_has_grown() -> None:
     end = host.node.quorum.end
     broker = host.node.image.brokers[7]
     assert requests.outcome[0][1].broker_epoch == broker.epoch
-    assert end - 1 == broker.epoch, "it is the last record"
+    assert end - 1 == broker.epoch, "the epoch is the offset of the registration"
 
 
 def test_validate_only_is_sliced_and_leaves_no_record() -> None:

@@ -21,20 +21,20 @@ from tests.node.frame_client import ask_settled, create_topics, make_host
 MANY = 5000
 
 
-def outcome(host: VirtualHost, version: int = 12, **fields: Any) -> dict[str, Any]:
+def topics_by_name(host: VirtualHost, version: int = 12, **fields: Any) -> dict[str, Any]:
     request = MetadataRequest(topics=None, **fields)
     answer = ask_settled(host, ApiKey.METADATA, version, request)
     return {topic.name: topic for topic in answer.topics}
 
 
 def test_thousands_of_partitions_are_encoded_once_for_all_requests() -> None:
-    """A client that asks beside it waits for that once, however many ask for all topics."""
+    """Other clients wait for this encoding once, not for each request."""
     host = make_host(many=MANY)
     topic_id = host.node.image.topic_ids["many"]
-    first = outcome(host)["many"]
+    first = topics_by_name(host)["many"]
     piece = host.node.encoded_topics.get(topic_id, (12, NOT_REQUESTED, ()))
     assert len(piece) > 20 * MANY
-    assert outcome(host)["many"] == first
+    assert topics_by_name(host)["many"] == first
     assert host.node.encoded_topics.get(topic_id, (12, NOT_REQUESTED, ())) is piece
     assert [part.partition_index for part in first.partitions] == list(range(MANY))
 
@@ -42,27 +42,27 @@ def test_thousands_of_partitions_are_encoded_once_for_all_requests() -> None:
 @pytest.mark.parametrize("version", [1, 8, 9, 12, 13])
 def test_each_version_and_form_is_encoded_separately(version: int) -> None:
     host = make_host(demo=2)
-    fresh = outcome(make_host(demo=2), version)["demo"]
+    fresh = topics_by_name(make_host(demo=2), version)["demo"]
     for other in (1, 8, 10, 12, 13):
-        outcome(host, other, include_topic_authorized_operations=other >= 8)
-    found = outcome(host, version)["demo"]
-    found.topic_id = fresh.topic_id  # chance decides it
+        topics_by_name(host, other, include_topic_authorized_operations=other >= 8)
+    found = topics_by_name(host, version)["demo"]
+    found.topic_id = fresh.topic_id  # topic ids are random
     assert found == fresh
 
 
 def test_a_change_invalidates_encoded_topics() -> None:
     host = make_host(demo=2, other=1)
-    assert len(outcome(host)["demo"].partitions) == 2
+    assert len(topics_by_name(host)["demo"].partitions) == 2
     wanted = CreatePartitionsTopic(name="demo", count=3, assignments=None)
     request = CreatePartitionsRequest(topics=[wanted], timeout_ms=1000, validate_only=False)
     ask_settled(host, ApiKey.CREATE_PARTITIONS, 3, request)
-    assert len(outcome(host)["demo"].partitions) == 3
+    assert len(topics_by_name(host)["demo"].partitions) == 3
     ask_settled(
         host, ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
     )
-    assert list(outcome(host)) == ["other"]
+    assert list(topics_by_name(host)) == ["other"]
     create_topics(host, {"demo": 1})
-    assert len(outcome(host)["demo"].partitions) == 1
+    assert len(topics_by_name(host)["demo"].partitions) == 1
 
 
 def test_the_cache_is_bounded() -> None:

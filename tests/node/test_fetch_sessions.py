@@ -36,7 +36,7 @@ def request(
     topic_id: bytes = NULL_UUID,
     **words: Any,
 ) -> FetchRequest:
-    """`offsets` by partition of `demo`."""
+    """A fetch of `demo`; `offsets` has the fetch offset of each partition."""
     name = "" if topic_id != NULL_UUID else "demo"
     parts = [
         FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
@@ -55,7 +55,7 @@ def request(
 
 
 class Reader(FrameClient):
-    """Hears (error, session) and the partitions that are told: number -> (error, bytes, start)."""
+    """Returns error code, session id, and of each returned partition: error code or size."""
 
     version = 12
 
@@ -93,7 +93,7 @@ def test_only_changed_partitions_are_requested_and_returned() -> None:
     assert reader.read(session, 2) == (0, session, {1: size})
     assert reader.read(session, 3, {1: 1}) == (0, session, {})
     write(host, 0)
-    assert reader.read(session, 4, {0: 1}) == (0, session, {0: 0}), "another high watermark"
+    assert reader.read(session, 4, {0: 1}) == (0, session, {0: 0}), "the high watermark has changed"
 
 
 def test_v7_a_partition_named_again_at_its_offset_gets_the_high_watermark() -> None:
@@ -105,7 +105,7 @@ def test_v7_a_partition_named_again_at_its_offset_gets_the_high_watermark() -> N
 
 
 def test_v7_the_high_watermark_is_sent_again_after_a_divergence() -> None:
-    """The follower truncates, and uses nothing else of that response."""
+    """The follower only truncates, and ignores the high watermark of that response."""
     session = FetchSession(1, by_id=False, is_follower=True, now=Now(0, 0))
     session.update(request(1, 1, {0: 5}).topics)
     known = session.find("demo", NULL_UUID, 0)
@@ -221,14 +221,14 @@ def test_old_versions_have_no_sessions() -> None:
     assert len(host.node.fetch_sessions) == 0
 
 
-def wide(count: int, *, follower: bool = False) -> FetchRequest:
+def session_request(count: int, *, follower: bool = False) -> FetchRequest:
     found = request(0, 0, dict.fromkeys(range(count), 0))
     found.replica_id = 3 if follower else -1
     return found
 
 
 @pytest.mark.parametrize(
-    ("silent_ms", "lived_ms", "count", "follower", "finds"),
+    ("silent_ms", "lived_ms", "count", "follower", "is_opened"),
     [
         (0, 0, 9, False, False),
         (EVICTION_MS + 1, 0, 1, False, True),
@@ -239,28 +239,28 @@ def wide(count: int, *, follower: bool = False) -> FetchRequest:
     ids=["full", "silent", "not larger", "larger", "follower"],
 )
 def test_a_new_session_evicts_by_age_and_size(
-    silent_ms: int, lived_ms: int, count: int, follower: bool, finds: bool
+    silent_ms: int, lived_ms: int, count: int, follower: bool, is_opened: bool
 ) -> None:
-    """The one session there is has two partitions."""
+    """The limit is one session, and the open one has two partitions."""
     sessions = FetchSessions(1, Random(1))
-    there = sessions.open(wide(2), 12, Now(0, 0))
-    assert there is not None
+    existing = sessions.open(session_request(2), 12, Now(0, 0))
+    assert existing is not None
     now = Now(silent_ms + lived_ms, 0)
     if lived_ms:
-        assert sessions.resume(request(there.id, 1), 12, now) is there
-    found = sessions.open(wide(count, follower=follower), 12, now)
-    assert (found is not None) == finds
+        assert sessions.resume(request(existing.id, 1), 12, now) is existing
+    found = sessions.open(session_request(count, follower=follower), 12, now)
+    assert (found is not None) == is_opened
     assert len(sessions) == 1
 
 
 def test_a_consumer_session_does_not_evict_a_follower_session() -> None:
     sessions = FetchSessions(1, Random(1))
-    there = sessions.open(wide(1, follower=True), 12, Now(0, 0))
-    assert there is not None
+    existing = sessions.open(session_request(1, follower=True), 12, Now(0, 0))
+    assert existing is not None
     now = Now(EVICTION_MS + 1, 0)
-    assert sessions.resume(request(there.id, 1), 12, now) is there
-    assert sessions.open(wide(50), 12, now) is None
+    assert sessions.resume(request(existing.id, 1), 12, now) is existing
+    assert sessions.open(session_request(50), 12, now) is None
 
 
 def test_there_are_no_sessions_with_a_limit_of_zero() -> None:
-    assert FetchSessions(0, Random(1)).open(wide(1), 12, Now(0, 0)) is None
+    assert FetchSessions(0, Random(1)).open(session_request(1), 12, Now(0, 0)) is None

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Field
     from kraftlog.wire.versioned_schema import VersionedSchema
 
-#: Longer than the old forms of a name can be, so that only the compact ones carry it.
+#: Longer than a string with a 16-bit length; only flexible versions can encode it.
 LONG = 70_000
 MANY = 300
 
 
 class HostileSampler(KnownNamesSampler):
-    """Every request has one kind of malice in all of its fields."""
+    """Every request has one kind of hostile value in all of its fields."""
 
     KINDS = ("lowest", "highest", "negative", "long", "many", "twice", "null", "empty", "odd")
     kind = ""
@@ -41,7 +41,7 @@ class HostileSampler(KnownNamesSampler):
             if self.kind == "empty":
                 return ()
             if self.kind == "many":
-                # Not at every level: that would be a giant, and is refused by its size.
+                # Not at every level: such a request would be too large to be accepted.
                 count = MANY if field.struct is None or not _has_arrays(field) else 2
                 return tuple([self.single(field, form) for _ in range(count)])
             if self.kind == "twice":
@@ -98,5 +98,5 @@ def test_hostile_values_do_not_stop_a_node(key: int, version: int) -> None:
             host.pass_time(10)
     host.settle()
     answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"still here")))
-    assert answer is not None, "others are served as before"
+    assert answer is not None, "other clients are served"
     assert not [line for line in host.log_lines if "internal error" in line]

@@ -1,4 +1,4 @@
-"""V5, Q38: a node whose many partitions make its start take many turns."""
+"""V5, Q38: a start that takes many turns, because the node has many partitions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.node.frame_client import make_folders, make_host
 PARTITIONS = 40
 SESSION_MS = 9_000
 #: Every change of the metadata makes a snapshot due.
-OFTEN = SETTINGS + "metadata.log.max.record.bytes.between.snapshots=1\n"
+SNAPSHOT_ALWAYS = SETTINGS + "metadata.log.max.record.bytes.between.snapshots=1\n"
 
 
-def started_again(settings: str = SETTINGS) -> VirtualHost:
-    """The same node after a crash, which has had no turn yet."""
+def crashed_and_restarted(settings: str = SETTINGS) -> VirtualHost:
+    """A node restarted after a crash, before its first turn."""
     first = make_host(many=PARTITIONS)
     first.files.kill()
     return VirtualHost(first.files, settings, settled=False)
@@ -34,16 +34,16 @@ def leader_epochs(host: VirtualHost) -> set[int]:
 
 
 def test_v5_a_start_longer_than_a_session_does_not_fence_the_broker() -> None:
-    """Its heartbeat waits for a decision about all its partitions, and for the commit of it."""
-    host = started_again()
+    """Its heartbeat waits until a decision about all its partitions is committed."""
+    host = crashed_and_restarted()
     host.node.sliced.limit(5)  # a turn of the loop decides on a few partitions only
     assert turns_until_ready(host, 1_000) * 1_000 > 2 * SESSION_MS
     host.settle()
-    assert leader_epochs(host) == {2}, "it had 0, then no leader, and is led again"
+    assert leader_epochs(host) == {2}, "epoch 0, then 1 without a leader, then 2"
 
 
 def test_v5_a_clean_restart_of_the_only_broker_changes_no_partition() -> None:
-    """Two changes of each partition would cost most of the time of a large start."""
+    """Fencing and unfencing would change each partition twice, most of the cost of a start."""
     first = make_host(many=PARTITIONS)
     make_folders(first)
     before, offset = dict(first.node.image.partitions), first.node.quorum.applied
@@ -62,7 +62,7 @@ def snapshots(host: VirtualHost) -> int:
 
 
 def test_q38_a_snapshot_waits_until_the_broker_is_unfenced() -> None:
-    host = started_again(OFTEN)
+    host = crashed_and_restarted(SNAPSHOT_ALWAYS)
     host.node.sliced.limit(5)
     while not host.node.is_ready:
         assert snapshots(host) == 0
@@ -73,7 +73,7 @@ def test_q38_a_snapshot_waits_until_the_broker_is_unfenced() -> None:
 
 
 def test_q38_a_snapshot_does_not_wait_for_a_broker_that_stays_fenced() -> None:
-    host = started_again(OFTEN)
+    host = crashed_and_restarted(SNAPSHOT_ALWAYS)
     lifecycle = host.node.broker_lifecycle
     assert lifecycle is not None
     lifecycle._has_opened_logs = lambda: False

@@ -1,4 +1,4 @@
-"""Endpoints in responses are those of the listener that the client has connected to."""
+"""Responses have the endpoints of the listener that the client is connected to."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from tests.node.test_requests import batch, fetch, produce, produce_result
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
 
-#: A broker with both listeners; that of the virtual host (1) has PLAINTEXT alone.
+#: A broker with both listeners; the virtual host, broker 1, has only PLAINTEXT.
 BOTH = 2
 INSIDE, OUTSIDE = ("inside", 19092), ("outside", 9092)
 
 
 @pytest.fixture
 def host() -> VirtualHost:
-    """`here` is led by broker 1, `there` by the broker that has both listeners."""
+    """Broker 1 leads the topic `here`, the broker with both listeners leads `there`."""
     host = make_host(here=1, there=1)
     create_topics(host, {"__consumer_offsets": 1})
     endpoints = [
-        BrokerEndpoint(name=name, host=at[0], port=at[1], security_protocol=0)
-        for name, at in (("PLAINTEXT", INSIDE), ("OUTSIDE", OUTSIDE))
+        BrokerEndpoint(name=name, host=address[0], port=address[1], security_protocol=0)
+        for name, address in (("PLAINTEXT", INSIDE), ("OUTSIDE", OUTSIDE))
     ]
     register = RegisterBrokerRecord(
         broker_id=BOTH,
@@ -75,14 +75,14 @@ def metadata(host: VirtualHost, listener: str, topic: str, version: int = 12) ->
     return ask(host, listener, ApiKey.METADATA, version, wanted)
 
 
-def where(nodes: Any, key: str = "node_id") -> dict[int, tuple[str, int]]:
+def endpoints_of(nodes: Any, key: str = "node_id") -> dict[int, tuple[str, int]]:
     return {getattr(it, key): (it.host, it.port) for it in nodes}
 
 
 def test_metadata_has_the_endpoints_of_its_listener(host: VirtualHost) -> None:
     inside = metadata(host, "PLAINTEXT", "here")
-    assert where(inside.brokers) == {1: ("127.0.0.1", 9092), BOTH: INSIDE}
-    assert where(metadata(host, "OUTSIDE", "here").brokers) == {BOTH: OUTSIDE}
+    assert endpoints_of(inside.brokers) == {1: ("127.0.0.1", 9092), BOTH: INSIDE}
+    assert endpoints_of(metadata(host, "OUTSIDE", "here").brokers) == {BOTH: OUTSIDE}
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_metadata_of_a_leader_with_the_listener(host: VirtualHost) -> None:
 def test_describe_cluster_has_the_endpoints_of_its_listener(host: VirtualHost) -> None:
     request = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=1)
     inside = ask(host, "PLAINTEXT", ApiKey.DESCRIBE_CLUSTER, 2, request)
-    assert where(inside.brokers, "broker_id") == {1: ("127.0.0.1", 9092), BOTH: INSIDE}
+    assert endpoints_of(inside.brokers, "broker_id") == {1: ("127.0.0.1", 9092), BOTH: INSIDE}
     outside = ask(host, "OUTSIDE", ApiKey.DESCRIBE_CLUSTER, 2, request)
-    assert where(outside.brokers, "broker_id") == {BOTH: OUTSIDE}
+    assert endpoints_of(outside.brokers, "broker_id") == {BOTH: OUTSIDE}
     assert outside.cluster_id == CLUSTER_ID
 
 
@@ -127,13 +127,13 @@ def test_describe_topic_partitions_hides_leaders_without_the_listener(host: Virt
     assert found == [(-1, (1,)), (BOTH, (1,))]
 
 
-@pytest.mark.parametrize(("listener", "at"), [("PLAINTEXT", INSIDE), ("OUTSIDE", OUTSIDE)])
+@pytest.mark.parametrize(("listener", "address"), [("PLAINTEXT", INSIDE), ("OUTSIDE", OUTSIDE)])
 def test_a_coordinator_is_found_at_the_clients_listener(
-    host: VirtualHost, listener: str, at: tuple[str, int]
+    host: VirtualHost, listener: str, address: tuple[str, int]
 ) -> None:
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
     (found,) = ask(host, listener, ApiKey.FIND_COORDINATOR, 4, request).coordinators
-    assert (found.node_id, (found.host, found.port)) == (BOTH, at)
+    assert (found.node_id, (found.host, found.port)) == (BOTH, address)
 
 
 def test_a_coordinator_without_the_listener_is_not_available(host: VirtualHost) -> None:
@@ -154,8 +154,8 @@ def test_leader_hints_have_the_endpoint_of_the_listener(
     answer = ask(host, listener, ApiKey.PRODUCE, 13, request)
     assert produce_result(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert produce_result(answer).current_leader.leader_id == BOTH
-    assert where(answer.node_endpoints) == hint
+    assert endpoints_of(answer.node_endpoints) == hint
     request_of_reader = fetch(0, current_leader_epoch=0)  # of the leader before
     request_of_reader.topics[0].topic_id = topic_id
     answer = ask(host, listener, ApiKey.FETCH, 16, request_of_reader)
-    assert where(answer.node_endpoints) == hint
+    assert endpoints_of(answer.node_endpoints) == hint

@@ -1,6 +1,6 @@
-"""What plausible requests write to the logs is replayed alike by all readers (see `lives`).
+"""All readers replay the same state from logs written by plausible requests (see `lives`).
 
-`make fuzz-requests` plays more.
+`make fuzz-requests` runs more of them.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ LIVES, STEPS = 4, 100
 @pytest.mark.parametrize("first", range(0, 40, LIVES))
 def test_all_readers_replay_the_same_from_the_logs(first: int) -> None:
     for seed in range(first, first + LIVES):
-        Life(Random(seed)).go_on(STEPS)
+        Life(Random(seed)).run_steps(STEPS)
 
 
 @pytest.mark.parametrize("first", range(0, 12, LIVES))
 def test_a_dynamic_quorum_of_one_is_replayed_by_all_readers(first: int) -> None:
     for seed in range(first, first + LIVES):
-        DynamicLife(Random(seed)).go_on(STEPS)
+        DynamicLife(Random(seed)).run_steps(STEPS)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_three_nodes_replay_the_same_image(seed: int) -> None:
-    """I3: also when one of them is down for a while, and another leads."""
-    LifeOfThree(Random(seed)).go_on(60)
+    """I3: also if one of them is down for a while, and another leads."""
+    LifeOfThree(Random(seed)).run_steps(60)
 
 
 @pytest.mark.parametrize("seed", [87, 90])
 def test_requests_in_the_name_of_brokers_fail_no_node(seed: int) -> None:
     """Coordinators once forgot what timed out and was committed later: these seeds found it."""
-    ReplicatedLife(Random(seed)).go_on(STEPS)
+    ReplicatedLife(Random(seed)).run_steps(STEPS)

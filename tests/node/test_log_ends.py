@@ -38,13 +38,13 @@ from kraftlog.wire.messages.offset_for_leader_epoch import (
 )
 from tests.node.frame_client import FrameClient, configured_host, create_topics, make_host
 from tests.node.test_producers import Writer, numbered
-from tests.node.test_requests import batch, fetch, found_in, produce, values_in
+from tests.node.test_requests import batch, fetch, fetched_partition, produce, values_in
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
 
 
-def written(host: VirtualHost, count: int) -> VirtualHost:
+def write_values(host: VirtualHost, count: int) -> VirtualHost:
     for number in range(count):
         assert Writer(host).write(batch(b"%d" % number))[0] == ErrorCode.NONE
     return host
@@ -63,7 +63,7 @@ def delete(host: VirtualHost, offset: int, topic: str = "demo", index: int = 0) 
 
 
 def end_of(host: VirtualHost, timestamp: int) -> tuple[int, int]:
-    """Offset and epoch that ListOffsets tells."""
+    """Offset and leader epoch that ListOffsets returns."""
     part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     topics = [ListOffsetsTopic(name="demo", partitions=[part])]
     request = ListOffsetsRequest(replica_id=-1, topics=topics)
@@ -71,40 +71,40 @@ def end_of(host: VirtualHost, timestamp: int) -> tuple[int, int]:
     return outcome.offset, outcome.leader_epoch
 
 
-def fetched(host: VirtualHost, offset: int) -> Any:
+def fetch_from(host: VirtualHost, offset: int) -> Any:
     return FrameClient(host).ask(ApiKey.FETCH, 12, fetch(offset))
 
 
 def test_deleted_records_are_gone_and_the_others_stay() -> None:
-    host = written(make_host(), 5)
+    host = write_values(make_host(), 5)
     assert delete(host, 3) == (0, 3)
     assert end_of(host, -2)[0] == 3
-    assert found_in(fetched(host, 2)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    response = fetched(host, 3)
+    assert fetched_partition(fetch_from(host, 2)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    response = fetch_from(host, 3)
     assert values_in(response) == [b"3", b"4"]
-    assert found_in(response).log_start_offset == 3
-    assert delete(host, 1) == (0, 3), "it begins later already"
+    assert fetched_partition(response).log_start_offset == 3
+    assert delete(host, 1) == (0, 3), "the log already starts there"
     assert delete(host, -1) == (0, 5)
     assert Writer(host).write(batch(b"5")) == (0, 5)
-    assert values_in(fetched(host, 5)) == [b"5"]
+    assert values_in(fetch_from(host, 5)) == [b"5"]
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
 def test_deleted_records_stay_deleted_after_a_restart(clean: bool) -> None:
-    host = written(make_host(), 5)
+    host = write_values(make_host(), 5)
     assert delete(host, 3) == (0, 3)
     if clean:
         host.runner.close()
     else:
         host.files.kill()
-    again = make_host(host.files)
-    assert end_of(again, -2)[0] == 3
-    assert values_in(fetched(again, 3)) == [b"3", b"4"]
+    restarted = make_host(host.files)
+    assert end_of(restarted, -2)[0] == 3
+    assert values_in(fetch_from(restarted, 3)) == [b"3", b"4"]
 
 
 def test_delete_records_responds_once_it_is_durable() -> None:
-    """What is asked meanwhile waits for the same, and is stored by the next writing."""
-    host = written(make_host(), 5)
+    """A second request meanwhile also waits, and is stored by the next write."""
+    host = write_values(make_host(), 5)
     client = FrameClient(host)
     client.send(ApiKey.DELETE_RECORDS, 2, delete_request(2))
     host.one_turn()
@@ -117,8 +117,8 @@ def test_delete_records_responds_once_it_is_durable() -> None:
 
 
 def test_a_timeout_of_0_does_not_limit_the_disk_write() -> None:
-    """Its time is for other replicas, of which there are none."""
-    host = written(make_host(), 5)
+    """The timeout is for other replicas, and there are none."""
+    host = write_values(make_host(), 5)
     client = FrameClient(host)
     request = delete_request(2)
     request.timeout_ms = 0
@@ -127,7 +127,7 @@ def test_a_timeout_of_0_does_not_limit_the_disk_write() -> None:
     host.now = Now(5000, 5000)
     host.one_turn()
     assert client.take() == []
-    assert end_of(host, -2)[0] == 2, "for readers they are gone at once"
+    assert end_of(host, -2)[0] == 2, "readers see the new start at once"
     host.turn()
     [(_, answer)] = client.take()
     [outcome] = answer.topics[0].partitions
@@ -148,22 +148,22 @@ def test_a_timeout_of_0_does_not_limit_the_disk_write() -> None:
 def test_an_invalid_delete_records_is_refused(
     offset: int, topic: str, index: int, code: int
 ) -> None:
-    host = written(make_host(demo=1, __consumer_offsets=1), 5)
+    host = write_values(make_host(demo=1, __consumer_offsets=1), 5)
     create_topics(host, {"kept": 1}, {"cleanup.policy": "compact"})
     assert delete(host, offset, topic, index) == (code, -1)
     assert end_of(host, -2)[0] == 0
 
 
 def test_a_deletion_that_cannot_be_stored_is_a_storage_error() -> None:
-    host = written(make_host(), 5)
+    host = write_values(make_host(), 5)
     host.pass_time(1)
     host.files.faults.append(Fault("sync_directory", times=10))
     assert delete(host, 3) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
 
 
 def test_a_deletion_on_a_full_disk_is_an_error_that_can_be_retried() -> None:
-    """The log stays online, and nothing is tried again by itself before the next checkpoint."""
-    host = written(make_host(), 5)
+    """The log stays online, and the node retries only at the next checkpoint."""
+    host = write_values(make_host(), 5)
     host.pass_time(1)
     no_room = Fault("pwritev", errno.ENOSPC, "log-start-offset", times=2)
     host.files.faults.append(no_room)
@@ -173,13 +173,13 @@ def test_a_deletion_on_a_full_disk_is_an_error_that_can_be_retried() -> None:
         assert not host.runner.has_work
     assert len(host.log_lines) == count + 2
     assert delete(host, 3) == (0, 3)
-    assert values_in(fetched(host, 3)) == [b"3", b"4"]
+    assert values_in(fetch_from(host, 3)) == [b"3", b"4"]
 
 
 @pytest.mark.parametrize("other", ["demo", "other"])
 def test_a_deletion_that_fails_on_disk_is_reported_to_all_waiters(other: str) -> None:
-    """Also to those who came, for this log or another, when the writing was under way already."""
-    host = written(make_host(demo=1, other=1), 5)
+    """Also to a request, for this log or another, that arrived during the write."""
+    host = write_values(make_host(demo=1, other=1), 5)
     FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(*[b"x"] * 5), topic="other"))
     host.pass_time(1)
     host.files.faults.append(Fault("pwritev", errno.EIO, "log-start-offset"))
@@ -194,13 +194,13 @@ def test_a_deletion_that_fails_on_disk_is_reported_to_all_waiters(other: str) ->
 
 
 def test_a_waiting_deletion_fails_when_topic_or_leader_is_lost() -> None:
-    host = written(make_host(), 5)
+    host = write_values(make_host(), 5)
     client = FrameClient(host)
     for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-        lead_in_mind_only(host, 4, leader=1)
+        replay_leader(host, 4, leader=1)
         client.send(ApiKey.DELETE_RECORDS, 2, delete_request(2))
         if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            lead_in_mind_only(host, 3, leader=NO_LEADER)
+            replay_leader(host, 3, leader=NO_LEADER)
         else:
             remove_topic(host)
         [(_, answer)] = client.take()
@@ -228,12 +228,12 @@ def test_producers_are_kept_when_all_their_records_are_deleted() -> None:
 
 
 def lead_in(host: VirtualHost, epoch: int, leader: int = 1) -> None:
-    lead_in_mind_only(host, epoch, leader)
+    replay_leader(host, epoch, leader)
     host.turn()
 
 
-def lead_in_mind_only(host: VirtualHost, epoch: int, leader: int) -> None:
-    """What that leads to is not carried out yet."""
+def replay_leader(host: VirtualHost, epoch: int, leader: int) -> None:
+    """Replay a leader change, without the turn that applies its effects."""
     [key] = host.node.image.partitions
     record = PartitionRecord(
         partition_id=0,
@@ -259,12 +259,12 @@ def epoch_end(host: VirtualHost, epoch: int, current: int = -1) -> tuple[int, in
 
 
 def test_epochs_end_where_the_next_one_begins() -> None:
-    """C147, C148, C151, C155."""
-    host = written(make_host(), 2)
+    """C147, C148, C151, C155: also epochs without records, and future ones."""
+    host = write_values(make_host(), 2)
     for epoch in (3, 5, 9):
         lead_in(host, epoch)
         if epoch != 9:
-            written(host, epoch)
+            write_values(host, epoch)
     ends = {epoch: epoch_end(host, epoch)[1:] for epoch in (-1, 0, 1, 3, 4, 5, 6, 9, 10)}
     assert ends == {
         -1: (-1, -1),
@@ -297,8 +297,8 @@ def test_list_offsets_returns_the_leader_epoch_of_the_record() -> None:
     assert end_of(host, -1) == (2, 4)
 
 
-def looked_up(host: VirtualHost, timestamp: int, version: int = 7, epoch: int = -1) -> Any:
-    """What ListOffsets answers for the only partition of `demo`."""
+def list_offset(host: VirtualHost, timestamp: int, version: int = 7, epoch: int = -1) -> Any:
+    """The result of ListOffsets for the only partition of `demo`."""
     part = ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=epoch)
     request = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsTopic(name="demo", partitions=[part])]
@@ -312,16 +312,16 @@ def looked_up(host: VirtualHost, timestamp: int, version: int = 7, epoch: int = 
     [(3, ErrorCode.NONE), (2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
 def test_list_offsets_is_answered_in_the_leader_epoch(epoch: int, code: int) -> None:
-    """C154."""
-    host = written(make_host(), 2)
+    """C154: other epochs are fenced or unknown."""
+    host = write_values(make_host(), 2)
     lead_in(host, 3)
     for timestamp in (-1, -2, 0):
-        assert looked_up(host, timestamp, epoch=epoch).error_code == code
+        assert list_offset(host, timestamp, epoch=epoch).error_code == code
 
 
-def test_a_new_leader_tells_its_end_once_its_epoch_start_is_committed() -> None:
-    """C158: KIP-207: its predecessor may have told a higher end, which must not go back."""
-    host = written(make_host(), 2)
+def test_a_new_leader_returns_its_end_once_its_epoch_start_is_committed() -> None:
+    """C158, KIP-207: the end must not fall below one that the previous leader may have returned."""
+    host = write_values(make_host(), 2)
     [key] = host.node.image.partitions
     change = PartitionChangeRecord(partition_id=0, topic_id=key[0], replicas=(1, 2), isr=(1, 2))
     host.node.replay([change], 100)
@@ -329,21 +329,24 @@ def test_a_new_leader_tells_its_end_once_its_epoch_start_is_committed() -> None:
     for leader in (NO_LEADER, 1):
         host.node.replay([change.replace(replicas=None, isr=None, leader=leader)], 101)
     host.turn()
-    assert [looked_up(host, it).error_code for it in (-1, 7000)] == [
+    assert [list_offset(host, it).error_code for it in (-1, 7000)] == [
         ErrorCode.OFFSET_NOT_AVAILABLE
     ] * 2
-    assert looked_up(host, -1, version=4).error_code == ErrorCode.LEADER_NOT_AVAILABLE
-    assert (looked_up(host, -2).error_code, looked_up(host, -2).offset) == (ErrorCode.NONE, 0)
+    assert list_offset(host, -1, version=4).error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert (list_offset(host, -2).error_code, list_offset(host, -2).offset) == (ErrorCode.NONE, 0)
     host.node.replay([change.replace(replicas=None, isr=(1,))], 102)
-    assert (looked_up(host, -1).error_code, looked_up(host, -1).offset) == (ErrorCode.NONE, 3)
-    assert looked_up(host, 7000).offset == 2
+    assert (list_offset(host, -1).error_code, list_offset(host, -1).offset) == (ErrorCode.NONE, 3)
+    assert list_offset(host, 7000).offset == 2
 
 
 def log_dirs(host: VirtualHost, asked: dict[str, list[int]] | None = None) -> Any:
     topics = (
         None
         if asked is None
-        else [DescribableLogDirTopic(topic=name, partitions=them) for name, them in asked.items()]
+        else [
+            DescribableLogDirTopic(topic=name, partitions=indexes)
+            for name, indexes in asked.items()
+        ]
     )
     answer = FrameClient(host).ask(
         ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=topics)

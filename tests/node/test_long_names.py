@@ -1,4 +1,4 @@
-"""Responses of every version can quote names of the largest size that is read."""
+"""Responses of every version can quote the longest names that requests may have."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_describe_groups_of_the_longest_name_responds() -> None:
 
 @pytest.mark.parametrize("version", [1, 12])
 def test_a_name_that_grows_when_decoded_closes_the_connection(version: int) -> None:
-    """Each byte that is not UTF-8 is read as three, so a response has no room for the name."""
+    """Each byte that is not UTF-8 becomes three, so that no response could hold the name."""
     host = make_host()
     client = FrameClient(host)
     topic = MetadataRequestTopic(name="x" * LONGEST)

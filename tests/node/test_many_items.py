@@ -1,4 +1,4 @@
-"""Read-only requests about very many items leave time for other clients."""
+"""Other clients are served during read-only requests about very many items."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kraftlog.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from tests.node.frame_client import ask_settled, make_host
-from tests.node.turn_cost import CALLS_OF_A_TURN, Turns, calls_of
+from tests.node.turn_cost import CALLS_OF_A_TURN, Turns, count_calls
 
 if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
@@ -68,6 +68,6 @@ def test_state_and_type_filters_are_reduced_before_the_shards() -> None:
     host = make_host(None, **{TOPIC: 50})
     request = ListGroupsRequest(states_filter=NAMES, types_filter=NAMES)
     answers = []
-    calls = calls_of(lambda: answers.append(ask_settled(host, ApiKey.LIST_GROUPS, 5, request)))
+    calls = count_calls(lambda: answers.append(ask_settled(host, ApiKey.LIST_GROUPS, 5, request)))
     assert not answers[0].groups
     assert calls < 40 * COUNT

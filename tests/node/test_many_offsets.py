@@ -14,7 +14,7 @@ from kraftlog.wire.messages.offset_commit import (
 )
 from kraftlog.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.node.frame_client import ask_settled, make_host
-from tests.node.turn_cost import CALLS_OF_A_TURN, Turns, calls_of
+from tests.node.turn_cost import CALLS_OF_A_TURN, Turns, count_calls
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
@@ -46,7 +46,7 @@ def fetch(*groups: str) -> OffsetFetchRequest:
 def test_work_of_an_offset_commit_grows_with_its_unknown_partitions() -> None:
     host = host_with_groups()
     answers = []
-    calls = calls_of(
+    calls = count_calls(
         lambda: answers.append(ask_settled(host, ApiKey.OFFSET_COMMIT, 8, commit(2_000)))
     )
     codes = [part.error_code for topic in answers[0].topics for part in topic.partitions]

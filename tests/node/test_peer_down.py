@@ -1,4 +1,4 @@
-"""A peer that refuses connections: who in the node takes that as evidence."""
+"""A peer that refuses connections is down: the fetcher of its partitions waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotent producers: a repeated batch is written once, in order or not."""
+"""Idempotent producers: a repeated batch is written once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def numbered(
 
 
 class Writer(FrameClient):
-    """One who writes batches and hears (error, base offset)."""
+    """A client that writes batches; `write` returns error code and base offset."""
 
     def write(self, raw: bytes, acks: int = -1) -> tuple[int, int]:
         outcome = produce_result(self.ask(ApiKey.PRODUCE, 9, produce(raw, acks)))
@@ -76,7 +76,7 @@ def test_each_of_the_last_five_batches_is_a_duplicate_with_its_offset(acks: int)
     ids=["gap", "overlap", "old epoch", "new", "next", "new at 0", "unknown", "transaction"],
 )
 def test_sequence_checks_after_three_records_of_epoch_2(raw: bytes, code: int) -> None:
-    """An unknown producer may begin anywhere: what was known of it may have expired."""
+    """An unknown producer may begin at any sequence: its state may have expired."""
     writer = Writer(make_host())
     assert writer.write(numbered(0, 3, epoch=2)) == (0, 0)
     assert writer.write(raw) == (code, -1 if code else 3)
@@ -96,7 +96,7 @@ def test_a_duplicate_within_a_turn_is_written_once() -> None:
 
 
 def test_a_failed_write_restores_the_producer_state() -> None:
-    """The state goes back with the offsets, so the same batch is welcome when it comes again."""
+    """State and offsets are undone, so that the same batch is accepted when it is repeated."""
     host = make_host()
     writer = Writer(host)
     assert writer.write(numbered(0)) == (0, 0)
@@ -110,11 +110,11 @@ def test_a_failed_write_restores_the_producer_state() -> None:
     host.files.capacity_bytes = None
     assert writer.write(numbered(2)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     assert writer.write(numbered(1)) == (0, 1)
-    assert [entry.producer_id for entry in described(host)] == [7]
+    assert [entry.producer_id for entry in describe_producers(host)] == [7]
 
 
 def test_appends_after_a_failed_write_are_not_written() -> None:
-    """Its offsets follow upon some that are not real."""
+    """Their offsets follow those of the failed write."""
     host = make_host()
     writer = Writer(host)
     writer.send(ApiKey.PRODUCE, 9, produce(numbered(0)))
@@ -160,13 +160,13 @@ def test_an_idle_producer_expires() -> None:
     writer.write(numbered(0, producer=8, timestamp=2_900_000))
     for _ in range(4):
         host.pass_time(EXPIRATION_CHECK_MS)
-    assert [entry.producer_id for entry in described(host)] == [7, 8]
+    assert [entry.producer_id for entry in describe_producers(host)] == [7, 8]
     host.pass_time(EXPIRATION_CHECK_MS)
-    assert [entry.producer_id for entry in described(host)] == [8]
+    assert [entry.producer_id for entry in describe_producers(host)] == [8]
     assert writer.write(numbered(9)) == (0, 2)
 
 
-def described(host: VirtualHost, topic: str = "demo") -> Any:
+def describe_producers(host: VirtualHost, topic: str = "demo") -> Any:
     request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[0])])
     answer = FrameClient(host).ask(ApiKey.DESCRIBE_PRODUCERS, 0, request)
     [part] = answer.topics[0].partitions
@@ -176,10 +176,10 @@ def described(host: VirtualHost, topic: str = "demo") -> Any:
 def test_producers_are_described() -> None:
     host = make_host()
     writer = Writer(host)
-    assert list(described(host)) == []
+    assert list(describe_producers(host)) == []
     writer.write(batch(b"of nobody"))
     writer.write(numbered(0, 3, epoch=2, timestamp=1234))
-    [entry] = described(host)
+    [entry] = describe_producers(host)
     assert (entry.producer_id, entry.producer_epoch, entry.last_sequence) == (7, 2, 2)
     assert (entry.last_timestamp, entry.current_txn_start_offset) == (1234, -1)
-    assert described(host, "nobody") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert describe_producers(host, "nobody") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

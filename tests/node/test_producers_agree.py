@@ -17,7 +17,7 @@ from tests.node.test_log_ends import delete
 from tests.node.test_producers import numbered
 from tests.node.test_requests import produce, produce_result
 
-#: Producer, how far from the next sequence it begins, records.
+#: Producer, distance of the first sequence from the expected one, number of records.
 SENT = st.tuples(st.integers(1, 3), st.sampled_from([0, 0, 0, -1, -3, 2]), st.integers(1, 3))
 STEPS = st.lists(
     st.one_of(
@@ -54,16 +54,16 @@ class Model:
         host.turn()
         host.files.capacity_bytes = None
         answers = [produce_result(answer) for _, answer in client.take()]
-        assert len(answers) == len(batches), "everybody is answered within the turn"
+        assert len(answers) == len(batches), "every request is answered within the turn"
         for (producer, first, count), outcome in zip(batches, answers, strict=True):
             if outcome.error_code == ErrorCode.NONE:
-                self.heard(producer, first, count, outcome.base_offset)
+                self.check_response(producer, first, count, outcome.base_offset)
 
-    def heard(self, producer: int, first: int, count: int, offset: int) -> None:
+    def check_response(self, producer: int, first: int, count: int, offset: int) -> None:
         accepted = self.accepted.setdefault(producer, {})
         before = accepted.get((first, count))
         if before is not None:
-            assert offset == before, "a repeat is told the offset it had"
+            assert offset == before, "a duplicate gets its first offset"
             return
         known = self.next.get(producer)
         assert known is None or first == known, "no gap and no overlap is accepted"
@@ -72,7 +72,7 @@ class Model:
         self.next[producer] = first + count
         self.end += count
 
-    def agree(self) -> None:
+    def check(self) -> None:
         partition = self.host.node.replica_manager.by_log["demo", 0]
         log = self.host.runner.directory.logs["demo", 0]
         known = {} if partition.producers is None else partition.producers.entries
@@ -103,4 +103,4 @@ def test_partition_and_log_have_the_same_producer_state(
             assert delete(model.host, -1)[0] == ErrorCode.NONE
         else:
             model.restart(what)
-        model.agree()
+        model.check()

@@ -1,4 +1,4 @@
-"""R7 over the wire: how a node that was removed from the voters learns it, and what it answers."""
+"""R7 over the wire: how a removed voter learns of its removal, and how it responds."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopi
 from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from tests.node.frame_client import FrameClient
 from tests.node.lives_of_three import NODES, LifeOfThree
-from tests.node.test_adding_voters import ask, without_a_follower
+from tests.node.test_adding_voters import ask, three_nodes_with_removed_voter
 
 NOT_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def fetched(life: LifeOfThree, host: VirtualHost, node_id: int, epoch: int) -> Any:
-    """The partition in the answer to a replica's fetch from this node."""
+def fetch_as_replica(life: LifeOfThree, host: VirtualHost, node_id: int, epoch: int) -> Any:
+    """Fetch from a node as a replica; return the partition of the response."""
     part = FetchPartition(
         partition=0, current_leader_epoch=epoch, fetch_offset=1, partition_max_bytes=1 << 20
     )
@@ -38,9 +38,9 @@ def fetched(life: LifeOfThree, host: VirtualHost, node_id: int, epoch: int) -> A
     return topic.partitions[0]
 
 
-def test_r7_a_removed_follower_is_an_observer_that_fetches_on() -> None:
-    """The high watermark of a fetch tells it that its removal is committed."""
-    life, leader, removed = without_a_follower()
+def test_r7_a_removed_follower_becomes_an_observer_and_keeps_fetching() -> None:
+    """It learns from the high watermark of a fetch that its removal is committed."""
+    life, leader, removed = three_nodes_with_removed_voter()
     core, epoch = life.hosts[removed].node.quorum.core, leader.node.quorum.epoch
     assert core.role.name == "observer"
     life.settle(20_000)
@@ -67,7 +67,7 @@ def test_r7_a_removed_leader_answers_not_follower_with_the_next_leader() -> None
     leader = former.node.quorum.leader_id
     assert leader in others
     assert former.node.quorum.core.role.name == "observer"
-    answer = fetched(life, former, next(each for each in others if each != leader), epoch)
+    answer = fetch_as_replica(life, former, next(each for each in others if each != leader), epoch)
     assert answer.error_code == NOT_FOLLOWER
     assert answer.current_leader.leader_id == leader
     assert answer.current_leader.leader_epoch == former.node.quorum.epoch > epoch

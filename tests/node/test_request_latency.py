@@ -25,9 +25,9 @@ PRODUCE, FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 
 @given(st.integers(0, 1 << 30))
 def test_a_bucket_holds_times_that_differ_by_an_eighth_at_most(ms: int) -> None:
-    most = upper_bound(bucket_of(ms))
-    assert ms <= most <= ms + ms // 8
-    assert bucket_of(most) == bucket_of(ms)
+    upper = upper_bound(bucket_of(ms))
+    assert ms <= upper <= ms + ms // 8
+    assert bucket_of(upper) == bucket_of(ms)
 
 
 def test_buckets_are_contiguous() -> None:
@@ -75,6 +75,6 @@ def test_requests_before_the_last_span_are_dropped() -> None:
     assert quantile(times.recent({PRODUCE: 1}, SPAN_MS)[PRODUCE], 0.5) == 9
     times.add(PRODUCE, 5)
     now_ms = SPAN_MS + 1
-    assert sum(times.recent({PRODUCE: 2}, now_ms)[PRODUCE]) == 2, "of the same span"
+    assert sum(times.recent({PRODUCE: 2}, now_ms)[PRODUCE]) == 2, "both are of the same span"
     assert quantile(times.recent({PRODUCE: 2}, 2 * SPAN_MS)[PRODUCE], 0.99) == 5
     assert math.isnan(quantile(times.recent({PRODUCE: 2}, 3 * SPAN_MS)[PRODUCE], 0.5))

@@ -49,7 +49,7 @@ def batch(*values: bytes, timestamp: int = 1000) -> bytes:
 
 
 def unreadable_batch() -> bytes:
-    """One with good header and checksum, which is all that is looked at, and bad records."""
+    """A batch with a valid header and checksum, which the node checks, and invalid records."""
     builder = BatchBuilder()
     builder.append(1000, None, b"first")
     builder.append(2000, None, b"second")
@@ -87,12 +87,12 @@ def produce_result(response: Any) -> Any:
     return response.responses[0].partition_responses[0]
 
 
-def found_in(response: Any) -> Any:
+def fetched_partition(response: Any) -> Any:
     return response.responses[0].partitions[0]
 
 
 def values_in(response: Any) -> list[bytes | None]:
-    raw = bytes(found_in(response).records)
+    raw = bytes(fetched_partition(response).records)
     return [r.value for position, _ in walk(raw) for r in read_records(raw, position)]
 
 
@@ -104,7 +104,7 @@ def test_produced_records_are_fetched_at_their_offsets() -> None:
     assert (second.error_code, second.base_offset) == (ErrorCode.NONE, 2)
     response = client.ask(ApiKey.FETCH, 12, fetch(0))
     assert values_in(response) == [b"a", b"b", b"c"]
-    assert found_in(response).high_watermark == 3
+    assert fetched_partition(response).high_watermark == 3
     assert values_in(client.ask(ApiKey.FETCH, 12, fetch(2))) == [b"c"]
 
 
@@ -113,8 +113,8 @@ def test_topics_are_named_by_id_from_version_13_on() -> None:
     topic_id = client.ask(ApiKey.METADATA, 12, MetadataRequest(topics=None)).topics[0].topic_id
     request = produce(batch(b"a"), topic="", topic_id=topic_id)
     assert produce_result(client.ask(ApiKey.PRODUCE, 13, request)).error_code == ErrorCode.NONE
-    stranger = produce(batch(b"a"), topic="", topic_id=b"x" * 16)
-    answer = produce_result(client.ask(ApiKey.PRODUCE, 13, stranger))
+    unknown = produce(batch(b"a"), topic="", topic_id=b"x" * 16)
+    answer = produce_result(client.ask(ApiKey.PRODUCE, 13, unknown))
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
@@ -127,7 +127,7 @@ def test_acks_0_is_written_without_a_response() -> None:
 
 @pytest.mark.parametrize("version", [7, 9])
 def test_acks_0_that_is_refused_closes_the_connection(version: int) -> None:
-    """Nothing else would have the producer look for the leader, as with Kafka."""
+    """As in Kafka: otherwise the producer would not learn that it must find the leader."""
     host = make_host()
     client, other = FrameClient(host), FrameClient(host)
     assert client.ask(ApiKey.PRODUCE, version, produce(batch(b"a"), acks=0, index=7)) is None
@@ -152,7 +152,7 @@ def test_a_bad_produce_is_refused_and_leaves_nothing(request_: Any, code: int) -
     client = FrameClient(make_host())
     answer = produce_result(client.ask(ApiKey.PRODUCE, 9, request_))
     assert (answer.error_code, answer.base_offset) == (code, -1)
-    assert found_in(client.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
+    assert fetched_partition(client.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
 
 
 def test_a_refused_partition_does_not_affect_the_others() -> None:
@@ -206,7 +206,7 @@ def test_a_fetch_returns_what_there_is_after_max_wait() -> None:
 
 def test_an_offset_outside_the_log_is_refused_at_once() -> None:
     client = FrameClient(make_host())
-    answer = found_in(client.ask(ApiKey.FETCH, 12, fetch(1, max_wait_ms=500)))
+    answer = fetched_partition(client.ask(ApiKey.FETCH, 12, fetch(1, max_wait_ms=500)))
     assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -215,10 +215,10 @@ def test_an_offset_outside_the_log_is_refused_at_once() -> None:
     [(-1, ErrorCode.NONE), (0, ErrorCode.NONE), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
 def test_a_fetch_in_another_epoch_is_refused(epoch: int, code: int) -> None:
-    """C153."""
+    """C153: an older or newer leader epoch than the partition's."""
     client = FrameClient(make_host())
     answer = client.ask(ApiKey.FETCH, 12, fetch(0, current_leader_epoch=epoch))
-    assert found_in(answer).error_code == code
+    assert fetched_partition(answer).error_code == code
 
 
 def test_a_failed_write_is_not_acknowledged() -> None:
@@ -231,7 +231,7 @@ def test_a_failed_write_is_not_acknowledged() -> None:
     assert (answer.error_code, answer.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     refused = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"later"))))
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert found_in(reader.take()[0][1]).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert fetched_partition(reader.take()[0][1]).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert any("Input/output error" in line for line in host.log_lines)
 
 
@@ -263,7 +263,7 @@ def test_an_unreadable_disk_is_an_error_and_logged_once() -> None:
     host.files.faults += [Fault("pread", times=100), Fault("preadv", times=100)]
     client = FrameClient(host)
     asked = client.ask(ApiKey.FETCH, 12, fetch(1, max_wait_ms=500))
-    assert found_in(asked).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert fetched_partition(asked).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     part = ListOffsetsPartition(partition_index=0, timestamp=1000)
     topics = [ListOffsetsTopic(name="demo", partitions=[part])]
     request = ListOffsetsRequest(replica_id=-1, topics=topics)
@@ -317,7 +317,7 @@ def test_zstd_is_refused_in_versions_before_it() -> None:
 
 
 def test_a_recreated_topic_has_nothing_of_the_old_one() -> None:
-    """The name is the same, the id is not."""
+    """Its name is the same, but its topic id differs."""
     host = make_host()
     client = FrameClient(host)
     client.ask(ApiKey.PRODUCE, 9, produce(batch(b"old")))
@@ -328,7 +328,7 @@ def test_a_recreated_topic_has_nothing_of_the_old_one() -> None:
     gone = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
     assert gone.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     create_topics(host, {"demo": 1})
-    assert found_in(client.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
+    assert fetched_partition(client.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
     assert produce_result(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"new")))).base_offset == 0
 
 
@@ -339,13 +339,13 @@ def test_topics_and_their_records_are_there_after_a_restart() -> None:
     first.files.kill()
     again = VirtualHost(first.files)
     assert again.node.image.topic_ids == ids
-    assert found_in(FrameClient(again).ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 1
+    assert fetched_partition(FrameClient(again).ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 1
 
 
 def test_a_partition_without_leader_is_leader_not_available() -> None:
     host = make_host()
     [key] = host.node.image.partitions
-    headless = PartitionRecord(
+    leaderless = PartitionRecord(
         partition_id=0,
         topic_id=key[0],
         replicas=(2,),
@@ -355,7 +355,7 @@ def test_a_partition_without_leader_is_leader_not_available() -> None:
         leader=NO_LEADER,
         leader_epoch=1,
     )
-    host.node.replay([headless], 0)
+    host.node.replay([leaderless], 0)
     answer = FrameClient(host).ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
     [outcome] = answer.topics[0].partitions
     assert (outcome.error_code, outcome.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER)
@@ -392,11 +392,11 @@ def test_a_missing_topic_is_created_if_the_client_allows_it() -> None:
 
 
 def test_bytes_after_a_request_are_ignored() -> None:
-    """As librdkafka asks for all topics: the length of an array that has none takes four bytes."""
+    """librdkafka sends a four-byte length for the null array of all topics."""
     client = FrameClient(make_host())
     body = b"\0\0\0\0\1\0\0"
     head = struct.pack(">ihhihb", 11 + len(body), ApiKey.METADATA, 13, 1, -1, 0)
-    client.asked.append((ApiKey.METADATA, 13))
+    client.requests.append((ApiKey.METADATA, 13))
     client.host.send(client.connection, head + body)
     [(_, answer)] = client.take()
     assert [topic.name for topic in answer.topics] == ["demo"]
@@ -474,7 +474,7 @@ def test_a_malformed_request_closes_the_connection(frame: bytes, what: str) -> N
 
 
 def test_q27_consumers_of_the_metadata_log_do_not_count_as_its_replicas() -> None:
-    """Only on the controllers' listener is a Fetch of it one of the quorum's."""
+    """Only a fetch on the controllers' listener is one of a replica of the quorum."""
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     request = FetchRequest(
         max_wait_ms=0,
@@ -484,8 +484,8 @@ def test_q27_consumers_of_the_metadata_log_do_not_count_as_its_replicas() -> Non
     host = make_host()
     replica = request.replace(replica_state=ReplicaState(replica_id=7))
     answer = FrameClient(host).ask(ApiKey.FETCH, 17, replica)
-    assert found_in(answer).error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    found = found_in(FrameClient(host).ask(ApiKey.FETCH, 17, request))
+    assert fetched_partition(answer).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    found = fetched_partition(FrameClient(host).ask(ApiKey.FETCH, 17, request))
     assert found.high_watermark == host.node.quorum.core.log.high_watermark > 0
     [*_, (_, last)] = walk(found.records)
     assert last[0] + last[6] + 1 == found.high_watermark
@@ -493,11 +493,11 @@ def test_q27_consumers_of_the_metadata_log_do_not_count_as_its_replicas() -> Non
     assert description is not None
     assert description.observers == ()
     answer = FrameClient(host, CONTROLLER).ask(ApiKey.FETCH, 17, request)
-    assert found_in(answer).error_code == ErrorCode.NONE
+    assert fetched_partition(answer).error_code == ErrorCode.NONE
 
 
 def test_v4_an_unsupported_replication_factor_is_refused() -> None:
-    """No replica is in sync by name alone: brokers do not fetch from each other yet."""
+    """There are fewer brokers than replicas."""
     client = FrameClient(make_host(demo=1))
     two = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])
     for count, factor, assignments in ((1, 2, ()), (-1, -1, (two,))):
@@ -516,7 +516,7 @@ def test_v4_an_unsupported_replication_factor_is_refused() -> None:
 
 
 def test_v5_a_broker_is_ready_once_it_has_replayed_its_unfencing() -> None:
-    """The controller's word comes first; what a client is told comes from the image."""
+    """Clients see the image, which may lag behind the controller's response."""
     host = make_host()
     me = host.node.image.brokers[1]
     seen = []
@@ -527,13 +527,13 @@ def test_v5_a_broker_is_ready_once_it_has_replayed_its_unfencing() -> None:
 
 
 def test_v5_a_new_active_controller_does_not_fence_its_own_broker() -> None:
-    """Only an earlier life of it is: fencing this one would leave its partitions without leader."""
+    """Only an earlier incarnation is fenced: else its partitions would have no leader."""
     for life, is_fenced in ((0, False), (1, True)):
         host = make_host(demo=1)
         node = host.node
         assert node.broker_lifecycle is not None
         if life:
-            node.broker_lifecycle.incarnation = bytes(16)  # the log speaks of the life before
+            node.broker_lifecycle.incarnation = bytes(16)  # the log has the previous incarnation
             node.broker_lifecycle.epoch = UNKNOWN
         node.led_by(-1, node.quorum.core.election.epoch)
         node.leads(node.quorum.core.election.epoch, host.now)
@@ -543,6 +543,6 @@ def test_v5_a_new_active_controller_does_not_fence_its_own_broker() -> None:
 
 
 def partition_epoch(host: VirtualHost) -> int:
-    """Goes up with every change of who leads, and of who is in sync."""
+    """The partition epoch, which every change of leader or ISR increases."""
     [partition] = host.node.image.partitions.values()
     return partition.partition_epoch

@@ -1,4 +1,4 @@
-"""Settings of the broker that change what a node does by itself."""
+"""Broker settings for periodic and automatic work of a node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OTHER = 2
 
 
 def host_with(settings: str) -> VirtualHost:
-    """`demo` has replicas on this broker, its preferred leader, and on another, which leads."""
+    """A node with `demo`: this broker is the preferred leader, but another leads."""
     host = VirtualHost(settings=SETTINGS + settings)
     create_topics(host, {"demo": 1})
     endpoint = BrokerEndpoint(name="PLAINTEXT", host="h", port=1, security_protocol=0)

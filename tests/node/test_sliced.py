@@ -105,7 +105,7 @@ def test_a_turn_spends_its_budget_and_no_more() -> None:
     sliced.run(slot, steps(10_000, 10, done))
     assert len(done) == TURN_BUDGET // 10
     sliced.finish_turn()
-    assert len(done) == TURN_BUDGET // 10 + 1, "at least a step, however little is left"
+    assert len(done) == TURN_BUDGET // 10 + 1, "each turn runs at least one step"
     assert slot.connection.holds
     sliced.finish_turn()
     assert len(done) == 2 * TURN_BUDGET // 10 + 1
@@ -168,7 +168,7 @@ def test_a_request_is_dropped_when_its_connection_is_gone() -> None:
     assert not sliced.has_work
 
 
-def test_dropped_request_lets_go_of_what_it_holds_at_once() -> None:
+def test_a_dropped_request_releases_its_resources_at_once() -> None:
     ended: list[str] = []
 
     def holding() -> Iterator[int]:
@@ -199,7 +199,7 @@ def test_an_exception_in_a_later_slice_closes_the_connection() -> None:
     slot = new_slot()
     sliced.run(slot, failing())
     with pytest.raises(InternalError, match="serving Metadata"):
-        sliced.finish_turn()  # this connection raises what would end it
+        sliced.finish_turn()  # a virtual connection raises the error that would close it
 
 
 def test_items_are_freed_as_they_are_taken() -> None:
@@ -230,7 +230,7 @@ def test_a_giant_frame_is_not_copied() -> None:
     kept, pos = kept_body(giant, 8, len(giant))
     assert (kept is giant, pos) == (True, 8)
     shared, _ = kept_body(giant, 4, len(giant) - 1)
-    assert shared is not giant, "what follows is another's"
+    assert shared is not giant, "the buffer has bytes of another frame"
 
 
 def test_a_response_of_many_items_is_encoded_and_freed_in_steps() -> None:
@@ -274,7 +274,7 @@ def test_requests_of_one_client_keep_their_order() -> None:
     client.send(ApiKey.METADATA, 12, request)
     client.send(ApiKey.METADATA, 12, MetadataRequest(topics=()))
     host.one_turn()
-    assert len(client.connection.slots) == 1, "the second one is not handed over yet"
+    assert len(client.connection.slots) == 1, "the second request waits"
     host.settle()
     assert [number for number, _ in client.take()] == [1, 2]
 
@@ -299,8 +299,8 @@ def test_metadata_of_a_topic_of_many_partitions_leaves_room_for_others() -> None
     assert turns.longest < CALLS_OF_A_TURN
 
 
-def changed_meanwhile(*changes: Message) -> tuple[int, int]:
-    """The error code and the number of partitions of `many`, which changes during the response."""
+def metadata_during(*changes: Message) -> tuple[int, int]:
+    """Error code and partition count of `many` in Metadata, if it changes during the response."""
     host = make_host(many=5_000)
     client = FrameClient(host)
     names = [MetadataRequestTopic(name="many")]
@@ -316,7 +316,7 @@ def changed_meanwhile(*changes: Message) -> tuple[int, int]:
 
 
 def test_metadata_of_a_topic_deleted_meanwhile_is_not_partial() -> None:
-    found = changed_meanwhile(RemoveTopicRecord(topic_id=b""))
+    found = metadata_during(RemoveTopicRecord(topic_id=b""))
     assert found == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
 
 
@@ -325,7 +325,7 @@ def test_metadata_of_a_topic_that_shrinks_meanwhile_is_current() -> None:
         PartitionChangeRecord(partition_id=index, topic_id=b"", removed=True)
         for index in range(10, 5_000)
     ]
-    assert changed_meanwhile(*gone) == (0, 10)
+    assert metadata_during(*gone) == (0, 10)
 
 
 def list_offsets(timestamp: int, *indexes: int) -> ListOffsetsRequest:

@@ -17,7 +17,7 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata_records import PartitionRecord
 from tests.node.frame_client import FrameClient, configured_host, make_host, set_config
 from tests.node.test_producers import Writer
-from tests.node.test_requests import batch, fetch, found_in, produce, produce_result
+from tests.node.test_requests import batch, fetch, fetched_partition, produce, produce_result
 
 
 def test_max_message_bytes_of_the_topic_limits_batches() -> None:
@@ -71,7 +71,7 @@ def test_log_append_time_sets_timestamps(codec: int) -> None:
     client = FrameClient(host)
     outcome = produce_result(client.ask(ApiKey.PRODUCE, 9, produce(builder.build())))
     assert (outcome.error_code, outcome.log_append_time_ms) == (0, 5000)
-    raw = bytes(found_in(client.ask(ApiKey.FETCH, 12, fetch(0))).records)
+    raw = bytes(fetched_partition(client.ask(ApiKey.FETCH, 12, fetch(0))).records)
     check_crc(raw, read_checked_header(raw))
     assert [record.timestamp_ms for record in read_records(raw)] == [5000, 5000]
 
@@ -87,7 +87,7 @@ def test_compression_type_recompresses_batches(kept: int, sent: int) -> None:
         builder.append(1000, b"key", value)
     raw = builder.build()
     assert [writer.write(raw), writer.write(raw)] == [(0, 0), (0, 0)]
-    stored = bytes(found_in(writer.ask(ApiKey.FETCH, 12, fetch(0))).records)
+    stored = bytes(fetched_partition(writer.ask(ApiKey.FETCH, 12, fetch(0))).records)
     header = read_checked_header(stored)
     check_crc(stored, header)
     assert (header.codec, header.producer_id, header.size) == (kept, 7, len(stored))
@@ -118,7 +118,7 @@ def test_a_compacted_topic_refuses_records_without_keys() -> None:
 
 
 def test_the_records_without_keys_are_named() -> None:
-    """A client can tell its user which, and send the others again."""
+    """So that a client can report them, and send the others again."""
     client = FrameClient(configured_host(cleanup_policy="compact"))
     builder = BatchBuilder()
     for key in (b"a", None, b"b", None):
@@ -137,12 +137,12 @@ def test_the_records_without_keys_are_named() -> None:
 
 
 def test_acks_all_needs_min_insync_replicas() -> None:
-    """Never more than the partition has at all."""
+    """The minimum is at most the number of replicas."""
     host = configured_host(min_insync_replicas=2)
     writer = Writer(host)
     assert writer.write(batch(b"alone")) == (0, 0)
     [key] = host.node.image.partitions
-    lonely = PartitionRecord(
+    outside_isr = PartitionRecord(
         partition_id=0,
         topic_id=key[0],
         replicas=(1, 2),
@@ -152,7 +152,7 @@ def test_acks_all_needs_min_insync_replicas() -> None:
         leader=1,
         leader_epoch=1,
     )
-    host.node.replay([lonely], 0)
+    host.node.replay([outside_isr], 0)
     assert writer.write(batch(b"x")) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
     assert writer.write(batch(b"x"), acks=1) == (0, 1)
     set_config(host, TOPIC, "demo", "min.insync.replicas", 1)

@@ -47,8 +47,8 @@ UNKNOWN = b"\x01\x7f\x00\x00"
 ABSENT = encode_metadata(PartitionChangeRecord(partition_id=7, topic_id=b"?" * 16, leader=1), 2)
 
 
-def with_bad_record(value: bytes) -> tuple[MemoryFiles, int]:
-    """A disk on which such a record is committed between others, and its offset."""
+def disk_with_bad_record(value: bytes) -> tuple[MemoryFiles, int]:
+    """A disk on which this record is committed between others, and its offset."""
     host = make_host(demo=1)
     first = host.node.quorum.end
     for values in ([None, value], [None]):
@@ -75,20 +75,20 @@ def check_every_start(files: MemoryFiles, offset: int) -> None:
 
 @pytest.mark.parametrize("value", [UNKNOWN, ABSENT, b"\x01"], ids=["unknown", "absent", "cut"])
 def test_an_unreplayable_record_ends_every_start_with_its_offset(value: bytes) -> None:
-    """C241."""
-    check_every_start(*with_bad_record(value))
+    """C241: an unknown type, a change of an absent partition, a truncated record."""
+    check_every_start(*disk_with_bad_record(value))
 
 
 def test_a_string_beyond_its_limit_ends_every_start_with_its_offset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    check_every_start(*with_bad_record(too_long_value(monkeypatch)))
+    check_every_start(*disk_with_bad_record(too_long_value(monkeypatch)))
 
 
 def test_an_exception_in_a_publisher_names_the_record_offset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The record is not at fault, but the node cannot go on either."""
+    """The record is valid, but the node cannot continue."""
     host = make_host(demo=1)
 
     def broken(*_: object) -> None:
@@ -103,7 +103,7 @@ def test_an_exception_in_a_publisher_names_the_record_offset(
         create_topics(host, {"later": 1})
 
 
-def test_a_snapshot_that_can_not_be_replayed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreplayable_snapshot_is_reported_with_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
     message = str(unreplayable_snapshot(OffsetAndEpoch(7, 2), ZeroDivisionError("of ours")))
     assert "the snapshot at offset 7, epoch 2, can't be replayed" in message
     assert "internal error" in message
@@ -112,7 +112,7 @@ def test_a_snapshot_that_can_not_be_replayed_is_named(monkeypatch: pytest.Monkey
     def records(_: object) -> list[TopicRecord]:
         return [stray, TopicRecord(name="demo", topic_id=b"!" * 16)]
 
-    host = VirtualHost(settings=OFTEN)
+    host = VirtualHost(settings=SNAPSHOT_ALWAYS)
     monkeypatch.setattr("kraftlog.metadata.image.Image.records", records)
     create_topics(host, {"demo": 1})
     host.pass_time(10)
@@ -122,8 +122,8 @@ def test_a_snapshot_that_can_not_be_replayed_is_named(monkeypatch: pytest.Monkey
         VirtualHost(host.files)
 
 
-#: Each record is worth a snapshot.
-OFTEN = """\
+#: A snapshot is due after each record.
+SNAPSHOT_ALWAYS = """\
 process.roles=broker,controller
 node.id=1
 listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093
@@ -146,12 +146,12 @@ def survivor_of(files: MemoryFiles) -> SurvivingDirectory:
 
 
 def test_repair_drops_a_record_and_all_that_follow() -> None:
-    """What was before stays, and the node leads on in a later epoch."""
-    files, offset = with_bad_record(UNKNOWN)
+    """Earlier records stay, and the node leads in a later epoch."""
+    files, offset = disk_with_bad_record(UNKNOWN)
     survivor = survivor_of(files)
     survivor.drop_from(offset)
     remains = survivor.state
-    assert remains.end == offset - 1, "its batch begins there"
+    assert remains.end == offset - 1, "the start of its batch"
     [lost] = possible_losses(remains)
     assert lost.startswith(f"{remains.dropped} records from offset {offset - 1} on")
     with pytest.raises(RepairRefusedError, match="records may be lost"):
@@ -168,7 +168,7 @@ def test_repair_drops_a_record_and_all_that_follow() -> None:
 
 @pytest.mark.parametrize("offset", [-1, 10**6])
 def test_repair_refuses_offsets_outside_the_log(offset: int) -> None:
-    files, _ = with_bad_record(UNKNOWN)
+    files, _ = disk_with_bad_record(UNKNOWN)
     survivor = survivor_of(files)
     end = survivor.state.end
     with pytest.raises(RepairRefusedError, match=f"the log has offsets 0 to {end - 1}"):
@@ -178,7 +178,7 @@ def test_repair_refuses_offsets_outside_the_log(offset: int) -> None:
 
 
 def test_repair_resumes_after_a_crash_before_the_new_voters() -> None:
-    files, offset = with_bad_record(UNKNOWN)
+    files, offset = disk_with_bad_record(UNKNOWN)
     survivor = survivor_of(files)
     survivor.drop_from(offset)
     point = survivor.state.point
@@ -188,7 +188,7 @@ def test_repair_resumes_after_a_crash_before_the_new_voters() -> None:
     files.faults.clear()
     files.kill()
     again = survivor_of(files)
-    assert again.state.point == point, "the record is gone"
+    assert again.state.point == point, "the record is dropped"
     again.repair(voters_by_id(1), point, 0)
     again.close()
     files.kill()

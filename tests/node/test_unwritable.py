@@ -1,4 +1,4 @@
-"""What becomes a record is encoded and read back before anything is changed."""
+"""Records are encoded and read back before they change anything."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LONGEST = 32_767
 
 
 def restarted(host: VirtualHost) -> VirtualHost:
-    """The same disk, after a crash; what it says adds up to the same image."""
+    """The node after a crash; its log must replay to the same image."""
     host.files.kill()
     again = VirtualHost(host.files)
     assert again.node.image.topics == host.node.image.topics
@@ -58,8 +58,8 @@ def controller_of(host: VirtualHost) -> Controller:
     return host.node.active_controller.controller
 
 
-def decided(host: VirtualHost) -> Any:
-    """The answer to a request that the controller decides."""
+def decide_one_request(host: VirtualHost) -> Any:
+    """The controller's response to a request."""
     outcome: list[Any] = []
     assert host.node.active_controller is not None
     request = UnregisterBrokerRequest(broker_id=7)
@@ -73,13 +73,13 @@ def decided(host: VirtualHost) -> Any:
 
 
 def decide_in_steps(decision: Decision, *_: object) -> Generator[int, None, Decision]:
-    """In the place of a controller's: it is what is decided, whatever was asked for."""
+    """Replaces a decision of the controller by this one."""
     yield 1
     return decision
 
 
 def test_a_value_that_grows_beyond_a_string_by_append_is_refused() -> None:
-    """Its letters are counted as bytes: as a record it could never be read again."""
+    """Its length counts in bytes: as a record it could never be read again."""
     host = make_host(demo=1)
     codes = []
     for number in range(3):
@@ -105,7 +105,7 @@ UNWRITABLE = {
     ),
     "null where there is none": ConfigRecord(
         resource_type=2,
-        resource_name=None,  # type: ignore[arg-type]  # that is the point
+        resource_name=None,  # type: ignore[arg-type]  # an invalid value
         name="n",
         value="v",
     ),
@@ -119,14 +119,14 @@ def test_a_decision_that_cannot_be_encoded_changes_nothing(
 ) -> None:
     host = make_host(demo=1)
     controller = controller_of(host)
-    good = TopicRecord(name="good", topic_id=b"g" * 16)
+    valid = TopicRecord(name="good", topic_id=b"g" * 16)
     with pytest.raises(UnwritableError):
-        proposal_of([good, record])
+        proposal_of([valid, record])
     before = {name: dict(held) for name, held in controller.state.maps().items()}
     end = host.node.quorum.end
-    decision = Decision([good, record], None)
+    decision = Decision([valid, record], None)
     monkeypatch.setattr(controller, "decide_in_steps", partial(decide_in_steps, decision))
-    assert decided(host).error_code == ErrorCode.INVALID_REQUEST
+    assert decide_one_request(host).error_code == ErrorCode.INVALID_REQUEST
     assert controller.state.maps() == before
     assert not controller.state._undo_log
     assert host.node.quorum.end == end
@@ -136,7 +136,7 @@ def test_a_decision_that_cannot_be_encoded_changes_nothing(
 
 
 def test_records_that_cannot_be_replayed_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """C242: nor do those before them, in whichever batch they are."""
+    """C242: nor do the records before it, in the same batch or an earlier one."""
     host = make_host(demo=1)
     controller = controller_of(host)
     stray = PartitionChangeRecord(partition_id=7, topic_id=b"x" * 16, leader=1)
@@ -146,7 +146,7 @@ def test_records_that_cannot_be_replayed_change_nothing(monkeypatch: pytest.Monk
     for records in ([*names[:3], stray], [*names, stray]):
         decision = Decision(records, None)
         monkeypatch.setattr(controller, "decide_in_steps", partial(decide_in_steps, decision))
-        assert decided(host).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert decide_one_request(host).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert controller.state.maps() == before
         assert not controller.state._undo_log
     assert host.node.quorum.end == end
@@ -161,8 +161,8 @@ def group_host() -> VirtualHost:
     return make_host(None, **{GROUPS: 1, "t": 1})
 
 
-def reloaded(host: VirtualHost) -> VirtualHost:
-    """After a crash: the groups are what the log says, and the log is whole."""
+def restart_and_reload(host: VirtualHost) -> VirtualHost:
+    """The node after a crash, which must have loaded the groups from the log."""
     again = restarted(host)
     assert again.node.group_coordinators is not None
     assert [shard.is_loaded for shard in again.node.group_coordinators.shards()] == [True]
@@ -188,7 +188,7 @@ def test_an_endless_retention_has_the_last_timestamp(version: int) -> None:
     request = commit_request("g", "t", 2**63 - 1)
     answer = ask_settled(host, ApiKey.OFFSET_COMMIT, version, request)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
-    [shard] = reloaded(host).node.group_coordinators.shards()  # type: ignore[union-attr]  # it has one
+    [shard] = restart_and_reload(host).node.group_coordinators.shards()  # type: ignore[union-attr]  # the node has coordinators
     kept = shard.durable.offsets.get("g", "t", 0)
     assert kept is not None
     assert (kept.offset, kept.expire_timestamp) == (7, 2**63 - 1)
@@ -216,7 +216,7 @@ def groups_of(host: VirtualHost) -> dict[str, Any]:
 @pytest.mark.parametrize("version", [3, 4, 5, 9])
 @pytest.mark.parametrize("letter", ["x", "ä"])
 def test_an_id_that_leaves_no_room_for_a_member_id_is_refused(version: int, letter: str) -> None:
-    """A member's id is the client's or instance's with more behind it."""
+    """A member id is the client id or instance id and a suffix."""
     host = group_host()
     longest = letter * (LONGEST // len(letter.encode()))
     client = FrameClient(host)
@@ -229,7 +229,7 @@ def test_an_id_that_leaves_no_room_for_a_member_id_is_refused(version: int, lett
     [(_, answer)] = client.take()
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert not groups_of(host)
-    reloaded(host)
+    restart_and_reload(host)
 
 
 def test_the_longest_possible_instance_id_is_accepted() -> None:
@@ -240,7 +240,7 @@ def test_the_longest_possible_instance_id_is_accepted() -> None:
 
 
 def test_a_group_too_large_for_its_topic_is_refused_as_in_kafka() -> None:
-    """Its record exceeds max.message.bytes of the topic, and is in no log."""
+    """Its record exceeds the topic's max.message.bytes, and is not written."""
     host = group_host()
     protocols = (JoinGroupRequestProtocol(name="range", metadata=bytes(2_000_000)),)
     outcome = ask_settled(host, ApiKey.JOIN_GROUP, 3, join(protocols=protocols))
@@ -255,4 +255,4 @@ def test_a_group_too_large_for_its_topic_is_refused_as_in_kafka() -> None:
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     largest = max(host.files.size_of(f"data/{GROUPS}-0/{0:020}.log"), 0)
     assert largest < 1_000_000
-    reloaded(host)
+    restart_and_reload(host)

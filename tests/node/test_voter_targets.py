@@ -18,7 +18,7 @@ from kraftlog.wire.messages.alter_partition_reassignments import (
 )
 from tests.node.frame_client import FrameClient, make_host
 from tests.node.lives_of_three import NODES, LifeOfThree
-from tests.node.test_adding_voters import voters, without_a_follower
+from tests.node.test_adding_voters import three_nodes_with_removed_voter, voters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
 
 
-def moved(targets: Sequence[int] | None, *, partition: int = 0) -> ReassignableTopic:
+def target_topic(targets: Sequence[int] | None, *, partition: int = 0) -> ReassignableTopic:
     asked = ReassignablePartition(partition_index=partition, replicas=targets)
     return ReassignableTopic(name=METADATA_TOPIC, partitions=[asked])
 
@@ -38,7 +38,7 @@ def ask(
     listener: int = CONTROLLER,
     may_change_count: bool = True,
 ) -> Any:
-    """The error code that a node responds with for the first partition."""
+    """Send the request to a node; return the error code of the first partition."""
     name = "CONTROLLER" if listener == CONTROLLER else "PLAINTEXT"
     client = FrameClient(host, listener, name)
     request = AlterPartitionReassignmentsRequest(
@@ -53,13 +53,13 @@ def ask(
 
 @pytest.mark.parametrize("listener", [CONTROLLER, BROKER])
 def test_r2_an_observer_registers_and_becomes_a_voter_by_its_id(listener: int) -> None:
-    """Its endpoints come with its registration; brokers forward the request to the leader."""
-    life, leader, removed = without_a_follower()
+    """Its registration has its endpoints; brokers forward the request to the leader."""
+    life, leader, removed = three_nodes_with_removed_voter()
     assert removed in leader.node.image.controllers
     asked = leader
     if listener == BROKER:
         asked = next(each for i, each in life.hosts.items() if each is not leader and i != removed)
-    assert ask(life, asked, moved(NODES), listener=listener) == ErrorCode.NONE
+    assert ask(life, asked, target_topic(NODES), listener=listener) == ErrorCode.NONE
     life.settle(5000)
     recorded = leader.node.quorum.core.log.voter_set
     assert (recorded.ids, recorded.targets) == (NODES, None)
@@ -69,35 +69,38 @@ def test_r2_an_observer_registers_and_becomes_a_voter_by_its_id(listener: int) -
 
 def test_r2_the_number_of_voters_changes_only_if_the_request_allows_it() -> None:
     """As for other partitions: `--disallow-replication-factor-change` of both tools."""
-    life, leader, removed = without_a_follower()
+    life, leader, removed = three_nodes_with_removed_voter()
     two = voters(leader)
-    code = ask(life, leader, moved(NODES), may_change_count=False)
+    code = ask(life, leader, target_topic(NODES), may_change_count=False)
     assert code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert voters(leader) == two
     same_number = [leader.node.config.node_id, removed]
-    assert ask(life, leader, moved(same_number), may_change_count=False) == ErrorCode.NONE
+    assert ask(life, leader, target_topic(same_number), may_change_count=False) == ErrorCode.NONE
 
 
 def test_r2_only_the_leader_takes_target_voters() -> None:
-    life, leader, removed = without_a_follower()
+    life, leader, removed = three_nodes_with_removed_voter()
     follower = next(each for i, each in life.hosts.items() if each is not leader and i != removed)
-    assert ask(life, follower, moved(NODES)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert ask(life, follower, target_topic(NODES)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert removed not in voters(leader)
 
 
 @pytest.mark.parametrize(
     ("topics", "error"),
     [
-        ([moved((1, 1))], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        ([moved(())], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        ([moved(None)], ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
-        ([moved((1,), partition=1)], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ([moved((1,)), ReassignableTopic(name="t", partitions=[])], ErrorCode.INVALID_REQUEST),
-        ([moved((1,)), moved((2,))], ErrorCode.INVALID_REQUEST),
+        ([target_topic((1, 1))], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([target_topic(())], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([target_topic(None)], ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        ([target_topic((1,), partition=1)], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (
+            [target_topic((1,)), ReassignableTopic(name="t", partitions=[])],
+            ErrorCode.INVALID_REQUEST,
+        ),
+        ([target_topic((1,)), target_topic((2,))], ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_r2_impossible_moves_change_nothing(topics: list[ReassignableTopic], error: int) -> None:
-    life, leader, _ = without_a_follower()
+    life, leader, _ = three_nodes_with_removed_voter()
     before = leader.node.quorum.end
     assert ask(life, leader, *topics) == error
     assert leader.node.quorum.end == before
@@ -110,11 +113,11 @@ def test_r2_no_move_at_kraft_version_0() -> None:
     log = leader.node.quorum.core.log
     unrecorded = Voter(ReplicaKey(3), ())
     log.voters = VoterHistory(log.voter_set.with_voter(unrecorded))
-    assert ask(life, leader, moved((1,))) == ErrorCode.UNSUPPORTED_VERSION
+    assert ask(life, leader, target_topic((1,))) == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_a_voter_registers_no_controller() -> None:
-    """Its endpoints are in the voters record."""
+    """The voters record has its endpoints already."""
     host = make_host()
     host.pass_time(60_000)
     host.settle()

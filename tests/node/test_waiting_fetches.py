@@ -14,7 +14,7 @@ from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopi
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.node.frame_client import FrameClient, ask_settled, make_host
 from tests.node.test_requests import batch
-from tests.node.turn_cost import calls_of
+from tests.node.turn_cost import count_calls
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
@@ -29,7 +29,7 @@ def produce(host: VirtualHost, index: int) -> None:
     assert ask_settled(host, ApiKey.PRODUCE, 9, request) is not None
 
 
-def waiting_for(min_bytes: int, *indexes: int) -> FetchRequest:
+def fetch_of(min_bytes: int, *indexes: int) -> FetchRequest:
     parts = [
         FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
         for index in indexes
@@ -42,8 +42,8 @@ def test_a_write_costs_little_per_waiting_fetch() -> None:
     host = make_host(demo=1)
     client = FrameClient(host)
     for _ in range(1_000):
-        client.send(ApiKey.FETCH, 12, waiting_for(1 << 20, 0))
-    assert calls_of(lambda: produce(host, 0)) < 10 * 1_000
+        client.send(ApiKey.FETCH, 12, fetch_of(1 << 20, 0))
+    assert count_calls(lambda: produce(host, 0)) < 10 * 1_000
     assert client.take() == []
 
 
@@ -52,7 +52,7 @@ def test_a_fetch_completes_with_the_write_that_reaches_min_bytes(indexes: tuple[
     host = make_host(demo=2)
     produce(host, 0)
     client = FrameClient(host)
-    client.send(ApiKey.FETCH, 12, waiting_for(4 * SIZE, *indexes))
+    client.send(ApiKey.FETCH, 12, fetch_of(4 * SIZE, *indexes))
     for _ in range(2):
         produce(host, indexes[-1])
         assert client.take() == []
@@ -65,7 +65,7 @@ def test_a_fetch_completes_with_the_write_that_reaches_min_bytes(indexes: tuple[
 def test_a_fetch_completes_when_its_partition_is_deleted() -> None:
     host = make_host(demo=1)
     client = FrameClient(host)
-    client.send(ApiKey.FETCH, 12, waiting_for(4 * SIZE, 0))
+    client.send(ApiKey.FETCH, 12, fetch_of(4 * SIZE, 0))
     request = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, request)
     [(_, answer)] = client.take()
@@ -76,6 +76,6 @@ def test_a_fetch_completes_when_its_partition_is_deleted() -> None:
 def test_a_fetch_that_waits_has_the_node_polled_at_its_deadline_only() -> None:
     host = make_host(demo=1)
     host.node.needs_poll, host.node.due_ms = False, NEVER_MS
-    FrameClient(host).send(ApiKey.FETCH, 12, waiting_for(1, 0))
+    FrameClient(host).send(ApiKey.FETCH, 12, fetch_of(1, 0))
     assert not host.node.needs_poll
     assert host.node.due_ms == host.now.monotonic_ms + 9_000

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 #: Calls that take about five milliseconds, at some 75 nanoseconds each.
 CALLS_OF_A_TURN = 66_000
-#: Enough turns for any request of these tests.
-MOST_TURNS = 20_000
+#: More turns than any request of these tests takes.
+MAX_TURNS = 20_000
 
 
-def calls_of(work: Callable[[], Any]) -> int:
-    """The number of function calls, of builtins too."""
+def count_calls(work: Callable[[], Any]) -> int:
+    """The number of function calls during `work`, including builtins."""
     count = 0
 
     def note(_: Any, event: str, __: Any) -> None:
@@ -39,7 +39,7 @@ def calls_of(work: Callable[[], Any]) -> int:
 
 
 class Turns:
-    """A request, and the calls of each turn that it takes."""
+    """Runs a request, and counts the calls of each turn that it takes."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Turns:
         client, other = FrameClient(host, listener), FrameClient(host)
         frame = client.frame(api_key, version, request)
         asked = ApiVersionsRequest(client_software_name="other", client_software_version="1")
-        self.calls.append(calls_of(lambda: host.send(client.connection, frame)))
-        for _ in range(MOST_TURNS):
-            self.calls[-1] += calls_of(host.one_turn)
+        self.calls.append(count_calls(lambda: host.send(client.connection, frame)))
+        for _ in range(MAX_TURNS):
+            self.calls[-1] += count_calls(host.one_turn)
             answers = client.take()
             if answers:
                 ((_, self.answer),) = answers

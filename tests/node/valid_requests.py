@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
     from tests.node.lives import InformedSampler, Life
 
-#: The probability that a field of a valid request gets another value.
-SPOILT = (0.0, 0.05, 0.2)
+#: Probabilities that a field of a valid request gets another value; one per request.
+CHANGE_RATES = (0.0, 0.05, 0.2)
 
 
 def _topic(life: Life) -> str:
@@ -44,7 +44,7 @@ def _topic_id(life: Life, topic: str) -> bytes:
 
 
 def _member(life: Life) -> tuple[str, str, int]:
-    """A group with a member, if there is one: its name, the member's id, the generation."""
+    """The group id, member id and generation of a group with a member, if there is one."""
     coordinators = life.host.node.group_coordinators
     assert coordinators is not None
     for shard in coordinators.shards():
@@ -273,10 +273,10 @@ VALID: dict[int, Callable[[Life], Message]] = {
 
 
 def nearly_valid(life: Life, sampler: InformedSampler, key: int, version: int) -> Any:
-    """A request of this version that would succeed but for some changed fields."""
+    """A valid request of this version, of which some fields may be changed."""
     message = VALID[key](life)
     return _with_changed_fields(
-        message, VersionedSchema(type(message), version), sampler, life.random.choice(SPOILT)
+        message, VersionedSchema(type(message), version), sampler, life.random.choice(CHANGE_RATES)
     )
 
 

@@ -12,7 +12,7 @@ from kraftlog.replication.in_sync_replicas import MAX_CHECKED
 from kraftlog.replication.partition import Partition
 from kraftlog.types import Now
 from kraftlog.wire.messages.fetch import FetchResponse
-from tests.node.turn_cost import calls_of
+from tests.node.turn_cost import count_calls
 from tests.replication.broker import MAX_LAG_MS, MAX_WAIT_MS, TOPIC_ID
 from tests.replication.cluster import Cluster, topic_records
 
@@ -170,7 +170,7 @@ def test_v13_delayed_partitions_cost_nothing_until_one_is_due() -> None:
     for followed in all_followed:
         delay_ms(fetcher, followed, 100)
     assert fetcher.deadline() == 110
-    assert calls_of(fetcher.deadline) + calls_of(lambda: fetcher.poll(Now(109, 109))) < 20
+    assert count_calls(fetcher.deadline) + count_calls(lambda: fetcher.poll(Now(109, 109))) < 20
     assert fetcher.deadline() == 110
 
 

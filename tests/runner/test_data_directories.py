@@ -14,7 +14,7 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_folders
-from tests.node.test_requests import batch, fetch, found_in, produce, produce_result
+from tests.node.test_requests import batch, fetch, fetched_partition, produce, produce_result
 
 PATHS = ("data", "b", "c")
 DELETION = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
@@ -120,7 +120,9 @@ def test_logs_are_found_in_their_directories_after_a_restart(is_clean: bool) -> 
     for index in range(6):
         request = fetch(0)
         request.topics[0].partitions[0].partition = index
-        assert found_in(FrameClient(host).ask(ApiKey.FETCH, 12, request)).high_watermark == 1
+        assert (
+            fetched_partition(FrameClient(host).ask(ApiKey.FETCH, 12, request)).high_watermark == 1
+        )
 
 
 def fail(host: VirtualHost, path: str) -> None:

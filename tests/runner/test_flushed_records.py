@@ -14,7 +14,14 @@ from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
 from tests.node.frame_client import FrameClient, configured_host, create_topics, set_config
-from tests.node.test_requests import batch, fetch, found_in, produce, produce_result, values_in
+from tests.node.test_requests import (
+    batch,
+    fetch,
+    fetched_partition,
+    produce,
+    produce_result,
+    values_in,
+)
 
 LOG = ("demo", 0)
 
@@ -38,7 +45,7 @@ def test_flush_messages_delays_the_response_until_the_flush(acks: int) -> None:
         send(talker, value, acks=acks)
     assert codes(talker) == []
     host.turn()
-    assert found_in(reader.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 3
+    assert fetched_partition(reader.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 3
     assert codes(talker) == [0, 0, 0]
     assert host.runner.logs[LOG].recovery_point == 3
 
@@ -49,7 +56,7 @@ def test_readers_do_not_see_unflushed_records() -> None:
     send(FrameClient(host), b"a")
     reader.send(ApiKey.FETCH, 12, fetch(0))
     [(_, answer)] = reader.take()
-    assert (values_in(answer), found_in(answer).high_watermark) == ([], 0)
+    assert (values_in(answer), fetched_partition(answer).high_watermark) == ([], 0)
     host.turn()
     assert values_in(reader.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a"]
 

@@ -173,7 +173,7 @@ def test_a_request_for_an_unopened_log_is_retriable() -> None:
     host = make_host()
     client = FrameClient(host)
     client.send(ApiKey.CREATE_TOPICS, 7, create_many())
-    client.until_answered()
+    client.await_responses()
 
     def write() -> int:
         request = produce(batch(b"x"), topic="many", index=MANY - 1)
@@ -190,7 +190,7 @@ def test_a_group_with_an_unopened_log_is_loading() -> None:
     FrameClient(host).send(ApiKey.CREATE_TOPICS, 7, create_many())
     client = FrameClient(host)
     client.send(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=["group"]))
-    [(_, found)] = client.until_answered()
+    [(_, found)] = client.await_responses()
     assert found.coordinators[0].error_code == ErrorCode.NONE
     request = DescribeGroupsRequest(groups=["group"], include_authorized_operations=False)
     for code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE):
@@ -203,7 +203,7 @@ def test_a_log_deleted_during_creation_leaves_nothing() -> None:
     host = make_host()
     client = FrameClient(host)
     client.send(ApiKey.CREATE_TOPICS, 7, create_many())
-    client.until_answered()
+    client.await_responses()
     assert 0 < open_logs(host) < MANY
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
     assert (open_logs(host), folders(host)) == (0, [])
@@ -216,7 +216,7 @@ def test_a_recreated_topic_has_its_own_logs() -> None:
     FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"old"), topic="many", index=MANY - 1))
     client = FrameClient(host)
     client.send(ApiKey.DELETE_TOPICS, 5, delete("many"))
-    client.until_answered()
+    client.await_responses()
     assert folders(host), "some are not deleted yet"
     create_topics(host, {"many": MANY})
     make_folders(host)
@@ -233,7 +233,7 @@ def test_a_shutdown_completes_pending_deletions() -> None:
     make_folders(host)
     client = FrameClient(host)
     client.send(ApiKey.DELETE_TOPICS, 5, delete("many"))
-    client.until_answered()
+    client.await_responses()
     assert folders(host)
     host.runner.close()
     assert folders(host) == []

@@ -23,7 +23,7 @@ from tests.node.frame_client import (
     make_host,
     remove_partitions,
 )
-from tests.node.test_requests import batch, found_in, produce, produce_result, values_in
+from tests.node.test_requests import batch, fetched_partition, produce, produce_result, values_in
 
 REMOVED = "data/demo-1"
 
@@ -81,7 +81,7 @@ def test_v11_clients_notice_a_removed_partition() -> None:
     assert remove_partitions(host, "demo", 1) == ErrorCode.NONE
     assert leader_epochs(host) == [0]
     assert write(host, b"late") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert found_in(read(host)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert fetched_partition(read(host)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert folders(host) == ["demo-0"]
 
 
@@ -96,8 +96,8 @@ def test_v11_a_partition_added_again_is_empty(is_restarted: bool) -> None:
         host = VirtualHost(host.files)
     create_partitions(host, "demo", 2)
     assert leader_epochs(host)[1] == 1
-    assert found_in(read(host, epoch=0)).error_code == ErrorCode.FENCED_LEADER_EPOCH
-    assert found_in(read(host)).error_code == ErrorCode.NONE
+    assert fetched_partition(read(host, epoch=0)).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert fetched_partition(read(host)).error_code == ErrorCode.NONE
     assert values_in(read(host)) == []
     assert write(host, b"new") == ErrorCode.NONE
     for life in range(2):
@@ -133,7 +133,7 @@ def test_v11_a_broker_that_was_away_discards_an_older_log() -> None:
     host = VirtualHost(host.files)
     [line] = [line for line in host.log_lines if "removed" in line]
     assert line.startswith(f"{REMOVED}: deleted, ")
-    assert found_in(read(host)).error_code == ErrorCode.NONE
+    assert fetched_partition(read(host)).error_code == ErrorCode.NONE
     assert values_in(read(host)) == []
     assert write(host, b"new") == ErrorCode.NONE
     assert values_in(read(host)) == [b"new"]

@@ -24,7 +24,7 @@ from tests.node.frame_client import (
 )
 from tests.node.test_log_ends import end_of
 from tests.node.test_producers import EXPIRATION_CHECK_MS, Writer, numbered
-from tests.node.test_requests import batch, fetch, found_in, produce
+from tests.node.test_requests import batch, fetch, fetched_partition, produce
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
@@ -61,8 +61,10 @@ def test_segments_expire_one_by_one() -> None:
     host.pass_time(FIRST_CHECK_MS)
     assert start_of(host) == 2
     gone = FrameClient(host).ask(ApiKey.FETCH, 12, fetch(1))
-    assert found_in(gone).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert found_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(2))).log_start_offset == 2
+    assert fetched_partition(gone).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert (
+        fetched_partition(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(2))).log_start_offset == 2
+    )
 
 
 def test_surplus_segments_are_deleted() -> None:

@@ -28,7 +28,7 @@ from tests.node.frame_client import (
     make_folders,
     make_host,
 )
-from tests.node.test_requests import batch, fetch, found_in, produce
+from tests.node.test_requests import batch, fetch, fetched_partition, produce
 
 ANOTHER_ID = b"\x07" * 16
 
@@ -45,7 +45,7 @@ def write(host: VirtualHost) -> int:
 
 def records_in(host: VirtualHost) -> int:
     """How many records the topic's readers see."""
-    return int(found_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0))).high_watermark)
+    return int(fetched_partition(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0))).high_watermark)
 
 
 def folders(host: VirtualHost, topic: str) -> list[str]:

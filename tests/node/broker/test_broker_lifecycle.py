@@ -27,27 +27,29 @@ class Controller:
 
     def __init__(self) -> None:
         self.requests: list[Any] = []
-        self.is_gone = False
+        self.is_unreachable = False
 
     def send(
-        self, api_key: int, _: int, request: Any, outcome: Any, now: Now, **how: object
+        self, api_key: int, _: int, request: Any, on_done: Any, now: Now, **options: object
     ) -> None:
-        assert how == {"channel": HEARTBEAT_CHANNEL, "timeout_ms": 4500}, "nothing delays them"
+        assert options == {"channel": HEARTBEAT_CHANNEL, "timeout_ms": 4500}, (
+            "on a channel and with a timeout of their own"
+        )
         self.requests.append(request)
-        if self.is_gone:
-            outcome(None, now)
+        if self.is_unreachable:
+            on_done(None, now)
             return
         if api_key == ApiKey.BROKER_REGISTRATION:
-            outcome(BrokerRegistrationResponse(error_code=0, broker_epoch=11), now)
+            on_done(BrokerRegistrationResponse(error_code=0, broker_epoch=11), now)
             return
         is_fenced = request.want_fence
         response = BrokerHeartbeatResponse(
             error_code=0, is_caught_up=True, is_fenced=is_fenced, should_shut_down=False
         )
-        outcome(response, now)
+        on_done(response, now)
 
     def leader_found(self, now: Now) -> None:
-        """Nothing else waits."""
+        """No other request waits for a leader."""
 
 
 class RefusingChannel:
@@ -57,15 +59,15 @@ class RefusingChannel:
         self.code = code
         self.times: list[int] = []
 
-    def send(self, _: int, __: int, ___: Any, outcome: Any, now: Now, **____: object) -> None:
+    def send(self, _: int, __: int, ___: Any, on_done: Any, now: Now, **____: object) -> None:
         self.times.append(now.monotonic_ms)
         response = None
         if self.code is not None:
             response = BrokerRegistrationResponse(error_code=self.code, broker_epoch=-1)
-        outcome(response, now)
+        on_done(response, now)
 
     def leader_found(self, now: Now) -> None:
-        """Nothing else waits."""
+        """No other request waits for a leader."""
 
 
 class Disk:
@@ -98,7 +100,7 @@ def lifecycle(
         rack=None,
         heartbeat_ms=2000,
         session_ms=9000,
-        controller_channel=controller_channel,  # type: ignore[arg-type]  # the only method that is used
+        controller_channel=controller_channel,  # type: ignore[arg-type]  # it has the methods that are used
         applied=lambda: 0,
         metadata=MetadataLoader(),
         on_registered=lambda: None,
@@ -109,7 +111,7 @@ def lifecycle(
     )
 
 
-def ask_until(member: BrokerLifecycle, end_ms: int) -> None:
+def poll_until(member: BrokerLifecycle, end_ms: int) -> None:
     while (due := member.deadline()) is not None and due < end_ms:
         member.poll(Now(due, 0))
 
@@ -118,7 +120,7 @@ def ask_until(member: BrokerLifecycle, end_ms: int) -> None:
 def test_an_unregistered_broker_retries_with_backoff(code: int | None) -> None:
     controller_channel = RefusingChannel(code)
     member = lifecycle(controller_channel)
-    ask_until(member, 10_000)
+    poll_until(member, 10_000)
     gaps = [
         after - before
         for before, after in zip(
@@ -131,12 +133,12 @@ def test_an_unregistered_broker_retries_with_backoff(code: int | None) -> None:
 
 
 def test_a_duplicate_registration_is_harmless_while_a_session_lasts() -> None:
-    """The session of a killed process ends; another broker goes on."""
+    """Only another broker with this id would keep its session for longer."""
     lines: list[str] = []
     member = lifecycle(
         RefusingChannel(ErrorCode.DUPLICATE_BROKER_REGISTRATION), log_line=lines.append
     )
-    ask_until(member, 18_000)
+    poll_until(member, 18_000)
     [first] = lines
     assert first == (
         "the controller refused the registration of this broker: DUPLICATE_BROKER_REGISTRATION: a "
@@ -144,7 +146,7 @@ def test_a_duplicate_registration_is_harmless_while_a_session_lasts() -> None:
         "harmless: the former session ends within broker.session.timeout.ms=9000, "
         "and then this broker starts. It keeps retrying"
     )
-    ask_until(member, 40_000)
+    poll_until(member, 40_000)
     [another] = lines[1:]
     assert another == (
         "another broker runs with node.id=4: the registration of this one has been refused for 18 "
@@ -191,7 +193,7 @@ def test_a_leader_change_resets_the_backoff() -> None:
     """A new leader may accept the broker, so the backoff starts again."""
     controller_channel = RefusingChannel(None)
     member = lifecycle(controller_channel)
-    ask_until(member, 10_000)
+    poll_until(member, 10_000)
     member.send_soon()
     member.poll(Now(10_000, 0))
     assert controller_channel.times[-1] == 10_000
@@ -201,54 +203,54 @@ def test_a_leader_change_resets_the_backoff() -> None:
 def test_v5_a_broker_asks_to_stay_fenced_until_its_logs_are_open() -> None:
     controller, are_open = Controller(), False
     member = lifecycle(controller, lambda: are_open)
-    ask_until(member, 10_000)
+    poll_until(member, 10_000)
     registration, *heartbeats = controller.requests
     assert registration.previous_broker_epoch == 7
     assert all(each.want_fence for each in heartbeats)
-    assert len(heartbeats) == 10_000 // 2000, "no oftener than any broker"
+    assert len(heartbeats) == 10_000 // 2000, "as often as any broker"
     are_open = True
     assert member.deadline() == 0, "the broker reports it at once"
     member.poll(Now(10_000, 0))
     assert not controller.requests[-1].want_fence
     are_open = False
-    ask_until(member, 20_000)
+    poll_until(member, 20_000)
     assert not controller.requests[-1].want_fence, "a log that is added later does not fence it"
 
 
 def test_v18_heartbeats_report_an_offline_directory() -> None:
-    controller, good, bad = Controller(), Disk(b"a" * 16), Disk(b"b" * 16)
-    member = lifecycle(controller, directories=[good, bad])
-    ask_until(member, 3000)
+    controller, working, failing = Controller(), Disk(b"a" * 16), Disk(b"b" * 16)
+    member = lifecycle(controller, directories=[working, failing])
+    poll_until(member, 3000)
     registration, *heartbeats = controller.requests
-    assert registration.log_dirs == [good.id, bad.id]
+    assert registration.log_dirs == [working.id, failing.id]
     assert not heartbeats[-1].offline_log_dirs
-    bad.is_offline = True
+    failing.is_offline = True
     assert member.deadline() == 0, "the broker reports it at once"
     member.poll(Now(3000, 0))
-    assert controller.requests[-1].offline_log_dirs == (bad.id,)
-    ask_until(member, 8000)
-    assert len(controller.requests) - len(heartbeats) <= 5, "then no oftener than any broker"
+    assert controller.requests[-1].offline_log_dirs == (failing.id,)
+    poll_until(member, 8000)
+    assert len(controller.requests) - len(heartbeats) <= 5, "then as often as any broker"
 
 
 @pytest.mark.parametrize(("failed", "reported"), [((0,), (b"a" * 16,)), ((0, 1), ())])
-def test_v18_a_lone_broker_serves_what_it_can_still_read(
+def test_v18_a_sole_broker_reports_failed_directories_only_if_one_works(
     failed: tuple[int, ...], reported: tuple[bytes, ...]
 ) -> None:
     """Fencing it would be useless: no other broker has its replicas."""
     controller, disks = Controller(), [Disk(b"a" * 16), Disk(b"b" * 16)]
     member = lifecycle(controller, directories=disks, is_alone=True)
-    ask_until(member, 3000)
+    poll_until(member, 3000)
     for number in failed:
         disks[number].is_offline = True
-    ask_until(member, 8000)
+    poll_until(member, 8000)
     assert tuple(controller.requests[-1].offline_log_dirs) == reported
 
 
 def test_v5_a_broker_with_open_logs_backs_off_without_a_controller() -> None:
     controller, are_open = Controller(), False
     member = lifecycle(controller, lambda: are_open)
-    ask_until(member, 1000)
-    controller.is_gone, before = True, len(controller.requests)
+    poll_until(member, 1000)
+    controller.is_unreachable, before = True, len(controller.requests)
     are_open = True
-    ask_until(member, 3000)
+    poll_until(member, 3000)
     assert len(controller.requests) - before < 10

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STEPS_PER_TURN = BYTES_PER_TURN // STEP_COST
 
 
-def with_elr() -> VirtualHost:
+def host_with_elr() -> VirtualHost:
     host = VirtualHost()
     update = FeatureUpdateKey(
         feature="eligible.leader.replicas.version", max_version_level=1, upgrade_type=1
@@ -37,50 +37,50 @@ def partition_of(host: VirtualHost) -> PartitionImage:
     return partition
 
 
-def stopped(host: VirtualHost) -> MemoryFiles:
+def stop_cleanly(host: VirtualHost) -> MemoryFiles:
     host.runner.close()
     return host.files
 
 
-def marker(files: MemoryFiles) -> int:
+def epoch_in_marker(files: MemoryFiles) -> int:
     with_epoch = bytes(files.bytes_of("data/.kafka_cleanshutdown"))
     epoch: int = json.loads(with_epoch)["brokerEpoch"]
     return epoch
 
 
 def test_the_clean_shutdown_file_has_the_broker_epoch() -> None:
-    host = with_elr()
+    host = host_with_elr()
     epoch = host.node.image.brokers[1].epoch
-    assert marker(stopped(host)) == epoch
+    assert epoch_in_marker(stop_cleanly(host)) == epoch
 
 
-def test_a_process_that_never_registered_keeps_the_epoch_of_the_one_before() -> None:
-    host = with_elr()
+def test_an_unregistered_process_keeps_the_epoch_of_the_previous_one() -> None:
+    host = host_with_elr()
     epoch = host.node.image.brokers[1].epoch
-    unregistered = VirtualHost(stopped(host), settled=False)
+    unregistered = VirtualHost(stop_cleanly(host), settled=False)
     assert unregistered.node.broker_epoch() == -1
-    assert marker(stopped(unregistered)) == epoch
+    assert epoch_in_marker(stop_cleanly(unregistered)) == epoch
 
 
 def test_elr_a_clean_restart_keeps_the_isr() -> None:
-    host = with_elr()
+    host = host_with_elr()
     for _ in range(2):
-        host = VirtualHost(stopped(host))
+        host = VirtualHost(stop_cleanly(host))
         after = partition_of(host)
         assert (after.isr, after.leader, after.recovery) == ((1,), 1, RECOVERED)
 
 
-def test_elr_a_killed_leader_comes_back_recovering() -> None:
-    host = with_elr()
+def test_elr_a_killed_leader_restarts_in_recovery() -> None:
+    host = host_with_elr()
     host.files.kill()
     after = partition_of(VirtualHost(host.files))
     assert (after.isr, after.leader, after.recovery) == ((1,), 1, RECOVERING)
 
 
 def test_v5_a_broker_is_fenced_until_its_logs_are_open() -> None:
-    host = with_elr()
+    host = host_with_elr()
     create_topics(host, {"many": 3 * STEPS_PER_TURN})
-    host = VirtualHost(stopped(host), settled=False)
+    host = VirtualHost(stop_cleanly(host), settled=False)
     manager = host.node.replica_manager
     unopened = 0
     while not manager.has_opened_logs:
@@ -101,8 +101,8 @@ def test_v5_a_log_that_lacks_disk_space_does_not_keep_the_broker_fenced() -> Non
     directory.create(("demo", 0), b"\x07" * 16)  # a stray, which must be renamed first
     directory.close()
     host.files.faults.append(Fault("rename", errno.ENOSPC, "demo-0"))
-    again = VirtualHost(host.files)
+    restarted = VirtualHost(host.files)
     assert not any(fault.times for fault in host.files.faults)
-    (partition,) = again.node.replica_manager.partitions.values()
+    (partition,) = restarted.node.replica_manager.partitions.values()
     assert not partition.is_open
-    assert again.node.is_ready
+    assert restarted.node.is_ready

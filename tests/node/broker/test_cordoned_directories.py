@@ -39,4 +39,4 @@ def test_paths_are_absolute_or_as_in_log_dirs(text: str, expected: tuple[bytes, 
     cordoned = CordonedDirectories(lambda: layers[0], lambda: disks)
     assert cordoned.ids() == expected
     layers[0] = ConfigLayers({"cordoned.log.dirs": "*"}, broker={"cordoned.log.dirs": ""})
-    assert cordoned.ids() == (), "a dynamic value counts before the file's"
+    assert cordoned.ids() == (), "a dynamic value takes precedence over the file"

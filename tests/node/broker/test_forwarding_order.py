@@ -7,23 +7,23 @@ from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL as CHANNE
 from kraftlog.node.broker.controller_channel import HEARTBEAT_CHANNEL
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.broker_registration import BrokerRegistrationResponse
-from tests.node.quorum.test_driver import create, only_request, passed_on
+from tests.node.quorum.test_driver import create, host_with_forwarded, take_forwarded
 
 
 def test_v5_a_broker_sends_its_heartbeat_before_it_forwards_requests() -> None:
-    """The new active controller may have fenced it, and would refuse to create a topic."""
-    host, _, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
-    host.node.handle(effects.RequestFailed(CHANNEL, 2, only_request(letters)), host.now)
+    """The new active controller may have fenced the broker, and would refuse to create a topic."""
+    host, _, peers = host_with_forwarded(ApiKey.CREATE_TOPICS, 7, create("t"))
+    host.node.handle(effects.RequestFailed(CHANNEL, 2, take_forwarded(peers)), host.now)
     host.turn()
-    letters.requests.clear()
+    peers.requests.clear()
     host.node.led_by(2, host.node.quorum.epoch + 1)
     host.turn()
-    (first,) = [it for it in letters.requests if it.channel in {CHANNEL, HEARTBEAT_CHANNEL}]
+    (first,) = [it for it in peers.requests if it.channel in {CHANNEL, HEARTBEAT_CHANNEL}]
     assert (first.channel, first.api_key) == (HEARTBEAT_CHANNEL, ApiKey.BROKER_REGISTRATION)
     response = BrokerRegistrationResponse(error_code=0, broker_epoch=7)
     host.node.handle(
         effects.ResponseReceived(HEARTBEAT_CHANNEL, 2, first.number, response), host.now
     )
     host.turn()
-    asked = [it.api_key for it in letters.requests if it.channel == CHANNEL]
+    asked = [it.api_key for it in peers.requests if it.channel == CHANNEL]
     assert asked == [ApiKey.CREATE_TOPICS]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 SESSION_MS = 9000
-#: More than any exchange takes that waits for no timeout.
+#: Enough for any exchange that does not wait for a timeout.
 SOON_MS = 500
 
 
@@ -65,8 +65,8 @@ def shut_down(life: LifeOfThree, node_id: int) -> None:
     assert leads(life, node_id)
     node.shut_down(life.hosts[node_id].now)
     life.settle(SOON_MS)
-    assert node.has_left, "no heartbeat interval is waited for"
-    life.loss = 1.0  # nothing more is sent
+    assert node.has_left, "the node does not wait for the next heartbeat"
+    life.loss = 1.0  # the stopped node sends nothing more
     life._stop(node_id, power=False)
     life.loss = 0.0
 
@@ -76,13 +76,15 @@ def test_v3_a_controlled_shutdown_moves_leadership_and_ends_soon(cluster: LifeOf
     shut_down(cluster, follower)
     assert fenced(cluster) == {follower}
     assert not leads(cluster, follower)
-    cluster.bring_back()
+    cluster.restart_missing()
     cluster.settle(SESSION_MS // 2)
     assert not fenced(cluster)
     assert leads(cluster, follower)
 
 
-def test_v3_a_controlled_shutdown_of_the_active_controller(cluster: LifeOfThree) -> None:
+def test_v3_a_controlled_shutdown_of_the_controller_moves_both_roles(
+    cluster: LifeOfThree,
+) -> None:
     leader = leader_of(cluster)
     shut_down(cluster, leader)
     cluster.settle(SOON_MS)
@@ -155,18 +157,18 @@ def test_the_controller_id_of_metadata_names_a_live_broker(cluster: LifeOfThree)
 
 
 def test_v3_a_node_that_never_registered_stops_at_once() -> None:
-    """Its quorum has no majority, so no shutdown request would be answered."""
-    host = VirtualHost(settings=settings_of(1, 1 << 20), settled=False, peers=Nobody())
+    """Its quorum has no majority, so no shutdown request would get a response."""
+    host = VirtualHost(settings=settings_of(1, 1 << 20), settled=False, peers=UnreachablePeers())
     host.pass_time(100)
     host.node.shut_down(host.now)
     assert host.node.has_left
 
 
-class Nobody:
-    """No other node runs."""
+class UnreachablePeers:
+    """Peers of which none runs."""
 
     def send(self, effect: Any) -> None:
-        """Nothing is heard of it."""
+        """Drop the request."""
 
 
 def test_a_topic_created_on_first_use_has_the_brokers_defaults(cluster: LifeOfThree) -> None:

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
 
 
-def asked_of(image: Image, *partitions: PartitionImage) -> alter_partition.AlterPartitionRequest:
-    """The leader of these partitions proposes the ISR that they have."""
+def alter_partition_request(
+    image: Image, *partitions: PartitionImage
+) -> alter_partition.AlterPartitionRequest:
+    """A request in which the leader of these partitions proposes itself as their ISR."""
     leader = image.brokers[partitions[0].leader]
     topics = [
         alter_partition.TopicData(
@@ -44,7 +46,7 @@ def asked_of(image: Image, *partitions: PartitionImage) -> alter_partition.Alter
     )
 
 
-def assignment_of(
+def assign_directories_request(
     image: Image, *partitions: PartitionImage
 ) -> assign_replicas_to_dirs.AssignReplicasToDirsRequest:
     leader = image.brokers[partitions[0].leader]
@@ -61,11 +63,11 @@ def assignment_of(
     )
 
 
-def test_v1_alter_partition_over_the_wire_of_a_controller() -> None:
+def test_v1_a_controller_serves_alter_partition_over_the_wire() -> None:
     host = make_host(demo=1)
     (partition,) = host.node.image.partitions.values()
     client = FrameClient(host, CONTROLLER, "CONTROLLER")
-    request = asked_of(host.node.image, partition)
+    request = alter_partition_request(host.node.image, partition)
     answer = client.ask(ApiKey.ALTER_PARTITION, 3, request)
     (result,) = answer.topics[0].partitions
     assert (answer.error_code, result.error_code) == (0, 0)
@@ -81,7 +83,7 @@ def test_before_version_3_of_alter_partition_the_isr_has_no_broker_epochs() -> N
         partition_index=0, leader_epoch=0, partition_epoch=0, new_isr=[1, 1]
     )
     topic = alter_partition.TopicData(topic_id=partition.topic_id, partitions=[data])
-    request = asked_of(host.node.image, partition).replace(topics=[topic])
+    request = alter_partition_request(host.node.image, partition).replace(topics=[topic])
     answer = FrameClient(host, CONTROLLER, "CONTROLLER").ask(ApiKey.ALTER_PARTITION, 2, request)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
 
@@ -90,17 +92,19 @@ def test_before_version_3_of_alter_partition_the_isr_has_no_broker_epochs() -> N
 def test_clients_cannot_alter_partitions(api_key: int) -> None:
     host = make_host(demo=1)
     (partition,) = host.node.image.partitions.values()
-    build: Any = asked_of if api_key == ApiKey.ALTER_PARTITION else assignment_of
+    build: Any = (
+        alter_partition_request if api_key == ApiKey.ALTER_PARTITION else assign_directories_request
+    )
     version = 3 if api_key == ApiKey.ALTER_PARTITION else 0
     with pytest.raises(ProtocolError, match="is not served"):
         FrameClient(host, BROKER).send(api_key, version, build(host.node.image, partition))
 
 
-def test_assign_replicas_to_dirs_over_the_wire_of_a_controller() -> None:
+def test_a_controller_serves_assign_replicas_to_dirs_over_the_wire() -> None:
     host = make_host(demo=1)
     (partition,) = host.node.image.partitions.values()
     client = FrameClient(host, CONTROLLER, "CONTROLLER")
-    request = assignment_of(host.node.image, partition)
+    request = assign_directories_request(host.node.image, partition)
     answer = client.ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, request)
     (result,) = answer.directories[0].topics[0].partitions
     assert (answer.error_code, result.error_code) == (0, 0)
@@ -110,7 +114,9 @@ def test_assign_replicas_to_dirs_over_the_wire_of_a_controller() -> None:
 def test_a_request_about_many_partitions_takes_many_turns(api_key: int) -> None:
     host = make_host(many=3000)
     partitions = list(host.node.image.partitions.values())
-    build: Any = asked_of if api_key == ApiKey.ALTER_PARTITION else assignment_of
+    build: Any = (
+        alter_partition_request if api_key == ApiKey.ALTER_PARTITION else assign_directories_request
+    )
     request = build(host.node.image, *partitions)
     version = 3 if api_key == ApiKey.ALTER_PARTITION else 0
     turns = Turns(host, api_key, version, request, CONTROLLER)
@@ -120,7 +126,7 @@ def test_a_request_about_many_partitions_takes_many_turns(api_key: int) -> None:
 
 
 def test_v1_requests_of_every_broker_reach_the_active_controller() -> None:
-    """A node that is not the active controller sends them to the one that is."""
+    """A node that is not the active controller sends them to the active one."""
     life = LifeOfThree(Random(1))
     life.loss = 0.0
     image = life.host.node.image
@@ -128,8 +134,8 @@ def test_v1_requests_of_every_broker_reach_the_active_controller() -> None:
         led = [each for each in image.partitions.values() if each.leader == node_id]
         assert led, "every broker leads a partition"
         for api_key, version, request in (
-            (ApiKey.ALTER_PARTITION, 3, asked_of(image, *led)),
-            (ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, assignment_of(image, *led)),
+            (ApiKey.ALTER_PARTITION, 3, alter_partition_request(image, *led)),
+            (ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, assign_directories_request(image, *led)),
         ):
             answer = send_to_controller(life, host, api_key, version, request)
             assert answer is not None
@@ -149,11 +155,11 @@ def send_to_controller(
 
 
 def test_v1_a_controller_that_is_not_active_refuses_alter_partition() -> None:
-    """C240."""
+    """C240: with NOT_CONTROLLER."""
     life = LifeOfThree(Random(1))
     image = life.host.node.image
     (other, *_) = [host for host in life.hosts.values() if not host.node.quorum.is_leader]
     led = [each for each in image.partitions.values() if each.leader == 1]
     client = FrameClient(other, CONTROLLER, "CONTROLLER")
-    answer = client.ask(ApiKey.ALTER_PARTITION, 3, asked_of(image, *led))
+    answer = client.ask(ApiKey.ALTER_PARTITION, 3, alter_partition_request(image, *led))
     assert answer.error_code == ErrorCode.NOT_CONTROLLER

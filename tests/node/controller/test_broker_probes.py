@@ -1,4 +1,4 @@
-"""V2: the connections by which the active controller notices that a broker's process is gone."""
+"""V2: the connections by which the active controller notices that a broker has ended."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.node.frame_client import FrameClient
 from tests.node.lives_of_three import NODES, LifeOfThree
 
 
-class Probed(LifeOfThree):
-    """Probes of the active controller are not sent: the test answers them."""
+class ProbedCluster(LifeOfThree):
+    """Three nodes; the test responds to the probes of the active controller."""
 
     def __init__(self) -> None:
         super().__init__(Random(1))
@@ -37,29 +37,29 @@ class Probed(LifeOfThree):
             elif source == self.leader.config.node_id:
                 self.probes[effect.peer] = effect
 
-        self.network._send = send_others  # type: ignore[method-assign]  # it keeps the probes
+        self.network._send = send_others  # type: ignore[method-assign]  # to keep the probes
         self.elect_again()
 
     def elect_again(self) -> None:
-        """The leader resigns: another, or the same one again, begins without any probe."""
+        """Restart the leader, so that a newly elected one sends its first probes."""
         leader = self._leader()
         leader.node.quorum.shut_down(leader.now)
         self._stop(leader.node.config.node_id, power=False)
-        self.bring_back()
+        self.restart_missing()
         self.settle(20_000)
 
     @property
     def leader(self) -> Any:
         return self._leader().node
 
-    def tell(self, report: Any) -> None:
+    def send_report(self, report: Any) -> None:
         host = self._leader()
         host.node.handle(report, host.now)
         self.settle(100)
 
     def answer(self) -> None:
         for probe in list(self.probes.values()):
-            self.tell(ResponseReceived(PROBE_CHANNEL, probe.peer, probe.number, object()))
+            self.send_report(ResponseReceived(PROBE_CHANNEL, probe.peer, probe.number, object()))
         self.probes.clear()
 
     def fenced(self) -> set[int]:
@@ -71,30 +71,30 @@ class Probed(LifeOfThree):
 
 
 @pytest.fixture
-def cluster() -> Probed:
-    return Probed()
+def cluster() -> ProbedCluster:
+    return ProbedCluster()
 
 
-def others(cluster: Probed) -> list[int]:
+def others(cluster: ProbedCluster) -> list[int]:
     return [i for i in NODES if i != cluster.leader.config.node_id]
 
 
-def is_fenced_by_evidence(cluster: Probed, broker: int) -> bool:
+def is_fenced_by_connection(cluster: ProbedCluster, broker: int) -> bool:
     lines = [line for host in cluster.hosts.values() for line in host.log_lines]
     return f"broker {broker} is fenced: its connection has ended, and it refuses another" in lines
 
 
-def test_v2_the_active_controller_probes_every_other_broker(cluster: Probed) -> None:
+def test_v2_the_active_controller_probes_every_other_broker(cluster: ProbedCluster) -> None:
     asked = {(each.peer, each.host, each.port) for each in cluster.probes.values()}
     assert asked == {(i, f"127.0.0.{i}", 9092) for i in others(cluster)}
 
 
-def test_v2_a_failed_probe_is_repeated_with_backoff(cluster: Probed) -> None:
+def test_v2_a_failed_probe_is_repeated_with_backoff(cluster: ProbedCluster) -> None:
     victim = others(cluster)[0]
     wait_ms, times = RETRY_MS, 0
     while wait_ms <= LONGEST_RETRY_MS:
         probe = cluster.probes.pop(victim)
-        cluster.tell(RequestFailed(PROBE_CHANNEL, victim, probe.number))
+        cluster.send_report(RequestFailed(PROBE_CHANNEL, victim, probe.number))
         cluster.settle(wait_ms)
         wait_ms, times = 2 * wait_ms, times + 1
     assert times > 3
@@ -103,27 +103,27 @@ def test_v2_a_failed_probe_is_repeated_with_backoff(cluster: Probed) -> None:
     assert victim not in cluster.probes, "the connection stays"
 
 
-def test_v2_other_connections_are_no_evidence(cluster: Probed) -> None:
+def test_v2_other_connections_are_no_evidence(cluster: ProbedCluster) -> None:
     cluster.answer()
     victim = others(cluster)[0]
-    cluster.tell(PeerDown("replica", victim, cluster.now_ms))
-    assert not is_fenced_by_evidence(cluster, victim)
+    cluster.send_report(PeerDown("replica", victim, cluster.now_ms))
+    assert not is_fenced_by_connection(cluster, victim)
 
 
-def test_v2_a_refused_probe_fences_only_after_one_was_answered(cluster: Probed) -> None:
+def test_v2_a_refused_probe_fences_only_after_one_was_answered(cluster: ProbedCluster) -> None:
     victim = others(cluster)[0]
-    cluster.tell(PeerDown(PROBE_CHANNEL, victim, cluster.now_ms))
-    assert not is_fenced_by_evidence(cluster, victim)
+    cluster.send_report(PeerDown(PROBE_CHANNEL, victim, cluster.now_ms))
+    assert not is_fenced_by_connection(cluster, victim)
     cluster.settle(RETRY_MS)
     cluster.answer()
-    cluster.tell(PeerDown(PROBE_CHANNEL, victim, cluster.now_ms))
-    assert is_fenced_by_evidence(cluster, victim)
+    cluster.send_report(PeerDown(PROBE_CHANNEL, victim, cluster.now_ms))
+    assert is_fenced_by_connection(cluster, victim)
 
 
-def test_v2_the_quorums_evidence_counts_for_the_broker(cluster: Probed) -> None:
+def test_v2_the_quorums_evidence_counts_for_the_broker(cluster: ProbedCluster) -> None:
     victim = others(cluster)[0]
-    cluster.tell(PeerDown("quorum", victim, cluster.now_ms))
-    assert is_fenced_by_evidence(cluster, victim)
+    cluster.send_report(PeerDown("quorum", victim, cluster.now_ms))
+    assert is_fenced_by_connection(cluster, victim)
 
 
 def test_v2_a_setting_turns_the_probes_off() -> None:
@@ -134,8 +134,8 @@ def test_v2_a_setting_turns_the_probes_off() -> None:
     assert VirtualHost().node.broker_probes is not None
 
 
-def kill_the_leader(cluster: Probed) -> int:
-    """Both followers notice it before one of them is elected."""
+def kill_the_leader(cluster: ProbedCluster) -> int:
+    """Both followers learn that it is down before one of them is elected."""
     leader: int = cluster.leader.config.node_id
     cluster._stop(leader, power=False)
     for host in cluster.hosts.values():
@@ -143,7 +143,7 @@ def kill_the_leader(cluster: Probed) -> int:
     return leader
 
 
-def response_to(client: FrameClient, cluster: Probed) -> Any:
+def response_to(client: FrameClient, cluster: ProbedCluster) -> Any:
     for _ in range(10_000):
         if responses := client.take():
             [(_, response)] = responses
@@ -152,7 +152,7 @@ def response_to(client: FrameClient, cluster: Probed) -> Any:
     pytest.fail("no response within ten seconds")
 
 
-def test_v2_requests_that_waited_are_decided_before_a_broker_is_fenced(cluster: Probed) -> None:
+def test_v2_requests_that_waited_are_decided_before_a_broker_is_fenced(cluster: ProbedCluster) -> None:
     kill_the_leader(cluster)
     clients = [FrameClient(host) for host in cluster.hosts.values()]
     for client in clients:
@@ -171,8 +171,8 @@ def test_v2_requests_that_waited_are_decided_before_a_broker_is_fenced(cluster: 
     assert cluster.fenced() != set()
 
 
-def test_v2_the_next_controller_fences_the_one_before(cluster: Probed) -> None:
+def test_v2_the_next_controller_fences_the_previous_one(cluster: ProbedCluster) -> None:
     leader = kill_the_leader(cluster)
     cluster.settle(3000)
     assert cluster.leader.config.node_id != leader
-    assert cluster.fenced() == {leader}, "its session would last for nine seconds"
+    assert cluster.fenced() == {leader}, "before its session of nine seconds ends"

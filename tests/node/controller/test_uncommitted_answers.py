@@ -1,4 +1,4 @@
-"""V1, V14: no response depends on a decision that is not committed, also if it has no records."""
+"""V1, V14: no response depends on an uncommitted decision, not even one without records."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Outcomes = list[tuple[str, Any]]
 
 
-def ask_all(host: VirtualHost) -> Outcomes:
-    """A topic is created twice, and a broker sends a heartbeat: only the first has records."""
+def send_requests(host: VirtualHost) -> Outcomes:
+    """Create a topic twice and send a heartbeat; only the first decision has records."""
     outcomes: Outcomes = []
     active_controller = host.node.active_controller
     assert active_controller is not None
@@ -45,27 +45,29 @@ def ask_all(host: VirtualHost) -> Outcomes:
 
 def test_v1_a_refusal_waits_for_the_uncommitted_change_it_depends_on() -> None:
     host = make_host()
-    outcomes = ask_all(host)
+    outcomes = send_requests(host)
     assert not outcomes
     host.settle()
     assert [name for name, _ in outcomes] == ["create", "again", "heartbeat"]
     created, again = outcomes[0][1].topics[0], outcomes[1][1].topics[0]
     assert created.error_code == ErrorCode.NONE
     assert again.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
-    after: Outcomes = ask_all(host)
-    assert [name for name, _ in after] == ["create", "again", "heartbeat"], "nothing is pending"
+    after: Outcomes = send_requests(host)
+    assert [name for name, _ in after] == ["create", "again", "heartbeat"], (
+        "a later request is answered at once"
+    )
 
 
 def test_v14_a_deposed_controller_does_not_answer_from_a_lost_change() -> None:
-    """C239."""
+    """C239: it responds with an error, without the outcome of the lost decision."""
     life = LifeOfThree(Random(1))
     life.loss = 0.0
     host = life.host
     for node_id in [each for each, other in life.hosts.items() if other is not host]:
         life._stop(node_id, power=False)
-    outcomes = ask_all(host)
+    outcomes = send_requests(host)
     life.settle(10_000)
     assert not host.node.quorum.is_leader
-    life.bring_back()
+    life.restart_missing()
     life.settle(30_000)
     assert outcomes == [("create", None), ("again", None), ("heartbeat", None)]

@@ -1,6 +1,6 @@
 """Damage in one partition of __consumer_offsets takes only its own coordinator offline.
 
-The node says what is wrong and where, and serves everything else.
+The node logs what is wrong and where, and serves everything else.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 PARTITIONS = 2
 #: Two groups whose records lie in different partitions.
 LOST, KEPT = "b", "a"
-AT = partition_of(LOST, PARTITIONS)
-LOG = f"data/{TOPIC}-{AT}/{0:020}.log"
+DAMAGED = partition_of(LOST, PARTITIONS)
+LOG = f"data/{TOPIC}-{DAMAGED}/{0:020}.log"
 
 
 def commit(host: VirtualHost, group: str) -> Any:
@@ -50,9 +50,9 @@ def commit(host: VirtualHost, group: str) -> Any:
     return answer.topics[0].partitions[0].error_code
 
 
-def stopped_with_offsets() -> MemoryFiles:
+def disk_with_offsets() -> MemoryFiles:
     """A disk that has offsets of both groups, after a clean stop."""
-    assert partition_of(KEPT, PARTITIONS) != AT
+    assert partition_of(KEPT, PARTITIONS) != DAMAGED
     host = make_host(None, **{TOPIC: PARTITIONS, "t": 1})
     for _ in range(500):
         assert commit(host, LOST) == commit(host, KEPT) == 0
@@ -62,7 +62,7 @@ def stopped_with_offsets() -> MemoryFiles:
     return host.files
 
 
-def check_only_one_is_lost(host: VirtualHost, why: str) -> None:
+def check_one_coordinator_offline(host: VirtualHost, why: str) -> None:
     host.settle()
     assert commit(host, LOST) == ErrorCode.NOT_COORDINATOR
     assert commit(host, KEPT) == ErrorCode.NONE
@@ -71,29 +71,31 @@ def check_only_one_is_lost(host: VirtualHost, why: str) -> None:
     answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="t"))
     assert answer.responses[0].partition_responses[0].error_code == 0
     [line] = [
-        line for line in host.log_lines if f"{TOPIC}-{AT}: the group coordinator is offline" in line
+        line
+        for line in host.log_lines
+        if f"{TOPIC}-{DAMAGED}: the group coordinator is offline" in line
     ]
     assert why in line
 
 
 @pytest.mark.parametrize("position", [0, 700, 40_000])
 def test_zeros_in_its_log_take_one_coordinator_offline(position: int) -> None:
-    files = stopped_with_offsets()
+    files = disk_with_offsets()
     assert files.size_of(LOG) > position
     files.corrupt(LOG, position, bytes(min(64 << 10, files.size_of(LOG) - position)))
-    check_only_one_is_lost(VirtualHost(files), "offset")
+    check_one_coordinator_offline(VirtualHost(files), "offset")
 
 
 def test_a_flipped_bit_in_its_log_takes_one_coordinator_offline() -> None:
-    files = stopped_with_offsets()
+    files = disk_with_offsets()
     files.corrupt(LOG, 70, b"\xff")
-    check_only_one_is_lost(VirtualHost(files), "from offset 0 on: checksum")
+    check_one_coordinator_offline(VirtualHost(files), "from offset 0 on: checksum")
 
 
 def test_an_unreadable_log_takes_one_coordinator_offline() -> None:
-    files = stopped_with_offsets()
+    files = disk_with_offsets()
     files.faults = [Fault("pread", path=LOG, times=10**6)]
-    check_only_one_is_lost(VirtualHost(files), "offset 0: ")
+    check_one_coordinator_offline(VirtualHost(files), "offset 0: ")
 
 
 def test_an_invalid_group_record_takes_one_coordinator_offline() -> None:
@@ -101,7 +103,7 @@ def test_an_invalid_group_record_takes_one_coordinator_offline() -> None:
     host = make_host(None, **{TOPIC: PARTITIONS, "t": 1})
     builder = BatchBuilder()
     builder.append(0, OFFSETS_LOG.encode_key(GroupMetadataKey(group=LOST)), b"\0\3\xff")
-    partition = host.node.replica_manager.by_log[TOPIC, AT]
+    partition = host.node.replica_manager.by_log[TOPIC, DAMAGED]
     raw = memoryview(bytearray(builder.build()))
     partition.add(raw, 0, 0, host.node.replica_manager.turn)
     host.settle()
@@ -109,7 +111,7 @@ def test_an_invalid_group_record_takes_one_coordinator_offline() -> None:
     host.files.kill()
     again = VirtualHost(host.files)
     assert commit(again, KEPT) == ErrorCode.NONE
-    check_only_one_is_lost(again, "from offset 0 on: ")
+    check_one_coordinator_offline(again, "from offset 0 on: ")
 
 
 def test_a_failed_write_takes_one_coordinator_offline() -> None:

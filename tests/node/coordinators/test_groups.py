@@ -57,12 +57,12 @@ PARTITIONS = 3
 OK = ErrorCode.NONE
 NOT_OURS = ErrorCode.NOT_COORDINATOR
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-GONE_ID = b"g" * 16
+UNKNOWN_ID = b"g" * 16
 TOPIC_RESOURCE = 2
 
 
 class Broker:
-    """A node of its own; what is asked of it is asked through frames."""
+    """A node, which gets requests of groups as frames."""
 
     def __init__(self, files: MemoryFiles | None = None) -> None:
         self.host = make_host(files, **{TOPIC: PARTITIONS, "t": 1})
@@ -80,16 +80,16 @@ class Broker:
         assert isinstance(found, GroupShard)
         return found
 
-    def is_elsewhere(self, group: str) -> None:
-        """Another broker has become the group's coordinator."""
+    def move_coordinator(self, group: str) -> None:
+        """Another broker becomes the coordinator of the group's partition."""
         del self.group_coordinators._shards[partition_of(group, PARTITIONS)]
 
-    def is_loading(self, group: str = "g") -> None:
+    def start_loading(self, group: str = "g") -> None:
         context = self.group_coordinators._shards[partition_of(group, PARTITIONS)]
         context.shard = GroupShard(GroupConfig(), str)
 
     def ask(self, api_key: int, version: int, **fields: Any) -> Any:
-        """A request; gives the answer that there is when all has been done."""
+        """Send a request, run the node until it is idle, and return the response."""
         self.client.send(api_key, version, APIS[api_key].request()(**fields))
         self.host.settle()
         [(_, outcome)] = self.client.take()
@@ -122,7 +122,7 @@ class Broker:
         part = OffsetCommitRequestPartition(
             partition_index=0, committed_offset=7, committed_metadata="m"
         )
-        topic_id = self.t_id if topic == "t" else GONE_ID
+        topic_id = self.t_id if topic == "t" else UNKNOWN_ID
         return self.ask(
             ApiKey.OFFSET_COMMIT,
             version,
@@ -133,13 +133,13 @@ class Broker:
         )
 
     def fetch(self, version: int, *topics: str, group: str = "g") -> Any:
-        """The given topics, or all; of one group."""
+        """Fetch a group's offsets of these topics, or of all."""
         if version < 8:
             named = [OffsetFetchRequestTopic(name=t, partition_indexes=(0,)) for t in topics]
             return self.ask(ApiKey.OFFSET_FETCH, version, group_id=group, topics=named or None)
         of_group = [
             OffsetFetchRequestTopics(
-                name=t, topic_id=self.t_id if t == "t" else GONE_ID, partition_indexes=(0,)
+                name=t, topic_id=self.t_id if t == "t" else UNKNOWN_ID, partition_indexes=(0,)
             )
             for t in topics
         ]
@@ -155,12 +155,12 @@ def in_every_version(api_key: int) -> Callable[[Any], Any]:
     return pytest.mark.parametrize("version", versions(api_key))
 
 
-def elsewhere() -> str:
-    """A group of another partition than g's."""
+def other_group() -> str:
+    """A group in another partition of the offsets topic than the group "g"."""
     return next(g for g in "abcdef" if partition_of(g, PARTITIONS) != partition_of("g", PARTITIONS))
 
 
-# The life of a member --------------------------------------------------------------------------
+# Members ---------------------------------------------------------------------------------------
 
 
 @in_every_version(ApiKey.JOIN_GROUP)
@@ -194,10 +194,10 @@ def test_a_new_coordinator_replays_the_members() -> None:
     broker.sync(5, member_id)
     broker.commit(9, generation_id_or_member_epoch=1, member_id=member_id)
     broker.host.runner.close()
-    again = Broker(broker.host.files)
+    restarted = Broker(broker.host.files)
     beat: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": member_id}
-    assert again.ask(ApiKey.HEARTBEAT, 4, **beat).error_code == OK
-    assert again.fetch(8, "t").groups[0].topics[0].partitions[0].committed_offset == 7
+    assert restarted.ask(ApiKey.HEARTBEAT, 4, **beat).error_code == OK
+    assert restarted.fetch(8, "t").groups[0].topics[0].partitions[0].committed_offset == 7
 
 
 def test_members_with_expired_sessions_are_removed() -> None:
@@ -210,7 +210,7 @@ def test_members_with_expired_sessions_are_removed() -> None:
 
 
 def test_the_deadline_is_never_later_than_that_of_a_shard() -> None:
-    """Of many groups in many shards, whichever was touched last."""
+    """Whichever of many groups in many shards was changed last."""
     broker = Broker()
     for group, timeout in (("late", 30_000), ("soon", 6_000), ("later", 60_000)):
         broker.ask(
@@ -222,23 +222,23 @@ def test_the_deadline_is_never_later_than_that_of_a_shard() -> None:
             protocol_type="consumer",
             protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
         )
-        outcome, due = broker.group_coordinators.deadline(), due_of_shards(broker)
+        outcome, due = broker.group_coordinators.deadline(), first_deadline(broker)
         assert outcome is not None
         assert outcome <= due
     for _ in range(3):
-        due = due_of_shards(broker)
+        due = first_deadline(broker)
         broker.host.pass_time(due - broker.host.node.now.monotonic_ms)
         broker.host.settle()
         outcome = broker.group_coordinators.deadline()
         assert outcome is not None
-        assert broker.host.node.now.monotonic_ms < outcome <= due_of_shards(broker)
+        assert broker.host.node.now.monotonic_ms < outcome <= first_deadline(broker)
 
 
-def due_of_shards(broker: Broker) -> int:
+def first_deadline(broker: Broker) -> int:
     return min(due for s in broker.group_coordinators.shards() if (due := s.deadline()) is not None)
 
 
-# Where a group is --------------------------------------------------------------------------------
+# Groups of other nodes ----------------------------------------------------------------------------
 
 ONE_GROUP: dict[int, dict[str, Any]] = {
     ApiKey.JOIN_GROUP: {
@@ -266,18 +266,18 @@ def test_requests_for_a_remote_group_get_not_coordinator(api_key: int) -> None:
     last = APIS[api_key].last
     broker = Broker()
     assert broker.ask(api_key, last, group_id="", **fields).error_code == ErrorCode.INVALID_GROUP_ID
-    broker.is_loading()
-    # Members are believed while they are being read.
+    broker.start_loading()
+    # While members are loaded, any heartbeat is accepted.
     expected = OK if api_key == ApiKey.HEARTBEAT else LOADING
     assert broker.ask(api_key, last, group_id="g", **fields).error_code == expected
-    broker.is_elsewhere("g")
+    broker.move_coordinator("g")
     assert broker.ask(api_key, last, group_id="g", **fields).error_code == NOT_OURS
 
 
 @in_every_version(ApiKey.OFFSET_FETCH)
 def test_an_offset_fetch_of_a_remote_group_gets_not_coordinator(version: int) -> None:
     broker = Broker()
-    broker.is_elsewhere("g")
+    broker.move_coordinator("g")
     outcome = broker.fetch(version, "t")
     if version >= 8:
         assert [group.error_code for group in outcome.groups] == [NOT_OURS]
@@ -290,7 +290,7 @@ def test_an_offset_fetch_of_a_remote_group_gets_not_coordinator(version: int) ->
 
 def test_an_offset_commit_to_a_remote_group_gets_not_coordinator() -> None:
     broker = Broker()
-    broker.is_elsewhere("g")
+    broker.move_coordinator("g")
     assert broker.commit(9).topics[0].partitions[0].error_code == NOT_OURS
 
 
@@ -313,7 +313,7 @@ def test_an_offset_is_committed_in_every_version(version: int) -> None:
 @pytest.mark.parametrize("version", [9, 10])
 def test_a_commit_for_an_unknown_topic_is_refused(version: int) -> None:
     broker = Broker()
-    [topic] = broker.commit(version, topic="gone").topics
+    [topic] = broker.commit(version, topic="unknown").topics
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 10 else ErrorCode.UNKNOWN_TOPIC_ID
     assert topic.partitions[0].error_code == code
     assert broker.shard().groups == {}
@@ -327,7 +327,7 @@ def test_offsets_are_fetched_in_every_version(version: int) -> None:
     def topics(outcome: Any) -> Any:
         return outcome.groups[0].topics if version >= 8 else outcome.topics
 
-    outcome = topics(broker.fetch(version, "t", "gone"))
+    outcome = topics(broker.fetch(version, "t", "unknown"))
     parts = [topic.partitions[0] for topic in outcome]
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else OK
     assert [(p.committed_offset, p.metadata, p.error_code) for p in parts] == [
@@ -335,7 +335,7 @@ def test_offsets_are_fetched_in_every_version(version: int) -> None:
         (-1, "", unknown),
     ]
     assert [(t.topic_id if version >= 10 else t.name) for t in outcome] == (
-        [broker.t_id, GONE_ID] if version >= 10 else ["t", "gone"]
+        [broker.t_id, UNKNOWN_ID] if version >= 10 else ["t", "unknown"]
     )
     if version >= 2:
         [every] = topics(broker.fetch(version))
@@ -353,7 +353,7 @@ def test_offsets_without_topic_id_are_left_out_for_versions_with_ids() -> None:
 
 def test_one_offset_fetch_covers_local_remote_and_pending_groups() -> None:
     broker = Broker()
-    broker.is_elsewhere(elsewhere())
+    broker.move_coordinator(other_group())
     topics = (OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),)
     part = OffsetCommitRequestPartition(
         partition_index=0, committed_offset=7, committed_metadata=None
@@ -371,7 +371,7 @@ def test_one_offset_fetch_covers_local_remote_and_pending_groups() -> None:
             ApiKey.OFFSET_FETCH,
             OffsetFetchRequest(
                 groups=[
-                    OffsetFetchRequestGroup(group_id=g, topics=topics) for g in ("g", elsewhere())
+                    OffsetFetchRequestGroup(group_id=g, topics=topics) for g in ("g", other_group())
                 ],
                 require_stable=True,
             ),
@@ -384,7 +384,7 @@ def test_one_offset_fetch_covers_local_remote_and_pending_groups() -> None:
     _, (_, outcome) = broker.client.take()
     ours, other = outcome.groups
     assert (ours.group_id, ours.topics[0].partitions[0].committed_offset) == ("g", 7)
-    assert (other.group_id, other.error_code) == (elsewhere(), NOT_OURS)
+    assert (other.group_id, other.error_code) == (other_group(), NOT_OURS)
 
 
 def test_offsets_are_deleted_and_unknown_topics_are_refused() -> None:
@@ -398,18 +398,18 @@ def test_offsets_are_deleted_and_unknown_topics_are_refused() -> None:
             OffsetDeleteRequestTopic(
                 name=name, partitions=(OffsetDeleteRequestPartition(partition_index=0),)
             )
-            for name in ("t", "gone")
+            for name in ("t", "unknown")
         ],
     )
     assert [(t.name, t.partitions[0].error_code) for t in outcome.topics] == [
         ("t", OK),
-        ("gone", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("unknown", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     assert broker.fetch(9).groups[0].topics == ()
 
 
 def test_v7_nothing_is_committed_without_min_insync_replicas() -> None:
-    """V7: nothing is appended either, as a produce request with acks=all would not."""
+    """V7: as with acks=all, the coordinator does not append either."""
     broker = Broker()
     host = broker.host
     set_config(host, TOPIC_RESOURCE, TOPIC, "min.insync.replicas", 2)
@@ -433,17 +433,17 @@ def test_v7_nothing_is_committed_without_min_insync_replicas() -> None:
 
 def test_a_topic_that_is_deleted_takes_its_offsets_with_it() -> None:
     broker = Broker()
-    for group in ("g", elsewhere()):
+    for group in ("g", other_group()):
         broker.commit(9, group=group)
     request = DeleteTopicsRequest(topic_names=("t",), timeout_ms=1000)
     broker.client.send(ApiKey.DELETE_TOPICS, 5, request)
     broker.host.settle()
     broker.client.take()
-    assert [broker.fetch(9, group=g).groups[0].topics for g in ("g", elsewhere())] == [(), ()]
+    assert [broker.fetch(9, group=g).groups[0].topics for g in ("g", other_group())] == [(), ()]
 
 
 def test_removed_partitions_take_their_offsets_with_them() -> None:
-    """V11: a partition that is added again under the number starts without."""
+    """V11: a partition added later with the same index has no offsets."""
     broker = Broker()
     create_partitions(broker.host, "t", 3)
     parts = [
@@ -453,10 +453,10 @@ def test_removed_partitions_take_their_offsets_with_them() -> None:
         for index in range(3)
     ]
     topic = OffsetCommitRequestTopic(name="t", topic_id=broker.t_id, partitions=parts)
-    for group in ("g", elsewhere()):
+    for group in ("g", other_group()):
         broker.ask(ApiKey.OFFSET_COMMIT, 9, group_id=group, member_id="", topics=(topic,))
     remove_partitions(broker.host, "t", 1, 2)
-    for group in ("g", elsewhere()):
+    for group in ("g", other_group()):
         [left] = broker.fetch(9, group=group).groups[0].topics
         assert [part.partition_index for part in left.partitions] == [0]
 
@@ -467,12 +467,12 @@ def test_removed_partitions_take_their_offsets_with_them() -> None:
 @in_every_version(ApiKey.DELETE_GROUPS)
 def test_groups_of_all_shards_are_deleted(version: int) -> None:
     broker = Broker()
-    broker.is_elsewhere(elsewhere())
+    broker.move_coordinator(other_group())
     broker.commit(9)
-    outcome = broker.ask(ApiKey.DELETE_GROUPS, version, groups_names=("g", elsewhere(), "g"))
+    outcome = broker.ask(ApiKey.DELETE_GROUPS, version, groups_names=("g", other_group(), "g"))
     assert {each.group_id: each.error_code for each in outcome.results} == {
         "g": OK,
-        elsewhere(): NOT_OURS,
+        other_group(): NOT_OURS,
     }
     assert broker.ask(ApiKey.LIST_GROUPS, 5).groups == ()
 
@@ -480,25 +480,25 @@ def test_groups_of_all_shards_are_deleted(version: int) -> None:
 @in_every_version(ApiKey.DESCRIBE_GROUPS)
 def test_groups_are_described_in_every_version(version: int) -> None:
     broker = Broker()
-    broker.is_elsewhere(elsewhere())
+    broker.move_coordinator(other_group())
     broker.join(3)
-    ours, other = broker.ask(ApiKey.DESCRIBE_GROUPS, version, groups=("g", elsewhere())).groups
+    ours, other = broker.ask(ApiKey.DESCRIBE_GROUPS, version, groups=("g", other_group())).groups
     assert (ours.error_code, ours.group_state, ours.members[0].client_host) == (
         OK,
         "CompletingRebalance",
         "/127.0.0.1",
     )
-    assert (other.error_code, other.group_id, other.members) == (NOT_OURS, elsewhere(), ())
+    assert (other.error_code, other.group_id, other.members) == (NOT_OURS, other_group(), ())
 
 
 @in_every_version(ApiKey.LIST_GROUPS)
 def test_groups_are_listed_in_every_version(version: int) -> None:
     broker = Broker()
-    for group in ("g", elsewhere()):
+    for group in ("g", other_group()):
         broker.commit(9, group=group)
     groups = broker.ask(ApiKey.LIST_GROUPS, version).groups
-    assert {group.group_id for group in groups} == {"g", elsewhere()}
-    broker.is_loading()
+    assert {group.group_id for group in groups} == {"g", other_group()}
+    broker.start_loading()
     assert broker.ask(ApiKey.LIST_GROUPS, version).error_code == LOADING
 
 
@@ -544,7 +544,7 @@ def test_committed_transactions_in_the_log_take_effect() -> None:
 
 
 def test_clients_cannot_produce_to_the_offsets_topic() -> None:
-    """As Kafka: else a single record would keep the next start from ever ending."""
+    """As in Kafka: else one invalid record could make every load of the groups fail."""
     broker = Broker()
     answer = broker.client.ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic=TOPIC))
     assert produce_result(answer).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -561,7 +561,7 @@ def test_an_unreadable_offsets_partition_affects_no_other() -> None:
     partition.append(read_header(raw), raw, broker.host.node.replica_manager.turn)
     broker.host.settle()
     broker.host.runner.close()
-    again = Broker(broker.host.files)
-    assert again.shard("g").is_loaded
+    restarted = Broker(broker.host.files)
+    assert restarted.shard("g").is_loaded
     lost = next(name for name in map(str, range(99)) if partition_of(name, PARTITIONS) == bad)
-    assert again.group_coordinators.shard_of(lost) == ErrorCode.NOT_COORDINATOR
+    assert restarted.group_coordinators.shard_of(lost) == ErrorCode.NOT_COORDINATOR

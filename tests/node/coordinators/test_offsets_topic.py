@@ -18,7 +18,7 @@ from kraftlog.wire.messages.metadata_records import (
 )
 from tests.node.frame_client import ask_settled, create_topics, make_host
 
-FENCED = 1
+FENCE = 1
 
 
 def three_brokers(settings: str = "") -> VirtualHost:
@@ -47,7 +47,7 @@ def find_coordinator(host: VirtualHost) -> Any:
     return found
 
 
-def test_three_brokers_have_group_coordinators_out_of_the_box() -> None:
+def test_three_brokers_have_group_coordinators_by_default() -> None:
     host = three_brokers()
     assert find_coordinator(host).error_code == ErrorCode.NONE
     topic = host.node.image.topic_named(TOPIC)
@@ -67,15 +67,15 @@ def test_a_configured_replication_factor_of_the_offsets_topic_holds(factor: int)
     assert {len(each) for each in replicas} == {factor}
 
 
-def test_one_broker_has_as_many_replicas_as_it_can_and_no_warning() -> None:
+def test_a_single_broker_creates_one_replica_without_a_warning() -> None:
     host = make_host()
     assert find_coordinator(host).error_code == ErrorCode.NONE
     assert [line for line in host.log_lines if TOPIC in line] == []
 
 
-def test_a_coordinator_that_cannot_be_made_is_logged_once() -> None:
+def test_a_coordinator_whose_topic_cannot_be_created_is_logged_once() -> None:
     host = make_host()
-    fence = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=0, fenced=FENCED)
+    fence = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=0, fenced=FENCE)
     fence.broker_epoch = host.node.image.brokers[1].epoch
     host.node.replay([fence], 100)
     for _ in range(3):

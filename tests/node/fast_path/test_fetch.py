@@ -1,6 +1,6 @@
 """Repeated fetches get the ordinary responses, with sessions and without.
 
-Two nodes get the same; one of them remembers what was repeated, the other is kept from it.
+Two nodes get the same requests; one of them uses request templates, the other has none.
 """
 
 from __future__ import annotations
@@ -79,14 +79,16 @@ def fetch_frame(
 
 
 class Reader:
-    """One client on one side: its fetches, and its session."""
+    """A client of one of the nodes: its fetches, and its session if it uses one."""
 
-    def __init__(self, side: Side, connection: int, words: dict[str, Any], *, wants: bool) -> None:
+    def __init__(
+        self, side: Side, connection: int, words: dict[str, Any], *, uses_session: bool
+    ) -> None:
         self.side = side
         self.connection = connection
         self.words = words
         self.session = (0, -1)
-        if wants and words["version"] >= 7:
+        if uses_session and words["version"] >= 7:
             self.ask(0, session=(0, 0), max_wait_ms=0)
             side.turn()
             version = words["version"]
@@ -104,7 +106,7 @@ class Reader:
             self.session = (self.session[0], self.session[1] + 1)
 
 
-TALKS = st.lists(
+READERS = st.lists(
     st.tuples(
         st.integers(0, 1),
         st.fixed_dictionaries(
@@ -124,18 +126,18 @@ TALKS = st.lists(
     min_size=1,
     max_size=3,
 )
-ASKED = st.tuples(
+ASK = st.tuples(
     st.just("ask"),
     st.integers(0, 2),
     st.integers(0, 9),  # offset
-    st.sampled_from([0, 0, 0, 0, 1]),  # numbers of the session that are left out
+    st.sampled_from([0, 0, 0, 0, 1]),  # session epochs that are skipped
     st.sampled_from([1, 1, 1, 0, 2]),  # partitions
 )
 STEPS = st.lists(
     st.one_of(
-        ASKED,
-        ASKED,
-        ASKED,
+        ASK,
+        ASK,
+        ASK,
         st.tuples(st.just("write"), st.integers(1, 3)),
         st.tuples(st.sampled_from(["turn", "wait", "delete", "forget"])),
     ),
@@ -150,7 +152,7 @@ def write(side: Side, count: int) -> None:
     side.turn()
 
 
-def carry_out(side: Side, readers: list[Reader], step: tuple[Any, ...], number: int) -> None:
+def run_step(side: Side, readers: list[Reader], step: tuple[Any, ...], number: int) -> None:
     if step[0] == "ask":
         _, which, offset, skip, parts = step
         reader = readers[which % len(readers)]
@@ -170,12 +172,12 @@ def carry_out(side: Side, readers: list[Reader], step: tuple[Any, ...], number: 
 
 def sessions_of(side: Side) -> Any:
     return [
-        (session.id, session.epoch, session.used_ms, asked(session))
+        (session.id, session.epoch, session.used_ms, partitions_of_session(session))
         for session in side.host.node.fetch_sessions._sessions.values()
     ]
 
 
-def asked(session: Any) -> Any:
+def partitions_of_session(session: Any) -> Any:
     return [
         (topic.topic, index, known.request, known.high_watermark, known.start)
         for topic in session.topics.values()
@@ -184,18 +186,25 @@ def asked(session: Any) -> Any:
 
 
 @settings(max_examples=100)
-@given(TALKS, STEPS)
-def test_a_repeated_request_gets_the_ordinary_response(talks: list[Any], steps: list[Any]) -> None:
+@given(READERS, STEPS)
+def test_a_repeated_request_gets_the_ordinary_response(
+    reader_fields: list[Any], steps: list[Any]
+) -> None:
     """Responses, sessions and metrics are equal, for any requests and events."""
     sides = Side(VirtualConnection), Side(ForgetfulConnection)
     readers: list[list[Reader]] = []
     for side in sides:
         write(side, 4)
-        readers.append([Reader(side, c, words, wants=wants) for c, words, wants in talks])
-    known = [("ask", i, 0, 0, 1) for i in range(len(talks))]
+        readers.append(
+            [
+                Reader(side, c, words, uses_session=uses_session)
+                for c, words, uses_session in reader_fields
+            ]
+        )
+    known = [("ask", i, 0, 0, 1) for i in range(len(reader_fields))]
     for number, step in enumerate([*known, *steps]):
         for side, own in zip(sides, readers, strict=True):
-            carry_out(side, own, step, number)
+            run_step(side, own, step, number)
             assert len(side.connections) == 2
     for side in sides:
         side.turn()
@@ -206,19 +215,19 @@ def test_a_repeated_request_gets_the_ordinary_response(talks: list[Any], steps: 
 
 
 @pytest.mark.parametrize("version", range(7, 19))
-@pytest.mark.parametrize("wants", [False, True], ids=["no session", "session"])
+@pytest.mark.parametrize("uses_session", [False, True], ids=["no session", "session"])
 def test_fetches_of_consumers_that_catch_up_use_templates(
-    version: int, wants: bool, monkeypatch: pytest.MonkeyPatch
+    version: int, uses_session: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     side = Side(VirtualConnection)
     write(side, 5)
-    reader = Reader(side, 1, {"version": version}, wants=wants)
+    reader = Reader(side, 1, {"version": version}, uses_session=uses_session)
     reader.ask(0)
     seen = served_by_templates(monkeypatch)
     for offset in (1, 2, 3):
         reader.ask(offset)
     reader.ask(5)
-    assert seen == [True, True, True, False], "at the end there is nothing to be read"
+    assert seen == [True, True, True, False], "a fetch at the log end waits"
     side.turn()
     assert side.responses[-1]
 
@@ -227,10 +236,10 @@ def test_fetches_of_consumers_that_catch_up_use_templates(
 def test_unusual_requests_are_served_by_the_handler(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two partitions, or a version without sessions."""
+    """Requests of two partitions, or of a version without sessions."""
     side = Side(VirtualConnection)
     write(side, 5)
-    reader = Reader(side, 1, {"version": version}, wants=False)
+    reader = Reader(side, 1, {"version": version}, uses_session=False)
     parts = 1 if version == 6 else 2
     reader.ask(0, parts=parts)
     seen = served_by_templates(monkeypatch)
@@ -243,10 +252,10 @@ def test_unusual_requests_are_served_by_the_handler(
 def test_requests_with_long_names_get_no_template(
     name: str, length: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In any field."""
+    """Whether the client id or another field is long."""
     side = Side(VirtualConnection)
     write(side, 5)
-    reader = Reader(side, 1, {"version": 12, name: "x" * length}, wants=False)
+    reader = Reader(side, 1, {"version": 12, name: "x" * length}, uses_session=False)
     reader.ask(0)
     seen = served_by_templates(monkeypatch)
     reader.ask(1)
@@ -260,7 +269,7 @@ def test_requests_with_long_names_get_no_template(
         (12, {"replica_id": 2}),
         (17, {"replica_state": ReplicaState(replica_id=2)}),
     ],
-    ids=["ends a session", "a follower of old", "a follower"],
+    ids=["ends a session", "a follower before version 15", "a follower"],
 )
 def test_fetches_of_followers_or_ending_a_session_use_no_template(
     version: int, words: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -276,7 +285,7 @@ def test_fetches_of_followers_or_ending_a_session_use_no_template(
 
 @pytest.mark.parametrize(("epoch", "learnt"), [(0, 1), (7, 0)])
 def test_a_fetch_with_a_wrong_leader_epoch_gets_no_template(epoch: int, learnt: int) -> None:
-    """A template would be dropped at the next request and learnt again, every time."""
+    """Otherwise each request would drop the template and learn it again."""
     side = Side(VirtualConnection)
     write(side, 5)
     for number in range(3):
@@ -299,7 +308,7 @@ def test_sessionless_fetches_get_a_template_for_each_partition(
     for offset in range(4):
         for index in (0, 1):
             side.send(1, fetch_frame(side.host, 12, [(index, offset)]))
-    assert seen == [False] + 6 * [True]  # the very first one finds nothing to be asked
+    assert seen == [False] + 6 * [True]  # the first Fetch is what the template is learnt from
 
 
 def test_fetches_use_templates_after_the_next_election(
@@ -308,7 +317,7 @@ def test_fetches_use_templates_after_the_next_election(
     side = Side(VirtualConnection)
     write(side, 5)
     partition = side.host.node.replica_manager.by_log["demo", 0]
-    reader = Reader(side, 1, {"version": 12}, wants=True)
+    reader = Reader(side, 1, {"version": 12}, uses_session=True)
     seen: list[bool] = []
     for epoch in (0, 1):
         partition.lead(epoch)
@@ -323,7 +332,7 @@ def test_deleted_records_are_refused_on_the_fast_path() -> None:
     sides = Side(VirtualConnection), Side(ForgetfulConnection)
     for side in sides:
         write(side, 5)
-        reader = Reader(side, 1, {"version": 12}, wants=True)
+        reader = Reader(side, 1, {"version": 12}, uses_session=True)
         reader.ask(0)
         reader.ask(1)
         delete(side.host, 2)

@@ -1,7 +1,7 @@
 """Repeated fetches of a follower get the ordinary responses, and count as the same progress.
 
-Two nodes lead the same partitions and get the same requests; one of them decodes all of them and
-reads its partitions in the readable way.
+Two nodes lead the same partitions and get the same requests; one of them has no templates, and
+reads its partitions by the ordinary code.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
 
 API = APIS[ApiKey.FETCH]
 FOLLOWER, EPOCH = 2, 1_000
-#: The partitions that the follower follows, and all that there are.
+#: The partitions of both brokers, which are all that exist.
 FOLLOWED = (("demo", 0), ("demo", 1), ("other", 0))
 
 
-class FollowedSide(Side):
+class LeaderSide(Side):
     """A leader, its producer on the first connection, its follower on the second."""
 
     def __init__(self, kind: type[VirtualConnection], *, selects_by_rack: bool = False) -> None:
@@ -76,7 +76,7 @@ class FollowedSide(Side):
         self.host.node.replay(records, self.host.node.quorum.applied)
 
     def register(self, epoch: int) -> None:
-        """A process of the follower's broker."""
+        """Register a process of the follower's broker."""
         endpoint = BrokerEndpoint(name="PLAINTEXT", host="b", port=9, security_protocol=0)
         registration = RegisterBrokerRecord(
             broker_id=FOLLOWER,
@@ -99,7 +99,7 @@ class FollowedSide(Side):
         )
 
     def elect(self) -> None:
-        """The same leader in a new epoch."""
+        """Elect the same leader in a new epoch."""
         self.leader_epoch += 1
         self.change_partitions(leader=1)
 
@@ -118,7 +118,7 @@ class FollowedSide(Side):
         forgotten: bool = False,
         **words: Any,
     ) -> None:
-        """Name the ends of partitions, or offsets before them."""
+        """Fetch partitions from their log ends, or from `behind` records before them."""
         ids = self.host.node.image.topic_ids
         topics: dict[str, list[FetchPartition]] = {}
         for place in places:
@@ -151,7 +151,7 @@ class FollowedSide(Side):
             self.session = self.session[0], self.session[1] + 1
 
     def begin_session(self) -> None:
-        self.pass_ms(60)  # a fetch that waits is answered first
+        self.pass_ms(60)  # a waiting fetch times out first
         self.session = 0, 0
         before = len(self.responses)
         self.fetch(FOLLOWED, max_wait_ms=0)
@@ -165,7 +165,7 @@ class FollowedSide(Side):
         self.turn()
 
     def progress(self) -> Any:
-        """What the leader knows of its follower."""
+        """The leader's state of its follower, high watermarks and ISRs."""
         found = []
         for place in FOLLOWED:
             partition = self.host.node.replica_manager.by_log[place]
@@ -178,8 +178,8 @@ class FollowedSide(Side):
 
 
 @pytest.fixture(autouse=True)
-def _readable_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The forgetful side reads all partitions in the readable way."""
+def _without_quick_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The side without templates reads all partitions by the ordinary code."""
 
     def read(fetch: Any, node: Any) -> bool:
         forgets = isinstance(fetch.slot.connection, ForgetfulConnection)
@@ -188,7 +188,7 @@ def _readable_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handler, "read_changed", read)
 
 
-FETCHED: st.SearchStrategy[Any] = st.tuples(
+ANY_FETCH: st.SearchStrategy[Any] = st.tuples(
     st.just("fetch"),
     st.lists(st.sampled_from(FOLLOWED), unique=True, max_size=3),
     st.fixed_dictionaries(
@@ -211,12 +211,12 @@ PLAIN_FETCH: st.SearchStrategy[Any] = st.tuples(
     st.just("fetch"), st.lists(st.sampled_from(FOLLOWED), unique=True), st.just({})
 )
 WRITE = st.tuples(st.just("write"), st.sampled_from(FOLLOWED), st.sampled_from([0, 1, -1]))
-WRITTEN = ("write", FOLLOWED[0], 0)
+ONE_WRITE = ("write", FOLLOWED[0], 0)
 STEPS = st.lists(
     st.one_of(
         PLAIN_FETCH,
         PLAIN_FETCH,
-        FETCHED,
+        ANY_FETCH,
         WRITE,
         WRITE,
         st.tuples(st.sampled_from(["turn", "turn", "wait", "wait a little", "session"])),
@@ -227,7 +227,7 @@ STEPS = st.lists(
 )
 
 
-def carry_out(side: FollowedSide, step: tuple[Any, ...]) -> None:
+def run_step(side: LeaderSide, step: tuple[Any, ...]) -> None:
     if step[0] == "fetch":
         side.fetch(step[1], **step[2])
     elif step[0] == "write":
@@ -255,14 +255,14 @@ def test_v13_a_repeated_fetch_gets_the_ordinary_response(
 ) -> None:
     """V13: responses, sessions, positions and metrics are equal, for any requests and events."""
     sides = [
-        FollowedSide(kind, selects_by_rack=selects_by_rack)
+        LeaderSide(kind, selects_by_rack=selects_by_rack)
         for kind in (VirtualConnection, ForgetfulConnection)
     ]
     quick, slow = sides
     start = [("session",), ("fetch", FOLLOWED, {"max_wait_ms": 0}), ("turn",)]
     for step in [*start, *steps, ("turn",), ("wait",)]:
         for side in sides:
-            carry_out(side, step)
+            run_step(side, step)
         assert quick.progress() == slow.progress()
     for side in sides:
         side.turn()
@@ -274,22 +274,22 @@ def test_v13_a_repeated_fetch_gets_the_ordinary_response(
 @pytest.mark.parametrize(
     "steps",
     [
-        [("elect",), WRITTEN, ("turn",), ("fetch", FOLLOWED, {"last_epoch": -1})],
+        [("elect",), ONE_WRITE, ("turn",), ("fetch", FOLLOWED, {"last_epoch": -1})],
         [("register", EPOCH + 1), ("fetch", FOLLOWED, {})],
-        [("fetch", FOLLOWED, {"min_bytes": 1000}), WRITTEN, ("turn",), WRITTEN, ("turn",)],
+        [("fetch", FOLLOWED, {"min_bytes": 1000}), ONE_WRITE, ("turn",), ONE_WRITE, ("turn",)],
     ],
     ids=["other records in that epoch", "former process", "too few bytes"],
 )
 def test_v13_a_repeated_fetch_that_is_unusual_gets_the_ordinary_response(
     steps: list[tuple[Any, ...]],
 ) -> None:
-    """V13: also if none of its bytes is unusual."""
-    sides = [FollowedSide(kind) for kind in (VirtualConnection, ForgetfulConnection)]
+    """V13: also if the bytes of the request are the usual ones."""
+    sides = [LeaderSide(kind) for kind in (VirtualConnection, ForgetfulConnection)]
     words = {"min_bytes": 1000} if len(steps) > 4 else {}
     known = [("session",), ("fetch", FOLLOWED, words), ("wait",), ("fetch", FOLLOWED, words)]
     for step in [*known, ("wait",), *steps, ("wait",)]:
         for side in sides:
-            carry_out(side, step)
+            run_step(side, step)
     quick, slow = sides
     assert quick.progress() == slow.progress()
     assert quick.responses == slow.responses
@@ -297,10 +297,10 @@ def test_v13_a_repeated_fetch_that_is_unusual_gets_the_ordinary_response(
     assert quick.left() == slow.left()
 
 
-def test_v13_a_request_without_tags_forgets_those_of_the_one_before() -> None:
-    """V13: the session has the positions as they were named last."""
-    side = FollowedSide(VirtualConnection)
-    carry_out(side, ("session",))
+def test_v13_a_request_without_tags_clears_those_of_the_previous_one() -> None:
+    """V13: the session has the fields of the latest request."""
+    side = LeaderSide(VirtualConnection)
+    run_step(side, ("session",))
     for words in ({}, {"tagged": True}, {}):
         side.fetch(FOLLOWED, **words)
         side.pass_ms(60)
@@ -323,8 +323,8 @@ def test_v13_a_request_without_tags_forgets_those_of_the_one_before() -> None:
 def test_v13_fetches_of_followers_use_templates(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """V13: those that wait, as well as those that find records; however many partitions."""
-    side = FollowedSide(VirtualConnection)
+    """V13: fetches that wait, and fetches that find records, of any number of partitions."""
+    side = LeaderSide(VirtualConnection)
     side.version = version
     side.begin_session()
     side.fetch(FOLLOWED)
@@ -335,14 +335,14 @@ def test_v13_fetches_of_followers_use_templates(
         assert side.host.node.delayed_operations.deadline() is not None
         side.send(0, frame(batch(b"x"), topic="demo", acks=0))
         side.turn()
-    assert served == [True] * 7, "all but the first Produce request, which has no template yet"
+    assert served == [True] * 7, "the template of Produce exists by then"
 
 
 def test_v13_an_error_within_a_repeated_fetch_ends_the_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """V13: the session may be half updated, so the follower begins another one."""
-    side = FollowedSide(VirtualConnection)
+    """V13: the session may be partly updated, so the follower must begin another one."""
+    side = LeaderSide(VirtualConnection)
     side.begin_session()
     side.fetch(FOLLOWED)
     side.pass_ms(60)

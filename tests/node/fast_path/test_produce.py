@@ -1,6 +1,6 @@
 """Repeated requests get the ordinary responses, byte for byte, and have the same effects.
 
-Two nodes get the same; one of them remembers what was repeated, the other is kept from it.
+Two nodes get the same requests; one of them uses request templates, the other has none.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ForgetfulConnection(VirtualConnection):
 
     @request_templates.setter
     def request_templates(self, _: RequestTemplates | None) -> None:
-        """Forgotten at once."""
+        """Do not keep them."""
 
 
 class Side:
@@ -79,7 +79,7 @@ class Side:
         self.take()
 
     def one_turn(self, *, disk: bool = False) -> None:
-        """What came of the flushes comes before what the turn writes, or later."""
+        """Run one turn; with `disk`, report the results of flushes before it."""
         if disk:
             self.host.deliver()
         self.host.one_turn()
@@ -89,7 +89,7 @@ class Side:
         self.responses += [connection.take() for connection in self.connections]
 
     def left(self) -> Any:
-        """Everything that requests can have changed."""
+        """All state that requests can change."""
         node = self.host.node
         logs = self.host.runner.directory.logs
         return (
@@ -150,8 +150,8 @@ def frame(
     return b"".join(request_frame(API, version, number, client, request))
 
 
-def altered(raw: bytes, field: int, value: int, *, sign: bool) -> bytes:
-    """A batch with another number in its header, with or without a matching checksum."""
+def with_header_field(raw: bytes, field: int, value: int, *, sign: bool) -> bytes:
+    """A batch with another value of a header field, with or without a matching checksum."""
     fields = list(HEADER.unpack_from(raw))
     fields[field] = value
     head = HEADER.pack(*fields)
@@ -162,13 +162,13 @@ def altered(raw: bytes, field: int, value: int, *, sign: bool) -> bytes:
 
 
 PLAIN = batch(b"a", b"b")
-#: Around what the topic's settings below accept.
+#: Timestamps within and outside the limits of the topic settings below.
 TIMES = st.sampled_from([-1, 0, 400, NOW_MS, 2 * NOW_MS, 4_000_000])
-#: What may be wrong with a batch or special about it: a field of its header and what it says.
+#: Values of header fields of altered batches.
 NUMBERS = (-(2**15), -1, 0, 1, 2, 3, 4, 5, 8, 16, 32, 64, 999, 2**14)
 LENGTH, MAGIC_FIELD, CRC = 1, 3, 4
-ALTERED = [
-    altered(raw, field, value, sign=sign)
+ALTERED_BATCHES = [
+    with_header_field(raw, field, value, sign=sign)
     for raw in (PLAIN, numbered(0), numbered(1))
     for field in range(13)
     if field != CRC
@@ -178,8 +178,8 @@ ALTERED = [
 ]
 
 
-def claiming(codec: int, records: bytes, count: int) -> bytes:
-    """A batch whose header claims this codec and this number of records."""
+def batch_with_false_header(codec: int, records: bytes, count: int) -> bytes:
+    """A batch whose header has this codec and number of records, true or false."""
     fields = (0, 49 + len(records), -1, 2, 0, codec, count - 1, 1000, 1000, -1, -1, -1, count)
     made = bytearray(HEADER.pack(*fields) + records)
     struct.pack_into(">I", made, CRC_START - 4, crc32c(memoryview(made)[CRC_START:]))
@@ -187,26 +187,30 @@ def claiming(codec: int, records: bytes, count: int) -> bytes:
 
 
 RECORD = encode_record(0, 0, None, b"v")
-#: Counts that the bytes can't hold, and codecs that the records are not packed by.
-CLAIMS = [
-    claiming(codec, compress(codec, RECORD * records), count)
+#: Batches with false counts, and with another codec than that of their records.
+FALSE_HEADERS = [
+    batch_with_false_header(codec, compress(codec, RECORD * records), count)
     for count in (1, 9, 20, 2**20, MOST_RECORDS, MOST_RECORDS + 1, 2**31 - 1)
     for records in (1, 9)
     for codec in range(5)
-] + [claiming(claimed, compress(codec, RECORD), 1) for codec in range(5) for claimed in range(5)]
+] + [
+    batch_with_false_header(claimed, compress(codec, RECORD), 1)
+    for codec in range(5)
+    for claimed in range(5)
+]
 BATCHES: st.SearchStrategy[bytes | None] = st.one_of(
     st.just(PLAIN),
-    st.builds(lambda size, at: batch(b"x" * size, timestamp=at), st.integers(0, 300), TIMES),
+    st.builds(lambda size, time: batch(b"x" * size, timestamp=time), st.integers(0, 300), TIMES),
     st.builds(
         numbered, st.integers(0, 4), st.integers(1, 2), epoch=st.integers(0, 1), timestamp=TIMES
     ),
-    st.sampled_from(ALTERED),
-    st.sampled_from(CLAIMS),
+    st.sampled_from(ALTERED_BATCHES),
+    st.sampled_from(FALSE_HEADERS),
     st.sampled_from([None, b"", PLAIN[:-1], PLAIN + b"x", PLAIN * 2, PLAIN[:40], PLAIN[:61]]),
 )
 
-#: How one side of a conversation begins each of its requests.
-TALKS = st.lists(
+#: Constant fields of the requests of up to three producers.
+PRODUCERS = st.lists(
     st.fixed_dictionaries(
         {
             "version": st.sampled_from([3, 6, 7, 8, 9, 10, 12, 13]),
@@ -218,8 +222,8 @@ TALKS = st.lists(
     min_size=1,
     max_size=3,
 )
-#: Connection, which of the conversations, the batch, what is behind the request.
-SENT = st.tuples(
+#: Connection, producer, batch, and bytes after the request.
+SEND = st.tuples(
     st.just("send"),
     st.integers(0, 1),
     st.integers(0, 2),
@@ -237,18 +241,18 @@ SETTINGS = (
     ("flush.messages", (1, 2**63 - 1)),
     ("min.insync.replicas", (2, 1)),
 )
-CHANGED = st.sampled_from(SETTINGS).flatmap(
+CHANGE = st.sampled_from(SETTINGS).flatmap(
     lambda setting: st.tuples(st.just("set"), st.just(setting[0]), st.sampled_from(setting[1]))
 )
 STEPS = st.lists(
     st.one_of(
-        SENT,
-        SENT,
-        SENT,
+        SEND,
+        SEND,
+        SEND,
         st.tuples(st.just("turn"), st.sampled_from([False, False, True])),
         st.tuples(st.just("one turn"), st.booleans()),
-        CHANGED,
-        st.tuples(st.sampled_from(["make anew", "delete records"])),
+        CHANGE,
+        st.tuples(st.sampled_from(["recreate topic", "delete records"])),
         st.tuples(st.just("isr"), st.integers(0, 1), st.sampled_from([(1,), (1, 2)])),
         st.tuples(st.just("time"), st.sampled_from([1, 999, 1000])),
     ),
@@ -257,7 +261,7 @@ STEPS = st.lists(
 )
 
 
-def carry_out(side: Side, talks: list[Any], step: tuple[Any, ...], number: int) -> None:
+def run_step(side: Side, talks: list[Any], step: tuple[Any, ...], number: int) -> None:
     host = side.host
     if step[0] == "send":
         _, connection, talk, raw, behind = step
@@ -295,14 +299,14 @@ def carry_out(side: Side, talks: list[Any], step: tuple[Any, ...], number: int) 
 
 
 @settings(max_examples=100)
-@given(TALKS, STEPS)
+@given(PRODUCERS, STEPS)
 def test_a_repeated_request_gets_the_ordinary_response(talks: list[Any], steps: list[Any]) -> None:
     """Responses, logs and metrics are equal, for any requests and events."""
     quick, slow = Side(VirtualConnection), Side(ForgetfulConnection)
     known = [("send", c, t, PLAIN, b"") for c in range(2) for t in range(len(talks))]
     for number, step in enumerate([*known, *steps]):
         for side in (quick, slow):
-            carry_out(side, talks, step, number)
+            run_step(side, talks, step, number)
     quick.turn()
     slow.turn()
     assert quick.responses == slow.responses
@@ -311,10 +315,10 @@ def test_a_repeated_request_gets_the_ordinary_response(talks: list[Any], steps: 
 
 @pytest.mark.parametrize("version", [6, 9, 13])
 def test_any_batch_header_gets_the_ordinary_response(version: int) -> None:
-    """Each field of a batch's header, with numbers that are right, wrong and impossible."""
+    """Each header field with valid, wrong and impossible values."""
     quick, slow = Side(VirtualConnection), Side(ForgetfulConnection)
     for side in (quick, slow):
-        for number, raw in enumerate([PLAIN, numbered(0), *ALTERED, *CLAIMS]):
+        for number, raw in enumerate([PLAIN, numbered(0), *ALTERED_BATCHES, *FALSE_HEADERS]):
             side.send(0, frame(raw, version, -1, number=number, host=side.host))
             if number % 8 == 0:
                 side.turn()
@@ -336,14 +340,14 @@ def served_by_templates(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return seen
 
 
-def taken(frames: Sequence[bytes], monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Which of these requests a template has served."""
+def served_by_template_each(frames: Sequence[bytes], monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Send requests; return of each whether a template served it."""
     seen = served_by_templates(monkeypatch)
     side = Side(VirtualConnection)
     for raw in frames:
         side.send(0, raw)
     side.turn()
-    return [False, *seen]  # the first is what is learnt from
+    return [False, *seen]  # the template is learnt from the first request
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -351,18 +355,18 @@ def taken(frames: Sequence[bytes], monkeypatch: pytest.MonkeyPatch) -> list[bool
 def test_produce_requests_of_every_version_use_templates(
     version: int, acks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also of every size, and of idempotent producers."""
+    """Batches of all sizes, also of idempotent producers."""
     batches = [PLAIN, PLAIN, batch(b"x" * 200), batch(b"x" * 17_000), numbered(0), numbered(1)]
-    host = Side(VirtualConnection).host  # its topics have the ids of any other
+    host = Side(VirtualConnection).host  # topic ids are the same on every virtual host
     frames = [frame(raw, version, acks, host=host) for raw in batches]
-    assert taken(frames, monkeypatch) == [False] + 5 * [True]
+    assert served_by_template_each(frames, monkeypatch) == [False] + 5 * [True]
 
 
 def test_a_producer_gets_a_template_for_each_partition(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     frames = [frame(PLAIN, index=i % 2) for i in range(6)]
-    assert taken(frames, monkeypatch) == 2 * [False] + 4 * [True]
+    assert served_by_template_each(frames, monkeypatch) == 2 * [False] + 4 * [True]
 
 
 @pytest.mark.parametrize(
@@ -380,7 +384,7 @@ def test_unusual_requests_are_served_by_the_handler(
     odd: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frames = [frame(numbered(0)), odd, odd, frame(PLAIN)]
-    assert taken(frames, monkeypatch) == [False, False, False, True]
+    assert served_by_template_each(frames, monkeypatch) == [False, False, False, True]
 
 
 def test_only_adjacent_responses_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,21 +402,21 @@ def test_only_adjacent_responses_are_joined(monkeypatch: pytest.MonkeyPatch) -> 
         assert numbers == [number for number in range(12) if number % 2 == connection]
 
 
-@pytest.mark.parametrize("is_late", [False, True], ids=["a turn each", "two turns each"])
-def test_only_responses_that_wait_for_the_same_write_are_joined(is_late: bool) -> None:
+@pytest.mark.parametrize("is_delayed", [False, True], ids=["a turn each", "two turns each"])
+def test_only_responses_that_wait_for_the_same_write_are_joined(is_delayed: bool) -> None:
     """Requests arrive while the disk is busy: each is answered after its own flush."""
     sides = [Side(kind) for kind in KINDS]
     for side in sides:
         set_config(side.host, TOPIC, "demo", "flush.messages", 1)
         for number in range(12):
             side.send(0, frame(PLAIN, number=number))
-            side.one_turn(disk=not is_late or number % 2 == 0)
+            side.one_turn(disk=not is_delayed or number % 2 == 0)
     assert sides[0].responses == sides[1].responses
     assert sum(map(bool, sides[0].responses)) > 4
 
 
 def test_only_outdated_templates_are_dropped() -> None:
-    """The config of one topic changes more often than a connection may learn in vain."""
+    """The config of one topic changes more often than a connection may relearn a template."""
     side = Side(VirtualConnection)
     templates = learnt_by(side, frame(PLAIN), frame(PLAIN, topic="other"))
     rest = set(templates._templates)
@@ -475,18 +479,18 @@ def test_requests_with_long_names_get_no_template(
     length: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frames = 2 * [frame(PLAIN, client="x" * length)]
-    assert taken(frames, monkeypatch) == [False, is_known]
+    assert served_by_template_each(frames, monkeypatch) == [False, is_known]
 
 
 def test_the_number_of_request_lengths_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each known length is tried for every later request."""
     frames = 2 * [frame(PLAIN, client="x" * length) for length in range(2 * MAX_SIZES)]
-    known = taken(frames, monkeypatch)[len(frames) // 2 :]
+    known = served_by_template_each(frames, monkeypatch)[len(frames) // 2 :]
     assert known == MAX_SIZES * [True] + MAX_SIZES * [False]
 
 
 class NamedTemplate:
-    """A template that has only a name."""
+    """A template that differs from others only by its prefix."""
 
     def __init__(self, number: int) -> None:
         self.head = 9
@@ -500,19 +504,19 @@ class NamedTemplate:
 
 
 KINDS = (VirtualConnection, ForgetfulConnection)
-TRIED = [PLAIN, batch(b"x" * 300), *[batch(b"x", timestamp=at) for at in (400, 2 * NOW_MS)]]
+TRIED = [PLAIN, batch(b"x" * 300), *[batch(b"x", timestamp=time) for time in (400, 2 * NOW_MS)]]
 EACH_SETTING = [(key, value) for key, values in SETTINGS for value in values]
 
 
-@pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("is_delayed", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("key", "value"), EACH_SETTING)
 def test_a_config_change_applies_to_repeated_requests(
-    key: str, value: object, is_late: bool
+    key: str, value: object, is_delayed: bool
 ) -> None:
     """Whether the config changed before the request was learnt or after."""
     sides = [Side(kind) for kind in KINDS]
     for side in sides:
-        if is_late:
+        if is_delayed:
             side.send(0, frame(PLAIN))
         set_config(side.host, TOPIC, "demo", key, value)
         for number, raw in enumerate(TRIED + TRIED):
@@ -535,7 +539,7 @@ def test_a_deleted_topic_accepts_no_repeated_request() -> None:
     assert sides[0].left() == sides[1].left()
 
 
-def test_each_response_has_the_log_start_of_its_time() -> None:
+def test_each_response_has_the_log_start_at_its_request() -> None:
     """Records are deleted between two requests of one turn."""
     sides = [Side(kind) for kind in KINDS]
     for side in sides:

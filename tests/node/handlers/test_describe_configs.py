@@ -1,4 +1,4 @@
-"""Which settings DescribeConfigs shows, by the keys that were asked for."""
+"""DescribeConfigs returns the requested keys, or all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kraftlog.wire.messages import describe_configs as api
 from tests.node.frame_client import ask_settled, make_host
 
 
-def _named(kind: int, name: str, keys: list[str] | None) -> list[str]:
+def _described_keys(kind: int, name: str, keys: list[str] | None) -> list[str]:
     host = make_host(demo=1)
     resource = api.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=keys
@@ -24,10 +24,10 @@ def _named(kind: int, name: str, keys: list[str] | None) -> list[str]:
     ("kind", "name"), [(TOPIC, "demo"), (BROKER, "1"), (GROUP, "g"), (CLIENT_METRICS, "m")]
 )
 def test_null_and_an_empty_list_of_keys_mean_all(kind: int, name: str) -> None:
-    every = _named(kind, name, None)
+    every = _described_keys(kind, name, None)
     assert len(every) > 1
-    assert _named(kind, name, []) == every
+    assert _described_keys(kind, name, []) == every
 
 
 def test_only_the_requested_keys_are_described() -> None:
-    assert _named(TOPIC, "demo", ["retention.ms", "no.such.key"]) == ["retention.ms"]
+    assert _described_keys(TOPIC, "demo", ["retention.ms", "no.such.key"]) == ["retention.ms"]

@@ -1,4 +1,4 @@
-"""DescribeQuorum over the wire: what Kafka's schema lacks is in tagged fields of ours."""
+"""DescribeQuorum over the wire: kraftlog's own fields are tagged fields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def described(host: VirtualHost, version: int = 2) -> Any:
 
 
 def test_r13_a_voter_reassignment_is_described_with_its_targets() -> None:
-    """R4: voter 4 has not been heard of, so the step that adds it waits for it."""
+    """R4: voter 4 does not fetch yet, so the step that adds it waits."""
     host = VirtualHost()
     before = described(host)
     assert (before.target_voters, tuple(before.waits_for)) == (None, ())

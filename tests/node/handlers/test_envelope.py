@@ -1,4 +1,4 @@
-"""Envelope: what one of Kafka's brokers forwards is served, and its errors are those of Kafka."""
+"""Envelope: requests forwarded by Kafka's brokers are served, with Kafka's errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def embedded(api_key: int, version: int, request: Message) -> bytes:
     return frame[4:]
 
 
-def enveloped(data: bytes) -> EnvelopeRequest:
+def envelope_of(data: bytes) -> EnvelopeRequest:
     return EnvelopeRequest(
         request_data=data, request_principal=None, client_host_address=b"\x7f\0\0\1"
     )
@@ -38,7 +38,7 @@ def enveloped(data: bytes) -> EnvelopeRequest:
 def forward(host: VirtualHost, data: bytes) -> Any:
     """The response to an Envelope with these bytes."""
     client = FrameClient(host, CONTROLLER)
-    client.send(ApiKey.ENVELOPE, 0, enveloped(data))
+    client.send(ApiKey.ENVELOPE, 0, envelope_of(data))
     host.settle()
     ((_, answer),) = client.take()
     return answer
@@ -80,8 +80,8 @@ def test_large_embedded_request_is_decoded_in_steps() -> None:
     assert {topic.name: topic.error_code for topic in created} == dict.fromkeys(topics, 0)
 
 
-def test_controller_that_is_not_active_tells_the_broker() -> None:
-    """The client never sees NOT_CONTROLLER: the broker looks for the active controller."""
+def test_controller_that_is_not_active_refuses_the_envelope() -> None:
+    """The broker gets NOT_CONTROLLER, and looks for the active controller."""
     hosts = LifeOfThree(Random(1)).hosts.values()
     other = next(host for host in hosts if not host.node.quorum.is_leader)
     answer = forward(other, embedded(ApiKey.CREATE_TOPICS, VERSION, creation({"demo": 1})))
@@ -95,7 +95,7 @@ def test_controller_that_is_not_active_tells_the_broker() -> None:
             embedded(ApiKey.METADATA, 12, MetadataRequest(topics=None)),
             ErrorCode.INVALID_REQUEST,
         ),
-        (embedded(ApiKey.ENVELOPE, 0, enveloped(b"")), ErrorCode.INVALID_REQUEST),
+        (embedded(ApiKey.ENVELOPE, 0, envelope_of(b"")), ErrorCode.INVALID_REQUEST),
         (b"", ErrorCode.UNSUPPORTED_VERSION),
         (b"\0\x13", ErrorCode.UNSUPPORTED_VERSION),
         (
@@ -119,7 +119,7 @@ def test_closed_connection_ends_the_waiting_request() -> None:
     host = VirtualHost()
     client = FrameClient(host, CONTROLLER)
     data = embedded(ApiKey.CREATE_TOPICS, VERSION, creation({"demo": 1}))
-    client.send(ApiKey.ENVELOPE, 0, enveloped(data))
+    client.send(ApiKey.ENVELOPE, 0, envelope_of(data))
     slot: Any = client.connection.slots[0]
     waiting = slot.waiter.waiter
     slot.abandon()

@@ -1,4 +1,4 @@
-"""Encoded partitions of Fetch responses are, byte for byte, what the normal way writes."""
+"""Encoded partitions of Fetch responses equal, byte for byte, what the writer encodes."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_encoded_partition_is_what_the_writer_writes(
     assert encode(response(version, mixed), version) == plain
 
 
-class Player:
-    """Plays a history of requests to a node; `answers` are the bytes of all responses."""
+class History:
+    """Sends a history of requests to a node; `answers` has the bytes of all responses."""
 
     def __init__(self, version: int) -> None:
         self.host: VirtualHost = make_host(demo=PARTITIONS)
@@ -106,7 +106,7 @@ class Player:
             self.ends[index] += 1
 
     def fetch(self, behind: list[int], forgotten: int, **fields: Any) -> None:
-        """Fetch from partitions at so many records before their ends, in a session if possible."""
+        """Fetch each partition from `behind` records before its end, in a session if possible."""
         parts = [
             FetchPartition(
                 partition=index,
@@ -116,7 +116,7 @@ class Player:
             for index, records in enumerate(behind)
         ]
         has_sessions = self.version >= SESSIONS_SINCE
-        leaves = has_sessions and self.session_id and forgotten < PARTITIONS
+        forgets = has_sessions and self.session_id and forgotten < PARTITIONS
         dropped = self.topic([])
         request = FetchRequest(
             session_id=self.session_id,
@@ -127,7 +127,7 @@ class Player:
                     topic=dropped.topic, topic_id=dropped.topic_id, partitions=[forgotten]
                 )
             ]
-            if leaves
+            if forgets
             else (),
             **fields,
         )
@@ -164,13 +164,13 @@ steps = st.one_of(
 )
 
 
-def play(version: int, history: list[Any], *, encodes: bool) -> list[bytes]:
+def run_history(version: int, history: list[Any], *, encodes: bool) -> list[bytes]:
     with mock.patch.object(PendingResponse, "takes_encoded", encodes):
-        player = Player(version)
+        runner = History(version)
         for name, *words in history:
             if name == "fetch":
                 behind, forgotten, min_bytes, max_wait_ms, isolation = words
-                player.fetch(
+                runner.fetch(
                     behind,
                     forgotten,
                     min_bytes=min_bytes,
@@ -178,17 +178,19 @@ def play(version: int, history: list[Any], *, encodes: bool) -> list[bytes]:
                     isolation_level=isolation,
                 )
             else:
-                getattr(player, name)(*words)
-            player.turn()
-        player.pass_time()
-    return player.answers
+                getattr(runner, name)(*words)
+            runner.turn()
+        runner.pass_time()
+    return runner.answers
 
 
 @pytest.mark.parametrize("version", [6, 11, 12, 17])
 @given(history=st.lists(steps, min_size=4, max_size=16))
 @settings(max_examples=25, deadline=None)
-def test_v13_histories_have_the_same_responses_as_the_normal_way(
+def test_v13_histories_get_the_same_responses_with_and_without_encoding(
     version: int, history: list[Any]
 ) -> None:
-    """V13: what a session has sent, and in which order it is served, is the same too."""
-    assert play(version, history, encodes=True) == play(version, history, encodes=False)
+    """V13: also the state of sessions and the order of partitions are the same."""
+    assert run_history(version, history, encodes=True) == run_history(
+        version, history, encodes=False
+    )

@@ -17,7 +17,7 @@ from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.node.frame_client import FrameClient, ask_settled, make_host
 from tests.node.test_requests import batch
-from tests.node.turn_cost import CALLS_OF_A_TURN, MOST_TURNS, Turns, calls_of
+from tests.node.turn_cost import CALLS_OF_A_TURN, MAX_TURNS, Turns, count_calls
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
@@ -26,14 +26,14 @@ MANY = 600
 SIZE = len(batch(b"x"))
 
 
-def produced(*indexes: int) -> ProduceRequest:
+def produce_request(*indexes: int) -> ProduceRequest:
     parts = [PartitionProduceData(index=index, records=batch(b"x")) for index in indexes]
     topics = [TopicProduceData(name="many", partition_data=parts)]
     return ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics)
 
 
 def produce(host: VirtualHost, *indexes: int) -> None:
-    assert ask_settled(host, ApiKey.PRODUCE, 9, produced(*indexes)) is not None
+    assert ask_settled(host, ApiKey.PRODUCE, 9, produce_request(*indexes)) is not None
 
 
 def fetch(offset: int, count: int = MANY, **words: Any) -> FetchRequest:
@@ -53,8 +53,8 @@ def sizes(answer: Any) -> dict[int, int]:
     }
 
 
-def settled(client: FrameClient) -> Any:
-    """The answer, once the node has come to rest; None if there is none."""
+def settle_and_take(client: FrameClient) -> Any:
+    """Run the node until it is idle; return the response, or None."""
     client.host.settle()
     answers = client.take()
     return answers[-1][1] if answers else None
@@ -72,19 +72,19 @@ def test_a_record_in_each_of_many_partitions_is_read_in_slices(
     assert turns.others_answered > 5
     assert turns.longest < CALLS_OF_A_TURN
     handles = host.runner.directory.disk.handles
-    assert handles.open_count <= handles.limit, "nothing is held open any more"
+    assert handles.open_count <= handles.limit, "the fetch has released its files"
 
 
 def test_a_waiting_large_fetch_reads_only_the_changed_partition() -> None:
     host = make_host(many=MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=5000, min_bytes=3 * SIZE))
-    assert settled(client) is None
+    assert settle_and_take(client) is None
     for index in (7, 8):
-        assert calls_of(partial(produce, host, index)) < 2 * MANY
-    assert settled(client) is None
+        assert count_calls(partial(produce, host, index)) < 2 * MANY
+    assert settle_and_take(client) is None
     produce(host, 9)
-    found = sizes(settled(client))
+    found = sizes(settle_and_take(client))
     assert {index for index, size in found.items() if size} == {7, 8, 9}
 
 
@@ -94,16 +94,16 @@ def test_a_record_appended_between_slices_is_not_missed() -> None:
     client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=5000))
     assert host.node.sliced.has_work
     produce(host, 0)
-    assert sizes(settled(client))[0] == SIZE
+    assert sizes(settle_and_take(client))[0] == SIZE
 
 
 def test_a_large_fetch_completes_after_max_wait() -> None:
     host = make_host(many=MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500))
-    assert settled(client) is None
+    assert settle_and_take(client) is None
     host.pass_time(500)
-    assert set(sizes(settled(client)).values()) == {0}
+    assert set(sizes(settle_and_take(client)).values()) == {0}
 
 
 @pytest.mark.parametrize("turns", [0, 100])
@@ -130,7 +130,7 @@ def test_a_topic_may_be_deleted_during_a_large_fetch() -> None:
     assert host.node.sliced.has_work
     deletion = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, deletion)
-    answer = settled(client)
+    answer = settle_and_take(client)
     codes = [part.error_code for part in answer.responses[0].partitions]
     assert (codes[0], codes[-1]) == (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert host.runner.directory.disk.failure is None
@@ -140,21 +140,21 @@ def test_a_session_of_many_partitions_returns_changes() -> None:
     host = make_host(many=MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=FIRST))
-    first = settled(client)
+    first = settle_and_take(client)
     assert len(sizes(first)) == MANY
     produce(host, 5)
-    following = FetchRequest(
+    session_fetch = FetchRequest(
         max_wait_ms=0, min_bytes=1, session_id=first.session_id, session_epoch=1, topics=()
     )
-    client.send(ApiKey.FETCH, 12, following)
-    assert sizes(settled(client)) == {5: SIZE}
+    client.send(ApiKey.FETCH, 12, session_fetch)
+    assert sizes(settle_and_take(client)) == {5: SIZE}
     session = host.node.fetch_sessions.get(first.session_id)
     assert session is not None
     assert session.size == MANY
 
 
 def produce_at_once(host: VirtualHost, *indexes: int) -> None:
-    """Without waiting for what else the node has to do."""
+    """Write a record to each partition, without running the node further."""
     parts = [PartitionProduceData(index=index, records=batch(b"x")) for index in indexes]
     topics = [TopicProduceData(name="many", partition_data=parts)]
     FrameClient(host).send(
@@ -163,7 +163,7 @@ def produce_at_once(host: VirtualHost, *indexes: int) -> None:
 
 
 def test_files_of_the_second_read_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records come between the slices of its first look; then the files go under its second."""
+    """Records arrive between the slices of the first read; files are closed in the second."""
     monkeypatch.setattr(large_fetch, "READ_AT_ONCE", 0)
     host = make_host(many=3 * MANY)
     client = FrameClient(host)
@@ -175,11 +175,11 @@ def test_files_of_the_second_read_stay_open(monkeypatch: pytest.MonkeyPatch) -> 
         host.one_turn()
     deletion = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, deletion)
-    assert sizes(settled(client))[0] == SIZE
+    assert sizes(settle_and_take(client))[0] == SIZE
 
 
-@pytest.mark.parametrize("goes", [False, True])
-def test_partitions_that_changed_meanwhile_are_read_in_slices(goes: bool) -> None:
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_partitions_that_changed_meanwhile_are_read_in_slices(is_deleted: bool) -> None:
     host = make_host(many=MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=5000, min_bytes=MANY * SIZE))
@@ -190,19 +190,19 @@ def test_partitions_that_changed_meanwhile_are_read_in_slices(goes: bool) -> Non
     ].fetches:
         host.one_turn()
     assert host.node.sliced.has_work
-    if goes:
+    if is_deleted:
         slot.abandon()
     host.settle()
     waiting = [
         bool(partition.fetches) for partition in host.node.replica_manager.partitions.values()
     ]
-    assert waiting == [not goes] * len(waiting)
+    assert waiting == [not is_deleted] * len(waiting)
     slot.abandon()
     assert not any(partition.fetches for partition in host.node.replica_manager.partitions.values())
 
 
-def test_v8_a_follower_names_again_what_was_not_led_when_it_arrived() -> None:
-    """The log is ready by the time of the read: without an error the follower would rest."""
+def test_v8_a_partition_not_led_at_arrival_gets_an_error_in_the_session() -> None:
+    """It is led by the time of the read; without an error the follower would not name it again."""
     host = make_host(many=MANY)
     late = host.node.replica_manager.by_log["many", 0]
     client, state = FrameClient(host), ReplicaState(replica_id=2, replica_epoch=-1)
@@ -221,48 +221,48 @@ def test_v8_a_follower_names_again_what_was_not_led_when_it_arrived() -> None:
     host.one_turn()
     late.truncated(0, 0)
     host.node.replica_manager._serve(late)
-    response = settled(client)
+    response = settle_and_take(client)
     codes = {it.partition_index: it.error_code for it in response.responses[0].partitions}
     assert codes.pop(0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert set(codes.values()) == {ErrorCode.NONE}
 
 
-def following(session_id: int, epoch: int, **words: Any) -> FetchRequest:
+def session_fetch(session_id: int, epoch: int, **words: Any) -> FetchRequest:
     """The next request of a session: it names no partition."""
     fields = {"max_wait_ms": 5000, "min_bytes": 1} | words
     return FetchRequest(session_id=session_id, session_epoch=epoch, topics=(), **fields)
 
 
-def waiting_in_a_session(host: VirtualHost, **words: Any) -> FrameClient:
-    """A client whose session has many partitions, of which none has news."""
+def client_waiting_in_session(host: VirtualHost, **words: Any) -> FrameClient:
+    """A client whose fetch waits in a session of many partitions without new records."""
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=FIRST))
-    first = settled(client)
-    client.send(ApiKey.FETCH, 12, following(first.session_id, 1, max_wait_ms=0))
-    assert sizes(settled(client)) == {}
-    client.send(ApiKey.FETCH, 12, following(first.session_id, 2, **words))
-    assert settled(client) is None
+    first = settle_and_take(client)
+    client.send(ApiKey.FETCH, 12, session_fetch(first.session_id, 1, max_wait_ms=0))
+    assert sizes(settle_and_take(client)) == {}
+    client.send(ApiKey.FETCH, 12, session_fetch(first.session_id, 2, **words))
+    assert settle_and_take(client) is None
     return client
 
 
 def slices_until_answered(host: VirtualHost, client: FrameClient) -> tuple[Any, list[int]]:
-    """The answer, and the calls of each turn until it is there."""
+    """Run turns until there is a response; return it and the calls of each turn."""
     calls: list[int] = []
     while not (answers := client.take()):
-        calls.append(calls_of(host.one_turn))
-        assert len(calls) < MOST_TURNS
+        calls.append(count_calls(host.one_turn))
+        assert len(calls) < MAX_TURNS
         host.deliver()
     return answers[-1][1], calls
 
 
 @pytest.mark.parametrize("expires", [False, True])
-def test_v13_news_of_many_partitions_are_read_in_slices(expires: bool) -> None:
+def test_v13_new_records_of_many_partitions_are_read_in_slices(expires: bool) -> None:
     """V13: a waiting fetch whose partitions all changed in one turn does not hold the loop."""
     host = make_host(many=MANY)
-    client = waiting_in_a_session(host, min_bytes=1 << 20 if expires else 1)
-    FrameClient(host).send(ApiKey.PRODUCE, 9, produced(*range(MANY)))
+    client = client_waiting_in_session(host, min_bytes=1 << 20 if expires else 1)
+    FrameClient(host).send(ApiKey.PRODUCE, 9, produce_request(*range(MANY)))
     if expires:
-        assert settled(client) is None
+        assert settle_and_take(client) is None
         host.pass_time(5000)
     else:
         host.one_turn()
@@ -273,25 +273,25 @@ def test_v13_news_of_many_partitions_are_read_in_slices(expires: bool) -> None:
 
 
 def test_v13_large_fetch_that_still_waits_is_read_in_slices_again() -> None:
-    """V13: news of many partitions that are not enough; then those that are."""
+    """V13: new records of many partitions are first too few for min_bytes, then enough."""
     host = make_host(many=MANY)
-    client = waiting_in_a_session(host, min_bytes=2 * MANY * SIZE)
+    client = client_waiting_in_session(host, min_bytes=2 * MANY * SIZE)
     for _ in range(2):
-        assert settled(client) is None
+        assert settle_and_take(client) is None
         produce(host, *range(MANY))
-    assert sizes(settled(client)) == dict.fromkeys(range(MANY), 2 * SIZE)
+    assert sizes(settle_and_take(client)) == dict.fromkeys(range(MANY), 2 * SIZE)
 
 
-def test_v13_news_of_another_partition_between_two_slices_is_not_missed() -> None:
-    """V13: a partition that had none when the reading began completes the fetch, too."""
+def test_v13_records_of_another_partition_between_slices_are_not_missed() -> None:
+    """V13: records of a partition that had none when the read began complete the fetch, too."""
     host = make_host(many=MANY)
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=FIRST))
-    session_id = settled(client).session_id
-    client.send(ApiKey.FETCH, 12, following(session_id, 1, max_wait_ms=0))
-    assert sizes(settled(client)) == {}
+    session_id = settle_and_take(client).session_id
+    client.send(ApiKey.FETCH, 12, session_fetch(session_id, 1, max_wait_ms=0))
+    assert sizes(settle_and_take(client)) == {}
     named = {"session_id": session_id, "session_epoch": 2, "max_wait_ms": 5000}
     client.send(ApiKey.FETCH, 12, fetch(0, MANY - 1, **named))
     assert host.node.sliced.has_work
     produce(host, MANY - 1)
-    assert sizes(settled(client))[MANY - 1] == SIZE
+    assert sizes(settle_and_take(client))[MANY - 1] == SIZE

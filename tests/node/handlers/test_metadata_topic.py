@@ -1,4 +1,4 @@
-"""Q27: how long a consumer's fetch of the metadata log waits."""
+"""Q27: the metadata log as a topic: waiting fetches, Metadata and DescribeTopicPartitions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def fetch(offset: int) -> FetchRequest:
 
 @pytest.fixture
 def client() -> FrameClient:
-    """One that has asked for the next record."""
+    """A client that fetches from the end of the metadata log."""
     host = make_host()
     client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, fetch(host.node.quorum.core.log.high_watermark))
@@ -65,7 +65,7 @@ def test_q27_a_fetch_at_the_end_waits_for_the_next_commit(client: FrameClient) -
     assert answers(client) == []
 
 
-def test_q27_without_a_commit_it_is_answered_when_its_time_is_over(client: FrameClient) -> None:
+def test_q27_without_a_commit_a_fetch_completes_after_max_wait(client: FrameClient) -> None:
     client.host.pass_time(WAIT_MS - 1)
     assert answers(client) == []
     client.host.pass_time(1)
@@ -81,7 +81,7 @@ def test_q27_a_closed_connection_ends_the_wait(client: FrameClient) -> None:
     assert answers(client) == []
 
 
-def described(host: VirtualHost, *names: str, cursor: Cursor | None = None) -> list[Any]:
+def describe_topics(host: VirtualHost, *names: str, cursor: Cursor | None = None) -> list[Any]:
     client = FrameClient(host)
     topics = [TopicRequest(name=name) for name in names]
     request = DescribeTopicPartitionsRequest(topics=topics, cursor=cursor)
@@ -101,7 +101,7 @@ def test_q27_both_apis_describe_the_topic_by_name_alike() -> None:
     host.settle()
     [(_, answer)] = client.take()
     [other] = answer.topics
-    [topic] = described(host, METADATA_TOPIC)
+    [topic] = describe_topics(host, METADATA_TOPIC)
     assert (topic.error_code, topic.is_internal, topic.topic_id) == (0, True, other.topic_id)
     [[one], [two]] = topic.partitions, other.partitions
     assert [getattr(one, it) for it in SHARED] == [getattr(two, it) for it in SHARED]
@@ -111,12 +111,12 @@ def test_q27_both_apis_describe_the_topic_by_name_alike() -> None:
 def test_q27_pages_have_the_topic_only_if_it_is_named() -> None:
     host = make_host()
     create_topics(host, {"demo": 1})
-    assert METADATA_TOPIC not in [each.name for each in described(host)]
-    named = described(host, "demo", METADATA_TOPIC)
+    assert METADATA_TOPIC not in [each.name for each in describe_topics(host)]
+    named = describe_topics(host, "demo", METADATA_TOPIC)
     assert [(each.name, len(each.partitions)) for each in named] == [
         (METADATA_TOPIC, 1),
         ("demo", 1),
     ]
     after = Cursor(topic_name=METADATA_TOPIC, partition_index=1)
-    [topic, _] = described(host, "demo", METADATA_TOPIC, cursor=after)
+    [topic, _] = describe_topics(host, "demo", METADATA_TOPIC, cursor=after)
     assert [*topic.partitions] == []

@@ -1,6 +1,6 @@
-"""Ordinary batches are appended after a look at their header, others as the readable checks say.
+"""The quick check of ordinary batches decides as the full checks do.
 
-Two nodes get the same requests about several partitions; one of them makes only readable checks.
+Two nodes get the same requests for several partitions; one of them makes all checks of every batch.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from kraftlog.config.keys import TOPIC
 from kraftlog.replication.append_config import AppendConfig
 from kraftlog.wire.messages.produce import PartitionProduceData
 from tests.node.fast_path.test_produce import (
-    ALTERED,
+    ALTERED_BATCHES,
     BATCHES,
-    CLAIMS,
+    FALSE_HEADERS,
     PLAIN,
     ForgetfulConnection,
     Side,
@@ -39,7 +39,7 @@ SETTINGS = (
 )
 
 
-class ReadableSide(Side):
+class CheckingSide(Side):
     """Makes all checks for every batch."""
 
     def send(self, connection: int, frame: bytes) -> None:
@@ -61,11 +61,11 @@ requests = st.lists(
 
 @given(histories=requests, changed=st.none() | st.sampled_from(SETTINGS))
 @settings(max_examples=80, deadline=None)
-def test_responses_and_logs_are_those_of_the_readable_checks(
+def test_responses_and_logs_are_those_of_the_full_checks(
     histories: Sequence[tuple[list[tuple[int, bytes | None]], int, int]],
     changed: tuple[str, object] | None,
 ) -> None:
-    sides = Side(ForgetfulConnection), ReadableSide(ForgetfulConnection)
+    sides = Side(ForgetfulConnection), CheckingSide(ForgetfulConnection)
     for side in sides:
         if changed is not None:
             set_config(side.host, TOPIC, "demo", *changed)
@@ -76,24 +76,24 @@ def test_responses_and_logs_are_those_of_the_readable_checks(
             if number % 2:
                 side.turn()
         side.turn()
-    plain, readable = sides
-    assert plain.responses == readable.responses
-    assert plain.left() == readable.left()
+    plain, checking = sides
+    assert plain.responses == checking.responses
+    assert plain.left() == checking.left()
 
 
 @pytest.mark.parametrize("version", [6, 9, 12])
-def test_any_batch_header_gets_the_response_of_the_readable_checks(version: int) -> None:
-    """Each field of a batch's header, with numbers that are right, wrong and impossible."""
-    plain, readable = Side(ForgetfulConnection), ReadableSide(ForgetfulConnection)
-    for side in (plain, readable):
-        for number, raw in enumerate([PLAIN, numbered(0), *ALTERED, *CLAIMS]):
+def test_any_batch_header_gets_the_response_of_the_full_checks(version: int) -> None:
+    """Each header field with valid, wrong and impossible values."""
+    plain, checking = Side(ForgetfulConnection), CheckingSide(ForgetfulConnection)
+    for side in (plain, checking):
+        for number, raw in enumerate([PLAIN, numbered(0), *ALTERED_BATCHES, *FALSE_HEADERS]):
             more = [PartitionProduceData(index=1, records=raw)]
             side.send(0, frame(raw, version, -1, number=number, also=more))
             if not number % 8:
                 side.turn()
         side.turn()
-    assert plain.responses == readable.responses
-    assert plain.left() == readable.left()
+    assert plain.responses == checking.responses
+    assert plain.left() == checking.left()
 
 
 @pytest.mark.parametrize(("key", "value"), SETTINGS)

@@ -1,6 +1,6 @@
 """ACL, credential and token requests get the responses of a Kafka broker without authorizer.
 
-What Kafka 4.3.1 itself says to them is compared in tests/interop/test_answers.py.
+tests/interop/test_answers.py compares the responses with those of Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DISABLED = ErrorCode.SECURITY_DISABLED
 
 @pytest.fixture
 def host() -> VirtualHost:
-    """A node whose metadata log has what a Kafka cluster may have stored in it."""
+    """A node whose metadata log has credentials and quotas that a Kafka cluster stored."""
     host = make_host()
     alice = UserScramCredentialRecord(
         name="alice",
@@ -97,7 +97,7 @@ def test_delegation_tokens_need_authentication(
     assert outcome.token_requester_principal_name == requester
 
 
-def described(host: VirtualHost, *users: str) -> dict[str, Any]:
+def describe_credentials(host: VirtualHost, *users: str) -> dict[str, Any]:
     named = [scram.UserName(name=user) for user in users]
     request = scram.DescribeUserScramCredentialsRequest(users=named or None)
     outcome = ask(host, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, request)
@@ -105,10 +105,10 @@ def described(host: VirtualHost, *users: str) -> dict[str, Any]:
 
 
 def test_credentials_of_the_log_are_described(host: VirtualHost) -> None:
-    (info,) = described(host)["alice"].credential_infos
+    (info,) = describe_credentials(host)["alice"].credential_infos
     assert (info.mechanism, info.iterations) == (SHA_256, 4096)
-    assert described(host, "bob")["bob"].error_code == ErrorCode.RESOURCE_NOT_FOUND
-    twice = described(host, "alice", "alice")
+    assert describe_credentials(host, "bob")["bob"].error_code == ErrorCode.RESOURCE_NOT_FOUND
+    twice = describe_credentials(host, "alice", "alice")
     assert list(twice) == ["alice"]
     assert twice["alice"].error_code == ErrorCode.DUPLICATE_RESOURCE
 
@@ -130,10 +130,10 @@ def test_credentials_cannot_be_set(host: VirtualHost) -> None:
         "alice": DISABLED,
         "bob": ErrorCode.RESOURCE_NOT_FOUND,
     }
-    assert list(described(host)) == ["alice"]
+    assert list(describe_credentials(host)) == ["alice"]
 
 
-#: A component of a filter: type, how it is matched, and with what.
+#: A component of a filter: entity type, match type, match.
 ANY_USER = ("user", 2, None)
 
 

@@ -19,8 +19,8 @@ from tests.node.test_requests import batch
 from tests.raft.core_network import CoreNetwork
 
 
-def told_by(host: VirtualHost, name: str) -> dict[str, float]:
-    """Topic ("" for all) -> value of one of the families of a broker."""
+def topic_metric(host: VirtualHost, name: str) -> dict[str, float]:
+    """The value of a broker's metric by topic; "" is the sum of all topics."""
     [family] = [it for it in broker_metrics.FAMILIES if it.name == name]
     return {
         dict(labels).get("topic", ""): value
@@ -32,22 +32,22 @@ def test_q35_counts_over_all_topics_outlive_a_topic() -> None:
     name = "kafka_server_brokertopicmetrics_messagesin_total"
     host = make_host(demo=1, other=1)
     assert Writer(host).write(batch(b"a", b"b"))[0] == ErrorCode.NONE
-    assert told_by(host, name) == {"": 2, "demo": 2, "other": 0}
+    assert topic_metric(host, name) == {"": 2, "demo": 2, "other": 0}
     topic_id = host.node.image.topic_ids["demo"]
     host.node.replay([RemoveTopicRecord(topic_id=topic_id)], 100)
-    assert told_by(host, name) == {"": 2, "other": 0}
+    assert topic_metric(host, name) == {"": 2, "other": 0}
 
 
 def test_a_refused_batch_counts_as_failed() -> None:
     host = make_host()
-    spoilt = bytearray(batch(b"a"))
-    spoilt[-1] ^= 1
-    assert Writer(host).write(bytes(spoilt))[0] == ErrorCode.CORRUPT_MESSAGE
-    assert told_by(host, "kafka_server_brokertopicmetrics_failedproducerequests_total") == {
+    corrupt = bytearray(batch(b"a"))
+    corrupt[-1] ^= 1
+    assert Writer(host).write(bytes(corrupt))[0] == ErrorCode.CORRUPT_MESSAGE
+    assert topic_metric(host, "kafka_server_brokertopicmetrics_failedproducerequests_total") == {
         "": 1,
         "demo": 1,
     }
-    assert told_by(host, "kafka_server_brokertopicmetrics_messagesin_total")[""] == 0
+    assert topic_metric(host, "kafka_server_brokertopicmetrics_messagesin_total")[""] == 0
 
 
 def test_the_active_controller_counts_unclean_elections() -> None:
@@ -91,8 +91,8 @@ def test_a_failed_directory_is_a_reason_for_not_ready() -> None:
     assert why_not_ready(host.node, host.now) == ["no log directory works: the disk has failed"]
 
 
-def of_quorum(host: VirtualHost, name: str, later_ms: int = 0) -> dict[str, float]:
-    """Label value ("" without labels) -> value of one of the families of the quorum."""
+def quorum_metric(host: VirtualHost, name: str, later_ms: int = 0) -> dict[str, float]:
+    """The value of a metric of the quorum by label value; "" without labels."""
     [family] = [it for it in quorum_metrics.FAMILIES if it.name == name]
     now = host.now.replace(
         monotonic_ms=host.now.monotonic_ms + later_ms, wall_ms=host.now.wall_ms + later_ms
@@ -101,7 +101,7 @@ def of_quorum(host: VirtualHost, name: str, later_ms: int = 0) -> dict[str, floa
 
 
 def test_q35_timeouts_of_fetches_and_elections_are_counted() -> None:
-    """KIP-1322 asks for them."""
+    """The metrics of KIP-1322."""
     core = CoreNetwork(1, 2, 3, voters=(1, 2, 3))
     core.pass_time(5000)
     led = core.leader().me.id
@@ -114,8 +114,8 @@ def test_q35_timeouts_of_fetches_and_elections_are_counted() -> None:
     assert follower.election_timeouts > before
     host = make_host()
     host.node.quorum.core.fetch_timeouts, host.node.quorum.core.election_timeouts = 2, 3
-    assert of_quorum(host, "kraftlog_quorum_fetch_timeouts_total") == {"": 2}
-    assert of_quorum(host, "kraftlog_quorum_election_timeouts_total") == {"": 3}
+    assert quorum_metric(host, "kraftlog_quorum_fetch_timeouts_total") == {"": 2}
+    assert quorum_metric(host, "kraftlog_quorum_election_timeouts_total") == {"": 3}
 
 
 def test_q35_lag_and_last_contact_are_reported_by_voter() -> None:
@@ -123,13 +123,13 @@ def test_q35_lag_and_last_contact_are_reported_by_voter() -> None:
     core = host.node.quorum.core
     [me] = core.log.voter_set.voters
     lagging = Voter(ReplicaKey(9, bytes([9]) * 16))
-    assert of_quorum(host, "kraftlog_quorum_voter_lag") == {str(me.key.id): 0}
+    assert quorum_metric(host, "kraftlog_quorum_voter_lag") == {str(me.key.id): 0}
     core.log.voters.base = core.log.voter_set.with_voter(lagging)
     core.log.voters.entries = ()
     before = core.log.end - 1
-    core.role.progress.note_fetch(lagging.key, before, core.log.end, host.now, 1000)  # type: ignore[attr-defined]  # it leads
-    assert of_quorum(host, "kraftlog_quorum_voter_lag") == {str(me.key.id): 0, "9": 1}
-    contacts = of_quorum(host, "kraftlog_quorum_voter_last_contact_ms", later_ms=700)
+    core.role.progress.note_fetch(lagging.key, before, core.log.end, host.now, 1000)  # type: ignore[attr-defined]  # its role is Leader
+    assert quorum_metric(host, "kraftlog_quorum_voter_lag") == {str(me.key.id): 0, "9": 1}
+    contacts = quorum_metric(host, "kraftlog_quorum_voter_last_contact_ms", later_ms=700)
     assert contacts == {str(me.key.id): 0, "9": 700}
 
 
@@ -137,11 +137,11 @@ def test_q35_contact_of_a_voter_that_never_fetched_counts_from_the_epoch() -> No
     """An alert compares a number; DescribeQuorum shows -1, as Kafka does (D3)."""
     host = make_host()
     core = host.node.quorum.core
-    silent = Voter(ReplicaKey(9, bytes([9]) * 16))
-    core.log.voters.base = core.log.voter_set.with_voter(silent)
+    never_fetched = Voter(ReplicaKey(9, bytes([9]) * 16))
+    core.log.voters.base = core.log.voter_set.with_voter(never_fetched)
     core.log.voters.entries = ()
-    led_ms = host.now.monotonic_ms - core.role.elected_at  # type: ignore[attr-defined]  # it leads
-    contacts = of_quorum(host, "kraftlog_quorum_voter_last_contact_ms", later_ms=12_000)
+    led_ms = host.now.monotonic_ms - core.role.elected_at  # type: ignore[attr-defined]  # its role is Leader
+    contacts = quorum_metric(host, "kraftlog_quorum_voter_last_contact_ms", later_ms=12_000)
     assert contacts["9"] == led_ms + 12_000
     shown = describe(core, host.now)
     assert shown is not None
@@ -152,8 +152,8 @@ def test_q35_metrics_of_the_quorum_have_both_names_of_strimzi() -> None:
     host = make_host()
     for name in ("current_leader", "high_watermark", "commit_latency_max", "append_records_rate"):
         both = [f"kafka_server_{it}_{name}" for it in ("raftmetrics", "raft_metrics")]
-        assert repr(of_quorum(host, both[0])) == repr(of_quorum(host, both[1]))
-    assert of_quorum(host, "kafka_server_raft_metrics_current_state_info") == {"leader": 1}
+        assert repr(quorum_metric(host, both[0])) == repr(quorum_metric(host, both[1]))
+    assert quorum_metric(host, "kafka_server_raft_metrics_current_state_info") == {"leader": 1}
 
 
 def test_alerts_of_the_documentation_name_metrics_that_exist() -> None:

@@ -1,4 +1,4 @@
-"""The cluster id of a cluster that was not formatted with one: made, recorded, kept (Q29, R11)."""
+"""A cluster formatted without a cluster id: the id is generated, recorded and stored (Q29, R11)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.node.frame_client import FrameClient
 FRESH = "freshfreshfreshfreshfr"
 
 
-def unnamed(cluster_id: str | None = None) -> MemoryFiles:
+def disk_with_cluster_id(cluster_id: str | None = None) -> MemoryFiles:
     """A formatted directory with this cluster id."""
     files = MemoryFiles()
     files.make_directory("data")
@@ -27,7 +27,7 @@ def unnamed(cluster_id: str | None = None) -> MemoryFiles:
 
 
 def test_q29_the_first_leader_makes_the_id_and_the_node_keeps_it() -> None:
-    host = VirtualHost(unnamed(), cluster_id=None, fresh_cluster_id=FRESH)
+    host = VirtualHost(disk_with_cluster_id(), cluster_id=None, fresh_cluster_id=FRESH)
     assert host.node.quorum.core.log.voter_set.cluster_id == FRESH
     kept = meta_properties.load(host.files, "data")
     assert kept == meta_properties.MetaProperties(FRESH, 1, b"\x01" * 16)
@@ -38,7 +38,9 @@ def test_q29_the_first_leader_makes_the_id_and_the_node_keeps_it() -> None:
 
 
 def test_q29_the_cluster_id_is_stored_only_after_its_commit() -> None:
-    host = VirtualHost(unnamed(), cluster_id=None, fresh_cluster_id=FRESH, settled=False)
+    host = VirtualHost(
+        disk_with_cluster_id(), cluster_id=None, fresh_cluster_id=FRESH, settled=False
+    )
     host.one_turn()
     assert host.node.cluster_id is None
     assert meta_properties.load(host.files, "data").cluster_id is None
@@ -47,14 +49,14 @@ def test_q29_the_cluster_id_is_stored_only_after_its_commit() -> None:
 
 
 def test_q29_an_unstored_cluster_id_is_read_from_the_log_again() -> None:
-    """The next start generates none."""
-    first = VirtualHost(unnamed(), cluster_id=None, fresh_cluster_id=FRESH)
+    """The next start does not generate another id."""
+    first = VirtualHost(disk_with_cluster_id(), cluster_id=None, fresh_cluster_id=FRESH)
     first.files.kill()
     lost = meta_properties.load(first.files, "data").replace(cluster_id=None)
     write_whole(first.files, f"data/{meta_properties.NAME}", meta_properties.encode(lost))
-    again = VirtualHost(first.files, cluster_id=None, fresh_cluster_id="another")
-    assert again.node.cluster_id == FRESH
-    assert meta_properties.load(again.files, "data").cluster_id == FRESH
+    restarted = VirtualHost(first.files, cluster_id=None, fresh_cluster_id="another")
+    assert restarted.node.cluster_id == FRESH
+    assert meta_properties.load(restarted.files, "data").cluster_id == FRESH
 
 
 @pytest.mark.parametrize("cluster_id", [None, "c"])

@@ -1,4 +1,4 @@
-"""V1: committed records are applied a slice a turn; a batch counts once it is complete."""
+"""V1: each turn applies a slice of the committed records; a batch counts once it is complete."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 
-class Slow:
+class SlowMachine:
     """A state machine that needs a turn for each record."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, int]] = []
-        self.breaks_at: int | None = None
-        self.costs = TURN_BUDGET
+        self.fails_at: int | None = None
+        self.cost = TURN_BUDGET
 
     def replay_in_steps(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
         for number, record in enumerate(records):
-            if number == self.breaks_at:
+            if number == self.fails_at:
                 raise ReplayError("broken", record)
             self.seen.append((last_offset, number))
-            yield self.costs
+            yield self.cost
 
     def reload(self, records: Iterable[Message], last_offset: int) -> None: ...
 
@@ -53,17 +53,17 @@ class Slow:
     def leads(self, epoch: int, now: Now) -> None: ...
 
 
-class Followed:
+class AppliedLog:
     """A log with a committed offset, and a CommitApplier."""
 
     def __init__(self) -> None:
         self.log = SimpleNamespace(high_watermark=0)
         core: Any = SimpleNamespace(log=self.log, role=None)
         snapshotter: Any = SimpleNamespace(applied=lambda *_: None)
-        self.machine = Slow()
+        self.machine = SlowMachine()
         self.tail, self.slices = Tail(), Slices()
         self.wanted: list[Any] = []
-        #: Its position at each report of applied records.
+        #: The applied offset at each report of applied records.
         self.ends: list[int] = []
         self.applier = CommitApplier(
             core,
@@ -88,7 +88,7 @@ class Followed:
         self.applier.apply_committed()
 
     def finish(self) -> int:
-        """The turns that it still takes."""
+        """Run turns until all is applied; return how many."""
         turns = 0
         while self.slices.finish_turn():
             turns += 1
@@ -97,7 +97,7 @@ class Followed:
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["own", "of another"])
 def test_a_batch_counts_as_applied_when_all_of_it_is(is_known: bool) -> None:
-    followed = Followed()
+    followed = AppliedLog()
     followed.append(0, 3, is_known=is_known)
     followed.commit(3)
     while len(followed.machine.seen) < 3:
@@ -108,7 +108,7 @@ def test_a_batch_counts_as_applied_when_all_of_it_is(is_known: bool) -> None:
 
 
 def test_batches_committed_meanwhile_are_applied_next() -> None:
-    followed = Followed()
+    followed = AppliedLog()
     followed.append(0, 2)
     followed.commit(2)
     followed.append(2, 2)
@@ -120,16 +120,16 @@ def test_batches_committed_meanwhile_are_applied_next() -> None:
 
 
 def test_a_small_batch_is_applied_even_if_the_budget_is_spent() -> None:
-    followed = Followed()
+    followed = AppliedLog()
     followed.slices.begin(iter([TURN_BUDGET, TURN_BUDGET]))
-    followed.machine.costs = 1
+    followed.machine.cost = 1
     followed.append(0, 2)
     followed.commit(2)
     assert followed.ends == [2]
 
 
 def test_q38_a_snapshot_replaces_a_half_applied_batch() -> None:
-    followed = Followed()
+    followed = AppliedLog()
     followed.append(0, 3)
     followed.commit(3)
     followed.applier.restart_at(10)
@@ -143,7 +143,7 @@ def test_q38_a_snapshot_replaces_a_half_applied_batch() -> None:
 
 
 def test_a_node_catches_up_until_all_read_records_are_applied() -> None:
-    followed = Followed()
+    followed = AppliedLog()
     data = followed.append(0, 2)
     followed.tail.clear()
     followed.commit(2)
@@ -155,7 +155,7 @@ def test_a_node_catches_up_until_all_read_records_are_applied() -> None:
 
 
 def test_a_snapshot_ends_catching_up() -> None:
-    followed = Followed()
+    followed = AppliedLog()
     data = followed.append(0, 2)
     followed.tail.clear()
     followed.commit(2)
@@ -164,9 +164,9 @@ def test_a_snapshot_ends_catching_up() -> None:
     assert not followed.applier.is_reading
 
 
-def test_an_unreplayable_record_of_a_later_slice_is_named() -> None:
-    followed = Followed()
-    followed.machine.breaks_at = 2
+def test_an_unreplayable_record_of_a_later_slice_is_reported_by_offset() -> None:
+    followed = AppliedLog()
+    followed.machine.fails_at = 2
     followed.append(5, 4)
     followed.applier.restart_at(5)
     followed.append(5, 4)
@@ -179,13 +179,13 @@ def test_an_unreplayable_record_of_a_later_slice_is_named() -> None:
 
 
 def slow_host(**topics: int) -> VirtualHost:
-    """A node whose turns have room for a record or two."""
+    """A node whose turns have time for one or two records."""
     host = make_host(None, **topics)
     host.node.sliced.limit(20)
     return host
 
 
-def shown(host: VirtualHost) -> dict[str, int]:
+def visible_topics(host: VirtualHost) -> dict[str, int]:
     """The visible topics and their partitions."""
     image = host.node.image
     for topic in image.topics.values():
@@ -194,28 +194,28 @@ def shown(host: VirtualHost) -> dict[str, int]:
     return {topic.name: topic.partition_count for topic in image.topics.values()}
 
 
-def states_until_answered(
+def visible_states_during(
     host: VirtualHost, api_key: int, version: int, request: Message
 ) -> list[dict[str, int]]:
-    """The visible states in between, each once."""
+    """Send a request; return the visible states until its response, without repetitions."""
     client = FrameClient(host)
-    states = [shown(host)]
+    states = [visible_topics(host)]
     client.send(api_key, version, request)
     turns = 0
     while not client.take():
         host.one_turn()
         host.deliver()
         turns += 1
-        if shown(host) != states[-1]:
-            states.append(shown(host))
-    assert turns > 5, "it takes its turns"
-    assert not host.node.quorum.is_applying or shown(host) == states[-1]
+        if visible_topics(host) != states[-1]:
+            states.append(visible_topics(host))
+    assert turns > 5, "the request takes several turns"
+    assert not host.node.quorum.is_applying or visible_topics(host) == states[-1]
     return states
 
 
 def test_v4_a_topic_appears_with_all_its_partitions() -> None:
     host = slow_host(demo=1)
-    states = states_until_answered(host, ApiKey.CREATE_TOPICS, 7, creation({"one": 20, "two": 20}))
+    states = visible_states_during(host, ApiKey.CREATE_TOPICS, 7, creation({"one": 20, "two": 20}))
     assert states == [{"demo": 1}, {"demo": 1, "one": 20}, {"demo": 1, "one": 20, "two": 20}]
 
 
@@ -223,7 +223,7 @@ def test_v11_added_partitions_appear_together() -> None:
     host = slow_host(demo=1)
     topic = CreatePartitionsTopic(name="demo", count=20, assignments=None)
     request = CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False)
-    assert states_until_answered(host, ApiKey.CREATE_PARTITIONS, 3, request) == [
+    assert visible_states_during(host, ApiKey.CREATE_PARTITIONS, 3, request) == [
         {"demo": 1},
         {"demo": 20},
     ]
@@ -237,10 +237,14 @@ def test_v11_removed_partitions_disappear_together() -> None:
     active_controller = host.node.active_controller
     assert active_controller is not None
     active_controller.decide(
-        ApiKey.REMOVE_PARTITIONS, 0, request, lambda *_: states.append(shown(host)), host.now
+        ApiKey.REMOVE_PARTITIONS,
+        0,
+        request,
+        lambda *_: states.append(visible_topics(host)),
+        host.now,
     )
     while not states:
-        assert shown(host) in ({"demo": 20}, {"demo": 5})
+        assert visible_topics(host) in ({"demo": 20}, {"demo": 5})
         host.one_turn()
         host.deliver()
     assert states == [{"demo": 5}]
@@ -250,7 +254,7 @@ def test_v11_removed_partitions_disappear_together() -> None:
 def test_v4_a_deleted_topic_disappears_before_its_partitions() -> None:
     host = slow_host(demo=20, other=1)
     request = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
-    assert states_until_answered(host, ApiKey.DELETE_TOPICS, 5, request) == [
+    assert visible_states_during(host, ApiKey.DELETE_TOPICS, 5, request) == [
         {"demo": 20, "other": 1},
         {"other": 1},
     ]
@@ -259,26 +263,28 @@ def test_v4_a_deleted_topic_disappears_before_its_partitions() -> None:
     assert len(host.node.image.partitions) == 1
 
 
-def test_v14_a_controller_decides_once_it_has_applied_what_was_before() -> None:
-    """V14, C236: it leads the quorum long before."""
+def test_v14_a_controller_decides_once_it_has_applied_earlier_records() -> None:
+    """V14, C236: it leads the quorum before that."""
     host = slow_host(demo=1, many=50)
     host.files.kill()
-    again = type(host)(host.files, settled=False)
-    again.node.sliced.limit(20)
-    controller = again.node.active_controller
+    restarted = type(host)(host.files, settled=False)
+    restarted.node.sliced.limit(20)
+    controller = restarted.node.active_controller
     assert controller is not None
-    client, turns = FrameClient(again, CONTROLLER), 0
+    client, turns = FrameClient(restarted, CONTROLLER), 0
     while not controller.is_active:
-        if again.node.quorum.is_leader:
+        if restarted.node.quorum.is_leader:
             if not turns:
                 client.send(ApiKey.CREATE_TOPICS, 7, creation({"many": 50}))
             assert client.take() == []
             turns += 1
-        again.one_turn()
-        again.deliver()
+        restarted.one_turn()
+        restarted.deliver()
     assert turns > 3
-    assert again.node.quorum.applied == again.node.quorum.end, "its own first record, too"
-    again.settle()
+    assert restarted.node.quorum.applied == restarted.node.quorum.end, (
+        "including its own first record"
+    )
+    restarted.settle()
     [(_, response)] = client.take()
     assert [it.error_code for it in response.topics] == [ErrorCode.TOPIC_ALREADY_EXISTS]
 
@@ -289,10 +295,10 @@ def test_v1_a_kill_during_a_batch_is_the_same_as_before_it() -> None:
     while not host.node.quorum.is_applying:
         host.one_turn()
         host.deliver()
-    assert shown(host) == {"demo": 1}
+    assert visible_topics(host) == {"demo": 1}
     host.files.kill()
-    again = type(host)(host.files)
-    assert shown(again) == {"demo": 1, "many": 20}
+    restarted = type(host)(host.files)
+    assert visible_topics(restarted) == {"demo": 1, "many": 20}
 
 
 def test_q38_no_snapshot_is_taken_during_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""R9, R10: controllers find each other by DiscoverBrokers, wherever they have been restarted."""
+"""R9, R10: controllers find each other by DiscoverBrokers after restarts at other addresses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.node.quorum.test_driver import driver_with_voters
 if TYPE_CHECKING:
     from kraftlog.node.quorum.driver import QuorumDriver
 
-#: Where node 1 has been restarted; the log has 127.0.0.1:9091.
+#: The new address of node 1; the log has 127.0.0.1:9091.
 OWN = ("10.0.0.1", 9100)
 VIP = ("vip", 9093)
 BOOT_MS = 50_000
@@ -39,7 +39,7 @@ def later(ms: int) -> Now:
     return Now(ms, BOOT_MS + ms)
 
 
-class Discovering:
+class DiscoveryOfNode1:
     """The discovery of node 1, one of these voters, and its effects."""
 
     def __init__(
@@ -68,14 +68,14 @@ class Discovering:
         self.emitted.clear()
 
     def poll(self, now: Now = START) -> list[effects.SendRequest]:
-        """The requests that are sent; a boot timestamp is written at once."""
+        """Poll; return the requests it sends. A boot timestamp counts as written at once."""
         self.part.poll(now)
-        for written in self.taken(effects.WriteBootTimestamp):
+        for written in self.take(effects.WriteBootTimestamp):
             self.part.boot_written(effects.BootTimestampWritten(written.boot_timestamp_ms))
             self.part.poll(now)
-        return [it for it in self.taken(effects.SendRequest) if it.channel == DISCOVERY_CHANNEL]
+        return [it for it in self.take(effects.SendRequest) if it.channel == DISCOVERY_CHANNEL]
 
-    def taken(self, kind: type) -> list[Any]:
+    def take(self, kind: type) -> list[Any]:
         found = [it for it in self.emitted if isinstance(it, kind)]
         self.emitted[:] = [it for it in self.emitted if not isinstance(it, kind)]
         return found
@@ -83,7 +83,7 @@ class Discovering:
     def answer(
         self, sent: effects.SendRequest, *brokers: DiscoveredBroker, now: Now = START, **more: Any
     ) -> None:
-        """Respond as the node that was asked."""
+        """Respond to a request as the node that it was sent to."""
         values: dict[str, Any] = {"cluster_id": "cluster", "node_id": sent.peer, "leader_epoch": 5}
         response = DiscoverBrokersResponse(brokers=brokers, **values | more)
         self.part.handle(
@@ -98,15 +98,15 @@ class Discovering:
             self.answer(sent)
 
     def ask(self, now: Now = START, *, may_report: bool = True, **values: Any) -> Any:
-        """Ask it, as another node or an operator does."""
+        """Respond to a DiscoverBrokers request that another node or an operator sends."""
         asked: dict[str, Any] = {"cluster_id": "cluster"} | values
         request = DiscoverBrokersRequest(**asked)
         return self.part.respond_to(request, now, may_report=may_report)
 
     def report(self, node_id: int, port: int, boot_ms: int, **more: Any) -> Any:
         values: dict[str, Any] = {"leader_epoch": 5} | more
-        where: dict[str, Any] = {"host": "10.0.0.9", "port": port}
-        return self.ask(broker_id=node_id, boot_timestamp_ms=boot_ms, **where, **values)
+        address: dict[str, Any] = {"host": "10.0.0.9", "port": port}
+        return self.ask(broker_id=node_id, boot_timestamp_ms=boot_ms, **address, **values)
 
 
 def entry(node_id: int, port: int, boot_ms: int, epoch: int = 5) -> DiscoveredBroker:
@@ -115,7 +115,7 @@ def entry(node_id: int, port: int, boot_ms: int, epoch: int = 5) -> DiscoveredBr
     )
 
 
-def shown(response: Any) -> dict[int, tuple[str, int, int]]:
+def addresses_in(response: Any) -> dict[int, tuple[str, int, int]]:
     return {it.broker_id: (it.host, it.port, it.boot_timestamp_ms) for it in response.brokers}
 
 
@@ -123,7 +123,7 @@ def shown(response: Any) -> dict[int, tuple[str, int, int]]:
 
 
 def test_r9_a_started_controller_reports_itself_to_all_voters() -> None:
-    started = Discovering(1, 2, 3, servers=(VIP,))
+    started = DiscoveryOfNode1(1, 2, 3, servers=(VIP,))
     sent = started.poll()
     assert [(it.host, it.port) for it in sent] == [("127.0.0.1", 9092), ("127.0.0.1", 9093), VIP]
     assert {it.api_key for it in sent} == {ApiKey.DISCOVER_BROKERS}
@@ -135,44 +135,44 @@ def test_r9_a_started_controller_reports_itself_to_all_voters() -> None:
 
 
 def test_r9_the_boot_timestamp_is_durable_before_it_is_sent() -> None:
-    started = Discovering(1, 2, 3)
+    started = DiscoveryOfNode1(1, 2, 3)
     started.part.poll(START)
     assert started.emitted == [effects.WriteBootTimestamp(BOOT_MS)]
-    assert shown(started.ask())[1] == (*OWN, -1)
+    assert addresses_in(started.ask())[1] == (*OWN, -1)
     started.part.boot_written(effects.BootTimestampWritten(BOOT_MS))
-    assert shown(started.ask())[1] == (*OWN, BOOT_MS)
+    assert addresses_in(started.ask())[1] == (*OWN, BOOT_MS)
 
 
 @pytest.mark.parametrize(("last_ms", "expected"), [(BOOT_MS - 1, BOOT_MS), (90_000, 90_001)])
 def test_r9_a_start_exceeds_the_last_one_though_the_clock_went_back(
     last_ms: int, expected: int
 ) -> None:
-    started = Discovering(1, 2, 3, last_boot_ms=last_ms)
+    started = DiscoveryOfNode1(1, 2, 3, last_boot_ms=last_ms)
     assert started.poll()[0].request.boot_timestamp_ms == expected
 
 
 def test_r9_a_sole_voter_reports_and_writes_nothing() -> None:
-    started = Discovering(1)
+    started = DiscoveryOfNode1(1)
     assert started.poll() == []
     assert started.emitted == []
     assert started.part.deadline() is None
 
 
 def test_r9_a_broker_only_asks() -> None:
-    started = Discovering(1, 2, 3, own=None)
+    started = DiscoveryOfNode1(1, 2, 3, own=None)
     started.quorum.addresses.unreachable(2)
     started.part.poll(START)
     sent = started.poll(later(LEADERLESS_RETRY_MS))
     assert [it.peer for it in sent] == [2, 3]
     assert sent[0].request == DiscoverBrokersRequest(cluster_id="cluster")
-    assert not started.taken(effects.WriteBootTimestamp)
+    assert not started.take(effects.WriteBootTimestamp)
 
 
 # Repeating ---------------------------------------------------------------------------------------
 
 
-def test_r9_it_is_repeated_until_every_voter_is_reached() -> None:
-    started = Discovering(1, 2, 3)
+def test_r9_discovery_is_repeated_until_every_voter_is_reached() -> None:
+    started = DiscoveryOfNode1(1, 2, 3)
     now = START
     for _ in range(5):
         two, three = started.poll(now)
@@ -189,8 +189,8 @@ def test_r9_it_is_repeated_until_every_voter_is_reached() -> None:
     assert started.poll(later(now.monotonic_ms + LEADERLESS_RETRY_MS)) == []
 
 
-def test_r9_a_broken_connection_starts_it_again() -> None:
-    started = Discovering(1, 2, 3, leader=2)
+def test_r9_a_broken_connection_restarts_discovery() -> None:
+    started = DiscoveryOfNode1(1, 2, 3, leader=2)
     started.reach_all()
     started.part.poll(START)
     assert started.part.deadline() is None
@@ -202,8 +202,8 @@ def test_r9_a_broken_connection_starts_it_again() -> None:
 
 
 def test_r9_with_a_leader_the_waits_grow_longer() -> None:
-    """The log has the addresses then; a voter may be down for days."""
-    started = Discovering(1, 2, 3, leader=2)
+    """The log has the addresses by then, and a voter may be down for days."""
+    started = DiscoveryOfNode1(1, 2, 3, leader=2)
     started.reach_all()
     started.quorum.addresses.unreachable(3)
     now, waits = START, []
@@ -221,7 +221,7 @@ def test_r9_with_a_leader_the_waits_grow_longer() -> None:
 
 def test_r9_without_a_leader_the_report_is_repeated() -> None:
     """A false report may have replaced it at another node."""
-    started = Discovering(1, 2, 3)
+    started = DiscoveryOfNode1(1, 2, 3)
     started.reach_all()
     started.part.poll(START)
     assert started.part.deadline() == REPEAT_REPORT_MS
@@ -229,7 +229,7 @@ def test_r9_without_a_leader_the_report_is_repeated() -> None:
 
 
 def test_r9_a_controller_of_kafka_is_not_asked_again() -> None:
-    started = Discovering(1, 2, leader=2)
+    started = DiscoveryOfNode1(1, 2, leader=2)
     [sent] = started.poll()
     started.part.handle(
         effects.VersionUnsupported(DISCOVERY_CHANNEL, sent.peer, sent.number), START
@@ -242,17 +242,17 @@ def test_r9_a_controller_of_kafka_is_not_asked_again() -> None:
 
 
 def test_r9_a_moved_voter_is_used_and_passed_on() -> None:
-    node = Discovering(1, 2, 3)
+    node = DiscoveryOfNode1(1, 2, 3)
     answer = node.report(2, 9200, 100)
     assert node.quorum.address_of(2) == ("10.0.0.9", 9200)
-    assert shown(answer)[2] == ("10.0.0.9", 9200, 100)
-    assert shown(answer)[3] == ("127.0.0.1", 9093, -1)
+    assert addresses_in(answer)[2] == ("10.0.0.9", 9200, 100)
+    assert addresses_in(answer)[3] == ("127.0.0.1", 9093, -1)
     assert (answer.cluster_id, answer.leader_id, answer.leader_epoch) == ("cluster", -1, 5)
     assert answer.node_id == 1
 
 
 def test_r9_a_response_brings_addresses_of_others() -> None:
-    node = Discovering(1, 2, 3)
+    node = DiscoveryOfNode1(1, 2, 3)
     two, three = node.poll()
     node.answer(two, entry(3, 9300, 100))
     assert node.quorum.address_of(3) == ("10.0.0.9", 9300)
@@ -267,11 +267,11 @@ def test_r9_a_response_brings_addresses_of_others() -> None:
     assert again_ms is not None
     rounds.append(node.poll(later(again_ms)))
     asked = {it.port for sent in rounds for it in sent if it.peer == 3}
-    assert asked == {9300, 9093}, "either may be right"
+    assert asked == {9300, 9093}, "either address may be right"
 
 
 def test_r9_an_older_start_is_not_accepted_again() -> None:
-    node = Discovering(1, 2, 3)
+    node = DiscoveryOfNode1(1, 2, 3)
     node.report(2, 9200, 200)
     node.report(2, 9201, 100)
     node.report(2, 9202, 300, leader_epoch=4)
@@ -282,23 +282,23 @@ def test_r9_an_older_start_is_not_accepted_again() -> None:
 
 @pytest.mark.parametrize("node_id", [4, -1, 1])
 def test_r9_nothing_is_remembered_of_a_node_that_is_no_member(node_id: int) -> None:
-    node = Discovering(1, 2, 3)
+    node = DiscoveryOfNode1(1, 2, 3)
     answer = node.report(node_id, 9200, 100)
-    assert sorted(shown(answer)) == [1, 2, 3]
-    assert all(port != 9200 for _, port, _ in shown(answer).values())
+    assert sorted(addresses_in(answer)) == [1, 2, 3]
+    assert all(port != 9200 for _, port, _ in addresses_in(answer).values())
 
 
 def test_r9_on_a_brokers_listener_a_request_only_asks() -> None:
-    """Clients reach it."""
-    node = Discovering(1, 2, 3)
-    where: dict[str, Any] = {"host": "10.0.0.9", "port": 9200}
-    answer = node.ask(may_report=False, broker_id=2, boot_timestamp_ms=100, **where)
-    assert shown(answer)[2] == ("127.0.0.1", 9092, -1)
+    """Clients can send to this listener, so their reports are not trusted."""
+    node = DiscoveryOfNode1(1, 2, 3)
+    address: dict[str, Any] = {"host": "10.0.0.9", "port": 9200}
+    answer = node.ask(may_report=False, broker_id=2, boot_timestamp_ms=100, **address)
+    assert addresses_in(answer)[2] == ("127.0.0.1", 9092, -1)
 
 
 def test_r9_from_another_cluster_nothing_is_remembered() -> None:
     """Neither from a request nor from a response."""
-    node = Discovering(1, 2, 3)
+    node = DiscoveryOfNode1(1, 2, 3)
     answer = node.report(2, 9200, 100, cluster_id="other")
     assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
     assert list(answer.brokers) == []
@@ -312,7 +312,7 @@ def test_r9_from_another_cluster_nothing_is_remembered() -> None:
 
 
 def test_r9_an_address_that_works_is_kept_despite_a_report() -> None:
-    node = Discovering(1, 2, 3)
+    node = DiscoveryOfNode1(1, 2, 3)
     node.reach_all()
     node.report(2, 6666, 100)
     assert node.quorum.addresses.use(2) == ("127.0.0.1", 9092)
@@ -323,7 +323,7 @@ def test_r9_an_address_that_works_is_kept_despite_a_report() -> None:
 
 
 def test_r9_another_node_at_the_address_does_not_count_as_reached() -> None:
-    node = Discovering(1, 2, 3)
+    node = DiscoveryOfNode1(1, 2, 3)
     two, three = node.poll()
     node.answer(two, node_id=3)
     node.answer(three)
@@ -331,12 +331,12 @@ def test_r9_another_node_at_the_address_does_not_count_as_reached() -> None:
 
 
 def test_r9_a_node_exceeds_a_false_report_of_itself() -> None:
-    """It hears of it from the node that was deceived, and replaces it there."""
-    deceived, node = Discovering(1, 2, 3), Discovering(1, 2, 3)
+    """It learns of the report from the deceived node, and replaces it there by a newer one."""
+    deceived, node = DiscoveryOfNode1(1, 2, 3), DiscoveryOfNode1(1, 2, 3)
     deceived.report(2, 6666, BOOT_MS + 5000, leader_epoch=77)
-    lie = entry(1, 6666, BOOT_MS + 5000, 77)
+    false_report = entry(1, 6666, BOOT_MS + 5000, 77)
     two, three = node.poll()
-    node.answer(two, lie)
+    node.answer(two, false_report)
     node.answer(three)
     node.part.poll(START)
     due_ms = node.part.deadline()
@@ -345,11 +345,11 @@ def test_r9_a_node_exceeds_a_false_report_of_itself() -> None:
     assert (request.host, request.port) == OWN
     assert (request.leader_epoch, request.boot_timestamp_ms) == (77, BOOT_MS + 5001)
     deceived.ask(**vars_of(request) | {"broker_id": 2})
-    assert deceived.quorum.known_nodes.of(2).address == OWN  # type: ignore[union-attr]  # it is known
+    assert deceived.quorum.known_nodes.of(2).address == OWN  # type: ignore[union-attr]  # a known node
 
 
 def test_r9_its_own_report_does_not_make_it_exceed_itself() -> None:
-    node = Discovering(1, 2, 3)
+    node = DiscoveryOfNode1(1, 2, 3)
     two, three = node.poll()
     mine = DiscoveredBroker(
         broker_id=1, host=OWN[0], port=OWN[1], boot_timestamp_ms=BOOT_MS, leader_epoch=5
@@ -358,7 +358,7 @@ def test_r9_its_own_report_does_not_make_it_exceed_itself() -> None:
     node.answer(three, entry(1, 9091, -1, -1))
     node.part.poll(START)
     assert node.quorum.addresses.unreached == set()
-    assert not node.taken(effects.WriteBootTimestamp)
+    assert not node.take(effects.WriteBootTimestamp)
 
 
 def vars_of(request: DiscoverBrokersRequest) -> dict[str, Any]:
@@ -369,8 +369,8 @@ def vars_of(request: DiscoverBrokersRequest) -> dict[str, Any]:
 # Without voters ----------------------------------------------------------------------------------
 
 
-def test_r10_a_node_without_voters_waits_discovers_and_says_so() -> None:
-    node = Discovering(servers=(VIP, ("other", 1)))
+def test_r10_a_node_without_voters_waits_discovers_and_logs_it() -> None:
+    node = DiscoveryOfNode1(servers=(VIP, ("other", 1)))
     node.part.poll(START)
     due_ms = node.part.deadline()
     assert due_ms == LEADERLESS_RETRY_MS
@@ -379,29 +379,29 @@ def test_r10_a_node_without_voters_waits_discovers_and_says_so() -> None:
     assert [(it.host, it.port) for it in sent] == [VIP, ("other", 1)]
     node.fail(sent[0], now)
     node.answer(sent[1], entry(2, 9200, 100), now=now)
-    [line] = [it.line for it in node.taken(effects.LogLine)]
+    [line] = [it.line for it in node.take(effects.LogLine)]
     assert "knows no voters yet and does not elect itself; it asks vip:9093, other:1" in line
     assert node.quorum.core.role.name == "observer"
     node.part.poll(now)
     again_ms = node.part.deadline()
     assert again_ms is not None
     peers = [(it.peer, it.host) for it in node.poll(later(again_ms))]
-    assert peers[0] == (2, "10.0.0.9"), "what it has learned is asked, too"
+    assert peers[0] == (2, "10.0.0.9"), "discovered nodes are asked, too"
 
 
-def test_r10_the_log_is_also_fetched_from_what_the_servers_named() -> None:
+def test_r10_the_log_is_also_fetched_from_discovered_nodes() -> None:
     """The only bootstrap server may fail before the first fetch is answered."""
-    node = Discovering(servers=(VIP,))
+    node = DiscoveryOfNode1(servers=(VIP,))
     node.part.poll(START)
     [sent] = node.poll(later(LEADERLESS_RETRY_MS))
     node.answer(sent, entry(2, 9200, 100))
     node.quorum.poll(later(60_000))
-    [fetch] = [it for it in node.taken(effects.SendRequest) if it.api_key == ApiKey.FETCH]
+    [fetch] = [it for it in node.take(effects.SendRequest) if it.api_key == ApiKey.FETCH]
     assert (fetch.peer, fetch.host, fetch.port) == (2, "10.0.0.9", 9200)
     assert not node.quorum.core.is_voter
 
 
 def test_r10_a_node_without_voters_remembers_no_sender() -> None:
-    """Anybody may send it; only what its own servers name counts."""
-    node = Discovering(servers=(VIP,))
-    assert shown(node.report(2, 9200, 100)) == {}
+    """Any node could send a report; only nodes named by the bootstrap servers count."""
+    node = DiscoveryOfNode1(servers=(VIP,))
+    assert addresses_in(node.report(2, 9200, 100)) == {}

@@ -1,4 +1,4 @@
-"""QuorumDriver: the order in which the core's effects are carried out, and their outcomes."""
+"""QuorumDriver: the order in which it carries out the core's effects, and their outcomes."""
 
 from __future__ import annotations
 
@@ -65,20 +65,20 @@ NOW = Now(0, 0)
 
 
 class Machine:
-    """A state machine that calls `when_led` once there is a leader."""
+    """A state machine that makes a proposal once this node leads."""
 
     def __init__(self) -> None:
         self.driver: QuorumDriver | None = None
         self.proposals = 0
-        self.fed: list[tuple[str, int, int]] = []
+        self.calls: list[tuple[str, int, int]] = []
 
     def replay_in_steps(self, records: Iterable[Any], last_offset: int) -> Iterator[int]:
         for _ in records:
             yield 1
-        self.fed.append(("replay", len(list(records)), last_offset))
+        self.calls.append(("replay", len(list(records)), last_offset))
 
     def reload(self, records: Iterable[Any], last_offset: int) -> None:
-        self.fed.append(("reload", len(list(records)), last_offset))
+        self.calls.append(("reload", len(list(records)), last_offset))
 
     def leads(self, epoch: int, now: Now) -> None: ...
 
@@ -95,36 +95,35 @@ def driver_with_voters(
     static_addresses: dict[int, tuple[str, int]] | None = None,
     records: int = 0,
 ) -> tuple[Machine, list[Any]]:
-    """Replica 1 of these, with this number of records of epoch 1; returns the effects
-    since it was made."""
-    those = VoterSet(
+    """A driver of replica 1 of these voters, with `records` records of epoch 1, and its effects."""
+    voter_set = VoterSet(
         tuple(Voter(ReplicaKey(i), (Endpoint("C", "127.0.0.1", 9090 + i),)) for i in voter_ids)
     )
     epochs = EpochCache(((1, 0),) if records else ())
-    log = RaftLog(VoterHistory(those, ()), 0, records, epochs, 0)
+    log = RaftLog(VoterHistory(voter_set, ()), 0, records, epochs, 0)
     start = election or ElectionState()
     core = RaftCore(ReplicaKey(1), log, start, RaftConfig(seed=1), NOW, "cluster")
     machine = Machine()
-    wanted: list[Any] = []
+    emitted: list[Any] = []
     machine.driver = QuorumDriver(
         core,
         machine,
-        wanted.append,
+        emitted.append,
         Slices(),
         static_addresses=static_addresses or {},
         advertised_endpoints=advertised_endpoints,
     )
     machine.driver.start(NOW)
-    return machine, wanted
+    return machine, emitted
 
 
 def test_proposals_made_while_effects_run_follow_those_effects() -> None:
-    """The leader's first record, and a proposal made in its callback."""
-    machine, wanted = driver_with_voters(1)
+    """First the leader's own record, then a proposal made in a callback."""
+    machine, emitted = driver_with_voters(1)
     assert machine.driver is not None
     machine.driver.handle(effects.ElectionWritten(1), NOW)
     machine.driver.append_batched(NOW)
-    batches = [it.data for it in wanted if isinstance(it, effects.AppendBatch)]
+    batches = [it.data for it in emitted if isinstance(it, effects.AppendBatch)]
     assert machine.proposals == 1
     assert [read_header(batch).base_offset for batch in batches] == [0, 2]
     assert read_header(batches[0]).is_control
@@ -132,18 +131,18 @@ def test_proposals_made_while_effects_run_follow_those_effects() -> None:
 
 def test_proposals_of_a_turn_become_one_batch() -> None:
     """Each has its callback; a proposal too large for the batch follows it."""
-    machine, wanted = driver_with_voters(1)
+    machine, emitted = driver_with_voters(1)
     driver = machine.driver
     assert driver is not None
     driver.handle(effects.ElectionWritten(1), NOW)
     driver.append_batched(NOW)
-    wanted.clear()
+    emitted.clear()
     start, outcome = driver.end, list[int]()
     large = [TopicRecord(name="x" * (BATCH_BYTES // 3), topic_id=b"x" * 16)] * 3
     for records in ([NoOpRecord()], [NoOpRecord()], large):
         assert driver.propose(proposal_of(records), lambda code, _: outcome.append(code), NOW) == 0
     assert driver.end == start + 5
-    batches = [read_header(it.data) for it in wanted if isinstance(it, effects.AppendBatch)]
+    batches = [read_header(it.data) for it in emitted if isinstance(it, effects.AppendBatch)]
     assert [(it.base_offset, it.record_count) for it in batches] == [(start, 2), (start + 2, 3)]
     driver.handle(effects.LogFlushed(METADATA_LOG, driver.end), NOW)
     assert outcome == [0, 0, 0]
@@ -162,29 +161,29 @@ def test_q6_an_observers_fetch_does_not_wait_for_its_disk(
     voters: tuple[int, ...], is_flushed: bool
 ) -> None:
     """A voter's next fetch acknowledges, and waits for the disk; an observer's does not."""
-    machine, wanted = driver_with_voters(*voters, election=ElectionState(5, 2))
-    (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
-    wanted.clear()
+    machine, emitted = driver_with_voters(*voters, election=ElectionState(5, 2))
+    (ask,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
+    emitted.clear()
     batch = records_batch([encode_metadata(NoOpRecord(), 0)], 0)
     stamp(batch, 0, 0, 5)
     answer = fetch_response(high_watermark=0, records=bytes(batch))
     assert machine.driver is not None
     machine.driver.handle(effects.ResponseReceived("quorum", 2, ask.number, answer), NOW)
-    (append,) = [it for it in wanted if isinstance(it, effects.AppendBatch)]
+    (append,) = [it for it in emitted if isinstance(it, effects.AppendBatch)]
     assert append.flush == is_flushed
-    assert any(isinstance(it, effects.SendRequest) for it in wanted) != is_flushed
+    assert any(isinstance(it, effects.SendRequest) for it in emitted) != is_flushed
 
 
 @pytest.mark.parametrize("committed", [0, 10])
 def test_q9a_a_replaying_node_does_not_campaign(committed: int) -> None:
-    """It still grants votes."""
-    machine, wanted = driver_with_voters(1, 2, 3, election=ElectionState(5, 2), records=10)
+    """It does grant votes."""
+    machine, emitted = driver_with_voters(1, 2, 3, election=ElectionState(5, 2), records=10)
     driver = machine.driver
     assert driver is not None
-    (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
+    (ask,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
     answer = fetch_response(high_watermark=committed)
     driver.handle(effects.ResponseReceived("quorum", 2, ask.number, answer), NOW)
-    assert any(isinstance(it, effects.ReadLog) for it in wanted) == bool(committed)
+    assert any(isinstance(it, effects.ReadLog) for it in emitted) == bool(committed)
     driver.handle(effects.PeerDown("quorum", 2, 0), NOW)
     assert driver.core.role.name == ("follower" if committed else "prospective")
     assert not driver.core.role.has_live_leader(driver.core)
@@ -205,8 +204,8 @@ def fetch_response(*, high_watermark: int, records: bytes = b"") -> FetchRespons
 
 
 def test_a_shutdown_does_not_wait_for_a_fetch_response() -> None:
-    machine, wanted = driver_with_voters(1, 2, election=ElectionState(5, 2))
-    (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
+    machine, emitted = driver_with_voters(1, 2, election=ElectionState(5, 2))
+    (ask,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
     assert ask.api_key == ApiKey.FETCH
     assert machine.driver is not None
     machine.driver.shut_down(NOW)
@@ -214,9 +213,9 @@ def test_a_shutdown_does_not_wait_for_a_fetch_response() -> None:
 
 
 def test_a_response_without_partition_counts_as_none() -> None:
-    """So the core sends it again: every request has an outcome."""
-    machine, wanted = driver_with_voters(1, 2, election=ElectionState(5, 2))
-    (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
+    """Then the core sends the request again: every request has an outcome."""
+    machine, emitted = driver_with_voters(1, 2, election=ElectionState(5, 2))
+    (ask,) = [it for it in emitted if isinstance(it, effects.SendRequest)]
     assert machine.driver is not None
     assert machine.driver.core.peer(2).in_flight == ask.number
     empty = FetchResponse(error_code=0, session_id=0, responses=())
@@ -238,7 +237,7 @@ def test_d1_a_waiting_describe_is_answered_by_the_node_that_becomes_leader() -> 
 
 
 def test_waiting_requests_are_sent_once_there_is_a_leader() -> None:
-    """Without waiting for a retry; on a controller listener a request does not wait."""
+    """Before the next retry is due. On a controller listener requests do not wait."""
     host = VirtualHost(settled=False)
     waits, refused = FrameClient(host), FrameClient(host, CONTROLLER)
     request = CreateTopicsRequest(
@@ -258,10 +257,10 @@ def test_waiting_requests_are_sent_once_there_is_a_leader() -> None:
 
 
 def test_pending_proposals_are_work_for_the_host() -> None:
-    """A coordinator may write at the end of a turn, when its reads are done."""
+    """A group coordinator may write at the end of a turn, after all reads."""
     host = VirtualHost()
     assert not host.node.has_work
-    host.node.replica_manager.turn.append(object())  # type: ignore[arg-type]  # nothing looks at it
+    host.node.replica_manager.turn.append(object())  # type: ignore[arg-type]  # its content is not read
     assert host.node.has_work
 
 
@@ -279,7 +278,7 @@ def test_r12_a_waiting_voter_change_is_made_by_the_new_leader() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_d2_every_version_describes_replicas_with_a_directory(version: int) -> None:
-    """Versions 0 and 1 leave it out."""
+    """Versions 0 and 1 omit the directory id."""
     state = api.ReplicaState(replica_id=4, replica_directory_id=b"d" * 16, log_end_offset=7)
     part = api.PartitionResult(
         partition_index=0,
@@ -298,66 +297,66 @@ def test_d2_every_version_describes_replicas_with_a_directory(version: int) -> N
     assert (observer.replica_directory_id == b"d" * 16) == (version >= 2)
 
 
-def only(wanted: list[Any], kind: type) -> Any:
-    """The only effect of a kind; drops the earlier effects."""
-    [found] = [it for it in wanted if isinstance(it, kind)]
-    wanted.clear()
+def take_only(emitted: list[Any], kind: type) -> Any:
+    """Return the only effect of a kind, and clear all effects."""
+    [found] = [it for it in emitted if isinstance(it, kind)]
+    emitted.clear()
     return found
 
 
 def test_a_state_machine_before_the_log_start_loads_the_snapshot() -> None:
-    """C105: only then does it replay the records after it."""
-    machine, wanted = driver_with_voters(1, 2, election=ElectionState(5, 2))
+    """C105: it replays the records after the snapshot only then."""
+    machine, emitted = driver_with_voters(1, 2, election=ElectionState(5, 2))
     driver, point = machine.driver, OffsetAndEpoch(7, 4)
     assert driver is not None
     pieces = snapshot_pieces([NoOpRecord()] * 3, VoterSet(), point.epoch, 0)
     data = b"".join(pieces)
-    fetch = only(wanted, effects.SendRequest)
+    fetch = take_only(emitted, effects.SendRequest)
     there = raft.FetchResult(0, 2, 5, 9, snapshot=point, offset=0)
     driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, response_to_wire(there)), NOW)
-    fetch = only(wanted, effects.SendRequest)
+    fetch = take_only(emitted, effects.SendRequest)
     assert fetch.api_key == ApiKey.FETCH_SNAPSHOT
     piece = raft.SnapshotChunk(0, 2, 5, point, 0, size=len(data), length=len(data), data=data)
     driver.handle(
         effects.ResponseReceived("quorum", 2, fetch.number, response_to_wire(piece, data)), NOW
     )
-    assert only(wanted, effects.InstallSnapshot).id == point
-    assert machine.fed == []
+    assert take_only(emitted, effects.InstallSnapshot).id == point
+    assert machine.calls == []
     driver.handle(effects.SnapshotLoaded(point, data), NOW)
-    assert (machine.fed, driver.applied) == ([("reload", 3, 6)], 7)
-    fetch = only(wanted, effects.SendRequest)
+    assert (machine.calls, driver.applied) == ([("reload", 3, 6)], 7)
+    fetch = take_only(emitted, effects.SendRequest)
     assert (fetch.api_key, driver.core.log.end) == (ApiKey.FETCH, 7)
     batch = records_batch([encode_metadata(NoOpRecord(), 0)] * 2, 0)
     stamp(batch, 0, 7, 5)
     more = response_to_wire(raft.FetchResult(0, 2, 5, 9, offset=7), bytes(batch))
     driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, more), NOW)
     driver.handle(effects.LogFlushed(METADATA_LOG, 9), NOW)
-    assert machine.fed == [("reload", 3, 6), ("replay", 2, 8)]
+    assert machine.calls == [("reload", 3, 6), ("replay", 2, 8)]
 
 
 def test_q38_a_damaged_snapshot_is_fetched_again_from_its_beginning() -> None:
     """The log and the state machine are unchanged."""
-    machine, wanted = driver_with_voters(1, 2, election=ElectionState(5, 2))
+    machine, emitted = driver_with_voters(1, 2, election=ElectionState(5, 2))
     driver, point = machine.driver, OffsetAndEpoch(7, 4)
     assert driver is not None
     now = NOW
     for _ in range(2):
-        fetch = only(wanted, effects.SendRequest)
+        fetch = take_only(emitted, effects.SendRequest)
         assert (fetch.api_key, driver.core.log.end) == (ApiKey.FETCH, 0)
         there = raft.FetchResult(0, 2, 5, 9, snapshot=point, offset=0)
         driver.handle(
             effects.ResponseReceived("quorum", 2, fetch.number, response_to_wire(there)), now
         )
-        fetch = only(wanted, effects.SendRequest)
+        fetch = take_only(emitted, effects.SendRequest)
         assert fetch.request.topics[0].partitions[0].position == 0
         piece = raft.SnapshotChunk(0, 2, 5, point, 0, size=3, length=3, data=b"bad")
         answer = response_to_wire(piece, b"bad")
         driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, answer), now)
-        assert only(wanted, effects.InstallSnapshot).id == point
+        assert take_only(emitted, effects.InstallSnapshot).id == point
         driver.handle(effects.SnapshotDamaged(point), now)
-        assert (machine.fed, driver.applied, driver.core.log.snapshot) == ([], 0, None)
+        assert (machine.calls, driver.applied, driver.core.log.snapshot) == ([], 0, None)
         now = Now(now.monotonic_ms + driver.core.config.retry_backoff_max_ms, 0)
-        assert not wanted
+        assert not emitted
         driver.poll(now)
 
 
@@ -372,15 +371,15 @@ class SilentPeers:
 
 
 def begin_epoch(host: VirtualHost, epoch: int, port: int) -> None:
-    """Node 2 sends BeginQuorumEpoch, with its endpoint unless it has no port."""
+    """Node 2 sends BeginQuorumEpoch, with its endpoint unless `port` is 0."""
     me = host.node.quorum.core.me
-    at = [LeaderEndpoint(name="CONTROLLER", host="10.0.0.9", port=port)] if port else []
-    api_key, request = request_to_wire(raft.Begin(CLUSTER_ID, me, 2, epoch), at)
+    endpoints = [LeaderEndpoint(name="CONTROLLER", host="10.0.0.9", port=port)] if port else []
+    api_key, request = request_to_wire(raft.Begin(CLUSTER_ID, me, 2, epoch), endpoints)
     FrameClient(host, CONTROLLER).ask(api_key, 1, request)
 
 
 def test_a_leader_is_contacted_at_its_reported_endpoint() -> None:
-    """C70: the endpoint is used as long as it leads; a delayed request changes nothing."""
+    """C70: the endpoint is used while node 2 leads; a delayed request changes nothing."""
     letters = SilentPeers()
     host = VirtualHost(settled=False, peers=letters)
     begin_epoch(host, 5, 19093)
@@ -403,7 +402,9 @@ def test_the_leaders_endpoint_of_this_nodes_listener_is_used(names: list[str], p
     """C70: from its request or the voters record; another listener is better than none."""
     host = VirtualHost(settled=False, peers=SilentPeers())
     driver = host.node.quorum
-    outcome = [LeaderEndpoint(name=name, host="h", port=at) for at, name in enumerate(names, 1)]
+    outcome = [
+        LeaderEndpoint(name=name, host="h", port=number) for number, name in enumerate(names, 1)
+    ]
     api_key, request = request_to_wire(raft.Begin(CLUSTER_ID, driver.core.me, 2, 5), outcome)
     FrameClient(host, CONTROLLER).ask(api_key, 1, request)
     assert driver.address_of(2) == ("h", port)
@@ -441,27 +442,29 @@ def test_peers_do_not_replace_a_leaders_working_address() -> None:
 LATER = Now(60_000, 0)
 
 
-def asked_for_a_vote(wanted: list[Any]) -> effects.SendRequest:
-    """The newest request, a Vote."""
-    newest: effects.SendRequest = [it for it in wanted if isinstance(it, effects.SendRequest)][-1]
+def newest_vote_request(emitted: list[Any]) -> effects.SendRequest:
+    """The newest request, which must be a Vote."""
+    newest: effects.SendRequest = [it for it in emitted if isinstance(it, effects.SendRequest)][-1]
     assert newest.api_key == ApiKey.VOTE
     return newest
 
 
 def test_a_leader_sends_its_endpoints() -> None:
-    """C70, on the leader."""
-    machine, wanted = driver_with_voters(1, 2, advertised_endpoints=(Endpoint("C", "10.0.0.1", 1),))
+    """C70: in BeginQuorumEpoch."""
+    machine, emitted = driver_with_voters(
+        1, 2, advertised_endpoints=(Endpoint("C", "10.0.0.1", 1),)
+    )
     driver = machine.driver
     assert driver is not None
     driver.poll(LATER)
     for _ in ("pre-vote", "vote"):
-        asked = asked_for_a_vote(wanted)
+        asked = newest_vote_request(emitted)
         granted = response_to_wire(raft.VoteResult(0, -1, driver.epoch, granted=True))
         driver.handle(effects.ResponseReceived("quorum", 2, asked.number, granted), LATER)
         driver.handle(effects.ElectionWritten(driver.core.version), LATER)
     [begin] = [
         it
-        for it in wanted
+        for it in emitted
         if isinstance(it, effects.SendRequest) and it.api_key == ApiKey.BEGIN_QUORUM_EPOCH
     ]
     assert [(it.host, it.port) for it in begin.request.leader_endpoints] == [("10.0.0.1", 1)]
@@ -469,30 +472,30 @@ def test_a_leader_sends_its_endpoints() -> None:
 
 def test_a_peer_without_pre_vote_gets_a_vote_request() -> None:
     """C29, C120: its version of Vote has no pre-vote field."""
-    machine, wanted = driver_with_voters(1, 2)
+    machine, emitted = driver_with_voters(1, 2)
     driver = machine.driver
     assert driver is not None
     driver.poll(LATER)
-    asked = asked_for_a_vote(wanted)
+    asked = newest_vote_request(emitted)
     assert asked.request.topics[0].partitions[0].pre_vote
     driver.handle(effects.VersionUnsupported("quorum", 2, asked.number), LATER)
     driver.handle(effects.ElectionWritten(driver.core.version), LATER)
-    assert not asked_for_a_vote(wanted).request.topics[0].partitions[0].pre_vote
+    assert not newest_vote_request(emitted).request.topics[0].partitions[0].pre_vote
 
 
 def test_other_unsupported_requests_count_as_unanswered() -> None:
-    """C120."""
-    machine, wanted = driver_with_voters(1, 2, election=ElectionState(5, 2))
-    fetch = only(wanted, effects.SendRequest)
+    """C120: the core sends the request again."""
+    machine, emitted = driver_with_voters(1, 2, election=ElectionState(5, 2))
+    fetch = take_only(emitted, effects.SendRequest)
     assert machine.driver is not None
     machine.driver.handle(effects.VersionUnsupported("quorum", 2, fetch.number), NOW)
     assert machine.driver.core.peer(2).in_flight != fetch.number
 
 
-def passed_on(
+def host_with_forwarded(
     api_key: int, version: int, request: Message
 ) -> tuple[VirtualHost, FrameClient, SilentPeers]:
-    """A request to a node that has forwarded it to a leader, which has not responded yet."""
+    """A node that has forwarded a client's request to the leader, node 2, which is silent."""
     letters = SilentPeers()
     host = VirtualHost(settled=False, peers=letters)
     begin_epoch(host, 5, 19093)
@@ -502,8 +505,8 @@ def passed_on(
     return host, client, letters
 
 
-def only_request(letters: SilentPeers) -> int:
-    """The number of the forwarded request, which is dropped."""
+def take_forwarded(letters: SilentPeers) -> int:
+    """Return the number of the forwarded request, and drop the request."""
     [number] = [it.number for it in letters.requests if it.channel == CHANNEL]
     letters.requests.clear()
     return number
@@ -520,9 +523,9 @@ def create(*names: str) -> CreateTopicsRequest:
 
 
 def test_requests_that_the_leader_lacks_are_refused_at_once() -> None:
-    """C120: an older leader would be asked in vain until the client's timeout."""
-    host, client, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
-    host.node.handle(effects.VersionUnsupported(CHANNEL, 2, only_request(letters)), host.now)
+    """C120: otherwise the node would repeat the request until the client's timeout."""
+    host, client, letters = host_with_forwarded(ApiKey.CREATE_TOPICS, 7, create("t"))
+    host.node.handle(effects.VersionUnsupported(CHANNEL, 2, take_forwarded(letters)), host.now)
     host.turn()
     ((_, outcome),) = client.take()
     assert [(it.name, it.error_code) for it in outcome.topics] == [
@@ -532,7 +535,7 @@ def test_requests_that_the_leader_lacks_are_refused_at_once() -> None:
 
 
 def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
-    """A retry would be refused again."""
+    """With RECORD_LIST_TOO_LARGE, as a retry would be refused again."""
     host = VirtualHost()
     core, end = host.node.quorum.core, host.node.quorum.end
     core.config = core.config.replace(max_batch_bytes=BATCH_BYTES)
@@ -543,21 +546,21 @@ def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
     assert [topic.error_code for topic in outcome.topics] == [ErrorCode.NONE]
 
 
-@pytest.mark.parametrize("end", ["answered", "timed out", "gone"])
+@pytest.mark.parametrize("end", ["answered", "timed out", "disconnected"])
 def test_completed_waits_for_a_leader_are_dropped(end: str) -> None:
     """Otherwise callbacks would pile up while the leader stays."""
     request = CreateTopicsRequest(topics=(), timeout_ms=2 * RETRY_MS)
-    host, client, letters = passed_on(ApiKey.CREATE_TOPICS, 7, request)
-    host.node.handle(effects.RequestFailed(CHANNEL, 2, only_request(letters)), host.now)
+    host, client, letters = host_with_forwarded(ApiKey.CREATE_TOPICS, 7, request)
+    host.node.handle(effects.RequestFailed(CHANNEL, 2, take_forwarded(letters)), host.now)
     host.turn()
     assert host.node.controller_channel._waiting_for_leader
-    if end == "gone":
+    if end == "disconnected":
         slot = client.connection.slots[0]
         assert isinstance(slot, PendingResponse)
         slot.abandon()
     else:
         host.pass_time(RETRY_MS)
-        number = only_request(letters)
+        number = take_forwarded(letters)
         assert not host.node.controller_channel._waiting_for_leader, (
             "it asks, and waits for nobody else"
         )
@@ -566,23 +569,23 @@ def test_completed_waits_for_a_leader_are_dropped(end: str) -> None:
         host.pass_time(RETRY_MS)
         if end == "answered":
             answer = CreateTopicsResponse(topics=())
-            number = only_request(letters)
+            number = take_forwarded(letters)
             host.node.handle(effects.ResponseReceived(CHANNEL, 2, number, answer), host.now)
         else:
-            host.node.handle(effects.RequestFailed(CHANNEL, 2, only_request(letters)), host.now)
+            host.node.handle(effects.RequestFailed(CHANNEL, 2, take_forwarded(letters)), host.now)
         assert client.take()
     assert not host.node.controller_channel._waiting_for_leader
 
 
 def test_q31_a_leader_of_another_cluster_is_logged_and_the_node_goes_on() -> None:
-    """Once it knows its own quorum: here the node leads it."""
-    machine, wanted = driver_with_voters(1)
+    """If the node knows its own quorum, which it leads here."""
+    machine, emitted = driver_with_voters(1)
     driver = machine.driver
     assert driver is not None
     driver.handle(effects.ElectionWritten(1), NOW)
-    wanted.clear()
+    emitted.clear()
     begin = raft.Begin("another", ReplicaKey(1), 7, 9)
     driver.begin_epoch_received(PendingResponse(None), begin, ("127.0.0.1", 1), NOW)
-    lines = [it.line for it in wanted if isinstance(it, effects.LogLine)]
+    lines = [it.line for it in emitted if isinstance(it, effects.LogLine)]
     assert ["node 7 of another cluster" in line for line in lines] == [True]
-    assert not any(isinstance(it, effects.Stop) for it in wanted)
+    assert not any(isinstance(it, effects.Stop) for it in emitted)

@@ -17,43 +17,48 @@ NOW_MS = 1_000_000
 
 
 def known(*members: int) -> KnownNodes:
-    """What node 1 knows of these members."""
+    """The known nodes of node 1, in a quorum of these members."""
     return KnownNodes(1, lambda: members)
 
 
-def at(port: int, epoch: int, boot_ms: int, node_id: int = 2) -> NodeReport:
+def report_of(port: int, epoch: int, boot_ms: int, node_id: int = 2) -> NodeReport:
     return NodeReport(node_id, "h", port, epoch, boot_ms)
 
 
 def test_r9_the_newer_epoch_wins_then_the_newer_start() -> None:
     """In whatever order the reports arrive, the same one is kept."""
-    reports = [at(1, 4, 900), at(2, 5, 100), at(3, 5, 200), at(4, -1, -1)]
+    reports = [
+        report_of(1, 4, 900),
+        report_of(2, 5, 100),
+        report_of(3, 5, 200),
+        report_of(4, -1, -1),
+    ]
     for order in itertools.permutations(reports):
         nodes = known(1, 2, 3)
         for report in order:
             nodes.take(report, NOW_MS)
-        assert nodes.of(2) == at(3, 5, 200)
+        assert nodes.of(2) == report_of(3, 5, 200)
 
 
 def test_r9_an_equally_old_report_changes_nothing() -> None:
     nodes = known(1, 2, 3)
-    assert nodes.take(at(1, 5, 100), NOW_MS)
-    assert not nodes.take(at(2, 5, 100), NOW_MS)
-    assert nodes.of(2) == at(1, 5, 100)
+    assert nodes.take(report_of(1, 5, 100), NOW_MS)
+    assert not nodes.take(report_of(2, 5, 100), NOW_MS)
+    assert nodes.of(2) == report_of(1, 5, 100)
 
 
 def test_r9_a_report_with_the_same_address_is_no_news() -> None:
     nodes = known(1, 2, 3)
-    nodes.take(at(1, 5, 100), NOW_MS)
-    assert not nodes.take(at(1, 6, 200), NOW_MS)
-    assert not nodes.take(at(2, 6, 150), NOW_MS)
+    nodes.take(report_of(1, 5, 100), NOW_MS)
+    assert not nodes.take(report_of(1, 6, 200), NOW_MS)
+    assert not nodes.take(report_of(2, 6, 150), NOW_MS)
 
 
 @pytest.mark.parametrize("node_id", [1, 4, -1, -2])
 def test_r9_only_other_members_are_remembered(node_id: int) -> None:
-    """Neither this node itself nor a stranger."""
+    """Neither this node itself nor a node outside the quorum."""
     nodes = known(1, 2, 3)
-    assert not nodes.take(at(1, 5, 100, node_id), NOW_MS)
+    assert not nodes.take(report_of(1, 5, 100, node_id), NOW_MS)
     assert nodes.of(node_id) is None
 
 
@@ -78,19 +83,19 @@ def test_r9_an_impossible_report_is_ignored(report: NodeReport) -> None:
 def test_r9_a_node_that_is_no_member_any_more_is_forgotten() -> None:
     members = [1, 2, 3]
     nodes = KnownNodes(1, lambda: members)
-    nodes.take(at(1, 5, 100), NOW_MS)
-    nodes.take(at(1, 5, 100, 3), NOW_MS)
+    nodes.take(report_of(1, 5, 100), NOW_MS)
+    nodes.take(report_of(1, 5, 100, 3), NOW_MS)
     members.remove(3)
     nodes.keep_members()
     assert nodes.ids == [2]
 
 
 def test_r10_without_known_voters_few_nodes_are_remembered() -> None:
-    """They are forgotten once the voters are known and they are none of them."""
+    """Nodes that are no voters are forgotten once the voters are known."""
     members: list[int] = []
     nodes = KnownNodes(1, lambda: members)
     for node_id in range(2, 2 * MAX_UNCONFIRMED):
-        nodes.take(at(1, 5, 100, node_id), NOW_MS)
+        nodes.take(report_of(1, 5, 100, node_id), NOW_MS)
     assert len(nodes.ids) == MAX_UNCONFIRMED
     members += [1, 2, 3]
     nodes.keep_members()

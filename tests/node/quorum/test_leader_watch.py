@@ -1,4 +1,4 @@
-"""LeaderWatch: logs a missing leader with the voters that are missing, and then the next one."""
+"""LeaderWatch: logs a missing leader with the missing voters, and then the next leader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.node.quorum.test_driver import NOW, driver_with_voters
 LATER = Now(LOG_AFTER_MS, 0)
 
 
-class Watched:
+class WatchedQuorum:
     """Replica 1 of three voters, none of which has responded so far."""
 
     def __init__(self, *voter_ids: int) -> None:
@@ -31,11 +31,11 @@ class Watched:
     def send(self, peer: int, number: int) -> None:
         self.driver._carry_out[raft.Send](raft.Send(peer, number, VOTE, (), False), NOW)
 
-    def fails(self, peer: int, number: int, why: str) -> None:
+    def fail_request(self, peer: int, number: int, why: str) -> None:
         self.send(peer, number)
         self.driver.handle(effects.RequestFailed("quorum", peer, number, why), NOW)
 
-    def answers(self, peer: int, number: int) -> None:
+    def receive_response(self, peer: int, number: int) -> None:
         self.send(peer, number)
         response = effects.ResponseReceived("quorum", peer, number, NO_PARTITION)
         self.driver.handle(response, NOW)
@@ -46,10 +46,10 @@ NO_PARTITION = VoteResponse(error_code=0, topics=())
 
 
 def test_missing_voters_are_logged_with_the_reason_of_each() -> None:
-    watched = Watched(1, 2, 3, 4, 5)
-    watched.fails(2, 91, "Connection refused")
-    watched.fails(3, 92, "the host name node3 is unknown")
-    watched.answers(4, 93)
+    watched = WatchedQuorum(1, 2, 3, 4, 5)
+    watched.fail_request(2, 91, "Connection refused")
+    watched.fail_request(3, 92, "the host name node3 is unknown")
+    watched.receive_response(4, 93)
     watched.watch.poll(Now(LOG_AFTER_MS - 1, 0))
     assert watched.lines == []
     watched.watch.poll(LATER)
@@ -65,7 +65,7 @@ def test_missing_voters_are_logged_with_the_reason_of_each() -> None:
 
 
 def test_a_missing_leader_is_repeated_rarely() -> None:
-    watched = Watched(1, 2, 3)
+    watched = WatchedQuorum(1, 2, 3)
     watched.watch.poll(LATER)
     assert watched.watch.deadline() == LOG_AFTER_MS + REPEAT_MS
     watched.watch.poll(Now(LOG_AFTER_MS + REPEAT_MS - 1, 0))
@@ -75,8 +75,8 @@ def test_a_missing_leader_is_repeated_rarely() -> None:
 
 
 def test_a_majority_that_responds_needs_no_other_voters() -> None:
-    watched = Watched(1, 2, 3)
-    watched.answers(2, 91)
+    watched = WatchedQuorum(1, 2, 3)
+    watched.receive_response(2, 91)
     watched.watch.poll(LATER)
     [line] = watched.lines
     assert "this node sees 2 of them" in line
@@ -85,7 +85,7 @@ def test_a_majority_that_responds_needs_no_other_voters() -> None:
 
 @pytest.mark.parametrize(("found_ms", "lines"), [(LOG_AFTER_MS - 1, 0), (LOG_AFTER_MS + 7000, 2)])
 def test_the_next_leader_is_logged_if_its_absence_was(found_ms: int, lines: int) -> None:
-    watched = Watched(1, 2, 3)
+    watched = WatchedQuorum(1, 2, 3)
     watched.watch.poll(Now(min(found_ms, LOG_AFTER_MS), 0))
     core = watched.driver.core
     core.now = Now(found_ms, 0)
@@ -100,13 +100,13 @@ def test_the_next_leader_is_logged_if_its_absence_was(found_ms: int, lines: int)
 
 
 def test_a_node_without_voters_leaves_the_log_to_discovery() -> None:
-    watched = Watched()
+    watched = WatchedQuorum()
     watched.watch.poll(LATER)
     assert watched.lines == []
 
 
 def test_a_line_about_voters_leaves_the_core_unchanged() -> None:
-    watched = Watched(1, 2, 3)
+    watched = WatchedQuorum(1, 2, 3)
     watched.driver.contacts.answered(2)
     known = dict(watched.driver.core.peers)
     watched.watch.poll(LATER)
@@ -114,9 +114,9 @@ def test_a_line_about_voters_leaves_the_core_unchanged() -> None:
     assert watched.driver.core.peers == known
 
 
-def test_a_request_that_was_given_up_says_nothing_about_a_voter() -> None:
-    watched = Watched(1, 2, 3)
-    watched.answers(2, 91)
+def test_an_aborted_request_does_not_change_the_state_of_a_voter() -> None:
+    watched = WatchedQuorum(1, 2, 3)
+    watched.receive_response(2, 91)
     watched.send(2, 92)
     aborted = effects.RequestFailed("quorum", 2, 92, "another request", is_aborted=True)
     watched.driver.handle(aborted, NOW)
@@ -125,7 +125,7 @@ def test_a_request_that_was_given_up_says_nothing_about_a_voter() -> None:
 
 
 def test_a_voter_that_is_too_old_responds_but_does_not_vote() -> None:
-    watched = Watched(1, 2, 3)
+    watched = WatchedQuorum(1, 2, 3)
     watched.send(2, 91)
     watched.driver.handle(effects.VersionUnsupported("quorum", 2, 91), NOW)
     watched.watch.poll(LATER)
@@ -133,7 +133,7 @@ def test_a_voter_that_is_too_old_responds_but_does_not_vote() -> None:
 
 
 def test_an_address_from_a_peer_cannot_forge_a_line() -> None:
-    watched = Watched(1, 2, 3)
+    watched = WatchedQuorum(1, 2, 3)
     watched.driver.contacts.failed(2, ("host\nall is well", 9092), "Connection refused")
     watched.watch.poll(LATER)
     [line] = watched.lines

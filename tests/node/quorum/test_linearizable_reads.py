@@ -1,4 +1,4 @@
-"""P5-P7: linearizable reads of metadata: answered late enough by any node, or with an error."""
+"""P5-P7: any node answers linearizable reads of metadata, late enough or with an error."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ READS = [pytest.param(*read, id=APIS[read[0]].name) for read in read_requests()]
 
 
 class RecordedPeers:
-    """Keeps the requests for offsets; nothing else has a response."""
+    """Keeps ReadOffset requests; other requests get no response."""
 
     def __init__(self) -> None:
         self.asked: list[SendRequest] = []
@@ -84,7 +84,7 @@ class RecordedPeers:
 
 
 class Follower:
-    """Node 1 of three; the test is its leader, node 2."""
+    """Node 1 of three; the test responds as its leader, node 2."""
 
     def __init__(self) -> None:
         self.peers = RecordedPeers()
@@ -130,7 +130,7 @@ class Follower:
         self.report(ResponseReceived(READ_CHANNEL, asked.peer, asked.number, response))
 
     def codes(self) -> list[int]:
-        """The error codes of the responses that the client has got since the last call."""
+        """The error codes of the client's responses since the last call."""
         return [response.error_code for _, response in self.client.take()]
 
 
@@ -155,10 +155,10 @@ def test_p7_a_sole_voter_serves_linearizable_reads(key: int, request_: Message) 
     client = FrameClient(host)
     version = APIS[key].last
     client.send(key, version, request_)
-    [(_, linearizable)] = client.until_answered()
+    [(_, linearizable)] = client.await_responses()
     stale_request = dict(read_requests(linearizable=False))[key]
     client.send(key, version, stale_request)
-    [(_, stale)] = client.until_answered()
+    [(_, stale)] = client.await_responses()
     assert error_of(linearizable) == 0
     assert linearizable == stale
 
@@ -166,7 +166,7 @@ def test_p7_a_sole_voter_serves_linearizable_reads(key: int, request_: Message) 
 def test_p7_a_controller_listener_serves_linearizable_reads() -> None:
     client = FrameClient(make_host(), CONTROLLER, "CONTROLLER")
     client.send(ApiKey.DESCRIBE_CONFIGS, 4, dict(read_requests())[ApiKey.DESCRIBE_CONFIGS])
-    [(_, response)] = client.until_answered()
+    [(_, response)] = client.await_responses()
     assert [result.error_code for result in response.results] == [0]
 
 
@@ -279,7 +279,7 @@ def read_offset(topic: str = METADATA_TOPIC, cluster_id: str | None = None) -> R
 def send_to_controller(host: VirtualHost, request: Message) -> Any:
     client = FrameClient(host, CONTROLLER, "CONTROLLER")
     client.send(ApiKey.READ_OFFSET, 0, request)
-    [(_, response)] = client.until_answered()
+    [(_, response)] = client.await_responses()
     return response
 
 
@@ -308,7 +308,7 @@ def test_p5_another_cluster_and_another_partition_are_refused() -> None:
 
 
 def test_p7_read_offset_does_not_have_the_leader_polled() -> None:
-    """That would cost as much as the response, and nothing is due earlier."""
+    """A poll would cost as much as the response, and nothing is due."""
     host = make_host()
     client = FrameClient(host, CONTROLLER, "CONTROLLER")
     host.node.needs_poll = False

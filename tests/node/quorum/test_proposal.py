@@ -1,4 +1,4 @@
-"""A proposal has the bytes and the records that each record would have by itself."""
+"""A proposal encodes each record as if it were encoded separately."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def change(index: int, topic_id: bytes = TOPIC, **fields: Any) -> PartitionChang
     return PartitionChangeRecord(partition_id=index, topic_id=topic_id, **fields)
 
 
-def test_alike_changes_have_their_own_bytes() -> None:
+def test_similar_changes_are_encoded_as_if_separately() -> None:
     records = [
         change(0, isr=(2, 3), leader=2),
         change(1, isr=(2, 3), leader=2),
@@ -41,7 +41,7 @@ def test_alike_changes_have_their_own_bytes() -> None:
 
 
 @pytest.mark.parametrize("bad", [change(1 << 31, leader=2), change(2, b"short", leader=2)])
-def test_a_change_that_cannot_be_written_is_refused_after_an_alike_one(
+def test_an_unwritable_change_is_refused_after_a_similar_one(
     bad: PartitionChangeRecord,
 ) -> None:
     with pytest.raises(UnwritableError):

@@ -57,7 +57,7 @@ def test_q35_elections_are_timed_from_the_first_candidacy() -> None:
     times.append(1, 1, 250, leads=True)
     times.know_leader(300, leads=False)
     assert times.elections.maximum(300) == 200
-    assert times.waiting_ms(300) == 0, "what it appended is another leader's to commit"
+    assert times.waiting_ms(300) == 0, "another leader commits its records"
     times.append(4, 5, 310, leads=False)
     assert times.fetched.per_second(310) == 4_000 / SPAN_MS
 
@@ -85,7 +85,7 @@ def test_q35_applying_is_timed_from_the_commit() -> None:
 
 
 def test_q35_a_change_is_timed_until_it_is_applied() -> None:
-    """A topic, on a disk that takes 30 ms."""
+    """The creation of a topic, on a disk that takes 30 ms per flush."""
     host = make_host()
     times = host.node.quorum.latency
     client = FrameClient(host)
@@ -99,13 +99,9 @@ def test_q35_a_change_is_timed_until_it_is_applied() -> None:
     host.settle()
     [(_, answer)] = client.take()
     assert answer.topics[0].error_code == 0
-    assert (times.changes.maximum(30), times.flushes.maximum(30), times.commits.maximum(30)) == (
-        30,
-        30,
-        30,
-    )
+    assert (times.changes.maximum(30), times.flushes.maximum(30), times.commits.maximum(30)) == (30, 30, 30)
     assert times.commits_to_applied.maximum(30) == 0
-    assert times.applying.maximum(30) == 0, "the stopwatch stands still"
+    assert times.applying.maximum(30) == 0, "the test's stopwatch does not advance"
 
 
 class SlowImage(Image):

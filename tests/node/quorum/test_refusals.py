@@ -59,27 +59,27 @@ def test_voter_changes_check_the_cluster_id(cluster_id: str | None) -> None:
     """C86: with the right id or none the request is handled: voter 7 is unknown."""
     host = VirtualHost()
     client = FrameClient(host, CONTROLLER)
-    may_pass = cluster_id in {CLUSTER_ID, None}
+    is_accepted = cluster_id in {CLUSTER_ID, None}
     for api_key, judged, request in changes_of_voters(cluster_id, host.node.quorum.epoch):
         answer = client.ask(api_key, 0, request)
-        expected = judged if may_pass else ErrorCode.INCONSISTENT_CLUSTER_ID
+        expected = judged if is_accepted else ErrorCode.INCONSISTENT_CLUSTER_ID
         assert answer.error_code == expected, api_key
 
 
-ELSEWHERE = [UpdatedListener(name="ELSEWHERE", host="h", port=1)]
+OTHER_LISTENER = [UpdatedListener(name="ELSEWHERE", host="h", port=1)]
 
 
 WRONG: dict[str, dict[str, Any]] = {
     "id": {"voter_id": -1},
     "directory": {"voter_directory_id": NULL_UUID},
     "no listener": {"listeners": ()},
-    "another listener": {"listeners": ELSEWHERE},
+    "another listener": {"listeners": OTHER_LISTENER},
 }
 
 
 @pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG)
-def test_r11_a_voter_is_named_by_id_directory_and_endpoint(changes: dict[str, Any]) -> None:
-    """Kafka's error code for an empty key or endpoint; a known directory is never erased."""
+def test_r11_a_voter_needs_id_directory_and_endpoint(changes: dict[str, Any]) -> None:
+    """Requests with an empty key or endpoint are refused, and do not erase a known directory."""
     host = VirtualHost()
     client = FrameClient(host, CONTROLLER)
     before = host.node.quorum.core.log.voter_set
@@ -103,7 +103,7 @@ def test_r11_a_voter_must_support_the_kraft_version() -> None:
 
 
 def test_r11_voters_change_only_once_all_directories_are_recorded() -> None:
-    """Until then with Kafka's error code, and kraft.version is reported as 0."""
+    """Until then changes are refused, and kraft.version is reported as 0."""
     host = VirtualHost()
     client = FrameClient(host, CONTROLLER)
 
@@ -127,22 +127,22 @@ def test_r11_voters_change_only_once_all_directories_are_recorded() -> None:
 
 
 def test_r11_update_features_raises_kraft_version() -> None:
-    """Not before, not by validate_only, and not twice; voters can be changed afterwards."""
+    """But not with validate_only; afterwards voters can be changed."""
     host = VirtualHost(voters=VoterSet((Voter(ReplicaKey(1), (Endpoint("CONTROLLER", "h", 1),)),)))
     host.settle()
     client = FrameClient(host, CONTROLLER)
     log = host.node.quorum.core.log
 
-    def raise_it(**fields: Any) -> int:
+    def raise_level(**fields: Any) -> int:
         key = FeatureUpdateKey(feature=KRAFT_VERSION, max_version_level=1, upgrade_type=1)
         request = UpdateFeaturesRequest(feature_updates=[key], **fields)
         return int(client.ask(ApiKey.UPDATE_FEATURES, 1, request).error_code)
 
     assert log.voter_set.kraft_version == 0
     end = log.end
-    assert (raise_it(validate_only=True), log.end) == (0, end)
-    assert (raise_it(), log.end, log.voter_set.kraft_version) == (0, end + 2, 1)
-    assert (raise_it(), log.end) == (0, end + 2)
+    assert (raise_level(validate_only=True), log.end) == (0, end)
+    assert (raise_level(), log.end, log.voter_set.kraft_version) == (0, end + 2, 1)
+    assert (raise_level(), log.end) == (0, end + 2)
     assert log.voter_set.voters[0].key == host.node.quorum.core.me
 
 
@@ -155,7 +155,7 @@ REQUESTS = [
 ]
 
 
-def of_another(request: Any, topic: str | None, index: int | None) -> Any:
+def for_other_partition(request: Any, topic: str | None, index: int | None) -> Any:
     """The same request for another topic, or another partition of the metadata topic."""
     [one] = request.topics
     [partition] = one.partitions
@@ -177,7 +177,7 @@ def test_a_request_for_another_partition_names_it_in_the_error(
     host = VirtualHost()
     before = host.node.quorum.core.key()
     api_key, request = request_to_wire(body)
-    asked = of_another(request, topic, index)
+    asked = for_other_partition(request, topic, index)
     answer = FrameClient(host, CONTROLLER).ask(api_key, VERSIONS[api_key], asked)
     [outcome] = answer.topics
     [partition] = outcome.partitions
@@ -194,8 +194,10 @@ def test_a_fetch_of_another_metadata_partition_is_refused() -> None:
     fetch = raft.Fetch(None, OTHER, host.node.quorum.epoch, 0, -1, -1, 0, 100)
     api_key, request = request_to_wire(fetch)
     [topic] = request.topics  # type: ignore[attr-defined]  # it is a FetchRequest
-    there = topic.replace(partitions=[topic.partitions[0].replace(partition=1)])
-    answer = FrameClient(host, CONTROLLER).ask(api_key, 18, request.replace(topics=[there]))
+    other_partition = topic.replace(partitions=[topic.partitions[0].replace(partition=1)])
+    answer = FrameClient(host, CONTROLLER).ask(
+        api_key, 18, request.replace(topics=[other_partition])
+    )
     [outcome] = answer.responses
     assert outcome.topic_id == METADATA_TOPIC_ID
     assert [(it.partition_index, it.error_code) for it in outcome.partitions] == [

@@ -1,4 +1,4 @@
-"""Snapshots of the metadata: taken by a node, read by it and by Kafka, and replacing the log."""
+"""Snapshots of the metadata: a node takes them, it and Kafka read them, they replace the log."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from tests.interop.driver import Driver
 
-OFTEN = f"{SETTINGS}metadata.log.max.record.bytes.between.snapshots=2000\n"
-NEVER = f"{SETTINGS}metadata.log.max.record.bytes.between.snapshots={1 << 40}\n"
+SNAPSHOTS_OFTEN = f"{SETTINGS}metadata.log.max.record.bytes.between.snapshots=2000\n"
+NO_SNAPSHOTS = f"{SETTINGS}metadata.log.max.record.bytes.between.snapshots={1 << 40}\n"
 FOLDER = "data/__cluster_metadata-0"
 
 
 def host_with_snapshots() -> VirtualHost:
-    host = VirtualHost(settings=OFTEN)
+    host = VirtualHost(settings=SNAPSHOTS_OFTEN)
     for number in range(40):
         create_topics(host, {f"topic-{number}": 2})
         host.pass_time(10)
@@ -44,14 +44,14 @@ def checkpoints(host: VirtualHost) -> list[str]:
     return [name for name in host.files.list(FOLDER) if name.endswith(".checkpoint")]
 
 
-def ends(host: VirtualHost) -> list[int]:
+def snapshot_ends(host: VirtualHost) -> list[int]:
     return [int(name.partition("-")[0]) for name in checkpoints(host)]
 
 
 def test_q38_the_snapshot_before_the_newest_bounds_the_log() -> None:
-    """Both exist: an empty replica gets the older one, after which the log continues."""
+    """Of two snapshots an empty replica gets the older one, at which the log starts."""
     host = host_with_snapshots()
-    older, newest = ends(host)
+    older, newest = snapshot_ends(host)
     core = host.node.quorum.core
     assert newest > core.log.start == older > 0
     assert core.log.snapshot == OffsetAndEpoch(older, core.election.epoch)
@@ -61,7 +61,7 @@ def test_q38_the_snapshot_before_the_newest_bounds_the_log() -> None:
 def test_q38_a_follower_behind_the_newest_snapshot_reads_the_log() -> None:
     """Otherwise a replica that lacks one record would have to fetch the whole snapshot."""
     host = host_with_snapshots()
-    older, newest = ends(host)
+    older, newest = snapshot_ends(host)
     epoch = host.node.quorum.epoch
     for offset, expected in ((older, -1), (newest - 1, -1), (older - 1, older)):
         fetch = Fetch(None, ReplicaKey(9, b"9" * 16), epoch, offset, epoch, -1, 0, 100)
@@ -76,7 +76,7 @@ def test_q38_a_follower_behind_the_newest_snapshot_reads_the_log() -> None:
 def test_q38_a_node_starts_from_its_snapshot_and_the_log_after_it() -> None:
     first = host_with_snapshots()
     first.files.kill()
-    again = VirtualHost(first.files, OFTEN)
+    again = VirtualHost(first.files, SNAPSHOTS_OFTEN)
     assert again.node.image.topics == first.node.image.topics
     assert again.node.image.configs == first.node.image.configs
     assert set(again.node.replica_manager.partitions) == set(first.node.replica_manager.partitions)
@@ -85,8 +85,8 @@ def test_q38_a_node_starts_from_its_snapshot_and_the_log_after_it() -> None:
 
 
 def test_r1_voters_targets_and_cluster_id_survive_a_snapshot_and_a_restart() -> None:
-    """The voters are known by id alone, and the log no longer holds their record."""
-    first = VirtualHost(settings=OFTEN)
+    """The log no longer has the voters record, and the voters have no directory ids."""
+    first = VirtualHost(settings=SNAPSHOTS_OFTEN)
     quorum = first.node.quorum
     assert not quorum.change_voters(quorum.core.reassign, (1, 4), lambda *_: None, first.now)
     for number in range(40):
@@ -96,7 +96,7 @@ def test_r1_voters_targets_and_cluster_id_survive_a_snapshot_and_a_restart() -> 
     assert (voters.ids, voters.targets, voters.cluster_id) == ((1,), (1, 4), CLUSTER_ID)
     assert quorum.core.log.start > quorum.core.log.voters.latest_offset
     first.files.kill()
-    again = VirtualHost(first.files, OFTEN, settled=False)
+    again = VirtualHost(first.files, SNAPSHOTS_OFTEN, settled=False)
     assert again.node.quorum.core.log.voter_set == voters
 
 
@@ -107,7 +107,7 @@ def test_r1_voters_of_the_settings_are_in_no_snapshot() -> None:
 
 
 A, B = b"a" * 16, b"b" * 16
-#: The directories of voters 0 and 1 as far as they are known, and kraft.version.
+#: The known directories of voters 0 and 1, and the kraft.version that follows.
 KNOWN = [((NULL_UUID, NULL_UUID), 0), ((A, NULL_UUID), 0), ((A, B), 1)]
 
 
@@ -142,7 +142,7 @@ def test_r1_kafka_finds_the_voters_in_our_snapshots(
 
 
 def test_q4_quorum_state_holds_cluster_id_voters_and_applied_offset() -> None:
-    """As of its last write; the log is authoritative, and a repair reads them."""
+    """As of its last write. The log is authoritative; `quorum repair` reads quorum-state."""
     host = host_with_snapshots()
     applied = host.node.quorum.applied
     stored = quorum_state.load(host.files, FOLDER)
@@ -161,17 +161,17 @@ def test_q4_quorum_state_holds_cluster_id_voters_and_applied_offset() -> None:
 def test_q38_the_log_is_bounded_with_one_snapshot_for_each_start() -> None:
     """Each start begins after the newest snapshot, so older segments are not needed."""
     files = None
-    for life in range(4):
-        host = VirtualHost(files, OFTEN, settled=False)
-        found = ends(host)
-        assert len(found) == min(life, 1)
+    for round_number in range(4):
+        host = VirtualHost(files, SNAPSHOTS_OFTEN, settled=False)
+        found = snapshot_ends(host)
+        assert len(found) == min(round_number, 1)
         assert host.runner.directory.logs[METADATA_LOG].start_offset == sum(found)
         host.settle()
         for number in range(40):
-            if ends(host) != found:
+            if snapshot_ends(host) != found:
                 break
-            create_topics(host, {f"topic-{life}-{number}": 2})
-        assert len(ends(host)) == len(found) + 1
+            create_topics(host, {f"topic-{round_number}-{number}": 2})
+        assert len(snapshot_ends(host)) == len(found) + 1
         files = host.files
         files.kill()
 
@@ -195,8 +195,8 @@ def test_q38_kafka_reads_our_snapshots(tmp_path: Path, jvm: Driver) -> None:
     assert shown.count('"type":"PARTITION_RECORD"') == 2 * shown.count('"type":"TOPIC_RECORD"')
 
 
-def test_every_effect_makes_the_host_poll_again() -> None:
-    """Also one that a part of the node emits."""
+def test_every_effect_makes_the_host_poll() -> None:
+    """Also an effect that a component of the node emits."""
     host = VirtualHost()
     host.node.needs_poll = False
     host.node.quorum.snapshotter.take(host.node.image.records(), host.node.quorum.applied, host.now)
@@ -219,7 +219,7 @@ def test_q38_a_snapshot_is_due_after_enough_records() -> None:
 
 
 def test_q38_a_configured_size_is_the_only_trigger_by_bytes() -> None:
-    host = VirtualHost(settings=OFTEN)
+    host = VirtualHost(settings=SNAPSHOTS_OFTEN)
     snapshotter = host.node.quorum.snapshotter
     snapshot_policy = snapshot_policy_of(host.node.config.settings)
     snapshotter.found(0, None)
@@ -242,26 +242,26 @@ def test_q38_a_snapshot_is_due_after_the_interval_with_new_records() -> None:
 
 
 def test_q38_records_replayed_at_start_count_for_the_next_snapshot() -> None:
-    """Otherwise an often restarted node would never take one, and start ever more slowly.
+    """Otherwise an often restarted node would take none, and each start would take longer.
 
     The first is taken once all found records are replayed.
     """
-    first = VirtualHost(settings=NEVER)
+    first = VirtualHost(settings=NO_SNAPSHOTS)
     for number in range(40):
         create_topics(first, {f"topic-{number}": 2})
     assert not checkpoints(first)
     end = first.node.quorum.applied
     first.files.kill()
-    again = VirtualHost(first.files, OFTEN)
+    again = VirtualHost(first.files, SNAPSHOTS_OFTEN)
     again.pass_time(10)
-    assert ends(again)[-1] >= end
+    assert snapshot_ends(again)[-1] >= end
 
 
 LARGE = ConfigRecord(resource_type=2, resource_name="t", name="x", value="v" * 30_000)
 
 
 def host_without_its_first_segment() -> VirtualHost:
-    host = VirtualHost(settings=OFTEN)
+    host = VirtualHost(settings=SNAPSHOTS_OFTEN)
     create_topics(host, {"demo": 1})
     for _ in range(80):
         assert not host.node.quorum.propose(proposal_of([LARGE] * 3), lambda _, __: None, host.now)
@@ -270,9 +270,9 @@ def host_without_its_first_segment() -> VirtualHost:
 
 
 def test_q38_segments_before_the_snapshots_are_deleted() -> None:
-    """So a start after a crash need not scan them."""
+    """So that a start after a crash does not scan them."""
     host = host_without_its_first_segment()
-    host = VirtualHost(settings=OFTEN)
+    host = VirtualHost(settings=SNAPSHOTS_OFTEN)
     large = ConfigRecord(resource_type=2, resource_name="t", name="x", value="v" * 30_000)
     for _ in range(80):
         assert not host.node.quorum.propose(proposal_of([large] * 3), lambda _, __: None, host.now)
@@ -281,5 +281,5 @@ def test_q38_segments_before_the_snapshots_are_deleted() -> None:
     assert int(min(names).partition(".")[0]) > 0
     assert sum(host.files.size_of(f"{FOLDER}/{name}") for name in names) < 4 * MIB
     host.files.kill()
-    again = VirtualHost(host.files, OFTEN)
+    again = VirtualHost(host.files, SNAPSHOTS_OFTEN)
     assert again.node.image.config(2, "t") == {"x": LARGE.value}

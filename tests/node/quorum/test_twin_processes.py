@@ -1,4 +1,4 @@
-"""Two processes with one node id are refused, or logged if each has a directory of its own."""
+"""Of two processes with one node id one is refused; with two directories they are logged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ THREE = ReplicaKey(3, b"d" * 16)
 
 
 def outcomes(fetches: str) -> list[bool]:
-    """Whether each fetch is refused, by its connection: a letter; a dot answers all before."""
+    """Whether each fetch is refused; a letter is its connection, a dot answers all earlier ones."""
     twins = TwinProcesses()
     connections = {letter: object() for letter in fetches}
     slots: list[PendingResponse] = []
@@ -49,7 +49,7 @@ def outcomes(fetches: str) -> list[bool]:
     ],
 )
 def test_one_process_with_several_connections_is_not_refused(fetches: str) -> None:
-    """It may look for the leader on two, and its requests may be answered late."""
+    """A process may look for the leader on two connections, and get responses late."""
     assert not any(outcomes(fetches))
 
 
@@ -61,15 +61,15 @@ def test_of_two_processes_that_alternate_the_newer_is_refused() -> None:
 
 @pytest.mark.parametrize("fetches", ["ab.ab.", "ab.aab.b", "ab.a.a.ba."])
 def test_responses_in_between_do_not_hide_two_processes(fetches: str) -> None:
-    """New records complete the fetches of both; one may fetch twice before the other."""
+    """New records complete both fetches, and one process may fetch twice before the other."""
     assert any(outcomes(fetches * ALTERNATIONS))
 
 
-def test_a_process_that_takes_the_place_of_both_is_not_refused() -> None:
+def test_a_process_that_replaces_both_is_not_refused() -> None:
     assert outcomes("ab" * ALTERNATIONS + "c.c.c.c")[-4:] == [False] * 4
 
 
-def test_other_replicas_are_not_concerned() -> None:
+def test_other_replicas_are_not_refused() -> None:
     twins = TwinProcesses()
     first, second = object(), object()
     for _ in range(ALTERNATIONS):
@@ -112,7 +112,7 @@ def test_a_node_that_lost_its_directory_shares_its_id_with_no_other() -> None:
 
 
 def test_a_node_with_a_new_directory_at_each_start_shares_its_id_with_none() -> None:
-    """As on an emptyDir of Kubernetes: it never returns to a former directory."""
+    """As with an emptyDir of Kubernetes: no fetch comes from an earlier directory."""
     assert warnings(b"a", b"b", b"c", b"d", b"e", b"f") == []
     assert warnings(b"a", b"b", b"a", b"c", b"a") == []
 
@@ -140,7 +140,7 @@ def test_a_node_without_an_id_shares_none() -> None:
 
 @pytest.mark.parametrize(("cluster_id", "count"), [("another", 0), (CLUSTER_ID, 1), (None, 1)])
 def test_a_node_of_another_cluster_is_no_second_node(cluster_id: str | None, count: int) -> None:
-    """It has a wrong address; its fetch is refused for that (Q30)."""
+    """Such a node has a wrong address, and its fetch is refused (Q30)."""
     host = VirtualHost()
     other = ReplicaKey(1, b"o" * 16)
     fetch = raft.Fetch(cluster_id, other, host.node.quorum.epoch, 0, 0, 0, 0, 1 << 20)

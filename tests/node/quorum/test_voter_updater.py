@@ -1,4 +1,4 @@
-"""A voter keeps its endpoints in the log current; precedence of sources of a leader's address."""
+"""A voter keeps its endpoints in the log current; which source of a leader's address counts."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from kraftlog.node.quorum.driver import QuorumDriver
 
 ME = ReplicaKey(1)
-#: When the fetch timeout of a follower that heard nothing is over.
+#: After the fetch timeout of a follower without a response.
 LATER = Now(60_000, 0)
 MOVED = (Listener("C", "127.0.0.1", 19091),)
-WHERE = (Endpoint("C", "127.0.0.1", 19091),)
+MOVED_ENDPOINTS = (Endpoint("C", "127.0.0.1", 19091),)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_r1_a_voters_record_follows_the_listeners(
     assert current_record(voter, ME, listeners).endpoints == tuple(expected)
 
 
-def uncontained(_: str, step: Callable[..., Any], *arguments: Any) -> bool:
-    """An error is not contained, but fails the test."""
+def run_step(_: str, step: Callable[..., Any], *arguments: Any) -> bool:
+    """Run a step without containment: an error fails the test."""
     step(*arguments)
     return True
 
@@ -75,7 +75,7 @@ class UpdaterWithChannel(VoterUpdater):
     def __init__(
         self, driver: QuorumDriver, emitted: list[Any], join_endpoints: tuple[Endpoint, ...]
     ) -> None:
-        self.channel = ControllerChannel(driver, None, emitted.append, uncontained)
+        self.channel = ControllerChannel(driver, None, emitted.append, run_step)
         super().__init__(
             driver,
             self.channel.send,
@@ -91,14 +91,14 @@ def updater_of(
     return UpdaterWithChannel(driver, emitted, join_endpoints)
 
 
-def taken(emitted: list[Any], kind: type) -> list[Any]:
+def take(emitted: list[Any], kind: type) -> list[Any]:
     found = [it for it in emitted if isinstance(it, kind)]
     emitted.clear()
     return found
 
 
 def test_r1_a_leader_that_has_moved_writes_its_own_record() -> None:
-    """Once a record of its epoch is committed; before that it retries."""
+    """It writes once a record of its epoch is committed, and retries before that."""
     machine, emitted = driver_with_voters(1)
     driver = machine.driver
     assert driver is not None
@@ -109,20 +109,20 @@ def test_r1_a_leader_that_has_moved_writes_its_own_record() -> None:
     driver.handle(effects.ElectionWritten(1), NOW)
     driver.append_batched(NOW)
     updater.poll(NOW)
-    assert driver.core.log.voter_set.voters[0].endpoints != WHERE
+    assert driver.core.log.voter_set.voters[0].endpoints != MOVED_ENDPOINTS
     due = updater.deadline()
     assert due is not None
     driver.handle(effects.LogFlushed(METADATA_LOG, driver.end), NOW)
     updater.poll(NOW)
     emitted.clear()
     updater.poll(Now(due, 0))
-    [append] = taken(emitted, effects.AppendBatch)
+    [append] = take(emitted, effects.AppendBatch)
     [batch] = summaries(append.data)
     assert batch.voters is not None
-    assert batch.voters.voters == (Voter(me, WHERE),)
+    assert batch.voters.voters == (Voter(me, MOVED_ENDPOINTS),)
     assert updater.deadline() is None
     updater.poll(Now(due + LONGEST_RETRY_MS, 0))
-    assert not taken(emitted, effects.AppendBatch)
+    assert not take(emitted, effects.AppendBatch)
 
 
 def follower() -> tuple[QuorumDriver, UpdaterWithChannel, list[Any]]:
@@ -133,22 +133,22 @@ def follower() -> tuple[QuorumDriver, UpdaterWithChannel, list[Any]]:
     return driver, updater_of(driver, emitted), emitted
 
 
-def hear_leader(driver: QuorumDriver, emitted: list[Any]) -> None:
-    [sent] = taken(emitted, effects.SendRequest)
+def receive_response(driver: QuorumDriver, emitted: list[Any]) -> None:
+    [sent] = take(emitted, effects.SendRequest)
     response = fetch_response(high_watermark=0)
     driver.handle(effects.ResponseReceived("quorum", 2, sent.number, response), NOW)
 
 
 def test_r1_a_moved_follower_sends_its_endpoints_to_the_leader() -> None:
-    """Only after a response of the leader, when it knows the leader's log."""
+    """It waits for a response of the leader, as it must know the leader's log."""
     driver, updater, emitted = follower()
     updater.poll(NOW)
     assert [it.api_key for it in emitted if isinstance(it, effects.SendRequest)] == [ApiKey.FETCH]
-    hear_leader(driver, emitted)
+    receive_response(driver, emitted)
     emitted.clear()
     updater.send_soon()
     updater.poll(NOW)
-    [sent] = taken(emitted, effects.SendRequest)
+    [sent] = take(emitted, effects.SendRequest)
     assert (sent.channel, sent.peer, sent.api_key) == (
         CONTROLLER_CHANNEL,
         2,
@@ -167,14 +167,14 @@ def test_r1_a_follower_repeats_update_voter_until_its_log_has_it(code: int | Non
     """After any response: an appended record may still be truncated."""
     driver, updater, emitted = follower()
     channel = updater.channel
-    hear_leader(driver, emitted)
-    [fetch] = taken(emitted, effects.SendRequest)
+    receive_response(driver, emitted)
+    [fetch] = take(emitted, effects.SendRequest)
     now = NOW
     for _ in range(3):
         updater.poll(now)
-        [sent] = taken(emitted, effects.SendRequest)
+        [sent] = take(emitted, effects.SendRequest)
         updater.poll(now)
-        assert not taken(emitted, effects.SendRequest), "one at a time"
+        assert not take(emitted, effects.SendRequest), "one request at a time"
         assert updater.deadline() is None
         if code is None:
             channel.handle(effects.RequestFailed(CONTROLLER_CHANNEL, 2, sent.number), now)
@@ -188,13 +188,13 @@ def test_r1_a_follower_repeats_update_voter_until_its_log_has_it(code: int | Non
         most_ms = ACCEPTED_RETRY_MS if code == ErrorCode.NONE else LONGEST_RETRY_MS
         assert now.monotonic_ms < due <= now.monotonic_ms + most_ms
         now = Now(due, 0)
-    voters = driver.core.log.voter_set.with_voter(Voter(ME, WHERE))
+    voters = driver.core.log.voter_set.with_voter(Voter(ME, MOVED_ENDPOINTS))
     data = control_batch(raft.Batch(0, 0, 5, 0, voters), 0)
     fetch_result = fetch_response(high_watermark=0, records=data)
     driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, fetch_result), now)
     emitted.clear()
     updater.poll(now)
-    assert not taken(emitted, effects.SendRequest)
+    assert not take(emitted, effects.SendRequest)
     assert updater.deadline() is None
 
 
@@ -209,9 +209,9 @@ def test_r11_a_wiped_voter_logs_that_it_does_not_vote() -> None:
     """The log has another directory under its id, so it sends no update."""
     driver, updater, emitted = follower()
     driver.core.me = ReplicaKey(1, b"n" * 16)
-    hear_leader(driver, emitted)
-    [fetch] = taken(emitted, effects.SendRequest)
-    old = Voter(ReplicaKey(1, b"o" * 16), WHERE)
+    receive_response(driver, emitted)
+    [fetch] = take(emitted, effects.SendRequest)
+    old = Voter(ReplicaKey(1, b"o" * 16), MOVED_ENDPOINTS)
     voters = driver.core.log.voter_set.with_voter(old)
     data = control_batch(raft.Batch(0, 0, 5, 0, voters), 0)
     response = fetch_response(high_watermark=0, records=data)
@@ -231,12 +231,12 @@ def joining(*voter_ids: int, level: int = 1) -> tuple[QuorumDriver, UpdaterWithC
     driver = machine.driver
     assert driver is not None
     driver.core.me = ReplicaKey(1, b"n" * 16)
-    updater = updater_of(driver, emitted, WHERE)
-    hear_voters(driver, emitted, *voter_ids, level=level)
+    updater = updater_of(driver, emitted, MOVED_ENDPOINTS)
+    receive_voters(driver, emitted, *voter_ids, level=level)
     return driver, updater, emitted
 
 
-def hear_voters(
+def receive_voters(
     driver: QuorumDriver,
     emitted: list[Any],
     *voter_ids: int,
@@ -244,12 +244,14 @@ def hear_voters(
     mine: bytes = b"o" * 16,
     removed: tuple[ReplicaKey, ...] = (),
 ) -> None:
-    """Give the leader's log these voters; controller 1 has another directory, or `mine`."""
+    """Receive a voters record; the record of controller 1 has the directory `mine`."""
     fetch = [
         it for it in emitted if isinstance(it, effects.SendRequest) and it.api_key == ApiKey.FETCH
     ][-1]
     directory = b"o" * 16 if level else NULL_UUID
-    voters = [Voter(ReplicaKey(i, mine if i == 1 else directory), WHERE) for i in voter_ids]
+    voters = [
+        Voter(ReplicaKey(i, mine if i == 1 else directory), MOVED_ENDPOINTS) for i in voter_ids
+    ]
     end = driver.core.log.end
     record = VoterSet(tuple(voters), removed=removed)
     data = control_batch(raft.Batch(end, end, 5, 0, record), 0)
@@ -259,7 +261,7 @@ def hear_voters(
     driver.handle(effects.LogFlushed(METADATA_LOG, driver.core.log.end), NOW)
 
 
-def changes_asked(emitted: list[Any]) -> list[effects.SendRequest]:
+def voter_change_requests(emitted: list[Any]) -> list[effects.SendRequest]:
     return [
         it for it in emitted if isinstance(it, effects.SendRequest) and it.api_key != ApiKey.FETCH
     ]
@@ -271,7 +273,7 @@ def test_r12_auto_join_sends_add_voter() -> None:
     now = NOW
     for _ in range(2):
         updater.poll(now)
-        [sent] = changes_asked(emitted)
+        [sent] = voter_change_requests(emitted)
         assert (sent.api_key, sent.peer) == (ApiKey.ADD_RAFT_VOTER, 2)
         request = sent.request
         assert (request.voter_id, request.voter_directory_id) == (1, b"n" * 16)
@@ -288,19 +290,19 @@ def test_r12_auto_join_sends_add_voter() -> None:
 
 
 def test_r12_the_voter_with_the_lost_directory_is_removed_first() -> None:
-    """Once the log lacks it, AddRaftVoter follows, after any response."""
+    """AddRaftVoter follows once the log lacks it, whatever the response."""
     driver, updater, emitted = joining(1, 2, 3)
     updater.poll(NOW)
-    [remove] = changes_asked(emitted)
+    [remove] = voter_change_requests(emitted)
     assert remove.api_key == ApiKey.REMOVE_RAFT_VOTER
     assert (remove.request.voter_id, remove.request.voter_directory_id) == (1, b"o" * 16)
-    hear_voters(driver, emitted, 2, 3)
+    receive_voters(driver, emitted, 2, 3)
     done = RemoveRaftVoterResponse(error_code=0)
     updater.channel.handle(
         effects.ResponseReceived(CONTROLLER_CHANNEL, 2, remove.number, done), NOW
     )
     updater.poll(NOW)
-    assert [it.api_key for it in changes_asked(emitted)] == [ApiKey.ADD_RAFT_VOTER]
+    assert [it.api_key for it in voter_change_requests(emitted)] == [ApiKey.ADD_RAFT_VOTER]
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -311,42 +313,42 @@ def test_r12_a_removed_voter_does_not_join_by_itself(recorded: bool) -> None:
     """
     driver, updater, emitted = joining(2, 3)
     me = driver.core.me
-    hear_voters(driver, emitted, 1, 2, 3, mine=me.directory_id)
+    receive_voters(driver, emitted, 1, 2, 3, mine=me.directory_id)
     for _ in range(2):
-        hear_voters(driver, emitted, 2, 3, removed=(me,) if recorded else ())
+        receive_voters(driver, emitted, 2, 3, removed=(me,) if recorded else ())
         updater.poll(NOW)
-        assert (changes_asked(emitted), updater.deadline()) == ([], None)
+        assert (voter_change_requests(emitted), updater.deadline()) == ([], None)
         [line] = [it.line for it in emitted if isinstance(it, LogLine)]
         assert "kraftlog quorum add-controller" in line
-        hear_voters(driver, emitted, 1, 2, 3, mine=me.directory_id)
+        receive_voters(driver, emitted, 1, 2, 3, mine=me.directory_id)
         updater.poll(NOW)
 
 
 def test_r12_a_removed_voter_replaced_by_its_id_logs_one_line() -> None:
     driver, updater, emitted = joining(2, 3)
-    hear_voters(driver, emitted, 1, 2, 3, removed=(driver.core.me,))
+    receive_voters(driver, emitted, 1, 2, 3, removed=(driver.core.me,))
     updater.poll(NOW)
     [line] = [it.line for it in emitted if isinstance(it, LogLine)]
     assert "run kraftlog quorum remove-controller -i 1 -d" in line
-    assert changes_asked(emitted) == []
+    assert voter_change_requests(emitted) == []
 
 
 def test_r12_a_removed_voter_with_an_emptied_disk_joins_again() -> None:
     driver, updater, emitted = joining(2, 3)
-    hear_voters(driver, emitted, 2, 3, removed=(ReplicaKey(1, b"o" * 16),))
+    receive_voters(driver, emitted, 2, 3, removed=(ReplicaKey(1, b"o" * 16),))
     updater.poll(NOW)
-    [sent] = changes_asked(emitted)
+    [sent] = voter_change_requests(emitted)
     assert (sent.api_key, sent.request.is_auto_join) == (ApiKey.ADD_RAFT_VOTER, True)
 
 
 def test_r12_no_auto_join_at_kraft_version_0_or_without_the_setting() -> None:
     _, updater, emitted = joining(2, 3, level=0)
     updater.poll(NOW)
-    assert changes_asked(emitted) == []
+    assert voter_change_requests(emitted) == []
     driver, _, emitted = joining(2, 3)
     disabled = updater_of(driver, emitted)
     disabled.poll(NOW)
-    assert (changes_asked(emitted), disabled.deadline()) == ([], None)
+    assert (voter_change_requests(emitted), disabled.deadline()) == ([], None)
 
 
 def test_r7_a_removed_voter_sends_no_update() -> None:
@@ -359,8 +361,8 @@ def test_r7_a_removed_voter_sends_no_update() -> None:
 
 def test_r9_an_address_from_another_voter_is_used_while_reachable() -> None:
     """It may be newer than the voters record, or wrong: after a failure the record is used."""
-    driver, emitted = with_address_from_node_3()
-    [sent] = taken(emitted, effects.SendRequest)
+    driver, emitted = follower_with_address_from_node_3()
+    [sent] = take(emitted, effects.SendRequest)
     assert driver.address_of(2) == (sent.host, sent.port) == ("10.0.0.9", 9)
     driver.handle(effects.RequestFailed("quorum", 2, sent.number), LATER)
     assert driver.address_of(2) == ("127.0.0.1", 9092)
@@ -368,19 +370,19 @@ def test_r9_an_address_from_another_voter_is_used_while_reachable() -> None:
 
 def test_r9_a_leaders_own_address_does_not_replace_a_reachable_one() -> None:
     """The leader may know only its outdated record."""
-    driver, emitted = with_address_from_node_3()
-    [sent] = taken(emitted, effects.SendRequest)
+    driver, emitted = follower_with_address_from_node_3()
+    [sent] = take(emitted, effects.SendRequest)
     name_leader_address(driver, sent, "127.0.0.1", 9092)
     assert driver.address_of(2) == ("10.0.0.9", 9)
 
 
-def with_address_from_node_3() -> tuple[QuorumDriver, list[Any]]:
+def follower_with_address_from_node_3() -> tuple[QuorumDriver, list[Any]]:
     """A follower that does not reach leader 2 until node 3 names its address in a vote response."""
     driver, _, emitted = follower()
-    [fetch] = taken(emitted, effects.SendRequest)
+    [fetch] = take(emitted, effects.SendRequest)
     driver.handle(effects.RequestFailed("quorum", 2, fetch.number), NOW)
     driver.poll(LATER)
-    sent_to = {it.peer: it for it in taken(emitted, effects.SendRequest)}
+    sent_to = {it.peer: it for it in take(emitted, effects.SendRequest)}
     driver.handle(effects.RequestFailed("quorum", 2, sent_to[2].number), LATER)
     name_leader_address(driver, sent_to[3], "10.0.0.9", 9)
     driver.poll(Now(LATER.monotonic_ms + 500, 0))  # it retries
@@ -397,14 +399,14 @@ def name_leader_address(
 
 def test_r9_a_moved_leader_reports_its_own_endpoint() -> None:
     """Even before its record is updated."""
-    machine, emitted = driver_with_voters(1, advertised_endpoints=WHERE)
+    machine, emitted = driver_with_voters(1, advertised_endpoints=MOVED_ENDPOINTS)
     driver = machine.driver
     assert driver is not None
     for version in (1, 2):  # its vote for itself, and that it leads
         driver.handle(effects.ElectionWritten(version), NOW)
     vote = raft.Vote("cluster", ReplicaKey(1), driver.epoch, ReplicaKey(3), 0, 0, pre_vote=True)
-    driver.handle_request(Asker(1), vote, None, NOW)
-    [reply] = taken(emitted, effects.Reply)
+    driver.handle_request(PeerConnection(1), vote, None, NOW)
+    [reply] = take(emitted, effects.Reply)
     outcome = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
     assert outcome == [(1, "127.0.0.1", 19091)]
 
@@ -414,7 +416,7 @@ def test_r9_static_voters_take_precedence_over_the_log() -> None:
     machine, emitted = driver_with_voters(
         1, 2, 3, election=ElectionState(5, 2), static_addresses={2: ("10.0.0.2", 2)}
     )
-    [sent] = taken(emitted, effects.SendRequest)
+    [sent] = take(emitted, effects.SendRequest)
     assert (sent.host, sent.port) == ("10.0.0.2", 2)
     assert machine.driver is not None
     assert machine.driver.address_of(3) == ("127.0.0.1", 9093)
@@ -430,27 +432,27 @@ def test_r9_describe_quorum_returns_static_addresses() -> None:
     assert [it.port for it in host.node.endpoints_of(voter)] == [19093]
     host.settle()
     [voter] = host.node.quorum.core.log.voter_set.voters
-    assert [it.port for it in voter.endpoints] == [19093], "a leader keeps its own record true"
+    assert [it.port for it in voter.endpoints] == [19093], "a leader updates its own record"
 
 
 def test_r9_a_vote_response_names_the_leaders_address() -> None:
     """A moved voter that does not reach the leader requests votes, and so learns the address."""
     driver, _, emitted = follower()
-    hear_leader(driver, emitted)
+    receive_response(driver, emitted)
     vote = raft.Vote("cluster", ME, 5, ReplicaKey(3), 0, 0, pre_vote=True)
     for version in (0, 1):
-        slot = Asker(version)
+        slot = PeerConnection(version)
         driver.handle_request(slot, vote, None, NOW)
-        [reply] = taken(emitted, effects.Reply)
+        [reply] = take(emitted, effects.Reply)
         outcome = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
         assert outcome == ([(2, "127.0.0.1", 9092)] if version else [])
         refused: Any = response_to_wire(raft.VoteResult(0, 2, 5, granted=False))
         assert reply.response.topics == refused.topics
 
 
-class Asker:
+class PeerConnection:
     def __init__(self, version: int) -> None:
         self.version = version
 
     def respond(self, response: Any) -> None:
-        raise AssertionError(f"nobody reads {response!r}")
+        raise AssertionError(f"unexpected response {response!r}")

@@ -1,4 +1,4 @@
-"""The quorum's messages are equal after Kafka's wire format."""
+"""The quorum's messages are equal after encoding and decoding in Kafka's format."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ANSWERS = [
 ]
 
 
-def over_the_wire(api_key: int, message: Any, version: int) -> Any:
+def encode_and_decode(api_key: int, message: Any, version: int) -> Any:
     return decode(type(message), version, encode(message, version))
 
 
@@ -58,7 +58,7 @@ def over_the_wire(api_key: int, message: Any, version: int) -> Any:
 def test_a_request_is_equal_after_the_wire(body: Any) -> None:
     api_key, message = request_to_wire(body)
     assert type(message) is APIS[api_key].request()
-    arrived = request_from_wire(api_key, over_the_wire(api_key, message, VERSIONS[api_key]))
+    arrived = request_from_wire(api_key, encode_and_decode(api_key, message, VERSIONS[api_key]))
     assert arrived == body
 
 
@@ -67,13 +67,13 @@ def test_a_response_is_equal_after_the_wire(asked: Any, body: Any) -> None:
     api_key, _ = request_to_wire(asked)
     message = response_to_wire(body, getattr(body, "data", None) or b"")
     assert type(message) is APIS[api_key].response()
-    arrived = over_the_wire(api_key, message, VERSIONS[api_key])
+    arrived = encode_and_decode(api_key, message, VERSIONS[api_key])
     assert response_from_wire(arrived, asked) == body
 
 
 @pytest.mark.parametrize("asked", REQUESTS, ids=lambda body: type(body).__name__)
 def test_a_top_level_error_has_the_requests_epoch(asked: Any) -> None:
-    """Q31, P4: it has no field for the epoch, and must not count as outdated."""
+    """Q31, P4: such a response has no epoch, and must not count as outdated."""
     api_key, _ = request_to_wire(asked)
     refusal = APIS[api_key].response()
     given = {
@@ -90,7 +90,9 @@ def test_a_top_level_error_has_the_requests_epoch(asked: Any) -> None:
 def test_q31_a_leader_that_refuses_another_cluster_names_itself() -> None:
     """The error code is at the top level, where Kafka's replicas read it, and in the partition."""
     refusal = raft.FetchResult(ErrorCode.INCONSISTENT_CLUSTER_ID, 1, 5, -1)
-    message: Any = over_the_wire(ApiKey.FETCH, response_to_wire(refusal), VERSIONS[ApiKey.FETCH])
+    message: Any = encode_and_decode(
+        ApiKey.FETCH, response_to_wire(refusal), VERSIONS[ApiKey.FETCH]
+    )
     assert message.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
     arrived = response_from_wire(message, FETCH)
     assert (arrived.error, arrived.leader_id) == (ErrorCode.INCONSISTENT_CLUSTER_ID, 1)
@@ -134,7 +136,7 @@ def test_q14_r11_the_bootstrap_batch_is_equal_after_encoding() -> None:
 
 
 def test_summaries_stop_at_an_unfinished_end() -> None:
-    """C81."""
+    """C81: the rest of an unfinished write is no batch."""
     builder = BatchBuilder(base_offset=3, leader_epoch=2)
     builder.append(0, None, b"x")
     whole = builder.build()
@@ -171,7 +173,7 @@ def test_kafka_reads_the_voters_record(jvm: Any) -> None:
 
 
 def test_every_field_of_a_request_is_encoded() -> None:
-    """Changing one changes the bytes."""
+    """A change of any field changes the bytes."""
     for body in REQUESTS:
         api_key, message = request_to_wire(body)
         before = encode(message, VERSIONS[api_key])

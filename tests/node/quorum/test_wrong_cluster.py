@@ -16,7 +16,7 @@ REMEDY = "set log.dirs to this node's own, or format an empty one with the id "
 
 
 def outcome(theirs: str | None, found: str | None, *, is_confirmed: bool = False) -> list[Any]:
-    """The effects, if the leader's request names `theirs` and its address belongs to `found`."""
+    """The effects if the leader's request has id `theirs`, and a node at its address `found`."""
     machine, wanted = driver_with_voters(1, 2, 3)
     assert machine.driver is not None
     asked: list[Any] = []
@@ -29,9 +29,9 @@ def outcome(theirs: str | None, found: str | None, *, is_confirmed: bool = False
     )
     for _ in range(2):
         stop.stop(2, theirs)
-    [(peer, where, *_, on_done)] = asked
+    [(peer, address, *_, on_done)] = asked
     machine.driver.core.is_confirmed = is_confirmed
-    assert (peer, where) == (2, ("127.0.0.1", 9092))
+    assert (peer, address) == (2, ("127.0.0.1", 9092))
     on_done(found and DescribeClusterResponse(error_code=0, cluster_id=found, brokers=()), NOW)
     machine.driver.core.is_confirmed = False
     stop.stop(2, theirs)
@@ -39,13 +39,13 @@ def outcome(theirs: str | None, found: str | None, *, is_confirmed: bool = False
     return wanted
 
 
-def stopped(theirs: str | None, found: str | None) -> str:
+def stop_reason(theirs: str | None, found: str | None) -> str:
     [reason] = [it.reason for it in outcome(theirs, found) if isinstance(it, effects.Stop)]
     return str(reason)
 
 
 def test_q31_a_node_that_found_its_own_leader_meanwhile_goes_on() -> None:
-    """It would stop for a later leader of another cluster, if it had lost its own."""
+    """After losing its leader, it would stop for another cluster's leader again."""
     found = outcome(None, "other", is_confirmed=True)
     assert not [it for it in found if isinstance(it, effects.Stop)]
     [line] = [it.line for it in found if isinstance(it, effects.LogLine)]
@@ -57,7 +57,7 @@ def test_q31_a_node_that_found_its_own_leader_meanwhile_goes_on() -> None:
 
 @pytest.mark.parametrize("theirs", [None, "other"])
 def test_q31_a_stop_names_both_clusters_and_the_address(theirs: str | None) -> None:
-    assert stopped(theirs, "other") == (
+    assert stop_reason(theirs, "other") == (
         f"{MINE}at 127.0.0.1:9092 belongs to cluster other. Either this address is wrong: correct "
         f"controller.quorum.voters. Or /data is a directory of another cluster: {REMEDY}of cluster "
         "other"
@@ -69,13 +69,15 @@ def test_q31_a_leader_without_another_cluster_id_is_named_with_its_address(
     found: str | None,
 ) -> None:
     """A node of this node's own cluster may respond at that address by now."""
-    assert stopped(None, found).startswith(f"{MINE}at 127.0.0.1:9092 belongs to another cluster.")
+    assert stop_reason(None, found).startswith(
+        f"{MINE}at 127.0.0.1:9092 belongs to another cluster."
+    )
 
 
 @pytest.mark.parametrize(("theirs", "found"), [(None, "x"), ("x", None)])
 def test_q31_another_clusters_id_cannot_forge_a_line(theirs: str | None, found: str | None) -> None:
     forged = "x\nquorum: \x1b[2J" + "y" * 30_000
-    reason = stopped(theirs and forged, found and forged)
+    reason = stop_reason(theirs and forged, found and forged)
     assert "cluster x?quorum: ?[2Jyyy" in reason
     assert reason.isprintable()
     assert len(reason) < 1000
@@ -83,8 +85,8 @@ def test_q31_another_clusters_id_cannot_forge_a_line(theirs: str | None, found: 
 
 @pytest.mark.parametrize("found", [None, "cluster"])
 def test_q31_another_leader_has_a_wrong_address_of_this_node(found: str | None) -> None:
-    """What answers at the address that this node has for it is another node."""
-    assert stopped("other", found) == (
+    """The address that this node has for the leader belongs to another node."""
+    assert stop_reason("other", found) == (
         "this node belongs to cluster cluster (/data/meta.properties), but the leader 2 of cluster "
         "other contacts it as one of its controllers. Either the controllers of cluster other have "
         "a wrong address: correct it in their configuration. Or /data is a directory of another "
