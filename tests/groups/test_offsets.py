@@ -267,7 +267,10 @@ def test_a_deleted_topic_leaves_groups_of_other_topics_alone() -> None:
     harness = ShardHarness()
     for number in range(500):
         harness.commit_offsets({U0: 1}, group=f"group-{number}")
-    assert count_calls(lambda: harness.shard.delete_offsets_of_partitions("t", ID_A, 0, harness.now)) < 50
+    assert (
+        count_calls(lambda: harness.shard.delete_offsets_of_partitions("t", ID_A, 0, harness.now))
+        < 50
+    )
     assert not harness.shard.has_offsets_of("t")
     assert harness.shard.has_offsets_of("u")
 

@@ -1,4 +1,4 @@
-"""A leader that seemed gone, and is no voter in the own log, is not asked again (Q24)."""
+"""A leader that seemed dead, and is no voter in the own log, is not asked again (Q24)."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ MUTANT = Mutant(
     source="    candidates += [i for i in lost if i not in candidates]\n",
     replacement="",
     test="tests/raft/test_leader_gone.py"
-    "::test_q24_a_leader_that_seemed_gone_and_is_no_known_voter_is_asked",
+    "::test_q24_a_leader_that_seemed_dead_and_is_no_known_voter_is_asked",
 )

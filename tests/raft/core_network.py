@@ -34,7 +34,7 @@ CHUNK_SIZE = 7
 
 
 class Host:
-    """One core with its log of batches and a disk; effects that wait for the disk are held."""
+    """One core with its log of batches and a disk; effects that wait for the disk are held back."""
 
     def __init__(
         self, net: CoreNetwork, replica_id: int, election: ElectionState, log: RaftLog
@@ -85,7 +85,7 @@ class Host:
             self.net.note_channel(core.me.id, effect)
             self.net.wire.append((core.me.id, effect.peer, effect))
         elif isinstance(effect, Reply):
-            self.net.replies.append((effect.slot, self.filled(effect.body)))
+            self.net.replies.append((effect.slot, self.with_data(effect.body)))
         elif isinstance(effect, DropPrefix):
             self.batches = [b for b in self.batches if b.last_offset >= effect.offset]
         elif isinstance(effect, WriteSnapshot):
@@ -98,20 +98,20 @@ class Host:
         return True
 
     def take_snapshot(self) -> None:
-        """Apply committed records; the state is just their number."""
+        """Take a snapshot of the committed records; its content is one zero byte for each."""
         log = self.core.log
         end = OffsetAndEpoch(log.high_watermark, log.epochs.epoch_at(log.high_watermark - 1))
         self.snapshot = log.voters.committed(end.offset), bytes(end.offset)
         self.core.handle(SnapshotTaken(end), self.net.now)
 
     def install(self, end: OffsetAndEpoch) -> None:
-        """The voters of a snapshot; its bytes have no meaning here."""
+        """Replace the log by the downloaded snapshot, with the voters of the leader's."""
         leader = self.net.hosts[self.core.election.leader_id]
         self.snapshot = leader.snapshot[0], self.download
         self.batches, self.download = [], b""
         self.core.handle(SnapshotInstalled(end, self.snapshot[0]), self.net.now)
 
-    def filled(self, body: Any) -> Any:
+    def with_data(self, body: Any) -> Any:
         """Fill the batches of the range into a fetch response, as a leader's host does."""
         if isinstance(body, FetchResult) and body.limit >= 0:
             wanted = [b for b in self.batches if body.offset <= b.base_offset < body.limit]
@@ -157,7 +157,7 @@ class CoreNetwork:
                 self.answer(*self.replies.pop(0))
             else:
                 return
-        raise AssertionError("there are endless messages")
+        raise AssertionError("messages do not end")
 
     def note_channel(self, source: int, send: Send) -> None:
         """A request before the previous response takes a new connection."""
@@ -192,8 +192,8 @@ class CoreNetwork:
             deadlines = [d for h in self.hosts.values() if (d := h.core.deadline()) is not None]
             if not deadlines or min(deadlines) > end:
                 break
-            following = min(deadlines)
-            self._set(max(following, self.now.monotonic_ms))
+            next_ms = min(deadlines)
+            self._set(max(next_ms, self.now.monotonic_ms))
             for host in self.hosts.values():
                 host.core.poll(self.now)
             self.deliver_all()

@@ -12,7 +12,7 @@ from tests.raft.core_network import CoreNetwork, Host
 
 
 class FaultyHost(Host):
-    """A host whose disk may be slow, so that nothing becomes durable; a crash loses the rest."""
+    """A host whose disk may be slow: while it is, nothing becomes durable, and a crash loses it."""
 
     def __init__(
         self, net: CoreNetwork, replica_id: int, election: ElectionState, log: RaftLog
@@ -37,13 +37,13 @@ class FaultyHost(Host):
         for effect in waiting:
             super().carry_out(effect)
 
-    def filled(self, body: Any) -> Any:
+    def with_data(self, body: Any) -> Any:
         """A leader may send records that it has not flushed."""
         whole = self.batches
         self.batches = whole + [e.batch for e in self.waiting if isinstance(e, Append)]
-        filled = super().filled(body)
+        with_data = super().with_data(body)
         self.batches = whole
-        return filled
+        return with_data
 
 
 def is_after(effect: Any, end: int) -> bool:

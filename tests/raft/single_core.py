@@ -1,4 +1,4 @@
-"""One core; the test plays its peers, clock and disk, and sees every effect."""
+"""One core; the test acts as its peers, clock and disk, and gets every effect."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def voters_of(*ids: int) -> VoterSet:
 class SingleCore:
     """Replica 1 of the voters 1, 2, 3, with ten records of epoch 1, in epoch 5.
 
-    With a `slow_disk`, nothing is durable before `persist` and `flush` say so.
+    With a `slow_disk`, nothing is durable before `persist` or `flush`.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class SingleCore:
     ) -> None:
         self.now = Now(0, WALL)
         self.slow_disk = slow_disk
-        those = voters if voters is not None else voters_of(1, 2, 3)
+        initial = voters if voters is not None else voters_of(1, 2, 3)
         log = RaftLog(
-            VoterHistory(those, ((0, those),) if end else ()),
+            VoterHistory(initial, ((0, initial),) if end else ()),
             0,
             end,
             EpochCache(epochs if end else ()),
@@ -114,23 +114,23 @@ class SingleCore:
         return self.step(Flushed(self.core.log.end if offset < 0 else offset))
 
     def ask(self, body: Any, channel: Any = 2, number: int = 0) -> list[Any]:
-        """A request of a peer; its slot is its number."""
+        """Handle a request of a peer, whose slot is its number; return the effects."""
         self.numbers = max(self.numbers + 1, number)
         return self.step(Request(self.numbers, body, channel, self.numbers))
 
-    def asked(self, body: Any) -> Any:
-        """Handle a peer's request, and return the one response."""
+    def response_to(self, body: Any) -> Any:
+        """Handle a peer's request; return the only response."""
         (answer,) = replies(self.ask(body))
         return answer
 
-    def answer(self, peer: int, body: Any) -> list[Any]:
-        """A peer's response to a request of this core."""
+    def respond(self, peer: int, body: Any) -> list[Any]:
+        """Handle a peer's response to the request in flight; return the effects."""
         return self.step(Response(peer, self.core.peer(peer).in_flight, body))
 
-    def unanswered(self, peer: int) -> list[Any]:
+    def no_response(self, peer: int) -> list[Any]:
         return self.step(NoResponse(peer, self.core.peer(peer).in_flight))
 
-    def gone(self, peer: int) -> list[Any]:
+    def lose_peer(self, peer: int) -> list[Any]:
         return self.step(PeerDown(peer))
 
     def propose(self, slot: Any, count: int = 1) -> int:
@@ -152,9 +152,9 @@ class SingleCore:
 
     def wait_for(self, timer: str) -> list[Any]:
         """Advance the clock until a timer is due."""
-        return self.wait(self.in_ms(timer))
+        return self.wait(self.ms_until(timer))
 
-    def in_ms(self, timer: str) -> int:
+    def ms_until(self, timer: str) -> int:
         return self.core.timers[timer] - self.now.monotonic_ms
 
     # State ---------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class SingleCore:
     def begin(self, leader: int = 2, epoch: int = 5, **changes: Any) -> Begin:
         return Begin("cluster", self.core.me, leader, epoch).replace(**changes)
 
-    def fetched(self, *batches: Batch, **changes: Any) -> FetchResult:
+    def fetch_result(self, *batches: Batch, **changes: Any) -> FetchResult:
         """A successful response of the followed leader."""
         election = self.core.election
         answer = FetchResult(0, election.leader_id, election.epoch, 0, batches=batches)
@@ -223,70 +223,70 @@ class SingleCore:
 # Every role in epoch 5 ---------------------------------------------------------------------------
 
 
-def unattached(**how: Any) -> SingleCore:
-    return SingleCore(ElectionState(5), **how)
+def unattached(**options: Any) -> SingleCore:
+    return SingleCore(ElectionState(5), **options)
 
 
-def voted(**how: Any) -> SingleCore:
-    """Has voted for 3."""
-    return SingleCore(ElectionState(5, -1, key(3)), **how)
+def voted(**options: Any) -> SingleCore:
+    """A replica that has voted for 3."""
+    return SingleCore(ElectionState(5, -1, key(3)), **options)
 
 
-def follower(leader: int = 2, **how: Any) -> SingleCore:
+def follower(leader: int = 2, **options: Any) -> SingleCore:
     """A follower that has not heard from its leader yet."""
-    return SingleCore(ElectionState(5, leader), **how)
+    return SingleCore(ElectionState(5, leader), **options)
 
 
-def follower_after_fetch(leader: int = 2, **how: Any) -> SingleCore:
+def follower_after_fetch(leader: int = 2, **options: Any) -> SingleCore:
     """A follower that has just heard from its leader."""
-    context = follower(leader, **how)
-    context.answer(leader, context.fetched())
+    context = follower(leader, **options)
+    context.respond(leader, context.fetch_result())
     return context
 
 
-def prospective(**how: Any) -> SingleCore:
-    context = unattached(**how)
+def prospective(**options: Any) -> SingleCore:
+    context = unattached(**options)
     context.wait_for("election")
     return context
 
 
-def candidate(**how: Any) -> SingleCore:
+def candidate(**options: Any) -> SingleCore:
     """A candidate in epoch 5."""
-    context = SingleCore(ElectionState(4), **how)
+    context = SingleCore(ElectionState(4), **options)
     if context.core.others:
         context.wait_for("election")
     for peer in context.core.others:
         if context.role == "prospective":
-            context.answer(peer, context.voted())
+            context.respond(peer, context.voted())
     return context
 
 
-def leader(**how: Any) -> SingleCore:
-    """Its LeaderChange record is at offset 10."""
-    context = candidate(**how)
+def leader(**options: Any) -> SingleCore:
+    """A leader whose LeaderChange record is at offset 10."""
+    context = candidate(**options)
     for peer in context.core.others:
         if context.role == "candidate":
-            context.answer(peer, context.voted())
+            context.respond(peer, context.voted())
     return context
 
 
-def committed_leader(**how: Any) -> SingleCore:
+def committed_leader(**options: Any) -> SingleCore:
     """A leader whose first record is committed: its high watermark is 11."""
-    context = leader(**how)
+    context = leader(**options)
     for peer in context.core.others:
         context.ask(context.fetch(peer, max_wait_ms=0), channel=peer)
     return context
 
 
-def resigned(**how: Any) -> SingleCore:
-    context = leader(**how)
+def resigned(**options: Any) -> SingleCore:
+    context = leader(**options)
     context.wait(FETCH * 3 // 2)
     return context
 
 
-def observer(**how: Any) -> SingleCore:
+def observer(**options: Any) -> SingleCore:
     """Replica 1 is no voter, and knows no leader."""
-    return SingleCore(ElectionState(5), voters=voters_of(2, 3, 4), **how)
+    return SingleCore(ElectionState(5), voters=voters_of(2, 3, 4), **options)
 
 
 EVERY_ROLE = {
@@ -310,11 +310,11 @@ def replies(effects: list[Any]) -> list[Any]:
 
 
 def sends(effects: list[Any]) -> dict[int, Any]:
-    """The sent requests and their peers."""
+    """The sent requests by peer."""
     return {effect.peer: effect.body for effect in effects if isinstance(effect, Send)}
 
 
-def of(kind: type, effects: list[Any]) -> list[Any]:
+def of_kind(kind: type, effects: list[Any]) -> list[Any]:
     return [effect for effect in effects if isinstance(effect, kind)]
 
 

@@ -7,7 +7,7 @@ from tests.raft.core_network import CoreNetwork
 
 
 def busy_quorum() -> CoreNetwork:
-    """A leader with followers and observers, and pending work of every kind."""
+    """A leader with followers, an observer, and pending proposals and requests."""
     net = CoreNetwork(1, 2, 3, 4, voters=(1, 2, 3))
     net.pass_time(5000)
     net.leader().propose("one", 1, 10, None, net.now)

@@ -12,14 +12,14 @@ from kraftlog.types import Now
 from tests.raft.core_network import CoreNetwork
 
 
-def described(net: CoreNetwork) -> QuorumDescription:
+def description_by_leader(net: CoreNetwork) -> QuorumDescription:
     found = describe(net.leader(), net.now)
     assert found is not None
     return found
 
 
 def test_d2_only_the_leader_describes() -> None:
-    """C114."""
+    """C114: other replicas have no description."""
     net = CoreNetwork(1, 2, 3)
     net.pass_time(5000)
     for host in net.hosts.values():
@@ -33,7 +33,7 @@ def test_d3_the_leader_fetched_now_and_a_silent_replica_never() -> None:
     net.isolate(3)
     net.pass_time(5000)
     leader = net.leader()
-    rows = {row.key.id: row for row in described(net).voters}
+    rows = {row.key.id: row for row in description_by_leader(net).voters}
     mine, missing = rows[leader.me.id], rows[3]
     assert (mine.end_offset, mine.fetched_ms, mine.caught_up_ms) == (
         leader.log.end,
@@ -43,10 +43,12 @@ def test_d3_the_leader_fetched_now_and_a_silent_replica_never() -> None:
     assert (missing.end_offset, missing.fetched_ms, missing.caught_up_ms) == (-1, -1, -1)
 
 
-def test_d4_a_replica_in_step_was_caught_up_when_it_last_fetched() -> None:
+def test_d4_a_current_replica_was_caught_up_when_it_last_fetched() -> None:
     net = CoreNetwork(1, 2, 3)
     net.pass_time(5000)
-    follower = next(row for row in described(net).voters if row.key.id != net.leader().me.id)
+    follower = next(
+        row for row in description_by_leader(net).voters if row.key.id != net.leader().me.id
+    )
     assert follower.end_offset == net.leader().log.end
     assert follower.caught_up_ms == follower.fetched_ms
     assert net.now.wall_ms - follower.fetched_ms <= 500
@@ -57,10 +59,10 @@ def test_d7_a_silent_observer_disappears_and_a_silent_voter_does_not() -> None:
     net = CoreNetwork(1, 2, 3, 4, voters=(1, 2, 3))
     net.pass_time(5000)
     silent_voter = next(i for i in (1, 2, 3) if i != net.leader().me.id)
-    assert [row.key.id for row in described(net).observers] == [4]
+    assert [row.key.id for row in description_by_leader(net).observers] == [4]
     net.isolate(4)
     net.isolate(silent_voter)
-    seen = next(p for k, p in net.leader().role.progress.replicas.items() if k.id == 4)  # type: ignore[attr-defined]  # it leads
+    seen = next(p for k, p in net.leader().role.progress.replicas.items() if k.id == 4)  # type: ignore[attr-defined]  # its role is Leader
     just_before = Now(seen.fetched_at + 5 * 60 * 1000 - 1, 0)
     for now, listed in ((just_before, [4]), (Now(just_before.monotonic_ms + 1, 0), [])):
         found = describe(net.leader(), now)
@@ -73,7 +75,7 @@ def test_d7_the_number_of_observers_is_limited() -> None:
     """All voters are kept, however long they have been silent, and the newest observers."""
     net = CoreNetwork(1, 2, 3, 4, voters=(1, 2, 3))
     net.pass_time(5000)
-    table = net.leader().role.progress  # type: ignore[attr-defined]  # it leads
+    table = net.leader().role.progress  # type: ignore[attr-defined]  # its role is Leader
     for number in range(2 * MAX_TRACKED):
         table.note_snapshot_needed(ReplicaKey(100 + number, bytes(16)), Now(10_000 + number, 0))
     known = [key.id for key in table.replicas]
@@ -87,27 +89,27 @@ def test_d7_the_number_of_observers_is_limited() -> None:
 def test_r13_targets_are_shown_while_there_are_any() -> None:
     net = CoreNetwork(1, 2, 3, voters=(1,))
     net.pass_time(1000)
-    assert described(net).targets is None
+    assert description_by_leader(net).targets is None
     net.leader().reassign("grow", (1, 2, 9), net.now)
     net.pass_time(5000)
-    found = described(net)
+    found = description_by_leader(net)
     assert found.targets == (1, 2, 9)
     assert [row.is_target for row in found.voters] == [True, True]
     assert [row.is_target for row in found.observers] == [False]
 
 
 def test_d1_the_high_watermark_is_unknown_until_the_epoch_has_committed() -> None:
-    """C43."""
+    """C43: until then it is -1."""
     net = CoreNetwork(1, 2, 3)
     net.pass_time(5000)
-    assert described(net).high_watermark == net.leader().log.high_watermark
+    assert description_by_leader(net).high_watermark == net.leader().log.high_watermark
     leader = net.leader()
-    leader.role.epoch_start = leader.log.high_watermark  # type: ignore[attr-defined]  # it leads
-    assert described(net).high_watermark == -1
+    leader.role.epoch_start = leader.log.high_watermark  # type: ignore[attr-defined]  # its role is Leader
+    assert description_by_leader(net).high_watermark == -1
 
 
 def reasons(net: CoreNetwork) -> dict[int, tuple[str, int]]:
-    found = described(net)
+    found = description_by_leader(net)
     return {
         row.key.id: (row.lag_reason, row.last_error) for row in (*found.voters, *found.observers)
     }
@@ -141,14 +143,14 @@ def test_d4_a_lagging_replica_is_described_with_the_reason() -> None:
 def test_r13_uncommitted_voter_changes_are_marked() -> None:
     net = CoreNetwork(1, 2, 3, voters=(1, 2, 3))
     net.pass_time(5000)
-    found = described(net)
+    found = description_by_leader(net)
     assert (found.committed_voters, found.uncommitted_offset) == (None, -1)
     leader = net.leader()
     removed = next(i for i in (1, 2, 3) if i != leader.me.id)
     end = leader.log.end
     assert not leader.remove_voter("removal", net.core(removed).me, net.now)
-    found = described(net)
+    found = description_by_leader(net)
     assert removed not in [row.key.id for row in found.voters]
     assert (found.committed_voters, found.uncommitted_offset) == ((1, 2, 3), end)
     net.pass_time(1000)
-    assert described(net).committed_voters is None
+    assert description_by_leader(net).committed_voters is None

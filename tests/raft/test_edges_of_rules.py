@@ -33,7 +33,7 @@ from tests.raft.single_core import (
     follower_after_fetch,
     key,
     leader,
-    of,
+    of_kind,
     prospective,
     read,
     replies,
@@ -46,7 +46,7 @@ FIVE = voters_of(1, 2, 3, 4, 5)
 
 
 def acknowledge(context: SingleCore, by: int, behind: int = 0) -> list[Any]:
-    """The fetch of a voter that lacks the last records, and does not wait."""
+    """Handle the fetch of a voter that lacks the last `behind` records, and does not wait."""
     offset = context.core.log.end - behind
     epoch = context.core.log.epochs.epoch_at(offset - 1)
     return context.ask(
@@ -54,7 +54,7 @@ def acknowledge(context: SingleCore, by: int, behind: int = 0) -> list[Any]:
     )
 
 
-def read_answers(effects: list[Any]) -> list[Any]:
+def read_results(effects: list[Any]) -> list[Any]:
     return [body for body in replies(effects) if isinstance(body, ReadOffsetResult)]
 
 
@@ -83,80 +83,80 @@ def test_q3_an_overtaken_write_makes_nothing_durable() -> None:
 def test_q8_a_leader_that_restarts_names_no_leader() -> None:
     context = SingleCore(ElectionState(5, 1, key(1)))
     assert context.state == ("resigned", 5, -1, 1)
-    assert context.asked(context.fetch(2)).leader_id == -1
+    assert context.response_to(context.fetch(2)).leader_id == -1
 
 
-def test_p2_a_follower_whose_leader_is_gone_grants_a_pre_vote() -> None:
-    """It is not the first to campaign; a response of the leader ends that."""
+def test_p2_a_follower_whose_leader_is_dead_grants_a_pre_vote() -> None:
+    """It is not the first to campaign itself."""
     context = follower_after_fetch(me=key(3))
-    context.gone(2)
+    context.lose_peer(2)
     assert context.role == "follower"
-    assert context.asked(context.vote(1, pre_vote=True)).granted
+    assert context.response_to(context.vote(1, pre_vote=True)).granted
 
 
-def test_q9a_a_leader_that_seemed_gone_is_back_with_its_response() -> None:
+def test_q9a_a_leader_that_seemed_dead_is_alive_after_its_response() -> None:
     context = follower_after_fetch(me=key(3))
-    context.gone(2)
-    context.answer(2, context.fetched())
-    assert not context.asked(context.vote(1, pre_vote=True)).granted
+    context.lose_peer(2)
+    context.respond(2, context.fetch_result())
+    assert not context.response_to(context.vote(1, pre_vote=True)).granted
 
 
-def test_q9a_a_peer_that_seemed_gone_is_back_with_its_fetch() -> None:
+def test_q9a_a_peer_that_seemed_dead_is_alive_after_its_fetch() -> None:
     context = leader()
-    context.gone(2)
+    context.lose_peer(2)
     assert context.core.peer(2).is_down
     acknowledge(context, 2)
     assert not context.core.peer(2).is_down
 
 
-def lost_once() -> SingleCore:
-    """All voters refused its pre-vote."""
+def refused_once() -> SingleCore:
+    """A replica whose pre-vote all voters refused."""
     context = prospective()
     for peer in (2, 3):
-        context.answer(peer, context.voted(False))
+        context.respond(peer, context.voted(False))
     assert context.core.attempt == 1
     return context
 
 
 def test_q10_following_a_leader_resets_failed_attempts() -> None:
-    context = lost_once()
+    context = refused_once()
     context.ask(context.begin(2, 5))
     assert (context.role, context.core.attempt) == ("follower", 0)
 
 
 def test_q10_winning_resets_failed_attempts() -> None:
-    context = lost_once()
+    context = refused_once()
     context.wait_for("election")
-    context.answer(2, context.voted())
+    context.respond(2, context.voted())
     assert (context.role, context.core.attempt) == ("candidate", 1)
-    context.answer(2, context.voted())
+    context.respond(2, context.voted())
     assert (context.role, context.core.attempt) == ("leader", 0)
 
 
 def test_q13_a_beaten_candidate_does_not_win_by_late_votes() -> None:
-    """Of five, two refuse and 2 is gone; then 5 grants, and 2 is back and grants, too."""
+    """Of five, two refuse and 2 is dead; then 5 grants, and 2 returns and grants, too."""
     context = follower_after_fetch(voters=FIVE)
-    context.gone(2)
+    context.lose_peer(2)
     for peer in (3, 4):
-        context.answer(peer, context.voted())
+        context.respond(peer, context.voted())
     assert context.role == "candidate"
     for peer in (3, 4):
-        context.answer(peer, context.voted(False))
-    context.unanswered(2)
+        context.respond(peer, context.voted(False))
+    context.no_response(2)
     context.core.timers["election"] = context.core.timers["ask 2"] + 1
     context.wait_for("ask 2")
     for peer in (5, 2):
-        context.answer(peer, context.voted())
+        context.respond(peer, context.voted())
     assert context.role == "candidate"
     context.wait_for("election")
     assert context.role == "prospective"
 
 
 def test_q15_a_voter_that_answered_gets_no_second_announcement() -> None:
-    """3 has responded but not fetched; after a voter change the leader checks whom to notify."""
+    """3 has responded but not fetched when a voter change makes the leader notify voters again."""
     context = leader()
     for peer in (2, 3):
-        context.answer(peer, BeginResult(0, 1, 5))
+        context.respond(peer, BeginResult(0, 1, 5))
     acknowledge(context, 2)
     for _ in range(2):
         acknowledge(context, 4)
@@ -167,8 +167,8 @@ def test_q15_a_voter_that_answered_gets_no_second_announcement() -> None:
 
 def test_q15_a_removed_voter_gets_no_further_announcement() -> None:
     context = committed_leader(voters=voters_of(1, 2, 3, 4))
-    context.core.role.acknowledged_by = (2, 3)  # type: ignore[attr-defined]  # it leads
-    context.unanswered(4)
+    context.core.role.acknowledged_by = (2, 3)  # type: ignore[attr-defined]  # its role is Leader
+    context.no_response(4)
     assert "begin-epoch 4" in context.core.timers
     assert context.core.remove_voter("remove", key(4), context.now) == ErrorCode.NONE
     context.step()
@@ -176,9 +176,9 @@ def test_q15_a_removed_voter_gets_no_further_announcement() -> None:
 
 
 def test_q17_a_replica_removed_in_its_log_is_no_successor() -> None:
-    """Uncommitted: it may campaign if no other voter can win, but not before the others."""
+    """Its removal is uncommitted: it may campaign, but not before the other voters."""
     context = follower()
-    context.answer(2, context.fetched(batch(10, 5, voters=voters_of(2, 3))))
+    context.respond(2, context.fetch_result(batch(10, 5, voters=voters_of(2, 3))))
     assert context.core.may_campaign
     context.ask(end_of(2, 5, 1))
     assert context.state == ("follower", 5, 2, -1)
@@ -188,20 +188,20 @@ def test_q24_an_unattached_voter_retries_silent_peers() -> None:
     context = unattached()
     for _ in range(3):
         ((peer, _),) = sends(context.wait_for("discover")).items()
-        context.unanswered(peer)
+        context.no_response(peer)
         assert "discover" in context.core.timers
 
 
 def test_q19_a_response_to_an_abandoned_fetch_truncates_nothing() -> None:
-    """A newer request is in flight; the response was true when it was sent."""
+    """The response was correct when it was sent, but a newer request is in flight."""
     context = follower_after_fetch()
     late = context.core.peer(2).in_flight
-    context.unanswered(2)
+    context.no_response(2)
     assert sends(context.wait_for("fetch"))[2].offset == 10
-    diverging = context.fetched(diverging=OffsetAndEpoch(5, 1))
+    diverging = context.fetch_result(diverging=OffsetAndEpoch(5, 1))
     assert context.step(Response(2, late, diverging)) == []
     assert context.core.log.end == 10
-    context.answer(2, diverging)
+    context.respond(2, diverging)
     assert context.core.log.end == 5
 
 
@@ -209,7 +209,7 @@ def test_q19_a_response_to_an_abandoned_fetch_truncates_nothing() -> None:
 
 
 def test_p5_a_removed_leader_does_not_count_itself() -> None:
-    """Voters 2, 3, 4 are left: two of them must prove that they follow."""
+    """Of the remaining voters 2, 3 and 4, two must prove that they follow."""
     context = committed_leader(voters=voters_of(1, 2, 3, 4))
     assert context.core.remove_voter("remove", key(1), context.now) == ErrorCode.NONE
     context.step()
@@ -217,9 +217,9 @@ def test_p5_a_removed_leader_does_not_count_itself() -> None:
         acknowledge(context, peer, behind=1)
     context.ask(read(), channel="client")
     acknowledge(context, 2, behind=1)
-    assert read_answers(acknowledge(context, 2, behind=1)) == []
+    assert read_results(acknowledge(context, 2, behind=1)) == []
     acknowledge(context, 3, behind=1)
-    assert read_answers(acknowledge(context, 3, behind=1)) == [ReadOffsetResult(0, 1, 5, 11)]
+    assert read_results(acknowledge(context, 3, behind=1)) == [ReadOffsetResult(0, 1, 5, 11)]
 
 
 def test_p5_uncommitted_records_are_not_read() -> None:
@@ -229,7 +229,7 @@ def test_p5_uncommitted_records_are_not_read() -> None:
     acknowledge(context, 2, behind=1)
     context.ask(read(), channel="client")
     acknowledge(context, 2, behind=1)
-    assert read_answers(acknowledge(context, 2, behind=1)) == [ReadOffsetResult(0, 1, 5, 11)]
+    assert read_results(acknowledge(context, 2, behind=1)) == [ReadOffsetResult(0, 1, 5, 11)]
     assert context.core.log.end == 12
 
 
@@ -238,10 +238,10 @@ def test_p5_uncommitted_records_are_not_read() -> None:
 
 def test_r1_truncating_its_own_addition_makes_a_voter_an_observer() -> None:
     context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
-    context.answer(2, context.fetched(batch(10, 5, voters=voters_of(1, 2, 3, 4))))
+    context.respond(2, context.fetch_result(batch(10, 5, voters=voters_of(1, 2, 3, 4))))
     assert context.role == "follower"
     context.ask(context.begin(3, 6))
-    context.answer(3, context.fetched(diverging=OffsetAndEpoch(10, 1)))
+    context.respond(3, context.fetch_result(diverging=OffsetAndEpoch(10, 1)))
     assert context.role == "observer"
 
 
@@ -249,8 +249,8 @@ def test_r2_a_repeated_target_completes_with_its_record() -> None:
     context = committed_leader()
     for slot in ("once", "again"):
         assert context.core.reassign(slot, (1, 2), context.now) == ErrorCode.NONE
-        assert of(Proposed, context.step()) == []
-    outcome = [done.slot for done in of(Proposed, acknowledge(context, 2))]
+        assert of_kind(Proposed, context.step()) == []
+    outcome = [done.slot for done in of_kind(Proposed, acknowledge(context, 2))]
     assert outcome == ["once", "again"]
 
 
@@ -262,8 +262,8 @@ def test_r2_the_last_voter_is_not_removed() -> None:
 @pytest.mark.parametrize("change", ["reassign", "add_voter", "remove_voter", "update_voter"])
 def test_r2_only_a_leader_changes_the_voters(change: str) -> None:
     context = follower()
-    what: Any = {"reassign": (1, 2), "remove_voter": key(3)}.get(change, Voter(key(4)))
-    error = getattr(context.core, change)("slot", what, context.now)
+    argument: Any = {"reassign": (1, 2), "remove_voter": key(3)}.get(change, Voter(key(4)))
+    error = getattr(context.core, change)("slot", argument, context.now)
     assert error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -292,7 +292,7 @@ def test_r5_a_leader_that_removed_itself_leads_until_that_is_committed() -> None
 
 
 def test_r6_the_last_voter_ends_a_reassignment_by_its_own_flush() -> None:
-    """No replica fetches from it any more."""
+    """No other replica has to fetch for the commit."""
     context = committed_leader(voters=voters_of(1, 2))
     assert context.core.reassign("walk", (1,), context.now) == ErrorCode.NONE
     context.step()
@@ -305,42 +305,42 @@ def test_r6_the_last_voter_ends_a_reassignment_by_its_own_flush() -> None:
 
 
 def test_r11_a_clusters_first_batch_records_the_voters() -> None:
-    """The host writes it from the payload."""
+    """The host writes the voters record from the payload."""
     context = unattached(voters=voters_of(1), end=0)
-    (append, *_) = of(Append, context.first)
+    (append, *_) = of_kind(Append, context.first)
     assert append.batch.voters is not None
     assert append.batch.voters.cluster_id == "cluster"
     assert append.batch.payload.voters == append.batch.voters
 
 
 def test_r11_a_log_after_a_snapshot_gets_no_first_voters() -> None:
-    """Its voters are in the snapshot, no longer in the log."""
+    """The snapshot has the voters, and the log no longer does."""
     context = committed_leader()
     context.step(SnapshotTaken(OffsetAndEpoch(11, 5)))
     assert context.core.log.voters.latest_offset == -1
     context.ask(context.begin(2, 6))
     context.wait_for("fetch timeout")
-    context.answer(3, context.voted())
-    (append,) = of(Append, context.answer(3, context.voted()))
+    context.respond(3, context.voted())
+    (append,) = of_kind(Append, context.respond(3, context.voted()))
     assert context.role == "leader"
     assert append.batch.voters is None
 
 
 def test_q29_an_id_that_is_not_committed_is_not_kept() -> None:
-    """Other records are committed meanwhile."""
+    """Records before the voters record are committed."""
     context = follower(cluster_id=None)
     named = voters_of(1, 2, 3).replace(cluster_id="new")
-    effects = context.answer(2, context.fetched(batch(10, 5, voters=named), high_watermark=5))
+    effects = context.respond(2, context.fetch_result(batch(10, 5, voters=named), high_watermark=5))
     assert context.core.log.high_watermark == 5
-    assert of(ClusterIdKnown, effects) == []
+    assert of_kind(ClusterIdKnown, effects) == []
     assert context.core.cluster_id is None
 
 
 def test_q31_another_cluster_on_a_vote_is_a_refusal_even_by_a_leader() -> None:
     context = prospective()
     mismatch = ErrorCode.INCONSISTENT_CLUSTER_ID
-    effects = context.answer(2, context.voted(False, error=mismatch, leader_id=2))
-    assert of(Stop, effects) == []
+    effects = context.respond(2, context.voted(False, error=mismatch, leader_id=2))
+    assert of_kind(Stop, effects) == []
     assert context.role == "prospective"
 
 
@@ -359,7 +359,9 @@ def test_q38_a_snapshot_id_response_resets_the_fetch_timeout() -> None:
     context = committed_leader()
     context.step(SnapshotTaken(OffsetAndEpoch(11, 5)))
     context.wait(FETCH)
-    assert context.asked(context.fetch(2, offset=0, last_epoch=0)).snapshot == OffsetAndEpoch(11, 5)
+    assert context.response_to(context.fetch(2, offset=0, last_epoch=0)).snapshot == OffsetAndEpoch(
+        11, 5
+    )
     context.wait(FETCH)
     assert context.role == "leader"
     context.wait(FETCH)

@@ -35,7 +35,7 @@ from tests.raft.single_core import (
     follower,
     follower_after_fetch,
     key,
-    of,
+    of_kind,
     prospective,
     sends,
     unattached,
@@ -54,7 +54,7 @@ BACKOFF = CONFIG.election_backoff_max_ms
 def test_q9a_a_follower_of_a_silent_leader_requests_pre_votes(make: Any) -> None:
     """C65."""
     context = make()
-    assert context.in_ms("fetch timeout") == FETCH
+    assert context.ms_until("fetch timeout") == FETCH
     context.wait(FETCH - 1)
     assert context.state == ("follower", 5, 2, -1)
     votes = sends(context.wait(1))
@@ -67,29 +67,29 @@ def test_q9a_only_a_successful_fetch_resets_the_timeout() -> None:
     """C65."""
     context = follower_after_fetch()
     context.wait(100)
-    context.answer(2, context.fetched())
-    assert context.in_ms("fetch timeout") == FETCH
+    context.respond(2, context.fetch_result())
+    assert context.ms_until("fetch timeout") == FETCH
     context.wait(100)
-    context.answer(2, context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    context.respond(2, context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     context.wait_for("fetch")
-    context.unanswered(2)
+    context.no_response(2)
     context.ask(context.begin())
     context.ask(context.vote(3))
-    assert context.in_ms("fetch timeout") < FETCH - 100
+    assert context.ms_until("fetch timeout") < FETCH - 100
 
 
 def test_q9a_proof_that_the_leader_is_dead_counts_as_its_timeout() -> None:
     context = follower_after_fetch()
-    context.gone(3)
+    context.lose_peer(3)
     assert context.role == "follower"
-    context.gone(2)
+    context.lose_peer(2)
     assert context.state == ("prospective", 5, 2, -1)
 
 
 def test_q9a_voters_that_see_the_leader_dead_take_turns() -> None:
     """Q9a, Q10: the survivor with the lowest id campaigns at once, the next one a little later."""
     context = follower_after_fetch(me=key(3))
-    context.gone(2)
+    context.lose_peer(2)
     assert context.state == ("follower", 5, 2, -1)
     context.wait(STAGGER_MS - 1)
     assert context.role == "follower"
@@ -107,7 +107,7 @@ def test_q9b_the_first_successor_campaigns_at_once_without_a_pre_vote() -> None:
 def test_q9c_a_timed_out_candidate_requests_pre_votes() -> None:
     """C38."""
     context = candidate()
-    assert ELECTION <= context.in_ms("election") < 2 * ELECTION
+    assert ELECTION <= context.ms_until("election") < 2 * ELECTION
     votes = sends(context.wait_for("election"))
     assert context.state == ("prospective", 5, -1, 1)
     assert [vote.pre_vote for vote in votes.values()] == [True, True]
@@ -118,7 +118,7 @@ def test_q9d_a_voter_without_a_leader_requests_pre_votes_in_time(make: Any) -> N
     """C13."""
     context = make()
     before = context.core.election
-    assert ELECTION <= context.in_ms("election") < 2 * ELECTION
+    assert ELECTION <= context.ms_until("election") < 2 * ELECTION
     votes = sends(context.wait_for("election"))
     assert context.role == "prospective"
     assert context.core.election == before
@@ -131,18 +131,18 @@ def test_q9d_a_late_vote_restarts_the_election_timeout() -> None:
     for _ in range(6):
         context.wait_for("election")
         for peer in (2, 3):
-            context.answer(peer, context.voted(False))
+            context.respond(peer, context.voted(False))
     context.ask(context.vote(2, epoch=6))
     assert context.state == ("voted", 6, -1, 2)
-    assert ELECTION <= context.in_ms("election") < 2 * ELECTION
+    assert ELECTION <= context.ms_until("election") < 2 * ELECTION
 
 
 # Randomness --------------------------------------------------------------------------------------
 
 
 def test_q10_election_timeouts_differ_between_replicas_and_between_epochs() -> None:
-    by_seed = {unattached(config=RaftConfig(seed=s)).in_ms("election") for s in range(20)}
-    by_epoch = {SingleCore(ElectionState(epoch)).in_ms("election") for epoch in range(1, 21)}
+    by_seed = {unattached(config=RaftConfig(seed=s)).ms_until("election") for s in range(20)}
+    by_epoch = {SingleCore(ElectionState(epoch)).ms_until("election") for epoch in range(1, 21)}
     assert min(len(by_seed), len(by_epoch)) > 15
     assert all(ELECTION <= wait < 2 * ELECTION for wait in by_seed | by_epoch)
 
@@ -154,10 +154,10 @@ def test_q10_failed_elections_back_off_by_a_growing_random_time() -> None:
         ours = []
         for _ in range(10):
             context.wait_for("election")
-            context.answer(2, context.voted(False))
-            context.answer(3, context.voted(False))
+            context.respond(2, context.voted(False))
+            context.respond(3, context.voted(False))
             assert context.state == ("unattached", 5, -1, -1)
-            ours.append(context.in_ms("election"))
+            ours.append(context.ms_until("election"))
         waits.append(ours)
     widest = [max(column) for column in zip(*waits, strict=True)]
     assert all(0 < wait <= BACKOFF for wait in widest)
@@ -171,10 +171,10 @@ def test_q10_failed_elections_back_off_by_a_growing_random_time() -> None:
 def test_q13_a_candidate_votes_for_itself_and_requests_all_votes() -> None:
     """Q3: its own vote is durable before it requests others. C34."""
     context = prospective(slow_disk=True)
-    effects = context.answer(2, context.voted())
+    effects = context.respond(2, context.voted())
     assert context.core.election == ElectionState(6, -1, key(1))
-    assert of(PersistElection, effects) == [PersistElection(1, context.core.election)]
-    assert [(send.peer, send.body, send.after) for send in of(Send, effects)] == [
+    assert of_kind(PersistElection, effects) == [PersistElection(1, context.core.election)]
+    assert [(send.peer, send.body, send.after) for send in of_kind(Send, effects)] == [
         (peer, Vote("cluster", key(peer), 6, key(1), 1, 10, False), (ElectionDurable(1),))
         for peer in (2, 3)
     ]
@@ -193,11 +193,11 @@ def test_q13_a_majority_of_votes_makes_a_leader(needed: int) -> None:
     """C36."""
     context = candidate(voters=voters_of(1, 2, 3) if needed == 1 else FIVE)
     for peer in (2, 3)[: needed - 1]:
-        context.answer(peer, context.voted())
+        context.respond(peer, context.voted())
     assert context.role == "candidate"
-    effects = context.answer(needed + 1, context.voted())
+    effects = context.respond(needed + 1, context.voted())
     assert context.state == ("leader", 5, 1, 1)
-    assert of(LeaderChanged, effects) == [LeaderChanged(1, 5)]
+    assert of_kind(LeaderChanged, effects) == [LeaderChanged(1, 5)]
 
 
 def test_q13_a_voter_counts_once_and_cannot_change_its_vote() -> None:
@@ -206,12 +206,12 @@ def test_q13_a_voter_counts_once_and_cannot_change_its_vote() -> None:
     for granted in (True, False):
         context.core.send(2, context.vote())
         context.step()
-        context.answer(2, context.voted(granted))
+        context.respond(2, context.voted(granted))
     context.core.send(2, context.vote())
     context.step()
-    context.answer(2, context.voted())
+    context.respond(2, context.voted())
     assert context.role == "candidate"  # two of five: itself, and 2 once
-    context.answer(3, context.voted())
+    context.respond(3, context.voted())
     assert context.role == "leader"
 
 
@@ -219,11 +219,11 @@ def test_q13_a_majority_of_refusals_is_final_and_backs_off_at_once() -> None:
     """Q10: instead of waiting for the election timeout. C37."""
     context = candidate(voters=FIVE)
     for peer in (2, 3):
-        context.answer(peer, context.voted(False))
-    assert context.in_ms("election") >= ELECTION
-    context.answer(4, context.voted(False))
-    assert context.in_ms("election") <= 100
-    context.answer(5, context.voted())
+        context.respond(peer, context.voted(False))
+    assert context.ms_until("election") >= ELECTION
+    context.respond(4, context.voted(False))
+    assert context.ms_until("election") <= 100
+    context.respond(5, context.voted())
     context.wait_for("election")
     assert context.state == ("prospective", 5, -1, 1)
 
@@ -233,9 +233,9 @@ def test_q13_an_unanswered_vote_request_is_repeated_with_backoff() -> None:
     context = candidate()
     pauses = []
     for _ in range(8):
-        context.unanswered(3)
-        pauses.append(context.in_ms("ask 3"))
-        if context.in_ms("ask 3") >= context.in_ms("election"):
+        context.no_response(3)
+        pauses.append(context.ms_until("ask 3"))
+        if context.ms_until("ask 3") >= context.ms_until("election"):
             break
         assert sends(context.wait_for("ask 3"))[3] == context.vote(
             1, receiver=key(3), epoch=5, end_offset=10
@@ -259,7 +259,7 @@ def test_q16_a_candidate_follows_the_winner_of_its_epoch(leader_id: int) -> None
 def test_q12_a_candidate_refuses_the_votes_of_its_epoch() -> None:
     """C39."""
     context = candidate()
-    assert not context.asked(context.vote(2)).granted
+    assert not context.response_to(context.vote(2)).granted
     assert context.state == ("candidate", 5, -1, 1)
 
 
@@ -272,10 +272,10 @@ def test_q2_a_newer_epoch_in_a_response_is_adopted(make: Any, leader_id: int, ro
     context = make()
     context.core.send(3, context.vote())
     context.step()
-    effects = context.answer(3, context.voted(epoch=7, leader_id=leader_id))
+    effects = context.respond(3, context.voted(epoch=7, leader_id=leader_id))
     assert context.state == (role, 7, leader_id, -1)
     assert context.persisted == ElectionState(7, leader_id)
-    assert of(LeaderChanged, effects) == [LeaderChanged(leader_id, 7)]
+    assert of_kind(LeaderChanged, effects) == [LeaderChanged(leader_id, 7)]
 
 
 @pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
@@ -285,7 +285,7 @@ def test_q2_a_response_of_an_older_epoch_changes_nothing(make: Any) -> None:
     before = context.state
     context.core.send(3, context.vote())
     context.step()
-    context.answer(3, context.voted(epoch=4, leader_id=3))
+    context.respond(3, context.voted(epoch=4, leader_id=3))
     assert context.state == before
 
 
@@ -306,7 +306,7 @@ def test_q2_peers_cannot_make_a_replica_the_leader() -> None:
     context = unattached()
     context.wait_for("discover")
     asked = next(peer for peer in (2, 3) if context.core.peer(peer).in_flight >= 0)
-    context.answer(asked, context.fetched(error=6, epoch=7, leader_id=1))
+    context.respond(asked, context.fetch_result(error=6, epoch=7, leader_id=1))
     assert context.state == ("unattached", 7, -1, -1)
 
 
@@ -314,16 +314,16 @@ def test_q2_at_the_last_epoch_a_node_stops_and_never_wraps() -> None:
     """C145."""
     context = unattached()
     last = 2**31 - 1
-    assert context.asked(context.vote(2, epoch=last)).granted
+    assert context.response_to(context.vote(2, epoch=last)).granted
     context.wait_for("election")
-    effects = context.answer(3, context.voted())
-    assert len(of(Stop, effects)) == 1
+    effects = context.respond(3, context.voted())
+    assert len(of_kind(Stop, effects)) == 1
     assert (context.role, context.core.election.epoch) == ("prospective", last)
 
 
 def test_q13_the_loser_of_two_candidates_follows_the_winner() -> None:
     context = candidate()
-    context.answer(2, context.voted(False, leader_id=2))
+    context.respond(2, context.voted(False, leader_id=2))
     assert context.state == ("follower", 5, 2, 1)
     assert Begin not in map(type, sends(context.step()).values())
 
@@ -332,10 +332,10 @@ def test_q13_a_refused_candidate_retries_in_the_next_epoch() -> None:
     """C37, Q10: after a backoff and a pre-vote."""
     context = candidate()
     for peer in (2, 3):
-        context.answer(peer, context.voted(False))
+        context.respond(peer, context.voted(False))
     context.wait_for("election")
     assert context.state == ("prospective", 5, -1, 1)
-    context.answer(2, context.voted())
+    context.respond(2, context.voted())
     assert context.state == ("candidate", 6, -1, 1)
 
 
@@ -343,7 +343,7 @@ def test_q13_a_refused_candidate_retries_in_the_next_epoch() -> None:
 def test_q26_commits_are_reported_across_role_changes(how: str) -> None:
     """C42: the role change does not lose the commit."""
     context = follower_after_fetch()
-    answer = context.fetched(batch(10, 5), high_watermark=11)
+    answer = context.fetch_result(batch(10, 5), high_watermark=11)
     context.core.handle(Response(2, context.core.peer(2).in_flight, answer), context.now)
     if how == "vote":
         effects = context.ask(context.vote(3, epoch=6, end_offset=11, last_epoch=5))
@@ -351,7 +351,7 @@ def test_q26_commits_are_reported_across_role_changes(how: str) -> None:
     else:
         effects = context.ask(end_of(2, 5, 1))
         assert context.state == ("candidate", 6, -1, 1)
-    assert of(Committed, effects) == [Committed(11)]
+    assert of_kind(Committed, effects) == [Committed(11)]
     assert context.core.log.high_watermark == 11
 
 

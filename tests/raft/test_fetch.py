@@ -28,7 +28,7 @@ def test_q18_a_non_leader_names_the_leader_and_checks_nothing(make: Any, cluster
     context = make()
     before = context.state
     for epoch in (4, 5, 9):
-        answer = context.asked(
+        answer = context.response_to(
             context.fetch(cluster_id=cluster_id, epoch=epoch, offset=0, last_epoch=0)
         )
         leader_id = context.core.election.leader_id
@@ -64,13 +64,13 @@ def test_q18_a_leader_checks_cluster_and_epoch_in_this_order(
     C80, C85.
     """
     context = committed_leader()
-    answer = context.asked(context.fetch(**{"max_wait_ms": 0, **changes}))
+    answer = context.response_to(context.fetch(**{"max_wait_ms": 0, **changes}))
     assert (answer.error, answer.leader_id, answer.epoch) == (error, 1, 5)
     assert answer.diverging is None
     assert context.role == "leader"
 
 
-# The leader's log: epoch 1 from 0, epoch 3 from 4, epoch 5 from 10, its end at 11.
+#: The leader's log: epoch 1 from 0, epoch 3 from 4; then epoch 5 from 10, and its end is 11.
 EPOCHS = ((1, 0), (3, 4))
 
 
@@ -98,21 +98,21 @@ def test_q19_a_fetch_outside_its_last_epoch_gets_that_epochs_end(
 ) -> None:
     """At once, without records and without an error code. C75, C79."""
     context = leader(epochs=EPOCHS)
-    got = replies(context.ask(context.fetch(2, offset=offset, last_epoch=last_epoch)))[-1:]
+    answers = replies(context.ask(context.fetch(2, offset=offset, last_epoch=last_epoch)))[-1:]
     if diverging is None:
-        assert all(answer.diverging is None for answer in got)
+        assert all(answer.diverging is None for answer in answers)
     else:
-        (answer,) = got
+        (answer,) = answers
         expected = OffsetAndEpoch(*diverging)
         assert answer == FetchResult(0, 1, 5, -1, diverging=expected)
 
 
 def test_q22_a_leader_names_no_high_watermark_before_its_epoch_has_one() -> None:
-    """Others may know a higher one than a new leader: Kafka's replicas end when it goes back."""
+    """Others may know a higher one than a new leader, and Kafka's replicas end if it decreases."""
     context = leader(epochs=EPOCHS, high_watermark=4)
-    answer = context.asked(context.fetch(2, offset=10, last_epoch=3))
+    answer = context.response_to(context.fetch(2, offset=10, last_epoch=3))
     assert answer.high_watermark == -1
-    answer = context.asked(context.fetch(2, offset=11, last_epoch=5, max_wait_ms=0))
+    answer = context.response_to(context.fetch(2, offset=11, last_epoch=5, max_wait_ms=0))
     assert (answer.high_watermark, context.core.log.high_watermark) == (11, 11)
 
 
@@ -122,14 +122,14 @@ def test_q19_an_epoch_older_than_the_whole_log_diverges_at_its_start(
 ) -> None:
     """C79."""
     context = leader(epochs=((3, 0),))
-    answer = context.asked(context.fetch(2, offset=offset, last_epoch=last_epoch))
+    answer = context.response_to(context.fetch(2, offset=offset, last_epoch=last_epoch))
     assert (answer.error, answer.diverging.offset) == (0, 0)
     assert answer.diverging.epoch <= last_epoch
 
 
 def test_q19_followers_of_an_empty_leader_truncate_to_the_start() -> None:
     context = leader(end=0, voters=voters_of(1, 2, 3))
-    answer = context.asked(context.fetch(2, offset=7, last_epoch=3))
+    answer = context.response_to(context.fetch(2, offset=7, last_epoch=3))
     assert (answer.error, answer.diverging.offset) == (0, 0)
 
 

@@ -32,7 +32,7 @@ from tests.raft.single_core import (
     key,
     leader,
     observer,
-    of,
+    of_kind,
     prospective,
     resigned,
     sends,
@@ -40,15 +40,15 @@ from tests.raft.single_core import (
     voted,
 )
 
-everywhere = pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
+in_every_role = pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
 
 
 def test_q22_a_pure_voter_does_not_fetch_for_commits_alone() -> None:
-    """It learns of commits with the records that follow."""
+    """Without awaits_commits it learns of commits with the next records."""
     context = follower()
     context.core.config = context.core.config.replace(awaits_commits=False)
     end = context.core.log.end
-    (sent,) = of(Send, context.answer(2, context.fetched(high_watermark=end)))
+    (sent,) = of_kind(Send, context.respond(2, context.fetch_result(high_watermark=end)))
     assert sent.body.high_watermark == IGNORE_HIGH_WATERMARK
     assert context.core.log.high_watermark == end
 
@@ -64,9 +64,9 @@ def test_q16_the_leader_of_a_newer_epoch_is_followed_at_once(make: Any) -> None:
     log = context.core.log
     effects = context.ask(context.begin(3, 6))
     assert context.state == ("follower", 6, 3, -1)
-    (persist,) = of(PersistElection, effects)
-    assert of(LeaderChanged, effects) == [LeaderChanged(3, 6)]
-    (fetch,) = of(Send, effects)
+    (persist,) = of_kind(PersistElection, effects)
+    assert of_kind(LeaderChanged, effects) == [LeaderChanged(3, 6)]
+    (fetch,) = of_kind(Send, effects)
     assert fetch.body == Fetch(
         "cluster", key(1), 6, log.end, log.last_epoch, log.high_watermark, 500, 8 << 20
     )
@@ -78,7 +78,7 @@ def test_q16_begin_quorum_epoch_is_adopted_without_a_known_leader(make: Any) -> 
     """C20."""
     context = make()
     vote = context.core.election.voted
-    assert context.asked(context.begin(3, 5)) == BeginResult(0, 3, 5)
+    assert context.response_to(context.begin(3, 5)) == BeginResult(0, 3, 5)
     assert (context.core.election.leader_id, context.core.election.voted) == (3, vote)
     assert context.role in {"follower", "observer"}
 
@@ -88,16 +88,16 @@ def test_q16_another_leader_in_the_same_epoch_is_an_illegal_state(make: Any) -> 
     """C52, C72."""
     context = make()
     before = context.state
-    assert context.asked(context.begin(3, 5)).error == ErrorCode.INVALID_REQUEST
+    assert context.response_to(context.begin(3, 5)).error == ErrorCode.INVALID_REQUEST
     assert context.state == before
 
 
-@everywhere
+@in_every_role
 def test_q16_an_older_epoch_is_fenced(make: Any) -> None:
     """C18."""
     context = make()
     before = context.state
-    answer = context.asked(context.begin(3, 4))
+    answer = context.response_to(context.begin(3, 4))
     assert (answer.error, answer.epoch) == (ErrorCode.FENCED_LEADER_EPOCH, 5)
     assert context.state == before
 
@@ -108,26 +108,26 @@ def test_q16_a_repeated_begin_quorum_epoch_changes_nothing() -> None:
     context.wait(100)
     effects = context.ask(context.begin(2, 5))
     assert [effect.body for effect in effects] == [BeginResult(0, 2, 5)]
-    assert context.in_ms("fetch timeout") == FETCH - 100
+    assert context.ms_until("fetch timeout") == FETCH - 100
 
 
-@everywhere
+@in_every_role
 @pytest.mark.parametrize("leader_id", [-1, -7])
 @pytest.mark.parametrize("epoch", [5, 6])
 def test_q28_begin_quorum_epoch_needs_a_leader_id(make: Any, leader_id: int, epoch: int) -> None:
     context = make()
     before = context.state
-    assert context.asked(context.begin(leader_id, epoch)).error == ErrorCode.INVALID_REQUEST
+    assert context.response_to(context.begin(leader_id, epoch)).error == ErrorCode.INVALID_REQUEST
     assert context.state == before
 
 
-@everywhere
+@in_every_role
 @pytest.mark.parametrize("epoch", [5, 6])
 def test_q16_a_begin_quorum_epoch_naming_this_replica_is_invalid(make: Any, epoch: int) -> None:
     """C52."""
     context = make()
     before = context.state
-    assert context.asked(context.begin(1, epoch)).error == ErrorCode.INVALID_REQUEST
+    assert context.response_to(context.begin(1, epoch)).error == ErrorCode.INVALID_REQUEST
     assert context.state == before
 
 
@@ -136,8 +136,8 @@ def test_q16_a_begin_quorum_epoch_naming_this_replica_is_invalid(make: Any, epoc
 
 def test_q19_following_records_are_appended_and_acknowledged_by_a_fetch() -> None:
     context = follower()
-    effects = context.answer(2, context.fetched(batch(10, 4), batch(11, 5, last=12)))
-    assert of(Append, effects) == [Append(batch(10, 4)), Append(batch(11, 5, last=12))]
+    effects = context.respond(2, context.fetch_result(batch(10, 4), batch(11, 5, last=12)))
+    assert of_kind(Append, effects) == [Append(batch(10, 4)), Append(batch(11, 5, last=12))]
     fetch = sends(effects)[2]
     assert (fetch.epoch, fetch.offset, fetch.last_epoch) == (5, 13, 5)
     assert context.core.log.epochs.entries() == [(1, 0), (4, 10), (5, 11)]
@@ -146,10 +146,10 @@ def test_q19_following_records_are_appended_and_acknowledged_by_a_fetch() -> Non
 def test_q6_a_voter_acknowledges_only_what_is_durable() -> None:
     """C74."""
     context = follower(slow_disk=True)
-    (send,) = of(Send, context.answer(2, context.fetched(batch(10, 5))))
+    (send,) = of_kind(Send, context.respond(2, context.fetch_result(batch(10, 5))))
     assert send.after == (LogDurable(11),)
     context.flush()
-    (send,) = of(Send, context.answer(2, context.fetched()))
+    (send,) = of_kind(Send, context.respond(2, context.fetch_result()))
     assert send.after == ()
 
 
@@ -158,7 +158,7 @@ def test_q6_an_observer_acknowledges_nothing_and_need_not_wait() -> None:
     context = observer(slow_disk=True)
     context.ask(context.begin(2, 5))
     context.persist()
-    (send,) = of(Send, context.answer(2, context.fetched(batch(10, 5))))
+    (send,) = of_kind(Send, context.respond(2, context.fetch_result(batch(10, 5))))
     assert (send.body.offset, send.after) == (11, ())
 
 
@@ -175,8 +175,8 @@ def test_q6_an_observer_acknowledges_nothing_and_need_not_wait() -> None:
 def test_q19_only_the_valid_prefix_of_fetched_batches_is_taken(batches: Any, kept: int) -> None:
     """C81. C139."""
     context = follower()
-    effects = context.answer(2, context.fetched(*batches))
-    assert of(Append, effects) == [Append(sound) for sound in batches[:kept]]
+    effects = context.respond(2, context.fetch_result(*batches))
+    assert of_kind(Append, effects) == [Append(sound) for sound in batches[:kept]]
     assert context.role == "follower"
 
 
@@ -184,18 +184,18 @@ def test_q19_only_the_valid_prefix_of_fetched_batches_is_taken(batches: Any, kep
 def test_q22_the_leaders_high_watermark_is_bounded_by_the_own_log(outcome: int, known: int) -> None:
     """C83, C84."""
     context = follower(high_watermark=4)
-    effects = context.answer(2, context.fetched(batch(10, 5), high_watermark=outcome))
+    effects = context.respond(2, context.fetch_result(batch(10, 5), high_watermark=outcome))
     assert context.core.log.high_watermark == known
-    assert of(Committed, effects) == ([Committed(known)] if known > 4 else [])
+    assert of_kind(Committed, effects) == ([Committed(known)] if known > 4 else [])
 
 
 def test_q22_the_high_watermark_survives_role_changes() -> None:
     """C71."""
     context = follower()
-    context.answer(2, context.fetched(high_watermark=7))
+    context.respond(2, context.fetch_result(high_watermark=7))
     context.wait(FETCH)
-    context.answer(2, context.voted())
-    context.answer(2, context.voted(epoch=6, leader_id=2))
+    context.respond(2, context.voted())
+    context.respond(2, context.voted(epoch=6, leader_id=2))
     assert (context.state, context.core.log.high_watermark) == (("follower", 6, 2, 1), 7)
 
 
@@ -204,13 +204,13 @@ def test_q24_fetches_to_a_silent_leader_are_retried_with_backoff() -> None:
     context = follower()
     pauses = []
     for _ in range(5):
-        context.unanswered(2)
-        pauses.append(context.in_ms("fetch"))
+        context.no_response(2)
+        pauses.append(context.ms_until("fetch"))
         assert isinstance(sends(context.wait_for("fetch"))[2], Fetch)
     assert pauses[-1] > 4 * pauses[0]
-    context.answer(2, context.fetched())
-    context.unanswered(2)
-    assert context.in_ms("fetch") <= 2 * pauses[0] + 2
+    context.respond(2, context.fetch_result())
+    context.no_response(2)
+    assert context.ms_until("fetch") <= 2 * pauses[0] + 2
 
 
 @pytest.mark.parametrize("role", ["prospective", "another leader"])
@@ -220,7 +220,7 @@ def test_q2_responses_to_requests_of_another_role_are_ignored(role: str) -> None
 
     context = follower_after_fetch()
     late = context.core.peer(2).in_flight
-    answer = context.fetched(batch(10, 5), high_watermark=9)
+    answer = context.fetch_result(batch(10, 5), high_watermark=9)
     if role == "prospective":
         context.wait(FETCH)
     else:
@@ -253,8 +253,8 @@ def test_q19_a_diverging_log_is_truncated_to_the_smaller_epoch_end(
 ) -> None:
     """C76."""
     context = follower(**LOG)
-    effects = context.answer(2, context.fetched(diverging=OffsetAndEpoch(*outcome)))
-    assert of(Truncate, effects) == [Truncate(end)]
+    effects = context.respond(2, context.fetch_result(diverging=OffsetAndEpoch(*outcome)))
+    assert of_kind(Truncate, effects) == [Truncate(end)]
     fetch = sends(effects)[2]
     assert fetch.offset == context.core.log.end == end
     assert fetch.last_epoch == max([epoch for epoch, start in LOG["epochs"] if start < end] or [0])
@@ -263,38 +263,40 @@ def test_q19_a_diverging_log_is_truncated_to_the_smaller_epoch_end(
 def test_q19_committed_records_are_never_truncated() -> None:
     """A fatal assertion, before any effect is carried out. C77."""
     context = follower(**LOG, high_watermark=6)
-    answer = context.fetched(diverging=OffsetAndEpoch(5, 3))
+    answer = context.fetch_result(diverging=OffsetAndEpoch(5, 3))
     with pytest.raises(AssertionError, match="the high watermark is 6"):
-        context.answer(2, answer)
-    assert of(Truncate, context.core.take_effects()) == []
+        context.respond(2, answer)
+    assert of_kind(Truncate, context.core.take_effects()) == []
     assert context.core.log.end == 10
 
 
 def test_q21_a_diverging_response_moves_no_high_watermark() -> None:
     """C84."""
     context = follower(**LOG)
-    effects = context.answer(2, context.fetched(diverging=OffsetAndEpoch(9, 4), high_watermark=9))
-    assert of(Committed, effects) == []
+    effects = context.respond(
+        2, context.fetch_result(diverging=OffsetAndEpoch(9, 4), high_watermark=9)
+    )
+    assert of_kind(Committed, effects) == []
 
 
 def test_q6_records_appended_after_a_truncation_are_flushed_again() -> None:
     context = follower(**LOG, slow_disk=True)
-    context.answer(2, context.fetched(diverging=OffsetAndEpoch(5, 3)))
+    context.respond(2, context.fetch_result(diverging=OffsetAndEpoch(5, 3)))
     assert context.core.log.flushed == 5
-    (send,) = of(Send, context.answer(2, context.fetched(batch(5, 5))))
+    (send,) = of_kind(Send, context.respond(2, context.fetch_result(batch(5, 5))))
     assert send.after == (LogDurable(6),)
 
 
-# Rare leaders ------------------------------------------------------------------------------------
+# Unusual leaders ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [unattached, voted])
 def test_r5_a_non_voter_leader_may_be_followed(make: Any) -> None:
     """C73: it was removed, and commits its removal."""
     context = make()
-    assert context.asked(context.begin(9, 5)) == BeginResult(0, 9, 5)
-    effects = context.answer(9, context.fetched(batch(10, 5), high_watermark=11))
-    assert of(Committed, effects) == [Committed(11)]
+    assert context.response_to(context.begin(9, 5)) == BeginResult(0, 9, 5)
+    effects = context.respond(9, context.fetch_result(batch(10, 5), high_watermark=11))
+    assert of_kind(Committed, effects) == [Committed(11)]
     assert context.role == "follower"
 
 
@@ -319,6 +321,6 @@ def test_q9a_an_error_of_the_leader_does_not_reset_the_timeout(answer: dict[str,
     """C65: the fetch is repeated until the timeout."""
     context = follower_after_fetch()
     context.wait(100)
-    context.answer(2, context.fetched(**answer))
-    assert context.in_ms("fetch timeout") == FETCH - 100
+    context.respond(2, context.fetch_result(**answer))
+    assert context.ms_until("fetch timeout") == FETCH - 100
     assert isinstance(sends(context.wait_for("fetch"))[2], Fetch)

@@ -1,4 +1,4 @@
-"""Known bugs of other systems: each scenario once lost data, or a cluster."""
+"""Known bugs of other systems, each of which lost data or made a cluster unavailable."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from tests.raft.single_core import (
     follower,
     key,
     leader,
-    of,
+    of_kind,
     replies,
     voters_of,
 )
 
 
-def running(*ids: int) -> FaultyNetwork:
+def elected_network(*ids: int) -> FaultyNetwork:
     net = FaultyNetwork(*ids)
     net.pass_time(5000)
     check_same_logs(net)
@@ -65,7 +65,7 @@ def payloads(net: FaultyNetwork, replica_id: int) -> list[Any]:
 
 
 def check_same_logs(net: FaultyNetwork) -> None:
-    """All replicas have the leader's log, and know that all of it is committed."""
+    """Check that all replicas have the same log, and know that all of it is committed."""
     batches = [host.batches for host in net.hosts.values()]
     assert all(one == batches[0] for one in batches)
     assert set(net.committed().values()) == {net.leader().log.end}
@@ -77,13 +77,13 @@ def check_same_logs(net: FaultyNetwork) -> None:
 def test_q21_a_fetch_of_an_older_epoch_moves_no_high_watermark() -> None:
     """The first design of KIP-320: the fetcher followed another leader. C124."""
     context = leader()
-    answer = context.asked(context.fetch(2, epoch=4, offset=11, last_epoch=4))
+    answer = context.response_to(context.fetch(2, epoch=4, offset=11, last_epoch=4))
     assert (answer.error, context.core.log.high_watermark) == (ErrorCode.FENCED_LEADER_EPOCH, 0)
 
 
 def test_q21_a_diverging_fetch_moves_no_high_watermark() -> None:
     """KAFKA-13141: an old leader returns with a longer log than the new one's. C125."""
-    net = running(1, 2, 3)
+    net = elected_network(1, 2, 3)
     old = net.leader()
     net.isolate(old.me.id)
     for slot in "abcdefgh":
@@ -103,7 +103,7 @@ def test_q21_a_diverging_fetch_moves_no_high_watermark() -> None:
 
 def test_q19_many_elections_without_a_record_end_in_logs_that_agree() -> None:
     """KAFKA-10706: the fetch loop must end, which `deliver_all` checks. C126."""
-    net = running(1, 2, 3, 4, 5)
+    net = elected_network(1, 2, 3, 4, 5)
     for _ in range(6):
         net.isolate(net.leader().me.id)
         net.pass_time(400)
@@ -117,11 +117,11 @@ def test_q19_many_elections_without_a_record_end_in_logs_that_agree() -> None:
 
 def test_q19_logs_of_two_fast_leaders_converge() -> None:
     """KIP-279: a follower fetches with an epoch that the leader lacks. C58, C76, C122."""
-    net = running(1, 2, 3)
+    net = elected_network(1, 2, 3)
     for round_ in range(3):
-        lonely = net.leader().me.id
-        net.isolate(lonely)
-        propose(net, f"lost {round_}", lonely)
+        isolated = net.leader().me.id
+        net.isolate(isolated)
+        propose(net, f"lost {round_}", isolated)
         net.pass_time(10_000)
         propose(net, f"kept {round_}")
         net.pass_time(1000)
@@ -138,7 +138,7 @@ def test_q19_logs_of_two_fast_leaders_converge() -> None:
 
 def test_q6_what_a_follower_has_not_flushed_is_not_committed() -> None:
     """KAFKA-10533: a power loss must not decrease the high watermark. C129."""
-    net = running(1, 2, 3)
+    net = elected_network(1, 2, 3)
     slow, away = others(net)
     net.isolate(away)
     net.faulty_host(slow).slow = True
@@ -150,14 +150,14 @@ def test_q6_what_a_follower_has_not_flushed_is_not_committed() -> None:
     net.crash(slow)
     assert net.core(slow).log.end == before
     net.pass_time(1000)
-    assert outcome(net, "a") == [0]  # flushed this time
+    assert outcome(net, "a") == [0]  # this time the disk flushes
     assert payloads(net, slow) == ["a"]
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
 def test_q8_committed_records_survive_a_power_loss_of_all(lost: int) -> None:
     """Q25: also if one of them does not return."""
-    net = running(1, 2, 3)
+    net = elected_network(1, 2, 3)
     propose(net, "a")
     net.pass_time(1000)
     assert outcome(net, "a") == [0]
@@ -175,7 +175,7 @@ def test_q8_committed_records_survive_a_power_loss_of_all(lost: int) -> None:
 
 
 def test_q3_a_vote_lost_in_a_crash_was_never_sent() -> None:
-    """The double vote: granted, forgotten, granted to another. C130."""
+    """A double vote: granted, lost in the crash, granted to another candidate. C130."""
     net = FaultyNetwork(1, 2, 3)
     net.faulty_host(3).slow = True
 
@@ -197,7 +197,7 @@ def test_q3_a_vote_lost_in_a_crash_was_never_sent() -> None:
 
 def test_q6_a_sole_voter_reports_no_commit_that_a_crash_could_lose() -> None:
     """etcd 14370. C131."""
-    net = running(1)
+    net = elected_network(1)
     net.faulty_host(1).slow = True
     propose(net, "a")
     net.deliver_all()
@@ -246,9 +246,9 @@ def test_r3_no_voter_change_before_the_first_commit_of_the_epoch(
 def test_q12_a_voter_with_a_new_directory_does_not_count_as_the_old_one() -> None:
     """Split brain by a replica that lost its vote. C87, C133."""
     wiped = ReplicaKey(3, bytes(15) + b"\x77")
-    back = SingleCore(ElectionState(), me=wiped, end=0)
-    assert back.role == "observer"
-    answer = back.asked(back.vote(2, receiver=key(3), epoch=1))
+    wiped_core = SingleCore(ElectionState(), me=wiped, end=0)
+    assert wiped_core.role == "observer"
+    answer = wiped_core.response_to(wiped_core.vote(2, receiver=key(3), epoch=1))
     assert (answer.error, answer.granted) == (ErrorCode.INVALID_VOTER_KEY, False)
     context = leader()
     context.ask(context.fetch(3, replica=wiped))
@@ -262,11 +262,11 @@ def test_q12_a_voter_with_a_new_directory_does_not_count_as_the_old_one() -> Non
 
 def test_q11_a_leader_in_the_minority_resigns() -> None:
     """KAFKA-15489. C134."""
-    net = running(1, 2, 3, 4, 5)
+    net = elected_network(1, 2, 3, 4, 5)
     old = net.leader()
-    friend = others(net)[0]
-    for one in (old.me.id, friend):
-        for other in set(net.hosts) - {old.me.id, friend}:
+    other_of_minority = others(net)[0]
+    for one in (old.me.id, other_of_minority):
+        for other in set(net.hosts) - {old.me.id, other_of_minority}:
             net.cut |= {(one, other), (other, one)}
     propose(net, "a", old.me.id)
     net.pass_time(FETCH * 3 // 2 + 500)
@@ -283,7 +283,7 @@ def test_q11_a_leader_in_the_minority_resigns() -> None:
 
 def test_p3_a_lagging_voter_leaves_the_pre_vote_and_catches_up() -> None:
     """KAFKA-17030 and others: it can win no pre-vote, so it must find the leader. C14, C136."""
-    net = running(1, 2, 3)
+    net = elected_network(1, 2, 3)
     behind = others(net)[0]
     net.isolate(behind)
     for n in range(20):
@@ -299,7 +299,7 @@ def test_p3_a_lagging_voter_leaves_the_pre_vote_and_catches_up() -> None:
 
 def test_p5_a_deposed_leader_serves_no_read_despite_late_fetches() -> None:
     """etcd 20418: late and repeated responses must not confirm a newer read. C142."""
-    net = running(1, 2, 3)
+    net = elected_network(1, 2, 3)
     old = net.leader()
     net.isolate(old.me.id)
     follower_id = others(net)[0]
@@ -335,22 +335,22 @@ def test_p5_no_read_before_a_record_of_the_epoch_is_committed() -> None:
 def test_q2_a_quorum_works_in_the_last_epoch() -> None:
     """C145."""
     context = follower()
-    assert context.asked(context.begin(2, MAX_EPOCH)).error == 0
+    assert context.response_to(context.begin(2, MAX_EPOCH)).error == 0
     assert context.state == ("follower", MAX_EPOCH, 2, -1)
-    assert not context.asked(context.vote(3, epoch=MAX_EPOCH)).granted
+    assert not context.response_to(context.vote(3, epoch=MAX_EPOCH)).granted
 
 
 @pytest.mark.parametrize("offset", [2**63 - 1, 2**63 - 2, 12])
 def test_q19_the_largest_offsets_are_just_beyond_the_log(offset: int) -> None:
     """C145."""
     context = committed_leader()
-    answer = context.asked(context.fetch(2, offset=offset))
+    answer = context.response_to(context.fetch(2, offset=offset))
     assert (answer.error, answer.diverging.offset) == (0, 11)
     assert context.core.log.high_watermark == 11
 
 
 def test_q26_committed_records_are_reported_in_order_and_once() -> None:
-    net = running(1, 2, 3)
+    net = elected_network(1, 2, 3)
     for n in range(5):
         propose(net, f"{n}")
         net.isolate(net.leader().me.id)
@@ -358,7 +358,7 @@ def test_q26_committed_records_are_reported_in_order_and_once() -> None:
         net.heal()
         net.pass_time(3000)
     for host in net.hosts.values():
-        offsets = [effect.offset for effect in of(Committed, host.others)]
+        offsets = [effect.offset for effect in of_kind(Committed, host.others)]
         assert offsets == sorted(set(offsets))
         assert offsets[-1] == host.core.log.end
 
@@ -369,7 +369,7 @@ def test_q26_committed_records_are_reported_in_order_and_once() -> None:
 @pytest.mark.parametrize("loses_memory", [False, True])
 def test_q8_a_follower_that_restarts_and_then_leads_has_lost_nothing(loses_memory: bool) -> None:
     """C121: it no longer knows the high watermark, and must not truncate to it."""
-    net = running(1, 2, 3)
+    net = elected_network(1, 2, 3)
     propose(net, "a")
     net.pass_time(1000)
     assert outcome(net, "a") == [0]
@@ -387,21 +387,21 @@ def test_q8_a_follower_that_restarts_and_then_leads_has_lost_nothing(loses_memor
     check_same_logs(net)
 
 
-@pytest.mark.parametrize("asked_of", [2, 3])
-def test_q19_a_response_of_an_older_epoch_truncates_nothing(asked_of: int) -> None:
+@pytest.mark.parametrize("responder", [2, 3])
+def test_q19_a_response_of_an_older_epoch_truncates_nothing(responder: int) -> None:
     """C123: its sender has truncated its own log since."""
     context = follower(epochs=((1, 0), (4, 5)), end=10)
     late = context.core.peer(2).in_flight
     part = FetchResult(0, 2, 5, 0, diverging=OffsetAndEpoch(3, 1))
     context.ask(context.begin(3, 6))
-    number = late if asked_of == 2 else context.core.peer(3).in_flight
-    assert of(Truncate, context.step(Response(asked_of, number, part))) == []
+    number = late if responder == 2 else context.core.peer(3).in_flight
+    assert of_kind(Truncate, context.step(Response(responder, number, part))) == []
     assert (context.core.log.end, context.state) == (10, ("follower", 6, 3, -1))
 
 
 def test_p5_reads_after_a_failover_are_not_older_than_before() -> None:
     """C141, C143: its high watermark may be lower until its own record is committed."""
-    net = running(1, 2, 3)
+    net = elected_network(1, 2, 3)
     propose(net, "a")
     net.pass_time(1000)
 
@@ -436,17 +436,17 @@ def test_q25_a_later_epoch_completes_no_proposal_of_an_earlier_one() -> None:
     context = committed_leader()
     context.propose("lost")
     effects = context.ask(context.begin(2, 6))
-    assert of(Proposed, effects) == [Proposed("lost", ErrorCode.REQUEST_TIMED_OUT)]
-    context.answer(2, context.fetched(diverging=OffsetAndEpoch(11, 5), error=0))
+    assert of_kind(Proposed, effects) == [Proposed("lost", ErrorCode.REQUEST_TIMED_OUT)]
+    context.respond(2, context.fetch_result(diverging=OffsetAndEpoch(11, 5), error=0))
     assert context.core.log.end == 11
     context.wait(FETCH)
-    context.answer(2, context.voted())
-    context.answer(2, context.voted())
+    context.respond(2, context.voted())
+    context.respond(2, context.voted())
     assert (context.role, context.core.election.epoch, context.core.log.end) == ("leader", 7, 12)
     context.propose("kept")
     context.step()
     effects = context.ask(context.fetch(2, max_wait_ms=0))
-    assert of(Proposed, effects) == [Proposed("kept", 0, 13)]
+    assert of_kind(Proposed, effects) == [Proposed("kept", 0, 13)]
 
 
 # Invalid numbers ---------------------------------------------------------------------------
@@ -457,9 +457,11 @@ def test_q18_a_fetch_of_a_later_epoch_changes_no_epoch(epoch: int) -> None:
     """C145."""
     context = committed_leader()
     before = context.state
-    assert context.asked(context.fetch(2, epoch=epoch)).error == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert (
+        context.response_to(context.fetch(2, epoch=epoch)).error == ErrorCode.UNKNOWN_LEADER_EPOCH
+    )
     chunk = SnapshotFetch("cluster", key(2), epoch, OffsetAndEpoch(4, 1), 2**63 - 1, 100)
-    assert context.asked(chunk).error == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert context.response_to(chunk).error == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert context.state == before
 
 
@@ -468,6 +470,6 @@ def test_q16_begin_and_end_of_a_negative_epoch_are_fenced(epoch: int) -> None:
     """C145."""
     context = follower()
     before = context.state
-    assert context.asked(context.begin(3, epoch)).error == ErrorCode.FENCED_LEADER_EPOCH
-    assert context.asked(end_of(3, epoch, 1)).error == ErrorCode.FENCED_LEADER_EPOCH
+    assert context.response_to(context.begin(3, epoch)).error == ErrorCode.FENCED_LEADER_EPOCH
+    assert context.response_to(end_of(3, epoch, 1)).error == ErrorCode.FENCED_LEADER_EPOCH
     assert context.state == before

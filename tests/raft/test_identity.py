@@ -32,7 +32,7 @@ from tests.raft.single_core import (
     follower_after_fetch,
     key,
     leader,
-    of,
+    of_kind,
     prospective,
     replies,
     resigned,
@@ -57,26 +57,26 @@ def test_q30_every_request_carries_the_cluster_id_or_null(
     make: Any, timer: str, cluster_id: str | None
 ) -> None:
     context = make(cluster_id=cluster_id)
-    asked = of(Send, context.first) + of(Send, context.wait_for(timer))
-    assert all(send.body.cluster_id == cluster_id for send in asked)
+    sent = of_kind(Send, context.first) + of_kind(Send, context.wait_for(timer))
+    assert all(send.body.cluster_id == cluster_id for send in sent)
 
 
 @pytest.mark.parametrize("cluster_id", ["cluster", None])
 def test_q30_candidates_and_leaders_send_the_cluster_id_or_null(cluster_id: str | None) -> None:
     context = prospective(cluster_id=cluster_id)
-    asked = of(Send, context.answer(2, context.voted()))
-    asked += of(Send, context.answer(2, context.voted())) + of(Send, context.shut_down())
-    assert {type(send.body) for send in asked} == {Vote, Begin, End}
-    assert {send.body.cluster_id for send in asked} == {cluster_id}
+    sent = of_kind(Send, context.respond(2, context.voted()))
+    sent += of_kind(Send, context.respond(2, context.voted())) + of_kind(Send, context.shut_down())
+    assert {type(send.body) for send in sent} == {Vote, Begin, End}
+    assert {send.body.cluster_id for send in sent} == {cluster_id}
 
 
 @pytest.mark.parametrize("mine", ["cluster", None])
 @pytest.mark.parametrize("theirs", ["cluster", None, "other", ""])
 @pytest.mark.parametrize("kind", ["vote", "pre-vote", "begin", "end", "fetch", "read"])
-def test_q30_null_skips_the_check_and_nothing_else_does(
+def test_q30_only_null_skips_the_check_of_the_cluster_id(
     kind: str, mine: str | None, theirs: str | None
 ) -> None:
-    """C85."""
+    """C85: an empty id does not match either."""
     context = leader(cluster_id=mine) if kind in {"fetch", "read"} else unattached(cluster_id=mine)
     body: Any = {
         "vote": context.vote(cluster_id=theirs),
@@ -91,7 +91,7 @@ def test_q30_null_skips_the_check_and_nothing_else_does(
     assert (MISMATCH in errors) is differs
 
 
-#: Roles whose quorum has confirmed the id since the start.
+#: Roles in which the quorum has confirmed the cluster id since the start.
 CONFIRMED = {"leader": leader, "resigned": resigned, "follower_after_fetch": follower_after_fetch}
 UNCONFIRMED = {name: make for name, make in EVERY_ROLE.items() if name not in CONFIRMED}
 
@@ -102,7 +102,7 @@ def test_q31_a_begin_of_another_cluster_stops_an_unconfirmed_node(make: Any) -> 
     before = context.state
     effects = context.ask(context.begin(2, 6, cluster_id="other"))
     assert [answer.error for answer in replies(effects)] == [MISMATCH]
-    assert len(of(Stop, effects)) == 1
+    assert len(of_kind(Stop, effects)) == 1
     assert context.state == before
 
 
@@ -113,23 +113,23 @@ def test_q31_a_begin_of_another_cluster_is_refused_and_logged_once(make: Any) ->
     for leader_id, logged in ((3, 1), (3, 0), (2, 1)):
         effects = context.ask(context.begin(leader_id, 6, cluster_id="other"))
         assert [answer.error for answer in replies(effects)] == [MISMATCH]
-        assert of(WrongCluster, effects) == [WrongCluster(leader_id)] * logged
-        assert of(Stop, effects) == []
+        assert of_kind(WrongCluster, effects) == [WrongCluster(leader_id)] * logged
+        assert of_kind(Stop, effects) == []
     assert context.state == before
 
 
 def test_q31_a_refused_fetch_confirms_nothing() -> None:
     context = follower()
-    context.answer(2, context.fetched(error=ErrorCode.FENCED_LEADER_EPOCH))
-    assert len(of(Stop, context.ask(context.begin(2, 6, cluster_id="other")))) == 1
+    context.respond(2, context.fetch_result(error=ErrorCode.FENCED_LEADER_EPOCH))
+    assert len(of_kind(Stop, context.ask(context.begin(2, 6, cluster_id="other")))) == 1
 
 
 def test_q31_a_confirmed_follower_survives_a_mismatch_of_its_leader() -> None:
     """The leader's address may belong to another cluster by now."""
     context = follower_after_fetch()
-    effects = context.answer(2, context.fetched(error=MISMATCH))
-    assert of(WrongCluster, effects) == [WrongCluster(2)]
-    assert of(Stop, effects) == []
+    effects = context.respond(2, context.fetch_result(error=MISMATCH))
+    assert of_kind(WrongCluster, effects) == [WrongCluster(2)]
+    assert of_kind(Stop, effects) == []
     assert context.state == ("follower", 5, 2, -1)
     context.wait_for("fetch timeout")
     assert context.role == "prospective"
@@ -140,12 +140,12 @@ def test_q31_no_epoch_of_another_cluster_is_adopted(make: Any) -> None:
     context = make()
     before = context.state
     if make is unattached:
-        (send,) = of(Send, context.wait_for("discover"))
-        context.answer(send.peer, context.fetched(error=MISMATCH, epoch=9, leader_id=7))
+        (send,) = of_kind(Send, context.wait_for("discover"))
+        context.respond(send.peer, context.fetch_result(error=MISMATCH, epoch=9, leader_id=7))
     elif make is follower:
-        context.answer(2, context.fetched(error=MISMATCH, epoch=9, leader_id=2))
+        context.respond(2, context.fetch_result(error=MISMATCH, epoch=9, leader_id=2))
     else:
-        context.answer(2, context.voted(granted=True, error=MISMATCH, epoch=9))
+        context.respond(2, context.voted(granted=True, error=MISMATCH, epoch=9))
     assert context.state == before
 
 
@@ -169,33 +169,33 @@ def test_q31_any_other_request_of_another_cluster_is_only_refused(make: Any, kin
 
 def test_q31_the_followed_leader_may_stop_an_unconfirmed_node() -> None:
     context = follower()
-    assert len(of(Stop, context.answer(2, context.fetched(error=MISMATCH)))) == 1
+    assert len(of_kind(Stop, context.respond(2, context.fetch_result(error=MISMATCH)))) == 1
 
 
 def test_q31_a_self_declared_leader_may_stop_an_unconfirmed_node() -> None:
     context = unattached()
-    (send,) = of(Send, context.wait_for("discover"))
-    effects = context.answer(send.peer, context.fetched(error=MISMATCH, leader_id=send.peer))
-    assert len(of(Stop, effects)) == 1
+    (send,) = of_kind(Send, context.wait_for("discover"))
+    effects = context.respond(send.peer, context.fetch_result(error=MISMATCH, leader_id=send.peer))
+    assert len(of_kind(Stop, effects)) == 1
 
 
-def test_q31_from_other_nodes_it_is_an_error_and_the_next_is_tried() -> None:
+def test_q31_after_a_mismatch_of_another_node_the_next_one_is_asked() -> None:
     context = unattached()
-    asked = set()
+    sent = set()
     for _ in range(8):
-        (send,) = of(Send, context.wait_for("discover"))
-        asked.add(send.peer)
-        assert of(Stop, context.answer(send.peer, context.fetched(error=MISMATCH))) == []
-    assert asked == {2, 3}
+        (send,) = of_kind(Send, context.wait_for("discover"))
+        sent.add(send.peer)
+        assert of_kind(Stop, context.respond(send.peer, context.fetch_result(error=MISMATCH))) == []
+    assert sent == {2, 3}
     assert context.state == ("unattached", 5, -1, -1)
 
 
 @pytest.mark.parametrize("make", [prospective, candidate])
 def test_q31_a_vote_refused_for_the_cluster_id_is_no_vote(make: Any) -> None:
     context = make()
-    effects = context.answer(2, context.voted(False, error=MISMATCH))
-    assert of(Stop, effects) == []
-    context.answer(3, context.voted())
+    effects = context.respond(2, context.voted(False, error=MISMATCH))
+    assert of_kind(Stop, effects) == []
+    context.respond(3, context.voted())
     assert context.role == ("candidate" if make is prospective else "leader")
 
 
@@ -204,26 +204,28 @@ def test_q31_a_refused_end_quorum_epoch_stops_no_node() -> None:
 
     context = leader()
     context.shut_down()
-    assert context.answer(2, EndResult(MISMATCH, -1, 5)) == []
+    assert context.respond(2, EndResult(MISMATCH, -1, 5)) == []
     assert context.role == resigned().role
 
 
 def test_q29_the_id_is_kept_once_it_is_committed_and_checked_from_then_on() -> None:
     context = follower(cluster_id=None)
     named = VoterSet(tuple([Voter(key(voter)) for voter in (1, 2, 3)]), cluster_id="new")
-    effects = context.answer(2, context.fetched(batch(10, 5, voters=named)))
-    assert of(ClusterIdKnown, effects) == []
+    effects = context.respond(2, context.fetch_result(batch(10, 5, voters=named)))
+    assert of_kind(ClusterIdKnown, effects) == []
     assert context.core.cluster_id is None
-    effects = context.answer(2, context.fetched(high_watermark=11))
-    assert of(ClusterIdKnown, effects) == [ClusterIdKnown("new")]
-    assert context.asked(context.vote(3, cluster_id="cluster")).error == MISMATCH
+    effects = context.respond(2, context.fetch_result(high_watermark=11))
+    assert of_kind(ClusterIdKnown, effects) == [ClusterIdKnown("new")]
+    assert context.response_to(context.vote(3, cluster_id="cluster")).error == MISMATCH
 
 
 def test_q29_a_known_cluster_id_is_not_reported_again() -> None:
     context = follower()
     named = VoterSet(tuple([Voter(key(voter)) for voter in (1, 2, 3)]), cluster_id="cluster")
-    effects = context.answer(2, context.fetched(batch(10, 5, voters=named), high_watermark=11))
-    assert of(ClusterIdKnown, effects) == []
+    effects = context.respond(
+        2, context.fetch_result(batch(10, 5, voters=named), high_watermark=11)
+    )
+    assert of_kind(ClusterIdKnown, effects) == []
 
 
 # Keys and rights -----------------------------------------------------------------------------
@@ -235,7 +237,7 @@ def test_q12_an_epoch_begun_for_another_replica_is_refused(make: Any, receiver: 
     """C87: a wiped disk is another replica."""
     context = make()
     before = context.state
-    answer = context.asked(context.begin(3, 6, receiver=receiver))
+    answer = context.response_to(context.begin(3, 6, receiver=receiver))
     assert answer.error == ErrorCode.INVALID_VOTER_KEY
     assert context.state == before
 
@@ -243,17 +245,17 @@ def test_q12_an_epoch_begun_for_another_replica_is_refused(make: Any, receiver: 
 @pytest.mark.parametrize("kind", ["fetch", "vote", "begin"])
 def test_cluster_authorization_failed_stops_the_node(kind: str) -> None:
     """C89: as in Kafka, since a retry cannot help."""
-    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    unauthorized = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if kind == "fetch":
         context = follower()
-        effects = context.answer(2, context.fetched(error=refused))
+        effects = context.respond(2, context.fetch_result(error=unauthorized))
     elif kind == "vote":
         context = candidate()
-        effects = context.answer(2, context.voted(False, error=refused))
+        effects = context.respond(2, context.voted(False, error=unauthorized))
     else:
         context = leader()
-        effects = context.answer(2, BeginResult(refused, -1, 5))
-    (stop,) = of(Stop, effects)
+        effects = context.respond(2, BeginResult(unauthorized, -1, 5))
+    (stop,) = of_kind(Stop, effects)
     assert "not authorized" in stop.reason
 
 
@@ -263,41 +265,41 @@ def broker(*bootstrap_ids: int) -> SingleCore:
     return SingleCore(ElectionState(0), voters=VoterSet(), end=0, config=config)
 
 
-def refused(context: SingleCore, *peers: int) -> list[Stop]:
-    """The effects after each of these has responded as a member of another cluster."""
+def stops_after_mismatches(context: SingleCore, *peers: int) -> list[Stop]:
+    """The Stop effects after each of these peers has responded as a node of another cluster."""
     stops: list[Stop] = []
-    left = list(peers)
-    while left:
+    remaining = list(peers)
+    while remaining:
         for peer in sends(context.wait_for("discover")):
             error = MISMATCH if peer in peers else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            stops += of(Stop, context.answer(peer, FetchResult(error, -1, 0, -1)))
-            left = [it for it in left if it != peer]
+            stops += of_kind(Stop, context.respond(peer, FetchResult(error, -1, 0, -1)))
+            remaining = [it for it in remaining if it != peer]
     return stops
 
 
 def test_q31_a_broker_whose_only_controller_is_of_another_cluster_stops() -> None:
-    [stop] = refused(broker(-2), -2)
+    [stop] = stops_after_mismatches(broker(-2), -2)
     assert "another cluster than its own, cluster" in stop.reason
 
 
 def test_q31_a_broker_continues_while_another_controller_is_left() -> None:
-    """One wrong address of two, or each at different times, stops no broker."""
+    """It stops only if no controller has responded as one of its own cluster."""
     context = broker(-2, -3)
-    assert refused(context, -2) == []
+    assert stops_after_mismatches(context, -2) == []
     while -2 not in sends(context.wait_for("discover")):
-        context.unanswered(-3)
-    assert of(Stop, context.answer(-2, FetchResult(0, -1, 0, -1))) == []
-    assert refused(context, -3) == []
-    assert len(refused(context, -2, -3)) == 1
+        context.no_response(-3)
+    assert of_kind(Stop, context.respond(-2, FetchResult(0, -1, 0, -1))) == []
+    assert stops_after_mismatches(context, -3) == []
+    assert len(stops_after_mismatches(context, -2, -3)) == 1
 
 
 def test_q31_a_confirmed_broker_keeps_looking() -> None:
     """Its own quorum has confirmed the cluster id since the start."""
     context = broker(-2)
     context.core.is_confirmed = True
-    assert refused(context, -2) == []
+    assert stops_after_mismatches(context, -2) == []
 
 
 def test_q31_a_voter_with_only_foreign_peers_keeps_looking() -> None:
     context = unattached()
-    assert refused(context, 2, 3) == []
+    assert stops_after_mismatches(context, 2, 3) == []

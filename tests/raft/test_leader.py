@@ -27,7 +27,7 @@ from tests.raft.single_core import (
     committed_leader,
     key,
     leader,
-    of,
+    of_kind,
     replies,
     sends,
     unattached,
@@ -44,20 +44,20 @@ SILENCE = FETCH * 3 // 2
 def test_q14_the_first_record_of_an_epoch_names_the_leader() -> None:
     """C43."""
     context = candidate()
-    effects = context.answer(2, context.voted())
-    (append,) = of(Append, effects)
+    effects = context.respond(2, context.voted())
+    (append,) = of_kind(Append, effects)
     batch = append.batch
     assert (batch.base_offset, batch.last_offset, batch.epoch) == (10, 10, 5)
     assert batch.payload == LeaderChange(1, voter_ids=(1, 2, 3), granting_ids=(1, 2))
-    assert effects.index(append) < effects.index(of(Send, effects)[0])
+    assert effects.index(append) < effects.index(of_kind(Send, effects)[0])
     assert context.core.log.epochs.entries() == [(1, 0), (5, 10)]
 
 
 def test_q15_a_new_leader_announces_itself_to_every_voter() -> None:
     """C44."""
     context = candidate(voters=voters_of(1, 2, 3, 4))
-    context.answer(2, context.voted())
-    outcome = sends(context.answer(4, context.voted()))
+    context.respond(2, context.voted())
+    outcome = sends(context.respond(4, context.voted()))
     assert outcome == {peer: Begin("cluster", key(peer), 1, 5) for peer in (2, 3, 4)}
 
 
@@ -66,18 +66,18 @@ def test_q15_begin_quorum_epoch_is_repeated_until_answered() -> None:
     context = leader()
     pauses = []
     for _ in range(5):
-        context.unanswered(3)
-        pauses.append(context.in_ms("begin-epoch 3"))
+        context.no_response(3)
+        pauses.append(context.ms_until("begin-epoch 3"))
         assert sends(context.wait_for("begin-epoch 3")) == {3: Begin("cluster", key(3), 1, 5)}
     assert pauses[-1] > 4 * pauses[0]
-    context.answer(3, BeginResult(0, 1, 5))
+    context.respond(3, BeginResult(0, 1, 5))
     assert "begin-epoch 3" not in context.core.timers
 
 
 def test_q15_a_fetch_in_the_epoch_acknowledges_the_leader() -> None:
     """C44."""
     context = leader()
-    context.unanswered(3)
+    context.no_response(3)
     context.ask(context.fetch(3))
     assert "begin-epoch 3" not in context.core.timers
 
@@ -89,7 +89,7 @@ def test_q15_a_fetch_in_the_epoch_acknowledges_the_leader() -> None:
 )
 def test_q15_an_error_does_not_acknowledge_the_leader(answer: BeginResult) -> None:
     context = leader()
-    context.answer(3, answer)
+    context.respond(3, answer)
     assert "begin-epoch 3" in context.core.timers
 
 
@@ -113,7 +113,7 @@ def high_watermark_after(context: SingleCore, ends: dict[int, int]) -> int:
     ("voters", "ends", "expected"),
     [
         (voters_of(1, 2, 3), {}, 0),
-        (voters_of(1, 2, 3), {2: 10}, 0),  # equal to the start of the epoch: not yet
+        (voters_of(1, 2, 3), {2: 10}, 0),  # only up to the start of the epoch
         (voters_of(1, 2, 3), {2: 10, 3: 10}, 0),
         (voters_of(1, 2, 3), {2: 11}, 11),
         (voters_of(1, 2, 3), {2: 13}, 13),
@@ -153,7 +153,7 @@ def test_q21_a_leader_counts_itself_up_to_its_own_flush() -> None:
     context.propose("a")
     context.step()
     assert high_watermark_after(context, {2: 12}) == 11
-    assert of(Committed, context.flush()) == [Committed(12)]
+    assert of_kind(Committed, context.flush()) == [Committed(12)]
 
 
 def test_q6_a_sole_voter_commits_nothing_before_its_own_flush() -> None:
@@ -161,20 +161,20 @@ def test_q6_a_sole_voter_commits_nothing_before_its_own_flush() -> None:
     context.slow_disk = True
     assert context.propose("a") == 0
     effects = context.step()
-    assert (of(Committed, effects), of(Proposed, effects)) == ([], [])
+    assert (of_kind(Committed, effects), of_kind(Proposed, effects)) == ([], [])
     effects = context.flush()
-    assert (of(Committed, effects), of(Proposed, effects)) == (
+    assert (of_kind(Committed, effects), of_kind(Proposed, effects)) == (
         [Committed(12)],
         [Proposed("a", 0, 12)],
     )
 
 
 def test_q21_the_high_watermark_never_decreases() -> None:
-    """A replaced disk may fetch at an earlier offset than before. C47."""
+    """A replica with a replaced disk may fetch at an earlier offset than before. C47."""
     context = committed_leader()
     assert context.core.log.high_watermark == 11
     effects = context.ask(context.fetch(2, offset=3, last_epoch=1))
-    assert of(Committed, effects) == []
+    assert of_kind(Committed, effects) == []
     context.propose("a")
     assert high_watermark_after(context, {2: 3}) == 11
     assert high_watermark_after(context, {3: 12}) == 12
@@ -213,12 +213,12 @@ def test_q25_a_proposal_is_one_batch_and_completes_on_commit() -> None:
     context = committed_leader()
     assert context.propose("slot", count=3) == 0
     effects = context.step()
-    (append,) = of(Append, effects)
+    (append,) = of_kind(Append, effects)
     assert (append.batch.base_offset, append.batch.last_offset, append.batch.epoch) == (11, 13, 5)
-    assert of(Proposed, effects) == []
-    assert of(Proposed, context.ask(context.fetch(2, offset=13))) == []
+    assert of_kind(Proposed, effects) == []
+    assert of_kind(Proposed, context.ask(context.fetch(2, offset=13))) == []
     effects = context.ask(context.fetch(2))
-    assert of(Committed, effects) + of(Proposed, effects) == [
+    assert of_kind(Committed, effects) + of_kind(Proposed, effects) == [
         Committed(14),
         Proposed("slot", 0, 14),
     ]
@@ -239,12 +239,12 @@ def test_q25_proposals_complete_in_order_and_once() -> None:
     for slot in "abc":
         context.propose(slot)
     context.step()
-    assert of(Proposed, context.ask(context.fetch(2, offset=13))) == [
+    assert of_kind(Proposed, context.ask(context.fetch(2, offset=13))) == [
         Proposed("a", 0, 12),
         Proposed("b", 0, 13),
     ]
-    assert of(Proposed, context.ask(context.fetch(3, offset=13), channel=3)) == []
-    assert of(Proposed, context.ask(context.fetch(3), channel=3)) == [Proposed("c", 0, 14)]
+    assert of_kind(Proposed, context.ask(context.fetch(3, offset=13), channel=3)) == []
+    assert of_kind(Proposed, context.ask(context.fetch(3), channel=3)) == [Proposed("c", 0, 14)]
 
 
 @pytest.mark.parametrize("how", ["vote", "begin", "silence"])
@@ -259,13 +259,13 @@ def test_q25_uncommitted_proposals_end_with_an_unknown_outcome(how: str) -> None
         effects = context.ask(context.begin(2, 6))
     else:
         effects = context.wait(SILENCE)
-    assert of(Proposed, effects) == [Proposed("a", ErrorCode.REQUEST_TIMED_OUT)]
+    assert of_kind(Proposed, effects) == [Proposed("a", ErrorCode.REQUEST_TIMED_OUT)]
     assert context.propose("b") == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_q26_leadership_is_announced_before_its_commits() -> None:
     context = candidate()
-    effects = context.answer(2, context.voted()) + context.ask(context.fetch(2))
+    effects = context.respond(2, context.voted()) + context.ask(context.fetch(2))
     outcome = [effect for effect in effects if isinstance(effect, (LeaderChanged, Committed))]
     assert outcome == [LeaderChanged(1, 5), Committed(11)]
 
@@ -286,7 +286,7 @@ def test_q26_lost_leadership_is_reported_once(how: str, outcome: LeaderChanged) 
         effects = context.ask(context.begin(2, 6))
     else:
         effects = context.wait(SILENCE) + context.wait_for("election")
-    assert of(LeaderChanged, effects) == [outcome]
+    assert of_kind(LeaderChanged, effects) == [outcome]
 
 
 # Losing contact -----------------------------------------------------------------------------
@@ -335,7 +335,7 @@ def test_q11_a_sole_voter_never_times_out() -> None:
 
 
 def test_q11_a_voter_known_by_id_counts_by_the_fetching_directory() -> None:
-    """Its disk was replaced: the directory that fetched before is gone."""
+    """Its disk was replaced, so the directory that fetched before does not count."""
     from kraftlog.logstate.voters import ReplicaKey, voters_by_id
 
     context = leader(voters=voters_by_id(1, 2))
@@ -348,7 +348,7 @@ def test_q11_a_voter_known_by_id_counts_by_the_fetching_directory() -> None:
     assert context.role == "leader"
     context.propose("a")
     context.step()
-    assert of(Proposed, context.ask(context.fetch(2, replica=wiped))) == [Proposed("a", 0, 12)]
+    assert of_kind(Proposed, context.ask(context.fetch(2, replica=wiped))) == [Proposed("a", 0, 12)]
 
 
 @pytest.mark.parametrize("how", ["newer vote", "newer begin", "newer answer"])
@@ -362,23 +362,23 @@ def test_q2_a_leader_steps_down_for_any_newer_epoch(how: str) -> None:
         context.ask(context.begin(2, 7))
         assert context.state == ("follower", 7, 2, -1)
     else:
-        context.answer(3, BeginResult(ErrorCode.FENCED_LEADER_EPOCH, 2, 7))
+        context.respond(3, BeginResult(ErrorCode.FENCED_LEADER_EPOCH, 2, 7))
         assert context.state == ("follower", 7, 2, -1)
 
 
-# Answering fetches ---------------------------------------------------------------------------
+# Responding to fetches -----------------------------------------------------------------------
 
 
-def parked(context: SingleCore, replica: int = 2, **changes: Any) -> None:
+def park_fetch(context: SingleCore, replica: int = 2, **changes: Any) -> None:
     effects = context.ask(context.fetch(replica, **changes), channel=replica)
-    assert of(Reply, effects) == []
+    assert of_kind(Reply, effects) == []
 
 
 def test_q20_a_fetch_with_nothing_to_get_waits_for_records() -> None:
     """C60."""
     context = committed_leader()
     for replica in (2, 9):
-        parked(context, replica)
+        park_fetch(context, replica)
     context.propose("a")
     assert [(body.error, body.offset, body.limit) for body in replies(context.step())] == [
         (0, 11, 12),
@@ -395,18 +395,18 @@ def test_q20_available_records_are_sent_at_once() -> None:
 def test_q20_a_new_high_watermark_completes_parked_fetches() -> None:
     """C60, C83."""
     context = leader()
-    parked(context, 9)
+    park_fetch(context, 9)
     (outcome, _) = replies(context.ask(context.fetch(2)))
     assert (outcome.high_watermark, outcome.offset, outcome.limit) == (11, 11, 11)
     (outcome,) = replies(context.ask(context.fetch(3, high_watermark=0), channel=3))
     assert outcome.high_watermark == 11
-    parked(context, 3)
+    park_fetch(context, 3)
 
 
-def test_q20_fetches_that_do_not_wait_learn_commits_with_the_next_records() -> None:
-    """A replica that only votes says so by a maximal high watermark."""
+def test_q20_fetches_that_ignore_commits_learn_them_with_the_next_records() -> None:
+    """A replica that only votes sends the maximal high watermark, IGNORE_HIGH_WATERMARK."""
     context = leader()
-    parked(context, 9, high_watermark=IGNORE_HIGH_WATERMARK)
+    park_fetch(context, 9, high_watermark=IGNORE_HIGH_WATERMARK)
     assert replies(context.ask(context.fetch(2), channel=2))[0].high_watermark == 11
     context.propose("a")
     outcome = {answer.high_watermark for answer in replies(context.step())}
@@ -417,7 +417,7 @@ def test_q20_fetches_that_do_not_wait_learn_commits_with_the_next_records() -> N
 def test_q20_a_fetch_is_held_for_its_max_wait_and_no_longer(wait: int) -> None:
     """C60."""
     context = committed_leader()
-    parked(context, 9, max_wait_ms=wait)
+    park_fetch(context, 9, max_wait_ms=wait)
     assert context.wait(wait - 1) == []
     (answer,) = replies(context.wait(1))
     assert (answer.error, answer.offset, answer.limit) == (0, 11, 11)
@@ -435,7 +435,7 @@ def test_q20_a_change_of_leadership_ends_the_wait(how: str, leader_id: int, epoc
     """Q23: the response names the known leader. C60."""
     context = leader()
     context.wait(SILENCE - 100)
-    parked(context, 9)
+    park_fetch(context, 9)
     if how == "vote":
         effects = context.ask(context.vote(2, epoch=6))
     elif how == "begin":
@@ -453,8 +453,8 @@ def test_q20_a_change_of_leadership_ends_the_wait(how: str, leader_id: int, epoc
 def test_q6_a_leader_may_send_what_it_has_not_flushed() -> None:
     context = committed_leader()
     context.slow_disk = True
-    parked(context, 9)
+    park_fetch(context, 9)
     context.propose("a")
-    effects = of(Reply, context.step())
+    effects = of_kind(Reply, context.step())
     assert effects
     assert all(LogDurable not in map(type, reply.after) for reply in effects)

@@ -20,7 +20,7 @@ from tests.raft.single_core import (
     key,
     leader,
     observer,
-    of,
+    of_kind,
     replies,
     resigned,
     sends,
@@ -31,19 +31,19 @@ from tests.raft.single_core import (
 SILENCE = FETCH * 3 // 2
 
 
-def caught_up(context: SingleCore, replica: int) -> None:
-    """Fetch as an observer until it is caught up."""
+def catch_up(context: SingleCore, replica: int) -> None:
+    """Let an observer fetch until it is caught up."""
     for _ in range(2):
         context.ask(context.fetch(replica, max_wait_ms=0), channel=replica)
         context.wait(10)
 
 
-def committed(context: SingleCore, replica: int, offset: int) -> int:
+def high_watermark_after_fetch(context: SingleCore, replica: int, offset: int) -> int:
     context.ask(context.fetch(replica, offset=offset, max_wait_ms=0), channel=replica)
     return context.core.log.high_watermark
 
 
-# Voters that come and go ---------------------------------------------------------------------
+# Voter changes -------------------------------------------------------------------------------
 
 
 def test_q21_a_leader_outside_the_voter_set_does_not_count_itself() -> None:
@@ -51,10 +51,10 @@ def test_q21_a_leader_outside_the_voter_set_does_not_count_itself() -> None:
     context = committed_leader()
     assert context.core.remove_voter("me", key(1), context.now) == 0
     context.step()
-    assert committed(context, 2, 12) == 11
+    assert high_watermark_after_fetch(context, 2, 12) == 11
     effects = context.ask(context.fetch(3, max_wait_ms=0), channel=3)
     assert context.core.log.high_watermark == 12
-    assert of(Proposed, effects) == [Proposed("me", 0, 12)]
+    assert of_kind(Proposed, effects) == [Proposed("me", 0, 12)]
     assert context.role == "resigned"
     assert {peer: end.successors for peer, end in sends(effects).items()} == dict.fromkeys(
         (2, 3), (key(2), key(3))
@@ -64,15 +64,15 @@ def test_q21_a_leader_outside_the_voter_set_does_not_count_itself() -> None:
 def test_q21_a_new_voter_does_not_lower_the_high_watermark() -> None:
     """C49: it counts from now on, with its known progress."""
     context = committed_leader()
-    caught_up(context, 4)
+    catch_up(context, 4)
     context.propose("a")
     context.step()
-    assert committed(context, 2, 12) == 12
+    assert high_watermark_after_fetch(context, 2, 12) == 12
     assert context.core.add_voter("grow", Voter(key(4)), context.now) == 0
     context.step()
     assert context.core.log.high_watermark == 12
-    assert committed(context, 2, 13) == 12, "two of four are no majority"
-    assert committed(context, 3, 13) == 13
+    assert high_watermark_after_fetch(context, 2, 13) == 12, "two of four are no majority"
+    assert high_watermark_after_fetch(context, 3, 13) == 13
 
 
 def test_q21_removing_a_lagging_voter_may_commit_at_once() -> None:
@@ -80,7 +80,7 @@ def test_q21_removing_a_lagging_voter_may_commit_at_once() -> None:
     context = committed_leader(voters=voters_of(1, 2, 3, 4))
     context.propose("a")
     context.step()
-    assert committed(context, 2, 12) == 11
+    assert high_watermark_after_fetch(context, 2, 12) == 11
     assert context.core.remove_voter("lagging", key(4), context.now) == 0
     assert Proposed("a", 0, 12) in context.step()
     assert context.core.log.high_watermark == 12
@@ -91,23 +91,28 @@ def test_q21_the_same_fetch_again_changes_nothing() -> None:
     context = committed_leader()
     context.propose("a")
     context.step()
-    assert [committed(context, 2, offset) for offset in (12, 12, 11, 12)] == [12, 12, 12, 12]
+    assert [high_watermark_after_fetch(context, 2, offset) for offset in (12, 12, 11, 12)] == [
+        12,
+        12,
+        12,
+        12,
+    ]
 
 
-def test_q15_a_voter_that_forgot_the_leader_finds_the_leader_by_fetching() -> None:
+def test_q15_a_voter_that_forgot_the_leader_finds_it_by_fetching() -> None:
     """C45: it has acknowledged the leader already, so it is not notified again."""
     net = FaultyNetwork(1, 2, 3)
     net.pass_time(5000)
-    leading = net.leader()
-    lost = next(one for one in (1, 2, 3) if one != leading.me.id)
+    current_leader = net.leader()
+    lost = next(one for one in (1, 2, 3) if one != current_leader.me.id)
     host = net.faulty_host(lost)
     host.persisted = host.persisted.replace(leader_id=-1)
     net.crash(lost)
     assert net.core(lost).role.name in {"unattached", "voted"}
-    epoch = leading.election.epoch
+    epoch = current_leader.election.epoch
     net.pass_time(500)
-    assert net.core(lost).election.leader_id == leading.me.id
-    assert leading.election.epoch == epoch
+    assert net.core(lost).election.leader_id == current_leader.me.id
+    assert current_leader.election.epoch == epoch
 
 
 def test_q11_fetching_a_snapshot_counts_as_contact() -> None:
@@ -134,7 +139,7 @@ def test_q26_a_failed_state_machine_resigns_its_epoch() -> None:
     assert context.core.resign(5, context.now) == 0
     effects = context.step()
     assert context.role == "resigned"
-    assert of(Proposed, effects) == [Proposed("a", ErrorCode.REQUEST_TIMED_OUT)]
+    assert of_kind(Proposed, effects) == [Proposed("a", ErrorCode.REQUEST_TIMED_OUT)]
     assert all(isinstance(body, End) for body in sends(effects).values())
     assert context.core.resign(5, context.now) == 0, "that epoch has ended already"
     assert context.step() == []
@@ -174,7 +179,7 @@ def test_q25_refused_proposals_return_distinct_error_codes() -> None:
     assert attempt(10, 4) == attempt(10, 6) == ErrorCode.FENCED_LEADER_EPOCH
     assert (context.step(), context.core.log.end, context.role) == ([], 11, "leader")
     assert attempt(limit, 5) == attempt(10, -1) == ErrorCode.NONE
-    assert len(of(Append, context.step())) == 2
+    assert len(of_kind(Append, context.step())) == 2
     context = resigned()
     assert attempt(10, 5) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 

@@ -25,21 +25,24 @@ def test_d3_a_replica_that_never_fetched_is_unknown() -> None:
 
 
 def test_d3_a_fetch_is_dated_by_the_leaders_wall_clock() -> None:
-    """Voters and observers alike."""
+    """Of voters and observers."""
     context = leader()
     for replica in (2, 9):
         context.wait(70)
-        at = fetch(context, replica, offset=4, last_epoch=1)
+        fetched_ms = fetch(context, replica, offset=4, last_epoch=1)
         context.wait(30)
-        assert (context.progress(replica).end_offset, times(context, replica)) == (4, (at, -1))
+        assert (context.progress(replica).end_offset, times(context, replica)) == (
+            4,
+            (fetched_ms, -1),
+        )
 
 
 def test_d4_a_fetch_at_the_end_of_the_log_is_caught_up_now() -> None:
     """C115."""
     context = committed_leader()
     context.wait(50)
-    at = fetch(context, 2)
-    assert times(context, 2) == (at, at)
+    fetched_ms = fetch(context, 2)
+    assert times(context, 2) == (fetched_ms, fetched_ms)
 
 
 def test_d4_a_fetch_at_an_earlier_end_was_caught_up_at_that_time() -> None:
@@ -52,7 +55,7 @@ def test_d4_a_fetch_at_an_earlier_end_was_caught_up_at_that_time() -> None:
     assert times(context, 2) == (second, first)
     context.propose("b")
     context.wait(50)
-    third = fetch(context, 2, offset=11)  # short of the log end at the second
+    third = fetch(context, 2, offset=11)  # before the log end at the second fetch
     assert times(context, 2) == (third, first)
     context.wait(50)
     fourth = fetch(context, 2)

@@ -1,4 +1,4 @@
-"""Counting, campaigning and removal order during voter changes: R3, R5, R7, Q6, Q24."""
+"""Majorities, campaigns and the order of removals during voter changes: R3, R5, R7, Q6, Q24."""
 
 from __future__ import annotations
 
@@ -29,51 +29,57 @@ def test_q6_records_fetched_as_an_observer_do_not_count_as_a_voters() -> None:
     assert context.core.add_voter("add", Voter(key(4)), context.now) == ErrorCode.NONE
     context.step()
     context.ask(context.fetch(2, offset=12))
-    assert context.core.log.high_watermark == 11, "two of four have it; 4 may still lose it"
+    assert context.core.log.high_watermark == 11, "two of four have the record on disk"
     context.ask(context.fetch(4, offset=13), channel=4)
-    assert context.core.log.high_watermark == 12, "4 has it on disk, as it fetched again as a voter"
+    assert context.core.log.high_watermark == 12, (
+        "4 has fetched as a voter, so its disk has the record"
+    )
 
 
 def test_r7_a_removed_voter_is_an_observer_once_that_is_committed() -> None:
     context = follower()
     removal = batch(10, 5, voters=voters_of(2, 3))
-    context.answer(2, context.fetched(removal, high_watermark=10))
+    context.respond(2, context.fetch_result(removal, high_watermark=10))
     assert context.role == "follower"
-    context.answer(2, context.fetched(high_watermark=11))
+    context.respond(2, context.fetch_result(high_watermark=11))
     assert context.role == "observer"
 
 
 def test_q9a_a_voter_being_removed_campaigns_last() -> None:
     context = follower()
-    context.answer(2, context.fetched(batch(10, 5, voters=voters_of(2, 3, 4)), high_watermark=10))
-    context.gone(2)
+    context.respond(
+        2, context.fetch_result(batch(10, 5, voters=voters_of(2, 3, 4)), high_watermark=10)
+    )
+    context.lose_peer(2)
     assert context.role == "follower"
-    assert context.in_ms("fetch timeout") == 2 * STAGGER_MS, "after 3 and 4"
+    assert context.ms_until("fetch timeout") == 2 * STAGGER_MS, "3 and 4 campaign before"
 
 
-def removed_and_alone() -> SingleCore:
+def prospective_with_removal() -> SingleCore:
     """A prospective voter whose log ends with its own removal, which may be uncommitted."""
     context = follower()
-    context.answer(2, context.fetched(batch(10, 5, voters=voters_of(2, 3)), high_watermark=10))
+    context.respond(
+        2, context.fetch_result(batch(10, 5, voters=voters_of(2, 3)), high_watermark=10)
+    )
     context.wait(FETCH)
     return context
 
 
 def test_r5_a_voter_with_uncommitted_removal_does_not_count_itself() -> None:
-    """Ongaro's thesis, 4.2.2: its log may be the only one that can win."""
-    context = removed_and_alone()
+    """Ongaro's thesis, 4.2.2: it campaigns, as its log may be the only one that can win."""
+    context = prospective_with_removal()
     assert context.role == "prospective"
-    context.answer(2, context.voted())
-    assert context.role == "prospective", "one of two"
-    context.answer(3, context.voted())
+    context.respond(2, context.voted())
+    assert context.role == "prospective", "one vote of two"
+    context.respond(3, context.voted())
     assert context.role == "candidate"
     for peer in (2, 3):
-        context.answer(peer, context.voted())
+        context.respond(peer, context.voted())
     assert context.role == "leader"
     for peer in (2, 3):
         context.ask(context.fetch(peer), channel=peer)
     assert context.core.log.high_watermark == context.core.log.end == 12
-    assert context.role == "resigned", "its removal is committed"
+    assert context.role == "resigned", "winning commits its removal"
     context.wait(2 * ELECTION)
     assert context.role == "observer"
 
@@ -96,7 +102,7 @@ def test_r5_a_leader_resigns_once_a_voter_has_the_whole_log() -> None:
     context.step()
     context.propose("value")
     context.ask(context.fetch(2, offset=12))
-    assert context.role == "leader", "the other lacks the value"
+    assert context.role == "leader", "the other voter lacks the value"
     assert context.propose("another") == ErrorCode.NOT_LEADER_OR_FOLLOWER
     outcome = sends(context.ask(context.fetch(2, offset=13)))
     assert context.role == "resigned"
@@ -126,7 +132,7 @@ def test_r2_a_new_target_ends_the_wait() -> None:
 
 
 def test_r3_a_silent_voter_is_removed_first() -> None:
-    """R3, R12: otherwise the remaining voters might lack a live majority."""
+    """R3, R12: otherwise a majority of the remaining voters might not run."""
     net = CoreNetwork(1, 2, 3)
     net.pass_time(5000)
     leader = net.leader()
@@ -142,7 +148,7 @@ def test_r3_a_silent_voter_is_removed_first() -> None:
 
 
 def test_q24_an_old_log_without_other_voters_does_not_end_the_search() -> None:
-    """The log of a replaced disk has a quorum of one; the node also knew of other voters."""
+    """The log has a quorum of one, this id with another directory; settings name other voters."""
     context = SingleCore(
         ElectionState(5), voters=voters_of(1), me=ReplicaKey(1, b"another directory"[:16])
     )
@@ -154,7 +160,7 @@ def test_q24_an_old_log_without_other_voters_does_not_end_the_search() -> None:
 
 def test_r8_a_removed_voter_requests_votes_from_its_logs_voters() -> None:
     """R8: and from no other replica."""
-    context = removed_and_alone()
+    context = prospective_with_removal()
     assert {peer for peer in (1, 2, 3) if context.core.peer(peer).request} == {2, 3}
     assert isinstance(context.core.peer(2).request, Vote)
 
@@ -165,7 +171,7 @@ def test_r7_a_committed_removal_counts_before_a_later_uncommitted_target() -> No
     without_it = voters_of(2, 3)
     removed = batch(10, 5, voters=without_it)
     moved = batch(11, 5, voters=without_it.replace(targets=(2,)))
-    context.answer(2, context.fetched(removed, moved, high_watermark=10))
+    context.respond(2, context.fetch_result(removed, moved, high_watermark=10))
     assert context.role == "follower"
-    context.answer(2, context.fetched(high_watermark=11))
+    context.respond(2, context.fetch_result(high_watermark=11))
     assert context.role == "observer"

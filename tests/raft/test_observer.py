@@ -1,4 +1,4 @@
-"""Observers look for the leader without end, fetch from it, and do not vote."""
+"""Observers look for the leader until they find it, fetch from it, and do not campaign."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.raft.single_core import (
     committed_leader,
     key,
     observer,
-    of,
+    of_kind,
     replies,
     sends,
     voters_of,
 )
 
 
-def following() -> SingleCore:
+def following_observer() -> SingleCore:
     return SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
 
 
@@ -35,11 +35,11 @@ def test_q24_an_observer_asks_the_voters_until_it_finds_the_leader() -> None:
         ((peer, body),) = sends(context.wait_for("discover")).items()
         asked.append(peer)
         assert isinstance(body, Fetch)
-        context.answer(peer, context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        context.respond(peer, context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert set(asked) == {2, 3, 4}
     ((peer, _),) = sends(context.wait_for("discover")).items()
-    answer = context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=4)
-    assert list(sends(context.answer(peer, answer))) == [4]
+    answer = context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=4)
+    assert list(sends(context.respond(peer, answer))) == [4]
     assert context.state == ("observer", 5, 4, -1)
 
 
@@ -48,7 +48,7 @@ def test_q32_an_observer_never_campaigns() -> None:
     context = observer()
     for _ in range(100):
         for peer in sends(context.wait_for("discover")):
-            context.unanswered(peer)
+            context.no_response(peer)
     assert context.now.monotonic_ms > 20 * FETCH
     assert context.state == ("observer", 5, -1, -1)
 
@@ -59,8 +59,8 @@ def test_q24_an_unreachable_voter_is_retried_with_backoff() -> None:
     pauses = []
     for _ in range(60):
         for peer in sends(context.wait_for("discover")):
-            context.unanswered(peer)
-            pauses.append(context.in_ms("discover"))
+            context.no_response(peer)
+            pauses.append(context.ms_until("discover"))
     limit = context.core.config.retry_backoff_max_ms
     assert max(pauses[:3]) <= 160
     assert limit // 2 <= min(pauses[-10:]) <= max(pauses) <= limit
@@ -69,33 +69,33 @@ def test_q24_an_unreachable_voter_is_retried_with_backoff() -> None:
 @pytest.mark.parametrize("how", ["silence", "death"])
 def test_q9_an_observer_that_loses_its_leader_looks_again(how: str) -> None:
     """C91."""
-    context = following()
-    effects = context.wait(FETCH) if how == "silence" else context.gone(2)
+    context = following_observer()
+    effects = context.wait(FETCH) if how == "silence" else context.lose_peer(2)
     assert context.state == ("observer", 5, -1, -1)
-    assert of(LeaderChanged, effects) == [LeaderChanged(-1, 5)]
+    assert of_kind(LeaderChanged, effects) == [LeaderChanged(-1, 5)]
     assert "discover" in context.core.timers or sends(effects)
 
 
 def test_q22_an_observer_replicates_and_learns_what_is_committed() -> None:
-    context = following()
-    effects = context.answer(2, context.fetched(batch(10, 5), high_watermark=11))
-    assert of(Append, effects) == [Append(batch(10, 5))]
-    assert of(Committed, effects) == [Committed(11)]
+    context = following_observer()
+    effects = context.respond(2, context.fetch_result(batch(10, 5), high_watermark=11))
+    assert of_kind(Append, effects) == [Append(batch(10, 5))]
+    assert of_kind(Committed, effects) == [Committed(11)]
     assert sends(effects)[2].offset == 11
 
 
 @pytest.mark.parametrize("epoch", [5, 6])
 def test_q16_begin_quorum_epoch_leaves_an_observer_one(epoch: int) -> None:
     context = observer()
-    assert context.asked(context.begin(3, epoch)).error == 0
+    assert context.response_to(context.begin(3, epoch)).error == 0
     assert context.state == ("observer", epoch, 3, -1)
 
 
 def test_r8_an_observer_answers_vote_requests() -> None:
     """C92."""
     context = observer()
-    assert context.asked(context.vote(2)).granted
-    assert context.asked(context.vote(3)).granted is False
+    assert context.response_to(context.vote(2)).granted
+    assert context.response_to(context.vote(3)).granted is False
     assert context.persisted == ElectionState(5, -1, key(2))
     assert context.role == "observer"
 
@@ -131,34 +131,34 @@ def test_q18_a_fetch_without_an_id_is_answered_but_not_counted() -> None:
     assert context.role == "resigned"
 
 
-def test_q32_a_replica_that_was_gone_and_elected_since_is_followed() -> None:
-    """It died before it led: a peer that names it now is believed."""
-    context = following()
-    context.gone(3)
-    context.gone(2)
-    refusal = context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, epoch=6, leader_id=-1)
+def test_q32_a_replica_that_seemed_dead_and_was_elected_is_followed() -> None:
+    """3 died before it was elected, so a peer that names it as leader is believed."""
+    context = following_observer()
+    context.lose_peer(3)
+    context.lose_peer(2)
+    refusal = context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, epoch=6, leader_id=-1)
     for leader in (-1, 3):
         ((peer, _),) = sends(context.wait_for("discover")).items()
         while peer == 3:
-            context.unanswered(3)
+            context.no_response(3)
             ((peer, _),) = sends(context.wait_for("discover")).items()
-        context.answer(peer, refusal.replace(leader_id=leader))
+        context.respond(peer, refusal.replace(leader_id=leader))
         assert context.state == ("observer", 6, leader, -1)
 
 
 def test_q9a_a_third_party_cannot_bring_back_a_dead_leader() -> None:
-    """Proof of death outweighs peers that have not noticed it yet."""
-    context = following()
-    context.gone(2)
+    """Peers that name the leader may not know yet that it is dead."""
+    context = following_observer()
+    context.lose_peer(2)
     assert context.state == ("observer", 5, -1, -1)
-    answer = context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=2)
+    answer = context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=2)
     for _ in range(20):
         ((peer, _),) = sends(context.wait_for("discover")).items()
         if peer == 2:
-            context.unanswered(2)
+            context.no_response(2)
         else:
-            context.answer(peer, answer)
+            context.respond(peer, answer)
             assert context.state == ("observer", 5, -1, -1)
     ((peer, _),) = sends(context.wait_for("discover")).items()
-    context.answer(peer, answer.replace(leader_id=2, epoch=6))
+    context.respond(peer, answer.replace(leader_id=2, epoch=6))
     assert context.state == ("observer", 6, 2, -1)

@@ -15,7 +15,7 @@ from tests.raft.single_core import (
     end_of,
     follower,
     key,
-    of,
+    of_kind,
     prospective,
     resigned,
     sends,
@@ -45,7 +45,7 @@ def test_p1_pre_vote_keeps_the_epoch_and_persists_no_vote(make: Any, timer: str)
         for peer in (2, 3)
     }
     assert (context.role, context.core.election.epoch) == ("prospective", 5)
-    assert all(persist.state.voted == vote for persist in of(PersistElection, effects))
+    assert all(persist.state.voted == vote for persist in of_kind(PersistElection, effects))
     assert context.persisted.epoch == 5
 
 
@@ -55,18 +55,18 @@ def test_p1_pre_vote_persists_nothing(make: Any) -> None:
     context = make()
     before = context.core.election
     timer = "election" if "election" in context.core.timers else "fetch timeout"
-    assert of(PersistElection, context.wait_for(timer)) == []
+    assert of_kind(PersistElection, context.wait_for(timer)) == []
     for peer in (2, 3):
-        context.answer(peer, context.voted(False))
+        context.respond(peer, context.voted(False))
     assert context.core.election == before
 
 
 def test_p3_a_majority_of_pre_votes_starts_an_election() -> None:
     """C25."""
     context = prospective(voters=voters_of(1, 2, 3, 4, 5))
-    context.answer(2, context.voted())
+    context.respond(2, context.voted())
     assert context.role == "prospective"
-    votes = sends(context.answer(3, context.voted()))
+    votes = sends(context.respond(3, context.voted()))
     assert context.state == ("candidate", 6, -1, 1)
     assert {peer: vote.pre_vote for peer, vote in votes.items()} == dict.fromkeys(
         (2, 3, 4, 5), False
@@ -91,9 +91,9 @@ def test_p3_a_lost_pre_vote_restores_the_previous_role(
     context.wait_for(timer)
     if how == "refused":
         for peer in (2, 3):
-            context.answer(peer, context.voted(False))
+            context.respond(peer, context.voted(False))
     else:
-        assert ELECTION <= context.in_ms("election") < 2 * ELECTION
+        assert ELECTION <= context.ms_until("election") < 2 * ELECTION
         context.wait_for("election")
     assert (context.role, context.core.election) == (role, before)
 
@@ -104,7 +104,7 @@ def test_p3_a_resigned_leader_without_pre_votes_finds_the_new_leader() -> None:
     context.wait_for("election")
     assert context.role == "prospective"
     for peer in (2, 3):
-        context.answer(peer, context.voted(False))
+        context.respond(peer, context.voted(False))
     assert context.state == ("voted", 5, -1, 1)
     assert set(sends(context.wait_for("discover"))) <= {2, 3}
 
@@ -115,22 +115,22 @@ def test_q16_a_prospective_follows_an_announced_leader_at_once(leader_known: boo
     context = follower() if leader_known else unattached()
     context.wait_for("fetch timeout" if leader_known else "election")
     assert context.role == "prospective"
-    asked = sends(context.ask(context.begin(2, 5)))
+    sent = sends(context.ask(context.begin(2, 5)))
     assert context.state == ("follower", 5, 2, -1)
-    assert (asked[2].epoch, asked[2].offset) == (5, 10)
-    assert context.in_ms("fetch timeout") == FETCH
+    assert (sent[2].epoch, sent[2].offset) == (5, 10)
+    assert context.ms_until("fetch timeout") == FETCH
 
 
 def test_p2_a_refusal_that_names_the_leader_is_adopted() -> None:
     """C27."""
     context = prospective()
-    context.answer(2, context.voted(False, leader_id=3))
+    context.respond(2, context.voted(False, leader_id=3))
     assert context.state == ("follower", 5, 3, -1)
 
 
 def test_p2_a_refusal_with_a_newer_epoch_is_adopted() -> None:
     context = prospective()
-    context.answer(
+    context.respond(
         2, context.voted(False, epoch=8, leader_id=3, error=ErrorCode.FENCED_LEADER_EPOCH)
     )
     assert context.state == ("follower", 8, 3, -1)
@@ -139,9 +139,9 @@ def test_p2_a_refusal_with_a_newer_epoch_is_adopted() -> None:
 def test_q12_a_prospective_may_still_give_its_vote() -> None:
     """C24."""
     context = prospective()
-    assert context.asked(context.vote(2)).granted
+    assert context.response_to(context.vote(2)).granted
     assert context.core.election == ElectionState(5, -1, key(2))
-    assert not context.asked(context.vote(3)).granted
+    assert not context.response_to(context.vote(3)).granted
 
 
 def test_q17_a_prospective_successor_becomes_a_candidate() -> None:
@@ -155,16 +155,16 @@ def test_p4_a_peer_without_pre_vote_support_counts_as_a_grant() -> None:
     """No epoch changes before a majority is reached that way. C29."""
     context = prospective(voters=voters_of(1, 2, 3, 4, 5))
     unaware = context.voted(False, error=ErrorCode.UNSUPPORTED_VERSION)
-    context.answer(2, unaware)
+    context.respond(2, unaware)
     assert context.state == ("prospective", 5, -1, -1)
-    assert sorted(sends(context.answer(3, unaware))) == [2, 3, 4, 5]
+    assert sorted(sends(context.respond(3, unaware))) == [2, 3, 4, 5]
     assert context.state == ("candidate", 6, -1, 1)
 
 
 def test_p4_an_unsupported_vote_request_is_no_vote() -> None:
     context = prospective()
-    context.answer(2, context.voted())
-    context.answer(2, context.voted(False, error=ErrorCode.UNSUPPORTED_VERSION))
+    context.respond(2, context.voted())
+    context.respond(2, context.voted(False, error=ErrorCode.UNSUPPORTED_VERSION))
     assert context.role == "candidate"
 
 
@@ -209,8 +209,10 @@ def test_p3_a_cut_between_the_leader_and_one_follower_deposes_no_leader() -> Non
 def test_p3_partly_connected_voters_do_not_alternate_as_leaders() -> None:
     """The ping-pong of KIP-996: 4 and 5 reach only 2, which all others reach. C135."""
     net = CoreNetwork(1, 2, 3, 4, 5)
-    for lonely in (4, 5):
-        net.cut |= {(lonely, other) for other in (1, 3)} | {(other, lonely) for other in (1, 3)}
+    for partly_connected in (4, 5):
+        net.cut |= {(partly_connected, other) for other in (1, 3)} | {
+            (other, partly_connected) for other in (1, 3)
+        }
     net.cut |= {(4, 5), (5, 4)}
     net.pass_time(10_000)
     epoch = net.leader().election.epoch
@@ -247,14 +249,14 @@ def test_q11_without_its_leader_the_others_elect_another() -> None:
 def test_p1_each_pre_vote_round_starts_without_votes(first: bool) -> None:
     """C23: a voter may grant one round and refuse the next, or the reverse."""
     context = prospective(voters=voters_of(1, 2, 3, 4, 5))
-    context.answer(2, context.voted(first))
+    context.respond(2, context.voted(first))
     context.wait_for("election")
     assert context.role == "unattached"
     context.wait_for("election")
     assert context.role == "prospective"
-    context.answer(2, context.voted(not first))
+    context.respond(2, context.voted(not first))
     assert context.role == "prospective"
-    context.answer(3, context.voted())
+    context.respond(3, context.voted())
     assert context.role == ("prospective" if first else "candidate")
 
 
@@ -263,7 +265,7 @@ def test_r8_pre_votes_of_non_voters_do_not_count() -> None:
     context = prospective()
     context.core.send(9, context.vote())
     context.step()
-    context.answer(9, context.voted())
+    context.respond(9, context.voted())
     assert context.role == "prospective"
 
 
@@ -285,11 +287,11 @@ def test_p3_an_answer_to_an_earlier_round_is_ignored() -> None:
 def test_q24_an_unanswered_pre_vote_request_is_repeated() -> None:
     """C30."""
     context = prospective()
-    context.unanswered(2)
-    again = sends(context.wait_for("ask 2"))
-    assert list(again) == [2]
-    assert again[2].pre_vote
-    context.answer(2, context.voted())
+    context.no_response(2)
+    repeated = sends(context.wait_for("ask 2"))
+    assert list(repeated) == [2]
+    assert repeated[2].pre_vote
+    context.respond(2, context.voted())
     assert context.role == "candidate"
 
 
@@ -297,7 +299,7 @@ def test_q12_a_prospective_that_knows_the_leader_refuses_votes() -> None:
     """C24, C6."""
     context = follower()
     context.wait_for("fetch timeout")
-    assert not context.asked(context.vote(3)).granted
+    assert not context.response_to(context.vote(3)).granted
     assert context.state == ("prospective", 5, 2, -1)
 
 
@@ -305,17 +307,17 @@ def test_q24_a_voter_looks_for_the_leader_between_elections() -> None:
     """C14, C136: KAFKA-17030, a voter that cannot win must be able to find the leader."""
     context = unattached()
     for _ in range(4):
-        asked = set()
-        while context.in_ms("discover") < context.in_ms("election"):
+        sent = set()
+        while context.ms_until("discover") < context.ms_until("election"):
             for peer, body in sends(context.wait_for("discover")).items():
                 assert isinstance(body, Fetch)
-                asked.add(peer)
-                context.answer(peer, context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                sent.add(peer)
+                context.respond(peer, context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
         context.wait_for("election")
         for peer in (2, 3):
-            context.answer(peer, context.voted(False))
+            context.respond(peer, context.voted(False))
         assert context.role == "unattached"
     context.wait_for("discover")
     (peer,) = [peer for peer in (2, 3) if context.core.peer(peer).in_flight >= 0]
-    context.answer(peer, context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=3))
+    context.respond(peer, context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=3))
     assert context.state == ("follower", 5, 3, -1)

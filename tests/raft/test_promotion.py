@@ -12,19 +12,19 @@ from kraftlog.raft.roles.leader import Leader
 from kraftlog.types import OffsetAndEpoch
 from tests.raft.single_core import CONFIG, ELECTION, FETCH, SingleCore, committed_leader, key
 
-#: How long a leader holds a fetch that it has nothing for.
+#: How long a leader holds a fetch without records.
 HELD_MS = CONFIG.fetch_max_wait_ms
 OTHER_DIRECTORY = ReplicaKey(4, b"o" * 16)
 
 
-def fetches(
+def fetch_as(
     context: SingleCore,
     by: int,
     behind: int = 0,
     replica: ReplicaKey | None = None,
     max_wait_ms: int = 0,
 ) -> None:
-    """One fetch of a replica that lacks the last `behind` records."""
+    """Handle the fetch of a replica that lacks the last `behind` records."""
     offset = context.core.log.end - behind
     context.ask(
         context.fetch(
@@ -38,19 +38,19 @@ def fetches(
     )
 
 
-def catches_up(context: SingleCore, by: int) -> None:
-    """One round: it reaches the log end of the previous fetch."""
-    fetches(context, by)
-    fetches(context, by)
+def catch_up(context: SingleCore, by: int) -> None:
+    """One catch-up round: the second fetch reaches the log end of the first."""
+    fetch_as(context, by)
+    fetch_as(context, by)
 
 
 def commit(context: SingleCore) -> None:
     for voter in context.core.others:
-        fetches(context, voter)
+        fetch_as(context, voter)
 
 
 def start_reassignment(context: SingleCore, *targets: int) -> None:
-    """The target is committed: from now on the leader may take a step."""
+    """Start a reassignment and commit its target, so that the leader may take a step."""
     assert context.core.reassign("walk", targets, context.now) == ErrorCode.NONE
     context.step()
     commit(context)
@@ -79,10 +79,10 @@ def test_r3_the_most_caught_up_target_is_added_first() -> None:
     """4 and 5 have caught up; 5 has one record more."""
     context = committed_leader()
     for observer in (4, 5):
-        catches_up(context, observer)
+        catch_up(context, observer)
     context.propose("a")
     context.step()
-    fetches(context, 5)
+    fetch_as(context, 5)
     commit(context)
     start_reassignment(context, 1, 2, 3, 4, 5)
     assert voters(context) == (1, 2, 3, 5)
@@ -91,7 +91,7 @@ def test_r3_the_most_caught_up_target_is_added_first() -> None:
 def test_r3_of_equally_caught_up_targets_the_lowest_id_is_added() -> None:
     context = committed_leader()
     for observer in (5, 4):
-        catches_up(context, observer)
+        catch_up(context, observer)
     start_reassignment(context, 1, 2, 3, 4, 5)
     assert voters(context) == (1, 2, 3, 4)
 
@@ -109,46 +109,46 @@ def test_r3_of_equally_caught_up_targets_the_lowest_id_is_added() -> None:
 def test_r3_adds_first_unless_more_are_removed(
     targets: tuple[int, ...], first_step: tuple[int, ...]
 ) -> None:
-    """As many new as removed, or more: one is added. The leader is not removed first."""
+    """A voter is added unless fewer are new than removed; the leader is not removed first."""
     context = committed_leader()
     for observer in (4, 5, 6):
-        catches_up(context, observer)
+        catch_up(context, observer)
     start_reassignment(context, *targets)
-    sets = [those.ids for _, those in context.core.log.voters.entries]
+    sets = [voter_set.ids for _, voter_set in context.core.log.voters.entries]
     assert next(ids for ids in sets if ids != (1, 2, 3)) == first_step
 
 
 @pytest.mark.parametrize(("took_ms", "added"), [(ELECTION - 1, True), (ELECTION, False)])
 def test_r4_a_round_must_take_less_than_the_election_timeout(took_ms: int, added: bool) -> None:
     context = committed_leader()
-    fetches(context, 4, behind=5)
+    fetch_as(context, 4, behind=5)
     context.wait(took_ms)
-    fetches(context, 4)
+    fetch_as(context, 4)
     start_reassignment(context, 1, 2, 3, 4)
     assert voters(context) == ((1, 2, 3, 4) if added else (1, 2, 3))
 
 
 def test_r4_one_fetch_behind_the_log_end_is_no_round() -> None:
     context = committed_leader()
-    fetches(context, 4, behind=1)
+    fetch_as(context, 4, behind=1)
     start_reassignment(context, 1, 2, 3, 4)
     assert voters(context) == (1, 2, 3)
-    fetches(context, 4, behind=1)  # where the log ended at its first fetch
+    fetch_as(context, 4, behind=1)  # the log end at its first fetch
     assert voters(context) == (1, 2, 3, 4)
 
 
 def test_r4_a_fetch_at_the_log_end_has_caught_up() -> None:
-    """There is nothing that a round would have to fetch."""
+    """A round would have nothing to fetch."""
     context = committed_leader()
-    fetches(context, 4)
+    fetch_as(context, 4)
     assert context.core.add_voter("add", Voter(key(4)), context.now) == ErrorCode.NONE
 
 
 def test_r4_the_time_that_a_fetch_is_held_does_not_count() -> None:
-    """On a quiet log each fetch is held until its longest wait, here beyond the round's limit."""
+    """Without new records each fetch is held for max_wait_ms, here longer than a round may take."""
     context = committed_leader(config=CONFIG.replace(election_timeout_ms=HELD_MS // 5))
     for _ in range(3):
-        fetches(context, 4, max_wait_ms=HELD_MS)
+        fetch_as(context, 4, max_wait_ms=HELD_MS)
         assert is_caught_up(context, 4)
         context.wait(HELD_MS)
         assert is_caught_up(context, 4)
@@ -157,37 +157,37 @@ def test_r4_the_time_that_a_fetch_is_held_does_not_count() -> None:
 def test_r4_a_round_begins_when_a_held_fetch_is_answered() -> None:
     """The observer has the new record within the limit, counted from the response."""
     context = committed_leader(config=CONFIG.replace(election_timeout_ms=HELD_MS // 5))
-    fetches(context, 4, max_wait_ms=HELD_MS)
+    fetch_as(context, 4, max_wait_ms=HELD_MS)
     context.wait(HELD_MS // 2)
     context.propose("a")
     context.step()
     assert is_caught_up(context, 4)
     context.wait(HELD_MS // 5 - 1)
     assert is_caught_up(context, 4)
-    fetches(context, 4, max_wait_ms=HELD_MS)
+    fetch_as(context, 4, max_wait_ms=HELD_MS)
     assert is_caught_up(context, 4)
 
 
 def test_r4_an_observer_that_falls_behind_is_not_added() -> None:
-    """It fetches on, but lacks what was there an election timeout ago; caught up, it is again."""
+    """It keeps fetching, but lacks records that are older than an election timeout."""
     context = committed_leader()
-    fetches(context, 4)
+    fetch_as(context, 4)
     for count in range(4):
         assert is_caught_up(context, 4) is (count < 2)
         context.propose("a")
         context.step()
-        fetches(context, 4, behind=count + 1)
+        fetch_as(context, 4, behind=count + 1)
         context.wait(ELECTION // 2)
-    fetches(context, 4)
+    fetch_as(context, 4)
     assert not is_caught_up(context, 4)  # the round took too long
-    fetches(context, 4)
+    fetch_as(context, 4)
     assert is_caught_up(context, 4)
 
 
 def test_r4_a_fetch_short_of_the_rounds_end_ends_no_round() -> None:
     context = committed_leader()
-    fetches(context, 4, behind=5)
-    fetches(context, 4, behind=1)
+    fetch_as(context, 4, behind=5)
+    fetch_as(context, 4, behind=1)
     start_reassignment(context, 1, 2, 3, 4)
     assert voters(context) == (1, 2, 3)
 
@@ -195,42 +195,42 @@ def test_r4_a_fetch_short_of_the_rounds_end_ends_no_round() -> None:
 @pytest.mark.parametrize(("silent_ms", "added"), [(FETCH - 1, True), (FETCH, False)])
 def test_r4_an_observer_that_stopped_fetching_is_not_added(silent_ms: int, added: bool) -> None:
     context = committed_leader()
-    catches_up(context, 4)
+    catch_up(context, 4)
     context.wait(silent_ms)
     error = context.core.add_voter("add", Voter(key(4)), context.now)
     assert error == (ErrorCode.NONE if added else ErrorCode.REQUEST_TIMED_OUT)
 
 
-def stops_caught_up(context: SingleCore, observer: int) -> None:
-    """Its held fetch at the log end is answered without records; it fetches no more."""
-    fetches(context, observer)
-    fetches(context, observer, max_wait_ms=HELD_MS)
+def stop_when_caught_up(context: SingleCore, observer: int) -> None:
+    """The observer's fetch at the log end is held and gets no records; it fetches no more."""
+    fetch_as(context, observer)
+    fetch_as(context, observer, max_wait_ms=HELD_MS)
     context.wait(HELD_MS)
 
 
 def test_r4_an_observer_that_returns_far_behind_is_not_added() -> None:
-    """The log has grown meanwhile; a short round makes it a voter."""
+    """The log has grown meanwhile; it becomes a voter after a short round."""
     context = committed_leader()
     start_reassignment(context, 1, 2, 3, 4)
     context.core.new_voter = lambda _: None  # the step waits
-    stops_caught_up(context, 4)
+    stop_when_caught_up(context, 4)
     context.propose("many", 1000)
     context.step()
     context.core.new_voter = Voter
     for _ in range(3 * ELECTION // FETCH + 1):  # the leader keeps its majority
         context.wait(FETCH - 1)
         commit(context)
-    fetches(context, 4, behind=1000)
+    fetch_as(context, 4, behind=1000)
     assert (voters(context), waits_for(context)) == ((1, 2, 3), (4,))
-    fetches(context, 4)
+    fetch_as(context, 4)
     assert voters(context) == (1, 2, 3, 4)
 
 
 @pytest.mark.parametrize("by_chunk", [False, True], ids=["by fetch", "by chunk"])
 def test_r4_an_observer_that_needs_a_snapshot_is_not_added(by_chunk: bool) -> None:
-    """Its next records are in a snapshot alone."""
+    """Only a snapshot has its next records."""
     context = committed_leader()
-    stops_caught_up(context, 4)
+    stop_when_caught_up(context, 4)
     last = context.core.log.end
     context.propose("many", 1000)
     context.step()
@@ -250,7 +250,7 @@ def test_r4_an_observer_that_needs_a_snapshot_is_not_added(by_chunk: bool) -> No
 @pytest.mark.parametrize(("silent_ms", "added"), [(FETCH - 1, True), (FETCH, False)])
 def test_r4_the_step_waits_for_a_target_that_stopped_fetching(silent_ms: int, added: bool) -> None:
     context = committed_leader()
-    catches_up(context, 4)
+    catch_up(context, 4)
     context.wait(silent_ms)
     start_reassignment(context, 1, 2, 3, 4)
     assert (4 in voters(context)) is added
@@ -265,23 +265,23 @@ def test_r4_a_waiting_step_changes_nothing_and_lists_its_targets() -> None:
     assert voters(context) == (1, 2, 3)
     assert waits_for(context) == (4, 5)
     end = context.core.log.end
-    catches_up(context, 7)
+    catch_up(context, 7)
     commit(context)
     assert (voters(context), context.core.log.end) == ((1, 2, 3), end)
-    catches_up(context, 5)
+    catch_up(context, 5)
     assert voters(context) == (1, 2, 3, 5)
-    assert waits_for(context) == ()  # it waits for the commit, not for a replica
+    assert waits_for(context) == ()  # the step waits for the commit, not for a replica
 
 
 def test_r2_the_step_waits_for_a_target_without_known_endpoints() -> None:
-    """It has caught up, but has not registered: no voter could reach it."""
+    """It has caught up but not registered, so no voter could reach it."""
     context = committed_leader()
     context.core.new_voter = lambda _: None
-    catches_up(context, 4)
+    catch_up(context, 4)
     start_reassignment(context, 1, 2, 3, 4)
     assert (voters(context), waits_for(context)) == ((1, 2, 3), (4,))
     context.core.new_voter = Voter
-    catches_up(context, 4)
+    catch_up(context, 4)
     assert 4 in voters(context)
 
 
@@ -294,7 +294,7 @@ def test_r11_no_step_lowers_kraft_version(added: Voter) -> None:
     """The step waits for a target that has a directory id and supports the level."""
     context = committed_leader()
     context.core.new_voter = lambda _: added
-    catches_up(context, 4)
+    catch_up(context, 4)
     start_reassignment(context, 1, 2, 3, 4)
     assert (voters(context), waits_for(context)) == ((1, 2, 3), (4,))
     assert context.core.log.voter_set.kraft_version == 1
@@ -302,16 +302,16 @@ def test_r11_no_step_lowers_kraft_version(added: Voter) -> None:
 
 def test_r2_two_observers_with_the_targets_id_block_the_step() -> None:
     context = committed_leader()
-    catches_up(context, 4)
-    fetches(context, 4, replica=OTHER_DIRECTORY)
+    catch_up(context, 4)
+    fetch_as(context, 4, replica=OTHER_DIRECTORY)
     start_reassignment(context, 1, 2, 3, 4)
     assert voters(context) == (1, 2, 3)
     assert waits_for(context) == (4,)
     context.wait(FETCH - 1)
-    catches_up(context, 4)
+    catch_up(context, 4)
     commit(context)
     context.wait(1)
-    catches_up(context, 4)
+    catch_up(context, 4)
     assert voters(context) == (1, 2, 3, 4)
     added = context.core.log.voter_set.voter(4)
     assert added is not None

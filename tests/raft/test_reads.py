@@ -16,7 +16,7 @@ from tests.raft.single_core import (
     committed_leader,
     follower_after_fetch,
     leader,
-    of,
+    of_kind,
     read,
     replies,
     unattached,
@@ -27,53 +27,53 @@ FIVE = voters_of(1, 2, 3, 4, 5)
 NOT_LEADERS = {name: make for name, make in EVERY_ROLE.items() if name != "leader"}
 
 
-def reads_in(effects: list[Any]) -> list[Any]:
+def read_results(effects: list[Any]) -> list[Any]:
     return [body for body in replies(effects) if isinstance(body, ReadOffsetResult)]
 
 
 def fetch(context: SingleCore, replica: int, channel: Any = None, **changes: Any) -> list[Any]:
-    """The next fetch of a replica, on its one connection unless another is named."""
+    """Handle the next fetch of a replica, on its own connection unless `channel` is another."""
     return context.ask(context.fetch(replica, **changes), channel=channel or replica)
 
 
-def followed(voters: Any = None) -> SingleCore:
+def leader_with_parked_fetches(voters: Any = None) -> SingleCore:
     """A leader with a committed record, whose voters each have a fetch parked."""
     context = committed_leader(voters=voters or voters_of(1, 2, 3))
     for peer in context.core.others:
-        assert of(Reply, fetch(context, peer)) == []
+        assert of_kind(Reply, fetch(context, peer)) == []
     return context
 
 
 def test_p5_a_read_answers_parked_fetches_and_waits_for_the_next_ones() -> None:
-    """Q20 too."""
-    context = followed()
+    """Q20: it responds to them without records."""
+    context = leader_with_parked_fetches()
     effects = context.ask(read(), channel="client")
     assert len(replies(effects)) == 2
-    assert reads_in(effects) == []
-    assert reads_in(fetch(context, 2)) == [ReadOffsetResult(0, 1, 5, 11)]
+    assert read_results(effects) == []
+    assert read_results(fetch(context, 2)) == [ReadOffsetResult(0, 1, 5, 11)]
 
 
 def test_p5_a_read_leaves_parked_fetches_of_observers_alone() -> None:
-    """P7: otherwise each read would cost the leader a fetch of every broker."""
-    context = followed()
+    """P7: otherwise each read would make every broker fetch again."""
+    context = leader_with_parked_fetches()
     assert replies(fetch(context, 9)) == replies(fetch(context, 9)) == []
     answered = replies(context.ask(read(), channel="client"))
-    assert len(answered) == 2, "the voters 2 and 3"
+    assert len(answered) == 2, "only the fetches of voters 2 and 3"
 
 
 def test_p5_two_of_five_others_must_follow_and_the_leader_counts_itself() -> None:
-    context = followed(FIVE)
+    context = leader_with_parked_fetches(FIVE)
     context.ask(read(), channel="client")
-    assert reads_in(fetch(context, 4)) == []
-    assert reads_in(fetch(context, 4)) == []
-    assert len(reads_in(fetch(context, 5))) == 1
+    assert read_results(fetch(context, 4)) == []
+    assert read_results(fetch(context, 4)) == []
+    assert len(read_results(fetch(context, 5))) == 1
 
 
 def test_p5_observers_prove_nothing() -> None:
-    context = followed()
+    context = leader_with_parked_fetches()
     for _ in range(3):
         context.ask(read(), channel="client")
-        assert reads_in(fetch(context, 8)) == reads_in(fetch(context, 9)) == []
+        assert read_results(fetch(context, 8)) == read_results(fetch(context, 9)) == []
 
 
 def test_p5_a_fetch_sent_before_the_read_arrived_does_not_count() -> None:
@@ -81,36 +81,36 @@ def test_p5_a_fetch_sent_before_the_read_arrived_does_not_count() -> None:
     context = committed_leader()
     fetch(context, 2, max_wait_ms=0)
     context.ask(read(), channel="client")
-    assert reads_in(fetch(context, 2)) == []
-    assert len(reads_in(fetch(context, 2))) == 1
+    assert read_results(fetch(context, 2)) == []
+    assert len(read_results(fetch(context, 2))) == 1
 
 
 def test_p5_a_fetch_on_another_connection_does_not_count() -> None:
-    """It follows no response: it may have been sent before the read arrived."""
-    context = followed()
+    """Without a response before it on that connection, it may have been sent before the read."""
+    context = leader_with_parked_fetches()
     context.ask(read(), channel="client")
-    assert reads_in(fetch(context, 2, channel=7)) == []
-    assert len(reads_in(fetch(context, 2, channel=7))) == 1
+    assert read_results(fetch(context, 2, channel=7)) == []
+    assert len(read_results(fetch(context, 2, channel=7))) == 1
 
 
 def test_p5_a_request_repeated_late_does_not_count() -> None:
     """Its number is not above that of the answered fetch. C142."""
-    context = followed()
+    context = leader_with_parked_fetches()
     context.ask(read(), channel="client")
     old = Request("late", context.fetch(2), 2, 1)
-    assert reads_in(context.step(old)) == []
+    assert read_results(context.step(old)) == []
 
 
 @pytest.mark.parametrize("channel", [5, 4], ids=["same", "left"])
 def test_p5_a_duplicate_fetch_does_not_replace_a_newer_response(channel: int) -> None:
-    """The next fetch was sent before the read: it follows the first response, not this one."""
+    """The next fetch follows the first response, so it was sent before the read."""
     context = committed_leader()
     context.step(Request("before", context.fetch(2, max_wait_ms=0), 5, 103))
     context.ask(read(), channel="client")
     context.step(Request("copy", context.fetch(2), channel, 101))
-    assert reads_in(context.step(Request("late", context.fetch(2), channel, 102))) == []
-    assert reads_in(context.step(Request("late too", context.fetch(2), 5, 104))) == []
-    assert len(reads_in(context.step(Request("follows", context.fetch(2), 5, 105)))) == 1
+    assert read_results(context.step(Request("late", context.fetch(2), channel, 102))) == []
+    assert read_results(context.step(Request("late too", context.fetch(2), 5, 104))) == []
+    assert len(read_results(context.step(Request("follows", context.fetch(2), 5, 105)))) == 1
 
 
 @pytest.mark.parametrize(
@@ -119,31 +119,31 @@ def test_p5_a_duplicate_fetch_does_not_replace_a_newer_response(channel: int) ->
     ids=str,
 )
 def test_p5_a_fetch_that_is_not_of_this_epoch_does_not_count(changes: dict[str, Any]) -> None:
-    context = followed()
+    context = leader_with_parked_fetches()
     context.ask(read(), channel="client")
     for _ in range(3):
-        assert reads_in(fetch(context, 2, **changes)) == []
+        assert read_results(fetch(context, 2, **changes)) == []
 
 
 def test_p5_the_request_of_a_voter_is_its_proof() -> None:
-    """It was sent in this epoch, after its reads began; no fetch is answered for it."""
-    context = followed()
+    """It was sent in this epoch after its reads began, so no fetch has to prove anything."""
+    context = leader_with_parked_fetches()
     assert replies(context.ask(read(replica=2, epoch=5))) == [ReadOffsetResult(0, 1, 5, 11)]
 
 
 def test_p5_the_request_of_a_voter_proves_no_other_read() -> None:
-    """It may have been on the way when the other one began."""
-    context = followed()
+    """It may have been sent before the other read began."""
+    context = leader_with_parked_fetches()
     context.ask(read(), channel="client")
-    assert len(reads_in(context.ask(read(replica=2, epoch=5)))) == 1
-    assert len(reads_in(fetch(context, 2))) == 1
+    assert len(read_results(context.ask(read(replica=2, epoch=5)))) == 1
+    assert len(read_results(fetch(context, 2))) == 1
 
 
 def test_p5_of_five_one_more_must_follow_the_voter_that_asks() -> None:
-    context = followed(FIVE)
-    assert reads_in(context.ask(read(replica=2, epoch=5))) == []
-    assert reads_in(fetch(context, 2)) == [], "it counts once"
-    assert len(reads_in(fetch(context, 3))) == 1
+    context = leader_with_parked_fetches(FIVE)
+    assert read_results(context.ask(read(replica=2, epoch=5))) == []
+    assert read_results(fetch(context, 2)) == [], "a voter counts once"
+    assert len(read_results(fetch(context, 3))) == 1
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_p5_of_five_one_more_must_follow_the_voter_that_asks() -> None:
     ids=["observer", "older", "newer", "no epoch", "the leader", "neither", "directory"],
 )
 def test_p5_other_requests_prove_nothing(request_: ReadOffset) -> None:
-    context = followed()
-    assert reads_in(context.ask(request_)) == []
-    assert len(reads_in(fetch(context, 3))) == 1
+    context = leader_with_parked_fetches()
+    assert read_results(context.ask(request_)) == []
+    assert len(read_results(fetch(context, 3))) == 1
 
 
 def test_p5_no_read_before_the_first_commit_of_the_epoch() -> None:
@@ -171,47 +171,47 @@ def test_p5_no_read_before_the_first_commit_of_the_epoch() -> None:
     context.ask(read(), channel="client")
     for _ in range(3):
         for replica in (2, 3):
-            assert reads_in(fetch(context, replica, offset=10, last_epoch=1)) == []
-    assert reads_in(fetch(context, 2)) == []
-    assert reads_in(fetch(context, 3)) == [ReadOffsetResult(0, 1, 5, 11)]
+            assert read_results(fetch(context, replica, offset=10, last_epoch=1)) == []
+    assert read_results(fetch(context, 2)) == []
+    assert read_results(fetch(context, 3)) == [ReadOffsetResult(0, 1, 5, 11)]
 
 
 def test_p5_the_answer_is_the_high_watermark_when_it_is_given() -> None:
-    context = followed(FIVE)
+    context = leader_with_parked_fetches(FIVE)
     context.ask(read(), channel="client")
     context.propose("a")
     context.step()
     fetch(context, 2)
     fetch(context, 2)
-    assert reads_in(fetch(context, 3)) == [ReadOffsetResult(0, 1, 5, 12)]
+    assert read_results(fetch(context, 3)) == [ReadOffsetResult(0, 1, 5, 12)]
 
 
 def test_p5_each_read_needs_its_own_proof() -> None:
-    context = followed()
+    context = leader_with_parked_fetches()
     context.ask(read(), channel="client")
     context.ask(read(), channel="client")
-    assert len(reads_in(fetch(context, 2))) == 1  # its response was sent between the two
-    assert len(reads_in(fetch(context, 2))) == 1
+    assert len(read_results(fetch(context, 2))) == 1  # its response was sent between the two
+    assert len(read_results(fetch(context, 2))) == 1
 
 
 def test_p5_a_sole_voter_answers_at_once() -> None:
     context = unattached(voters=voters_of(1))
-    answer = context.asked(read())
+    answer = context.response_to(read())
     assert (answer.error, answer.offset) == (0, context.core.log.end)
 
 
 def test_p5_a_sole_voter_also_waits_for_a_record_of_its_epoch() -> None:
     context = unattached(voters=voters_of(1), slow_disk=True)
     context.persist()
-    assert reads_in(context.ask(read())) == []
-    assert len(reads_in(context.flush())) == 1
+    assert read_results(context.ask(read())) == []
+    assert len(read_results(context.flush())) == 1
 
 
 @pytest.mark.parametrize("make", NOT_LEADERS.values(), ids=NOT_LEADERS)
 def test_p5_a_non_leader_returns_not_leader(make: Any) -> None:
     context = make()
     leader_id = context.core.election.leader_id
-    assert context.asked(read()) == ReadOffsetResult(
+    assert context.response_to(read()) == ReadOffsetResult(
         ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id, 5, -1
     )
 
@@ -223,13 +223,13 @@ def test_p5_a_non_leader_returns_not_leader(make: Any) -> None:
 def test_p5_a_read_of_another_cluster_is_refused(cluster_id: str | None, error: int) -> None:
     """Q30: null skips the check."""
     context = unattached(voters=voters_of(1))
-    assert context.asked(read(cluster_id)).error == error
+    assert context.response_to(read(cluster_id)).error == error
 
 
 @pytest.mark.parametrize("how", ["newer epoch", "silence", "shutdown"])
 def test_p5_losing_leadership_fails_pending_reads(how: str) -> None:
     """Q11 too."""
-    context = followed()
+    context = leader_with_parked_fetches()
     context.ask(read(), channel="client")
     if how == "newer epoch":
         effects = context.ask(context.vote(2, epoch=6))
@@ -237,16 +237,16 @@ def test_p5_losing_leadership_fails_pending_reads(how: str) -> None:
         effects = context.wait(FETCH * 3 // 2)
     else:
         effects = context.shut_down()
-    (answer,) = reads_in(effects)
+    (answer,) = read_results(effects)
     assert (answer.error, answer.offset) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
 def test_q20_a_voters_fetch_is_parked_again_after_its_proof() -> None:
     """A read that waits for other voters must not make it fetch without pause."""
-    context = followed(FIVE)
+    context = leader_with_parked_fetches(FIVE)
     context.ask(read(), channel="client")
-    assert of(Reply, fetch(context, 2)) == []
-    assert of(Reply, fetch(context, 9)) == []  # an observer proves nothing
+    assert of_kind(Reply, fetch(context, 2)) == []
+    assert of_kind(Reply, fetch(context, 9)) == []  # an observer's fetch proves nothing
     effects = context.ask(read(), channel="client")
     assert len(replies(effects)) == 1  # the new read needs another proof
 
@@ -258,15 +258,15 @@ def test_p5_a_retry_before_the_response_takes_a_new_connection() -> None:
     """Two old fetches on one connection would look like a fetch after a response. C117."""
     context = follower_after_fetch()
     assert isinstance(context.core.peer(2).request, Fetch)
-    asked = of(Send, context.wait(FETCH))
+    asked = of_kind(Send, context.wait(FETCH))
     assert [(send.peer, send.needs_new_connection) for send in asked] == [(2, True), (3, False)]
-    context.answer(3, context.voted(False))
-    (again,) = of(Send, context.answer(2, context.voted(False)))
-    assert isinstance(again.body, Fetch)
-    assert not again.needs_new_connection, "the abandoned fetch is on another connection"
+    context.respond(3, context.voted(False))
+    (repeated,) = of_kind(Send, context.respond(2, context.voted(False)))
+    assert isinstance(repeated.body, Fetch)
+    assert not repeated.needs_new_connection, "the abandoned fetch is on another connection"
 
 
 def test_p5_after_a_response_the_connection_is_kept() -> None:
     context = follower_after_fetch()
-    (following,) = of(Send, context.answer(2, context.fetched()))
+    (following,) = of_kind(Send, context.respond(2, context.fetch_result()))
     assert not following.needs_new_connection

@@ -24,7 +24,7 @@ from tests.raft.single_core import (
     follower,
     follower_after_fetch,
     observer,
-    of,
+    of_kind,
     replies,
     unattached,
     voters_of,
@@ -34,7 +34,7 @@ LIMIT = 5000
 
 
 class Reader:
-    """Reads beside a core; a test plays the leader and the state machine."""
+    """The reads of a replica; the test acts as the leader and the state machine."""
 
     def __init__(self, context: SingleCore, applied: int = 0) -> None:
         self.context = context
@@ -64,10 +64,10 @@ class Reader:
         return deadline - self.context.now.monotonic_ms
 
 
-def asked(effects: list[Any]) -> list[int]:
-    """The peers that were asked for an offset."""
-    assert all(isinstance(send.body, ReadOffset) for send in of(Send, effects))
-    return [send.peer for send in of(Send, effects)]
+def asked_peers(effects: list[Any]) -> list[int]:
+    """The peers that ReadOffset requests are sent to."""
+    assert all(isinstance(send.body, ReadOffset) for send in of_kind(Send, effects))
+    return [send.peer for send in of_kind(Send, effects)]
 
 
 def following_observer() -> SingleCore:
@@ -79,7 +79,7 @@ def following_observer() -> SingleCore:
 @pytest.mark.parametrize("make", [follower_after_fetch, following_observer])
 def test_p6_a_read_is_answered_once_the_applied_offset_reaches_the_leaders(make: Any) -> None:
     reader = Reader(make(), applied=4)
-    assert asked(reader.read("a")) == [2]
+    assert asked_peers(reader.read("a")) == [2]
     assert reader.answer(7) == []
     assert reader.tell(Applied(6)) == []
     assert reader.tell(Applied(9)) == [ReadDone("a", 0, 9)]
@@ -93,12 +93,12 @@ def test_p6_a_read_of_applied_records_completes_at_once() -> None:
 
 
 def test_p6_waiting_reads_share_the_next_request_only() -> None:
-    """The leader may have processed the current one before they arrived."""
+    """The leader may have handled the current request before they arrived."""
     reader = Reader(follower_after_fetch(), applied=8)
-    assert asked(reader.read("a")) == [2]
+    assert asked_peers(reader.read("a")) == [2]
     assert reader.read("b") == reader.read("c") == []
     effects = reader.answer(5)
-    assert (of(ReadDone, effects), asked(effects)) == ([ReadDone("a", 0, 8)], [2])
+    assert (of_kind(ReadDone, effects), asked_peers(effects)) == ([ReadDone("a", 0, 8)], [2])
     assert reader.answer(8) == [ReadDone("b", 0, 8), ReadDone("c", 0, 8)]
 
 
@@ -127,12 +127,12 @@ def test_p6_a_read_that_is_held_too_long_fails_with_a_timeout(stage: str) -> Non
     assert ReadDone("a", ErrorCode.REQUEST_TIMED_OUT, -1) in reader.wait(1)
 
 
-def test_p6_without_a_leader_it_waits_for_one() -> None:
+def test_p6_without_a_leader_a_read_waits_for_one() -> None:
     context = unattached()
     reader = Reader(context)
     assert reader.read("a") == []
-    (outcome,) = of(LeaderChanged, context.ask(context.begin(3, 5)))
-    assert asked(reader.tell(outcome)) == [3]
+    (outcome,) = of_kind(LeaderChanged, context.ask(context.begin(3, 5)))
+    assert asked_peers(reader.tell(outcome)) == [3]
 
 
 @pytest.mark.parametrize("how", ["refused", "unanswered"])
@@ -148,10 +148,10 @@ def test_p6_a_failed_read_offset_is_retried_with_backoff(how: str) -> None:
             assert reader.tell(NoResponse(2, reader.reads.in_flight)) == []
         assert reader.read(f"{len(pauses)}") == []
         pauses.append(reader.in_ms())
-        assert asked(reader.wait(pauses[-1])) == [2]
+        assert asked_peers(reader.wait(pauses[-1])) == [2]
     assert pauses[-1] > 2 * pauses[0]
     reader.tell(Applied(3))
-    assert len(of(ReadDone, reader.answer(3))) == 5
+    assert len(of_kind(ReadDone, reader.answer(3))) == 5
 
 
 def test_p6_reads_are_retried_at_a_new_leader() -> None:
@@ -161,8 +161,8 @@ def test_p6_reads_are_retried_at_a_new_leader() -> None:
     reader.read("a")
     late = reader.reads.in_flight
     assert reader.read("b") == []
-    (outcome,) = of(LeaderChanged, context.ask(context.begin(3, 6)))
-    assert asked(reader.tell(outcome)) == [3]
+    (outcome,) = of_kind(LeaderChanged, context.ask(context.begin(3, 6)))
+    assert asked_peers(reader.tell(outcome)) == [3]
     assert reader.answer(4, number=late) == []
     assert [done.slot for done in reader.answer(9)] == ["a", "b"]
 
@@ -174,20 +174,20 @@ def test_p6_inconsistent_cluster_id_is_not_retried() -> None:
     assert effects == [ReadDone("a", ErrorCode.INCONSISTENT_CLUSTER_ID, -1)]
 
 
-def local(reader: Reader, effects: list[Any]) -> list[Any]:
-    """Pass a request to the own core, and its response back."""
-    (send,) = of(Send, effects)
+def respond_locally(reader: Reader, effects: list[Any]) -> list[Any]:
+    """Pass the only request to the replica's own core; return the core's responses."""
+    (send,) = of_kind(Send, effects)
     assert send.peer == reader.context.core.me.id
     return replies(reader.context.step(Request("own", send.body)))
 
 
 def test_p6_a_leaders_own_read_needs_proof_that_it_leads() -> None:
-    """P5: it needs the same proof for its own reads."""
+    """P5: the same proof as for reads of others."""
     context = committed_leader()
     reader = Reader(context, applied=11)
     for peer in context.core.others:
         context.ask(context.fetch(peer), channel=peer)
-    held = local(reader, reader.read("a"))
+    held = respond_locally(reader, reader.read("a"))
     assert not [body for body in held if isinstance(body, ReadOffsetResult)]
     (body,) = replies(context.ask(context.fetch(2), channel=2))
     assert reader.tell(Response(1, reader.reads.in_flight, body)) == [ReadDone("a", 0, 11)]
@@ -196,50 +196,50 @@ def test_p6_a_leaders_own_read_needs_proof_that_it_leads() -> None:
 def test_p6_a_leader_that_loses_its_epoch_reads_at_the_next_one() -> None:
     context = committed_leader()
     reader = Reader(context, applied=11)
-    local(reader, reader.read("a"))
+    respond_locally(reader, reader.read("a"))
     effects = context.wait(FETCH * 3 // 2)
     (body,) = [b for b in replies(effects) if isinstance(b, ReadOffsetResult)]
     assert body.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert reader.tell(Response(1, reader.reads.in_flight, body)) == []
-    for outcome in of(LeaderChanged, effects):
+    for outcome in of_kind(LeaderChanged, effects):
         assert reader.tell(outcome) == []
-    (outcome,) = of(LeaderChanged, context.ask(context.begin(3, 6)))
-    assert asked(reader.tell(outcome)) == [3]
+    (outcome,) = of_kind(LeaderChanged, context.ask(context.begin(3, 6)))
+    assert asked_peers(reader.tell(outcome)) == [3]
 
 
 def test_p6_a_sole_voter_reads_without_any_message() -> None:
     context = unattached(voters=voters_of(1))
     reader = Reader(context, applied=context.core.log.end)
-    (body,) = local(reader, reader.read("a"))
+    (body,) = respond_locally(reader, reader.read("a"))
     (done,) = reader.tell(Response(1, reader.reads.in_flight, body))
     assert (done.error, done.offset) == (0, context.core.log.end)
 
 
 def test_p6_read_offset_carries_the_cluster_id_sender_and_epoch() -> None:
-    """Q30 too."""
+    """Q30: null while the cluster id is unknown."""
     for cluster_id in ("cluster", None):
         reader = Reader(follower(cluster_id=cluster_id))
-        (send,) = of(Send, reader.read("a"))
+        (send,) = of_kind(Send, reader.read("a"))
         assert send.body == ReadOffset(cluster_id, reader.context.core.me, 5)
 
 
-# Gathering -----------------------------------------------------------------------------------
+# Batching ------------------------------------------------------------------------------------
 
 
 def read_together(reader: Reader, count: int) -> list[int]:
     """Begin reads before the effects are taken, as in one turn; return the peers asked."""
     for number in range(count):
         reader.reads.read(f"read {number}", reader.context.now)
-    return asked(reader.reads.take_effects())
+    return asked_peers(reader.reads.take_effects())
 
 
 def test_p6_reads_of_one_turn_share_a_request() -> None:
     reader = Reader(follower_after_fetch(), applied=9)
     assert read_together(reader, 3) == [2]
-    assert len(of(ReadDone, reader.answer(9))) == 3
+    assert len(of_kind(ReadDone, reader.answer(9))) == 3
 
 
-def test_p6_after_many_reads_the_next_request_waits_for_as_many() -> None:
+def test_p6_after_a_request_for_many_reads_the_next_waits_for_as_many() -> None:
     reader = Reader(follower_after_fetch(), applied=9)
     read_together(reader, MANY + 1)
     reader.answer(9)
@@ -247,7 +247,7 @@ def test_p6_after_many_reads_the_next_request_waits_for_as_many() -> None:
     assert reader.in_ms() == GATHER_MS
     assert read_together(reader, MANY - 1) == []
     assert read_together(reader, 1) == [2]
-    assert len(of(ReadDone, reader.answer(9))) == MANY + 1
+    assert len(of_kind(ReadDone, reader.answer(9))) == MANY + 1
 
 
 @pytest.mark.parametrize("when", ["during the last request", "after it"])
@@ -256,17 +256,17 @@ def test_p6_reads_wait_for_others_only_briefly(when: str) -> None:
     read_together(reader, MANY)
     if when == "during the last request":
         reader.read("a")
-    assert asked(reader.answer(9)) == []
+    assert asked_peers(reader.answer(9)) == []
     if when == "after it":
         assert reader.read("a") == []
     assert reader.in_ms() == GATHER_MS
-    assert asked(reader.wait(GATHER_MS)) == [2]
+    assert asked_peers(reader.wait(GATHER_MS)) == [2]
     assert reader.answer(9) == [ReadDone("a", 0, 9)]
-    assert asked(reader.read("b")) == [2], "the last request was for one read"
+    assert asked_peers(reader.read("b")) == [2], "the last request was for one read"
 
 
 def test_p6_after_fewer_reads_the_next_one_does_not_wait() -> None:
     reader = Reader(follower_after_fetch(), applied=9)
     read_together(reader, MANY - 1)
     reader.answer(9)
-    assert asked(reader.read("a")) == [2]
+    assert asked_peers(reader.read("a")) == [2]

@@ -22,7 +22,7 @@ from tests.raft.single_core import (
     key,
     leader,
     observer,
-    of,
+    of_kind,
     replies,
     sends,
     unattached,
@@ -60,7 +60,7 @@ def test_q17_a_resigned_leader_fails_pending_requests() -> None:
     context.step()
     context.ask(context.fetch(9), channel=9)
     effects = context.shut_down()
-    assert of(Proposed, effects) == [Proposed("a", ErrorCode.REQUEST_TIMED_OUT)]
+    assert of_kind(Proposed, effects) == [Proposed("a", ErrorCode.REQUEST_TIMED_OUT)]
     assert [answer.error for answer in replies(effects)] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert context.propose("b") == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -69,11 +69,11 @@ def test_q17_end_quorum_epoch_is_repeated_until_answered() -> None:
     """C62."""
     context = leader()
     context.shut_down()
-    context.answer(2, EndResult(0, -1, 5))
+    context.respond(2, EndResult(0, -1, 5))
     pauses = []
     for _ in range(4):
-        context.unanswered(3)
-        pauses.append(context.in_ms("end-epoch 3"))
+        context.no_response(3)
+        pauses.append(context.ms_until("end-epoch 3"))
         assert list(sends(context.wait_for("end-epoch 3"))) == [3]
     assert pauses[-1] > 2 * pauses[0]
 
@@ -83,12 +83,12 @@ def test_q17_end_quorum_epoch_is_repeated_only_in_its_epoch(how: str) -> None:
     """C55, C63."""
     context = leader()
     context.shut_down()
-    context.unanswered(3)
+    context.no_response(3)
     if how == "a new leader":
         context.ask(context.begin(2, 6))
         assert context.state == ("follower", 6, 2, -1)
     else:
-        assert ELECTION <= context.in_ms("election") < 2 * ELECTION
+        assert ELECTION <= context.ms_until("election") < 2 * ELECTION
         context.wait_for("election")
     assert not [name for name in context.core.timers if name.startswith("tell")]
 
@@ -97,14 +97,14 @@ def test_q17_it_does_not_vote_for_itself_or_others_in_that_epoch_again() -> None
     """C61."""
     context = leader()
     context.shut_down()
-    assert not context.asked(context.vote(2)).granted
-    assert context.asked(context.vote(2, epoch=6)).granted
+    assert not context.response_to(context.vote(2)).granted
+    assert context.response_to(context.vote(2, epoch=6)).granted
     assert context.state == ("voted", 6, -1, 2)
 
 
 def test_q17_a_follower_that_shuts_down_sends_nothing() -> None:
     context = follower_after_fetch()
-    assert of(Send, context.shut_down()) == []
+    assert of_kind(Send, context.shut_down()) == []
     assert context.role == "follower"
 
 
@@ -132,7 +132,7 @@ def test_q17_later_successors_wait_longer_and_skip_the_pre_vote(
         context = follower_after_fetch(config=RaftConfig(seed=seed))
         context.ask(end_of(2, 5, *names))
         assert context.state == ("follower", 5, 2, -1)
-        waits.add(context.in_ms("succession"))
+        waits.add(context.ms_until("succession"))
         votes = sends(context.wait_for("succession"))
         assert context.state == ("candidate", 6, -1, 1)
         assert not votes[3].pre_vote
@@ -174,9 +174,9 @@ def test_q17_an_observer_never_campaigns_even_as_successor() -> None:
     ],
 )
 def test_q17_an_invalid_end_quorum_epoch_changes_nothing(end: End, error: int) -> None:
-    """Q28 too."""
+    """Q28: each with its error code."""
     context = follower_after_fetch()
-    answer = context.asked(end)
+    answer = context.response_to(end)
     assert answer == EndResult(error, 2, 5)
     assert context.state == ("follower", 5, 2, -1)
 
@@ -186,7 +186,7 @@ def test_q17_an_older_epoch_is_fenced_everywhere(make: Any) -> None:
     """C18, C39."""
     context = make()
     before = context.state
-    answer = context.asked(end_of(2, 4, 1))
+    answer = context.response_to(end_of(2, 4, 1))
     assert (answer.error, answer.epoch) == (ErrorCode.FENCED_LEADER_EPOCH, 5)
     assert context.state == before
 
@@ -199,9 +199,9 @@ def test_q17_end_quorum_epoch_of_a_newer_epoch_is_adopted() -> None:
 
 
 def test_q17_a_candidates_end_quorum_epoch_names_no_leader() -> None:
-    """The receiver's side: without a leader nothing changes."""
+    """A receiver without a leader does not change."""
     context = unattached()
-    assert context.asked(end_of(-1, 5)) == EndResult(0, -1, 5)
+    assert context.response_to(end_of(-1, 5)) == EndResult(0, -1, 5)
     assert context.state == ("unattached", 5, -1, -1)
 
 
@@ -233,9 +233,9 @@ def test_q17_a_resigned_leader_still_answers_votes() -> None:
     """C55: its successors need them."""
     context = leader()
     context.shut_down()
-    assert context.asked(context.vote(2, epoch=6)).granted
-    assert not context.asked(context.vote(3, epoch=6)).granted
-    assert context.asked(context.begin(2, 6)).error == 0
+    assert context.response_to(context.vote(2, epoch=6)).granted
+    assert not context.response_to(context.vote(3, epoch=6)).granted
+    assert context.response_to(context.begin(2, 6)).error == 0
     assert context.state == ("follower", 6, 2, 2)
 
 
@@ -245,6 +245,6 @@ def test_q17_an_unattached_successor_waits_by_its_position(make: Any) -> None:
     context = make()
     context.ask(end_of(2, 5, 3, 1))
     assert context.role == "follower"
-    assert 0 <= context.in_ms("succession") <= CONFIG.retry_backoff_ms
+    assert 0 <= context.ms_until("succession") <= CONFIG.retry_backoff_ms
     context.wait_for("succession")
     assert context.state[:2] == ("candidate", 6)

@@ -10,11 +10,20 @@ from kraftlog.raft.core import RaftCore
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import ElectionState, End, Fetch, Send, Vote
 from kraftlog.types import Now
-from tests.raft.single_core import ELECTION, FETCH, SingleCore, follower, key, of, sends, voters_of
+from tests.raft.single_core import (
+    ELECTION,
+    FETCH,
+    SingleCore,
+    follower,
+    key,
+    of_kind,
+    sends,
+    voters_of,
+)
 
 
 @pytest.mark.parametrize(
-    ("promised", "state"),
+    ("stored", "state"),
     [
         (ElectionState(), ("unattached", 0, -1, -1)),
         (ElectionState(5), ("unattached", 5, -1, -1)),
@@ -25,11 +34,11 @@ from tests.raft.single_core import ELECTION, FETCH, SingleCore, follower, key, o
     ],
 )
 def test_q8_a_voter_starts_in_the_role_of_its_election_state(
-    promised: ElectionState, state: tuple[str, int, int, int]
+    stored: ElectionState, state: tuple[str, int, int, int]
 ) -> None:
     """C1, C4, C5."""
-    end = 10 if promised.epoch else 0
-    assert SingleCore(promised, end=end).state == state
+    end = 10 if stored.epoch else 0
+    assert SingleCore(stored, end=end).state == state
 
 
 def test_q8_a_restarted_leader_is_resigned() -> None:
@@ -37,22 +46,22 @@ def test_q8_a_restarted_leader_is_resigned() -> None:
     context = SingleCore(ElectionState(5, 1, key(1)))
     assert context.role == "resigned"
     assert context.propose("slot") != 0
-    assert not context.asked(context.vote(2)).granted
+    assert not context.response_to(context.vote(2)).granted
     context.wait_for("election")
     assert (context.role, context.core.election.epoch) == ("prospective", 5)
 
 
 @pytest.mark.parametrize(
-    "promised", [ElectionState(), ElectionState(5, 2), ElectionState(5, -1, key(3))]
+    "stored", [ElectionState(), ElectionState(5, 2), ElectionState(5, -1, key(3))]
 )
-def test_q1_a_non_voter_starts_as_an_observer(promised: ElectionState) -> None:
+def test_q1_a_non_voter_starts_as_an_observer(stored: ElectionState) -> None:
     """C3."""
-    context = SingleCore(promised, voters=voters_of(2, 3, 4))
+    context = SingleCore(stored, voters=voters_of(2, 3, 4))
     assert context.role == "observer"
 
 
 @pytest.mark.parametrize(
-    "promised",
+    "stored",
     [
         ElectionState(),
         ElectionState(5),
@@ -60,11 +69,11 @@ def test_q1_a_non_voter_starts_as_an_observer(promised: ElectionState) -> None:
         ElectionState(5, 1, key(1)),
     ],
 )
-def test_q1_a_sole_voter_elects_itself_at_once_without_a_message(promised: ElectionState) -> None:
+def test_q1_a_sole_voter_elects_itself_at_once_without_a_message(stored: ElectionState) -> None:
     """C2."""
-    context = SingleCore(promised, voters=voters_of(1), end=10 if promised.epoch else 0)
-    assert context.state == ("leader", promised.epoch + 1, 1, 1)
-    assert of(Send, context.first) == []
+    context = SingleCore(stored, voters=voters_of(1), end=10 if stored.epoch else 0)
+    assert context.state == ("leader", stored.epoch + 1, 1, 1)
+    assert of_kind(Send, context.first) == []
 
 
 def test_q4_without_quorum_state_it_starts_in_the_logs_epoch_voteless() -> None:
@@ -72,17 +81,17 @@ def test_q4_without_quorum_state_it_starts_in_the_logs_epoch_voteless() -> None:
     assert (context.core.election.epoch, context.core.election.leader_id) == (7, -1)
     assert context.persisted == context.core.election
     for candidate in (2, 3):
-        assert not context.asked(context.vote(candidate)).granted
-    assert context.asked(context.vote(2, epoch=8)).granted  # a later epoch has a vote
+        assert not context.response_to(context.vote(candidate)).granted
+    assert context.response_to(context.vote(2, epoch=8)).granted  # a later epoch has a vote
 
 
 @pytest.mark.parametrize("voted", [2, 3])
 def test_q2_a_vote_survives_a_restart(voted: int) -> None:
     """C4."""
     before = SingleCore(ElectionState(4))
-    assert before.asked(before.vote(voted, epoch=5)).granted
+    assert before.response_to(before.vote(voted, epoch=5)).granted
     after = SingleCore(before.persisted)
-    assert [after.asked(after.vote(candidate)).granted for candidate in (2, 3)] == [
+    assert [after.response_to(after.vote(candidate)).granted for candidate in (2, 3)] == [
         voted == candidate for candidate in (2, 3)
     ]
 
@@ -90,14 +99,14 @@ def test_q2_a_vote_survives_a_restart(voted: int) -> None:
 def test_q32_a_voter_without_a_leader_fetches_from_a_voter() -> None:
     """C14."""
     context = SingleCore(ElectionState(5), epochs=((1, 0), (3, 6)))
-    (asked,) = sends(context.wait_for("discover")).values()
-    assert asked == Fetch("cluster", key(1), 5, 10, 3, 0, 500, 8 << 20)
+    (request,) = sends(context.wait_for("discover")).values()
+    assert request == Fetch("cluster", key(1), 5, 10, 3, 0, 500, 8 << 20)
 
 
 def test_q32_a_voter_without_a_leader_campaigns_after_the_timeout() -> None:
     """C13."""
     context = SingleCore(ElectionState(5))
-    assert ELECTION <= context.in_ms("election") < 2 * ELECTION
+    assert ELECTION <= context.ms_until("election") < 2 * ELECTION
     votes = sends(context.wait_for("election"))
     assert context.state == ("prospective", 5, -1, -1)
     assert sorted(votes) == [2, 3]
@@ -108,7 +117,7 @@ def test_q22_the_high_watermark_starts_at_the_recovered_one() -> None:
     """Q8: never above the known high watermark."""
     context = follower(high_watermark=6)
     assert context.core.log.high_watermark == 6
-    assert context.in_ms("fetch timeout") == FETCH
+    assert context.ms_until("fetch timeout") == FETCH
 
 
 # Stored state ------------------------------------------------------------------------------
@@ -118,8 +127,8 @@ def test_a_node_without_an_id_observes() -> None:
     """C3."""
     context = SingleCore(ElectionState(), me=ReplicaKey(-1), end=0)
     assert context.state == ("observer", 0, -1, -1)
-    (asked,) = sends(context.wait_for("discover")).values()
-    assert (asked.replica.id, asked.offset) == (-1, 0)
+    (request,) = sends(context.wait_for("discover")).values()
+    assert (request.replica.id, request.offset) == (-1, 0)
 
 
 def test_q24_a_stored_unreachable_leader_stays_known() -> None:
@@ -127,35 +136,35 @@ def test_q24_a_stored_unreachable_leader_stays_known() -> None:
     context = follower(9)
     assert list(sends(context.first)) == [9]
     while context.role == "follower":
-        context.unanswered(9)
-        context.wait(min(context.in_ms("fetch"), context.in_ms("fetch timeout")))
+        context.no_response(9)
+        context.wait(min(context.ms_until("fetch"), context.ms_until("fetch timeout")))
     assert context.state == ("prospective", 5, 9, -1)
-    assert not context.asked(context.vote(2)).granted
-    context.answer(3, context.voted(False, epoch=6, leader_id=3))
+    assert not context.response_to(context.vote(2)).granted
+    context.respond(3, context.voted(False, epoch=6, leader_id=3))
     assert context.state == ("follower", 6, 3, -1)
 
 
 def test_q17_a_restarted_leader_sends_end_quorum_epoch() -> None:
-    """C8, C7: they need not wait for their timeouts; it no longer knows the longest log."""
+    """C7, C8: the other voters need not wait; it names successors without knowing their logs."""
     context = SingleCore(ElectionState(5, 1, key(1)))
     assert sends(context.first) == dict.fromkeys((2, 3), End("cluster", 1, 5, (key(2), key(3))))
     outcome = follower(1, me=key(2))
     outcome.ask(sends(context.first)[2])
     assert outcome.state == ("candidate", 6, -1, 2)
-    context.unanswered(3)
+    context.no_response(3)
     assert list(sends(context.wait_for("end-epoch 3"))) == [3]
     context.wait_for("election")
-    context.answer(2, context.voted())
+    context.respond(2, context.voted())
     assert context.state == ("candidate", 6, -1, 1)
 
 
 def test_q2_a_stored_vote_for_itself_is_not_given_to_another() -> None:
     """C9: it campaigns in the next epoch, with a pre-vote."""
     context = SingleCore(ElectionState(5, -1, key(1)))
-    assert not context.asked(context.vote(2)).granted
+    assert not context.response_to(context.vote(2)).granted
     context.wait_for("election")
     assert context.state == ("prospective", 5, -1, 1)
-    context.answer(3, context.voted())
+    context.respond(3, context.voted())
     assert context.state == ("candidate", 6, -1, 1)
 
 

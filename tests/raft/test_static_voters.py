@@ -25,52 +25,52 @@ IDS = (1, 2, 3)
 OTHER = ReplicaKey(2, b"o" * 16)
 
 
-def elected() -> CoreNetwork:
+def elected_network() -> CoreNetwork:
     """Voters 1, 2, 3 known by id alone, with a leader."""
     net = CoreNetwork(*IDS)
     net.pass_time(5000)
     return net
 
 
-def reported() -> CoreNetwork:
-    """Every voter has reported its directory to the leader."""
-    net = elected()
+def network_with_reports() -> CoreNetwork:
+    """A quorum whose voters have all reported their directories to the leader."""
+    net = elected_network()
     for voter_id in IDS:
         assert not net.leader().update_voter(f"reported {voter_id}", Voter(key(voter_id)), net.now)
     net.pass_time(1000)
     return net
 
 
-def recorded() -> CoreNetwork:
-    """Every voter's directory is recorded."""
-    net = reported()
+def network_with_records() -> CoreNetwork:
+    """A quorum whose voters' directories are all recorded."""
+    net = network_with_reports()
     assert not net.leader().raise_kraft_version("raised", 1, net.now)
     net.pass_time(1000)
     return net
 
 
-def known(voters: VoterSet) -> list[int]:
+def recorded_voters(voters: VoterSet) -> list[int]:
     """The voters whose directories are recorded."""
     return [voter.key.id for voter in voters.voters if voter.key.directory_id != NULL_UUID]
 
 
 def test_r11_static_voters_are_recorded_by_id_alone() -> None:
     """Nothing raises kraft.version by itself, as no command can lower it again."""
-    net = reported()
+    net = network_with_reports()
     leader = net.leader()
     voters = leader.log.voter_set
-    assert (known(voters), voters.ids, voters.cluster_id) == ([], IDS, "cluster")
+    assert (recorded_voters(voters), voters.ids, voters.cluster_id) == ([], IDS, "cluster")
     assert voters.kraft_version == 0
-    assert known(leader.reported_voters) == list(IDS)
+    assert recorded_voters(leader.reported_voters) == list(IDS)
     outcomes = [it for it in net.hosts[leader.me.id].others if isinstance(it, Proposed)]
     assert [(it.slot, it.error) for it in outcomes] == [(f"reported {i}", 0) for i in IDS]
 
 
 def test_r11_raising_kraft_version_records_all_directories() -> None:
     """Its record precedes the voters in the same batch."""
-    net = recorded()
+    net = network_with_records()
     leader = net.leader()
-    assert known(leader.log.voter_set) == list(IDS)
+    assert recorded_voters(leader.log.voter_set) == list(IDS)
     sizes = [b.last_offset - b.base_offset + 1 for b in net.hosts[1].batches if b.voters]
     levels = [b.voters.kraft_version for b in net.hosts[1].batches if b.voters]
     assert (sizes, levels) == ([2, 2], [0, 1])
@@ -80,7 +80,7 @@ def test_r11_raising_kraft_version_records_all_directories() -> None:
     "voter", [None, Voter(key(2), max_version=0)], ids=["unknown", "without support"]
 )
 def test_r11_kraft_version_needs_every_voters_report_and_support(voter: Voter | None) -> None:
-    """A new leader has to hear of them again."""
+    """A new leader needs the reports again."""
     context = committed_leader(voters=voters_by_id(*IDS))
     for each in (voter, Voter(key(3))):
         if each is not None:
@@ -90,10 +90,10 @@ def test_r11_kraft_version_needs_every_voters_report_and_support(voter: Voter | 
     assert (outcome, context.core.log.end) == (ErrorCode.INVALID_UPDATE_VERSION, end)
     assert not context.core.update_voter("reported", Voter(key(2)), context.now)
     assert not context.core.raise_kraft_version("raised", 1, context.now)
-    assert known(context.core.log.voter_set) == list(IDS)
+    assert recorded_voters(context.core.log.voter_set) == list(IDS)
 
 
-def fetches(context: SingleCore, *replicas: ReplicaKey) -> None:
+def fetch_as(context: SingleCore, *replicas: ReplicaKey) -> None:
     for each in replicas:
         fetch = context.fetch(each.id, replica=each, max_wait_ms=0)
         context.ask(fetch, channel=each)
@@ -104,7 +104,7 @@ def raises(context: SingleCore) -> int:
 
 
 def reporting_leader() -> SingleCore:
-    """Voters 2 and 3, known by id alone, fetch and have reported their directories."""
+    """A leader whose static voters 2 and 3 fetch and have reported their directories."""
     context = committed_leader(voters=voters_by_id(*IDS))
     for voter_id in (2, 3):
         assert not context.core.update_voter("reported", Voter(key(voter_id)), context.now)
@@ -112,20 +112,20 @@ def reporting_leader() -> SingleCore:
 
 
 def test_r11_a_directory_that_no_longer_fetches_is_not_recorded() -> None:
-    """The voter has reported and is gone, maybe with its disk."""
+    """The voter reported and then stopped; its disk may be lost."""
     context = reporting_leader()
     context.wait(FETCH)
-    fetches(context, key(2))
+    fetch_as(context, key(2))
     assert raises(context) == ErrorCode.INVALID_UPDATE_VERSION
     assert context.core.report_obstacles == {3: "is not fetching: start it"}
-    assert known(context.core.reported_voters) == [1, 2]
-    fetches(context, key(3))
+    assert recorded_voters(context.core.reported_voters) == [1, 2]
+    fetch_as(context, key(3))
     assert raises(context) == ErrorCode.NONE
 
 
 def test_r11_no_directory_is_recorded_while_two_fetch_with_one_id() -> None:
     context = reporting_leader()
-    fetches(context, OTHER)
+    fetch_as(context, OTHER)
     assert raises(context) == ErrorCode.INVALID_UPDATE_VERSION
     assert "two directories" in context.core.report_obstacles[2]
 
@@ -144,7 +144,7 @@ def test_r11_a_directory_that_does_not_fetch_is_not_recorded(reporter: int) -> N
     assert [it.key for it in context.core.log.voter_set.voters] == [key(i) for i in IDS]
 
 
-def test_r11_a_new_leader_says_that_its_voters_have_not_reported_yet() -> None:
+def test_r11_a_new_leader_reports_that_its_voters_have_not_reported_yet() -> None:
     context = committed_leader(voters=voters_by_id(*IDS))
     assert raises(context) == ErrorCode.INVALID_UPDATE_VERSION
     why = "has not reported since the leader changed: try again"
@@ -153,7 +153,7 @@ def test_r11_a_new_leader_says_that_its_voters_have_not_reported_yet() -> None:
 
 @pytest.mark.parametrize("directory", [NULL_UUID, b"x" * 16], ids=["none", "another"])
 def test_r11_a_recorded_directory_is_never_replaced(directory: bytes) -> None:
-    net = recorded()
+    net = network_with_records()
     leader = net.leader()
     outcome = Voter(ReplicaKey(2, directory))
     assert leader.update_voter("x", outcome, net.now) == ErrorCode.VOTER_NOT_FOUND
@@ -185,8 +185,8 @@ def wipe(net: CoreNetwork, replica_id: int) -> None:
 
 
 def test_r11_a_wiped_voter_elects_no_leader_without_committed_records() -> None:
-    """One node down, one wiped, one that was paused and lacks an acknowledged record."""
-    net = recorded()
+    """One node is down, one is wiped, and one was paused and lacks an acknowledged record."""
+    net = network_with_records()
     leader = net.leader()
     wiped, paused = [i for i in IDS if i != leader.me.id]
     net.isolate(paused)

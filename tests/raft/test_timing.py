@@ -71,20 +71,20 @@ def test_q10_the_backoff_is_random() -> None:
 
 
 def candidate_timeout(config: RaftConfig) -> int:
-    return candidate(config=config).in_ms("election")
+    return candidate(config=config).ms_until("election")
 
 
 def resigned_timeout(config: RaftConfig) -> int:
     context = leader(config=config)
     context.shut_down()
-    return context.in_ms("election")
+    return context.ms_until("election")
 
 
 @pytest.mark.parametrize(
     "timeout",
     [
-        lambda config: unattached(config=config).in_ms("election"),
-        lambda config: prospective(config=config).in_ms("election"),
+        lambda config: unattached(config=config).ms_until("election"),
+        lambda config: prospective(config=config).ms_until("election"),
         candidate_timeout,
         resigned_timeout,
     ],
@@ -99,6 +99,6 @@ def test_q10_election_timeouts_are_random_between_one_and_two(timeout: object) -
 
 
 def test_q24_the_first_search_for_a_leader_is_jittered() -> None:
-    found = {SingleCore(config=with_seed(seed)).in_ms("discover") for seed in SEEDS}
+    found = {SingleCore(config=with_seed(seed)).ms_until("discover") for seed in SEEDS}
     assert len(found) >= CONFIG.retry_backoff_ms // 2
     assert max(found) < CONFIG.retry_backoff_ms

@@ -27,7 +27,7 @@ from tests.raft.single_core import (
     key,
     leader,
     observer,
-    of,
+    of_kind,
     prospective,
     resigned,
     unattached,
@@ -37,7 +37,7 @@ from tests.raft.single_core import (
 
 NON_VOTER = 9  # not a voter in any log
 
-everywhere = pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
+in_every_role = pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
 at_voters = pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
 both_kinds = pytest.mark.parametrize("pre_vote", [False, True], ids=["vote", "pre-vote"])
 
@@ -45,24 +45,24 @@ both_kinds = pytest.mark.parametrize("pre_vote", [False, True], ids=["vote", "pr
 # The checks, in their order ------------------------------------------------------------------
 
 
-@everywhere
+@in_every_role
 @both_kinds
 def test_q12_a_vote_for_another_cluster_changes_nothing(make: Any, pre_vote: bool) -> None:
     """C85."""
     context = make()
     before = context.state
-    answer = context.asked(context.vote(epoch=9, cluster_id="other", pre_vote=pre_vote))
+    answer = context.response_to(context.vote(epoch=9, cluster_id="other", pre_vote=pre_vote))
     assert (answer.error, answer.granted) == (ErrorCode.INCONSISTENT_CLUSTER_ID, False)
     assert context.state == before
 
 
-@everywhere
+@in_every_role
 @both_kinds
 def test_q12_a_vote_of_an_older_epoch_is_fenced(make: Any, pre_vote: bool) -> None:
     """Q2, Q23 too. C18, C33."""
     context = make()
     before = context.state
-    answer = context.asked(context.vote(epoch=4, last_epoch=1, pre_vote=pre_vote))
+    answer = context.response_to(context.vote(epoch=4, last_epoch=1, pre_vote=pre_vote))
     leader_id = context.core.election.leader_id
     assert answer == VoteResult(ErrorCode.FENCED_LEADER_EPOCH, leader_id, 5, False)
     assert context.state == before
@@ -85,7 +85,7 @@ def test_q28_a_vote_with_impossible_numbers_is_an_invalid_request(
 ) -> None:
     """C33. C145."""
     context = unattached()
-    answer = context.asked(context.vote(pre_vote=pre_vote, **changes))
+    answer = context.response_to(context.vote(pre_vote=pre_vote, **changes))
     assert (answer.error, answer.granted) == (ErrorCode.INVALID_REQUEST, False)
     assert context.state == ("unattached", 5, -1, -1)
 
@@ -97,7 +97,7 @@ def test_q12_a_vote_meant_for_another_replica_is_refused(
 ) -> None:
     """A wiped disk is another replica: it must not vote for its predecessor's id. C87."""
     context = unattached()
-    answer = context.asked(context.vote(epoch=6, receiver=receiver, pre_vote=pre_vote))
+    answer = context.response_to(context.vote(epoch=6, receiver=receiver, pre_vote=pre_vote))
     assert (answer.error, answer.granted) == (ErrorCode.INVALID_VOTER_KEY, False)
     assert context.state == ("unattached", 5, -1, -1)
 
@@ -105,7 +105,7 @@ def test_q12_a_vote_meant_for_another_replica_is_refused(
 @pytest.mark.parametrize("receiver", [key(1), ReplicaKey(1, NULL_UUID), ReplicaKey(-1, NULL_UUID)])
 def test_q12_a_vote_may_omit_an_unknown_directory_id(receiver: ReplicaKey) -> None:
     context = unattached()
-    assert context.asked(context.vote(receiver=receiver)).granted
+    assert context.response_to(context.vote(receiver=receiver)).granted
 
 
 @pytest.mark.parametrize("make", [follower, follower_after_fetch, leader, resigned])
@@ -113,18 +113,20 @@ def test_q12_no_vote_is_granted_in_an_epoch_with_a_known_leader(make: Any) -> No
     """C16, C51, C61."""
     context = make()
     before = context.state
-    assert not context.asked(context.vote(3)).granted
+    assert not context.response_to(context.vote(3)).granted
     assert context.state == before
 
 
 def test_q12_a_vote_is_given_once_and_to_the_same_candidate_again() -> None:
     """Q2: a vote is never changed; the directory is part of a replica's identity. C15."""
     context = unattached()
-    assert context.asked(context.vote(2)).granted
+    assert context.response_to(context.vote(2)).granted
     assert context.state == ("voted", 5, -1, 2)
-    assert not context.asked(context.vote(3)).granted
-    assert not context.asked(context.vote(2, candidate=ReplicaKey(2, bytes(15) + b"\x77"))).granted
-    assert context.asked(context.vote(2)).granted
+    assert not context.response_to(context.vote(3)).granted
+    assert not context.response_to(
+        context.vote(2, candidate=ReplicaKey(2, bytes(15) + b"\x77"))
+    ).granted
+    assert context.response_to(context.vote(2)).granted
     assert context.state == ("voted", 5, -1, 2)
 
 
@@ -132,11 +134,11 @@ def test_q12_a_vote_is_given_once_and_to_the_same_candidate_again() -> None:
 def test_q12_a_newer_epoch_is_adopted_before_the_vote_is_decided(make: Any) -> None:
     """Q2: in every role, and also if the vote is refused. C17, C51, C61."""
     context = make()
-    assert context.asked(context.vote(2, epoch=6)) == VoteResult(0, -1, 6, granted=True)
+    assert context.response_to(context.vote(2, epoch=6)) == VoteResult(0, -1, 6, granted=True)
     assert context.state == ("voted", 6, -1, 2)
     assert context.persisted == ElectionState(6, -1, key(2))
     context = make()
-    assert context.asked(context.vote(2, epoch=6, end_offset=0)) == VoteResult(
+    assert context.response_to(context.vote(2, epoch=6, end_offset=0)) == VoteResult(
         0, -1, 6, granted=False
     )
     assert context.state == ("unattached", 6, -1, -1)
@@ -161,11 +163,11 @@ def test_q12_the_later_last_epoch_wins_and_then_the_longer_log(
     """P2: a pre-vote is decided by the same comparison. C15."""
     context = unattached(epochs=((1, 0), (3, 6)))
     vote = context.vote(last_epoch=last_epoch, end_offset=end, pre_vote=pre_vote)
-    assert context.asked(vote).granted is granted
+    assert context.response_to(vote).granted is granted
 
 
 def test_q12_a_granted_vote_is_durable_before_the_response() -> None:
-    """Q3 too."""
+    """Q3: the response waits for the write of the election state."""
     context = unattached(slow_disk=True)
     persist, reply = context.ask(context.vote(2))[-2:]
     assert isinstance(persist, PersistElection)
@@ -178,7 +180,7 @@ def test_q12_a_granted_vote_is_durable_before_the_response() -> None:
 def test_q3_a_newer_epoch_is_durable_before_any_message() -> None:
     context = unattached(slow_disk=True)
     effects = context.ask(context.vote(2, epoch=6, end_offset=0))
-    (persist,), (reply,) = of(PersistElection, effects), of(Reply, effects)
+    (persist,), (reply,) = of_kind(PersistElection, effects), of_kind(Reply, effects)
     assert persist.state == ElectionState(6)
     assert reply.after == (ElectionDurable(persist.version),)
 
@@ -190,7 +192,7 @@ def test_q3_a_newer_epoch_is_durable_before_any_message() -> None:
     "make", [unattached, voted, prospective, candidate, resigned, follower, observer]
 )
 def test_p2_without_a_leader_pre_votes_are_granted_repeatedly(make: Any) -> None:
-    """P1: nothing is persisted and no vote is spent, whichever the candidate. C22, C32."""
+    """P1: nothing is persisted and no vote is used, whoever asks. C22, C32."""
     context = make()
     before = context.state
     for sender in (2, 3, 2, NON_VOTER):
@@ -204,7 +206,7 @@ def test_p2_without_a_leader_pre_votes_are_granted_repeatedly(make: Any) -> None
 def test_p2_a_leader_and_its_followers_refuse_pre_votes(make: Any) -> None:
     """C31, C32."""
     context = make()
-    answer = context.asked(context.vote(3, pre_vote=True, end_offset=99))
+    answer = context.response_to(context.vote(3, pre_vote=True, end_offset=99))
     assert (answer.error, answer.granted) == (0, False)
     assert answer.leader_id == context.core.election.leader_id  # which the candidate adopts
 
@@ -213,37 +215,39 @@ def test_p2_a_follower_refuses_within_the_fetch_timeout_of_its_leader() -> None:
     """C31."""
     context = follower_after_fetch()
     context.wait(FETCH - 1)
-    assert not context.asked(context.vote(3, pre_vote=True)).granted
+    assert not context.response_to(context.vote(3, pre_vote=True)).granted
     context.wait(1)
-    assert context.asked(context.vote(3, pre_vote=True)).granted
+    assert context.response_to(context.vote(3, pre_vote=True)).granted
 
 
-@pytest.mark.parametrize(("silent", "granted"), [(FETCH - 1, False), (FETCH, True)])
-def test_p2_a_silent_leader_counts_before_the_timer_has_fired(silent: int, granted: bool) -> None:
+@pytest.mark.parametrize(("silent_ms", "granted"), [(FETCH - 1, False), (FETCH, True)])
+def test_p2_a_silent_leader_counts_before_the_timer_has_fired(
+    silent_ms: int, granted: bool
+) -> None:
     context = follower_after_fetch()
-    context.pass_unpolled(silent)
+    context.pass_unpolled(silent_ms)
     assert context.role == "follower"
-    assert context.asked(context.vote(3, pre_vote=True)).granted is granted
+    assert context.response_to(context.vote(3, pre_vote=True)).granted is granted
 
 
 def test_p2_a_dead_leader_counts_like_a_silent_one() -> None:
     context = follower_after_fetch()
-    context.gone(2)
-    assert context.asked(context.vote(3, pre_vote=True)).granted
+    context.lose_peer(2)
+    assert context.response_to(context.vote(3, pre_vote=True)).granted
 
 
 def test_p2_a_failed_fetch_is_no_contact_with_the_leader() -> None:
     """C31."""
     context = follower()
-    context.answer(2, context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    assert context.asked(context.vote(3, pre_vote=True)).granted
+    context.respond(2, context.fetch_result(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert context.response_to(context.vote(3, pre_vote=True)).granted
 
 
 @at_voters
 def test_p2_a_newer_epoch_of_a_voters_pre_vote_is_real_and_adopted_first(make: Any) -> None:
     """C33."""
     context = make()
-    assert context.asked(context.vote(2, epoch=6, pre_vote=True)) == VoteResult(
+    assert context.response_to(context.vote(2, epoch=6, pre_vote=True)) == VoteResult(
         0, -1, 6, granted=True
     )
     assert context.state == ("unattached", 6, -1, -1)
@@ -252,7 +256,7 @@ def test_p2_a_newer_epoch_of_a_voters_pre_vote_is_real_and_adopted_first(make: A
 def test_p2_a_pre_vote_of_an_older_epoch_is_fenced() -> None:
     """C33."""
     context = follower_after_fetch()
-    answer = context.asked(context.vote(3, epoch=4, pre_vote=True))
+    answer = context.response_to(context.vote(3, epoch=4, pre_vote=True))
     assert answer == VoteResult(ErrorCode.FENCED_LEADER_EPOCH, 2, 5, False)
 
 
@@ -261,7 +265,7 @@ def test_p2_a_pre_vote_of_an_older_epoch_is_fenced() -> None:
 
 def observer_after_fetch() -> SingleCore:
     context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
-    context.answer(2, context.fetched())
+    context.respond(2, context.fetch_result())
     return context
 
 
@@ -271,18 +275,20 @@ def test_r8_a_non_voter_disrupts_no_leader_or_follower(make: Any, pre_vote: bool
     """P3: a removed voter can't disrupt. C113."""
     context = make()
     before = context.state
-    answer = context.asked(context.vote(NON_VOTER, epoch=9, pre_vote=pre_vote, end_offset=99))
+    answer = context.response_to(context.vote(NON_VOTER, epoch=9, pre_vote=pre_vote, end_offset=99))
     assert (answer.granted, answer.epoch) == (False, 5)
     assert context.state == before
 
 
 @pytest.mark.parametrize("make", [unattached, voted, prospective, candidate, follower, observer])
 def test_r8_other_replicas_treat_a_non_voter_like_a_voter(make: Any) -> None:
-    """Its own log may not name the new voters yet."""
+    """Its own log may lack the records of new voters."""
     context = make()
-    assert context.asked(context.vote(NON_VOTER, epoch=9)) == VoteResult(0, -1, 9, granted=True)
+    assert context.response_to(context.vote(NON_VOTER, epoch=9)) == VoteResult(
+        0, -1, 9, granted=True
+    )
     assert context.core.election == ElectionState(9, -1, key(NON_VOTER))
-    assert context.asked(context.vote(3, epoch=9)).granted is False
+    assert context.response_to(context.vote(3, epoch=9)).granted is False
 
 
 def test_r8_a_candidate_counts_only_voters_of_its_own_log() -> None:
@@ -290,9 +296,9 @@ def test_r8_a_candidate_counts_only_voters_of_its_own_log() -> None:
     context = candidate()
     context.core.send(NON_VOTER, context.vote())
     context.step()
-    context.answer(NON_VOTER, context.voted())
+    context.respond(NON_VOTER, context.voted())
     assert context.role == "candidate"
-    context.answer(2, context.voted())
+    context.respond(2, context.voted())
     assert context.role == "leader"
 
 
@@ -300,5 +306,5 @@ def test_r8_new_voters_are_elected_by_one_that_does_not_know_them() -> None:
     """Voters 1, 2, 3 grew to include 4 and 5; 3 saw neither change, 1 and 2 are dead."""
     third = SingleCore(ElectionState(5, 2, None), me=key(3), end=8)
     third.wait(FETCH)
-    assert third.asked(third.vote(4, pre_vote=True, end_offset=12)).granted
-    assert third.asked(third.vote(4, epoch=6, end_offset=12)).granted
+    assert third.response_to(third.vote(4, pre_vote=True, end_offset=12)).granted
+    assert third.response_to(third.vote(4, epoch=6, end_offset=12)).granted

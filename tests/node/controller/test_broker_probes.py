@@ -152,7 +152,9 @@ def response_to(client: FrameClient, cluster: ProbedCluster) -> Any:
     pytest.fail("no response within ten seconds")
 
 
-def test_v2_requests_that_waited_are_decided_before_a_broker_is_fenced(cluster: ProbedCluster) -> None:
+def test_v2_requests_that_waited_are_decided_before_a_broker_is_fenced(
+    cluster: ProbedCluster,
+) -> None:
     kill_the_leader(cluster)
     clients = [FrameClient(host) for host in cluster.hosts.values()]
     for client in clients:
