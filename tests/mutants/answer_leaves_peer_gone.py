@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.core",
     source="peer.failures, peer.is_down = 0, False",
     replacement="peer.failures = 0",
-    scenario="seems-gone",
+    scenario="seems-removed",
     seed=1,
 )

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.raft.progress",
     source="        voters, change = history.latest, history.latest_offset",
-    replacement="        voters, change = history.committed(mark), history.latest_offset",
+    replacement="        voters, change = history.committed(committed), history.latest_offset",
     scenario="mixture",
     seed=1,
 )

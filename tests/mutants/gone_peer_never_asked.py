@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.roles.unattached",
     source="asks_down = core.jitter(9, now, below=DOWN_PEER_ODDS) == 0",
     replacement="asks_down = False",
-    scenario="seems-gone",
+    scenario="seems-removed",
     seed=104,
 )

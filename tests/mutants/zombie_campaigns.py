@@ -12,7 +12,7 @@ MUTANT = Mutant(
     replacement="""\
                 core.become(quorum.RESIGNED)
                 core.become(quorum.PROSPECTIVE)
-                core.role.won(core)
+                core.role.on_won(core)
             else:""",
     scenario="mixture",
     seed=34,

@@ -89,12 +89,12 @@ class ReplicatedLife(LifeOfThree):
             return key, self.random.choice(SERVED[key].versions)
         return super().next_case()
 
-    def altered(self, key: int, request: Any) -> Any:
+    def alter_request(self, key: int, request: Any) -> Any:
         """A Fetch may come from a follower; the voters stay."""
         if key in {ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER, ApiKey.UPDATE_RAFT_VOTER}:
             return None
         if key != ApiKey.FETCH or self.listener != BROKER:
-            return super().altered(key, request)
+            return super().alter_request(key, request)
         brokers = [*self.host.node.image.brokers.values()]
         if not brokers or self.random.random() < 0.2:
             return request

@@ -246,11 +246,11 @@ def break_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rebalance, "prepare", raise_error)
 
 
-def break_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Group, "wait", raise_error)
+def break_joining(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Group, "set_joining", raise_error)
 
 
-@pytest.mark.parametrize("break_group", [break_prepare, break_wait])
+@pytest.mark.parametrize("break_group", [break_prepare, break_joining])
 def test_a_group_request_that_raises_reloads_the_group(
     break_group: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,9 +110,9 @@ def _end(sock: socket.socket) -> None:
 class LinkedMachines(Machines):
     """Nodes whose links to each other can be cut; clients reach all of them."""
 
-    def __init__(self, folder: Path, links: Links, *first: int, more: str) -> None:
+    def __init__(self, folder: Path, links: Links, *first: int, settings: str) -> None:
         self.links = links
-        super().__init__(folder, *first, more=more, module="tests.server.with_links")
+        super().__init__(folder, *first, settings=settings, module="tests.server.with_links")
 
     def _assign_ports(self, *node_ids: int) -> dict[int, int]:
         ports = super()._assign_ports(*node_ids)

@@ -36,7 +36,7 @@ def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Linked
     links = Links(path)
     started = None
     try:
-        started = LinkedMachines(tmp_path, links, *NODES, more=SETTINGS)
+        started = LinkedMachines(tmp_path, links, *NODES, settings=SETTINGS)
         yield started
     finally:
         if started is not None:

@@ -176,7 +176,7 @@ def test_a_topic_created_on_first_use_has_the_brokers_defaults(cluster: LifeOfTh
     follower = follower_of(cluster)
     cluster.own_settings[follower] = "num.partitions=2\ndefault.replication.factor=3\n"
     shut_down(cluster, follower)
-    cluster.bring_back()
+    cluster.restart_missing()
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=True
     )

@@ -61,7 +61,7 @@ def test_v7_a_commit_that_fails_counts_once_its_record_is_committed(are_fenced: 
     if are_fenced:
         life._start(others[0])
         life.settle(30_000)
-    life.bring_back()
+    life.restart_missing()
     life.settle(30_000)
     assert host.node.replica_manager.partitions[key].online
     request = OffsetFetchRequest(

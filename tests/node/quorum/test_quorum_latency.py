@@ -99,7 +99,11 @@ def test_q35_a_change_is_timed_until_it_is_applied() -> None:
     host.settle()
     [(_, answer)] = client.take()
     assert answer.topics[0].error_code == 0
-    assert (times.changes.maximum(30), times.flushes.maximum(30), times.commits.maximum(30)) == (30, 30, 30)
+    assert (times.changes.maximum(30), times.flushes.maximum(30), times.commits.maximum(30)) == (
+        30,
+        30,
+        30,
+    )
     assert times.commits_to_applied.maximum(30) == 0
     assert times.applying.maximum(30) == 0, "the test's stopwatch does not advance"
 

@@ -344,7 +344,9 @@ class GroupCoordinators(MetadataPublisher):
 
         The shard has a time limit of its own for responses (`offsets.commit.timeout.ms`).
         """
-        self._broker.replica_manager.wait_for(partition, partition.end, write, write, UNTIL_COMMITTED)
+        self._broker.replica_manager.wait_for(
+            partition, partition.end, write, write, UNTIL_COMMITTED
+        )
 
     # Effects of shards ---------------------------------------------------------------------------
 
