@@ -115,7 +115,7 @@ def metrics_table(_: dict[str, str]) -> str:
     """Every metric family, and the nodes that have it."""
     lines = ["| metric | kind | on | description |", "|---|---|---|---|"]
     for nodes, families in (
-        ("every node", (*registry.OF_EVERY_NODE, *pages.OF_THE_HOST)),
+        ("every node", (*registry.OF_EVERY_NODE, *pages.HOST_FAMILIES)),
         ("controllers", controller_metrics.FAMILIES),
         ("brokers", broker_metrics.FAMILIES),
     ):

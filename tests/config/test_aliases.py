@@ -9,7 +9,7 @@ from kraftlog.config.endpoints import Voter
 from kraftlog.config.keys import find_broker_key
 from kraftlog.config.read_config import read_config
 from kraftlog.errors import ConfigError
-from kraftlog.server.start import BROKERS_BACKOFF_MS, raft_config
+from kraftlog.server.start import MAX_BROKER_BACKOFF_MS, raft_config
 from tests.config.starts import started_with
 
 NAMES = """\
@@ -64,4 +64,4 @@ def test_q33_a_broker_has_a_shorter_fetch_backoff_than_a_controller() -> None:
     file = "process.roles=broker ; -controller.quorum.voters ; bootstrap.servers=h:1 ; node.id=7"
     text = started_with(f"{file} ; listeners=PLAINTEXT://:9092")
     config, _ = read_config(text, {})
-    assert raft_config(config, 0).retry_backoff_max_ms == BROKERS_BACKOFF_MS
+    assert raft_config(config, 0).retry_backoff_max_ms == MAX_BROKER_BACKOFF_MS

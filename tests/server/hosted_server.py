@@ -42,9 +42,9 @@ def hosted(host: VirtualHost, clock: Callable[[], int], **options: Any) -> Itera
         turns=TurnClock(clock, lambda: 0),
         **{"max_frame": 1 << 20, **options},
     )
-    server.carry(host.node, host.runner)
+    server.set_node(host.node, host.runner)
     yield server
-    server._hang_up()
+    server._close_all()
     host.deliver()
     host.runner.close()
 
@@ -52,7 +52,7 @@ def hosted(host: VirtualHost, clock: Callable[[], int], **options: Any) -> Itera
 def listen(server: Server) -> int:
     """Open a listener for clients; returns its port."""
     port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
-    server.let_clients_in()
+    server.open_client_listeners()
     return port
 
 

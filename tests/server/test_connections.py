@@ -147,7 +147,7 @@ def test_requests_wait_while_responses_are_not_received(
         received += pair.peer.recv(1 << 20)
         if not connection.overdue() and connection.holds_frames:
             arena.used = 0
-            connection.go_on(arena, host.node, host.now)
+            connection.serve_rest(arena, host.node, host.now)
     numbers = [struct.unpack_from(">i", received, at + 4)[0] for at in range(0, len(received), one)]
     assert numbers == list(range(1000))
     assert not connection.holds_frames

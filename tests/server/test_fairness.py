@@ -180,7 +180,7 @@ def test_batches_of_remaining_requests_are_written_unchanged(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The beginning of a large frame follows small ones that wait for their turn."""
-    monkeypatch.setattr(connections, "REPEATS_A_LOOK", 1)
+    monkeypatch.setattr(connections, "REQUESTS_PER_CLOCK_READ", 1)
     peer = connect()
     large = produce(MANY, b"z" * 2 * connections.SMALL_FRAME)
     sent = b"".join([produce(number, b"a" * number) for number in range(MANY)])

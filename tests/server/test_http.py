@@ -10,7 +10,7 @@ import pytest
 
 from kraftlog.client.deadline import Deadline
 from kraftlog.node.metrics import broker_metrics, controller_metrics, registry
-from kraftlog.server.pages import OF_THE_HOST
+from kraftlog.server.pages import HOST_FAMILIES
 from kraftlog.wire.apis import ApiKey
 from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
@@ -26,7 +26,7 @@ FAMILIES = (
     *registry.OF_EVERY_NODE,
     *controller_metrics.FAMILIES,
     *broker_metrics.FAMILIES,
-    *OF_THE_HOST,
+    *HOST_FAMILIES,
 )
 
 

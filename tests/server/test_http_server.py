@@ -14,7 +14,7 @@ from kraftlog.server.http import (
     DEFAULT_TIMEOUT_MS,
     MAX_CONNECTIONS,
     MAX_HEAD,
-    PIECES_A_TURN,
+    PIECES_PER_TURN,
     HttpRequest,
     HttpResponse,
     HttpServer,
@@ -41,7 +41,7 @@ class Hosted:
         if path == "/large":
             return HttpResponse(200, iter(["x" * LARGE]))
         if path == "/sliced":
-            return HttpResponse(200, iter(["line\n"] * (2 * PIECES_A_TURN)))
+            return HttpResponse(200, iter(["line\n"] * (2 * PIECES_PER_TURN)))
         if path == "/broken":
             return HttpResponse(200, (str(1 // 0) for _ in "x"))
         return HttpResponse(200, iter([f"this is {path}\n"])) if path != "/none" else None
@@ -50,7 +50,7 @@ class Hosted:
         now = Now(self.ms, self.ms)
         for fd, event in self.epoll.poll(0 if self.http.has_work or not wait else LIMIT_S):
             self.http.event(fd, event, now)
-        self.http.go_on(now)
+        self.http.continue_pages(now)
 
     def connect(self) -> socket.socket:
         client = socket.create_connection(("127.0.0.1", self.http.port), timeout=LIMIT_S)
@@ -136,7 +136,7 @@ def test_a_long_page_is_built_over_several_turns(host: Hosted) -> None:
             host.turn()
             turns += 1
         assert turns == 2
-        assert client.recv(1 << 16).count(b"line\n") == 2 * PIECES_A_TURN
+        assert client.recv(1 << 16).count(b"line\n") == 2 * PIECES_PER_TURN
 
 
 def test_an_error_in_a_page_fails_only_that_page(

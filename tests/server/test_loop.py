@@ -16,8 +16,8 @@ from kraftlog.server.io_thread import IOThreads
 from kraftlog.server.listening import ListeningSocket
 from kraftlog.server.loop import (
     EPOLLIN,
+    FREEZE_AFTER_PARTITIONS,
     FULL_FOR_MS,
-    GROWN_BY,
     Server,
     read_clock,
 )
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 def server() -> Iterator[Server]:
     host = make_host()
     made = Server(IOThreads(), WorkerProcess(), max_frame=1 << 20, max_connections=8)
-    made.carry(host.node, host.runner)
+    made.set_node(host.node, host.runner)
     yield made
-    made._hang_up()
+    made._close_all()
     host.deliver()  # a flush in progress ends before the logs are closed
     host.runner.close()
 
@@ -47,7 +47,7 @@ def test_a_listener_pauses_after_a_failed_accept(
     server: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
     port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
-    server.let_clients_in()
+    server.open_client_listeners()
     [fd] = server.listeners
     unlistening = socket.socket()  # not listening: accept fails, as without descriptors
     unlistening.setblocking(False)
@@ -93,7 +93,7 @@ def test_v5_clients_are_refused_before_unfencing_and_controllers_are_not(
         socket.create_connection(("127.0.0.1", ports[BROKER]))
     is_ready = partial(Pages(server).answer, "/health/ready", read_clock())
     assert [getattr(is_ready(), "status", None), server.is_open] == [503, False]
-    server.let_clients_in()
+    server.open_client_listeners()
     socket.create_connection(("127.0.0.1", ports[BROKER])).close()
     assert [getattr(is_ready(), "status", None), server.is_open] == [200, True]
 
@@ -104,13 +104,13 @@ def test_a_port_taken_during_startup_is_reported(server: Server) -> None:
         socket.create_server(("127.0.0.1", port)),
         pytest.raises(ConfigError, match=f"^listeners: 127.0.0.1:{port}: Address already in use$"),
     ):
-        server.let_clients_in()
+        server.open_client_listeners()
 
 
 def test_an_unreachable_peer_is_disconnected(server: Server) -> None:
     """Not every error of a dead connection is a ConnectionError in Python."""
     port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
-    server.let_clients_in()
+    server.open_client_listeners()
     with socket.create_connection(("127.0.0.1", port)):
         server.turn()
         [connection] = server.connections.values()
@@ -130,7 +130,10 @@ def test_objects_are_frozen_again_after_much_growth(server: Server) -> None:
         os.eventfd_write(server.io_threads.ready_fd, 1)
         server.turn()
         assert gc.get_freeze_count() > before
-        assert server._freeze_above == 2 * len(server.node.replica_manager.by_log) + GROWN_BY
+        assert (
+            server._freeze_above
+            == 2 * len(server.node.replica_manager.by_log) + FREEZE_AFTER_PARTITIONS
+        )
     finally:
         gc.unfreeze()
 

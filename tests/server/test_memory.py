@@ -11,7 +11,7 @@ import pytest
 from kraftlog.server import connections
 from kraftlog.server.connections import MAX_HELD, SMALL_FRAME
 from kraftlog.server.loop import MAINTENANCE_MS, Server
-from kraftlog.server.memory import DEFAULT_LIMIT, FREE, STILL_MS, ClientMemory, limit_of
+from kraftlog.server.memory import DEFAULT_LIMIT, FREE, IDLE_MS, ClientMemory, limit_of
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata import MetadataRequest
 from tests.node.frame_client import make_host
@@ -159,7 +159,7 @@ def test_idle_connections_are_closed_to_free_memory(
     clock.now_ns += MAINTENANCE_MS * 1_000_000
     send_all(server, small, api_versions(3))
     assert len(server.connections) == len(gone) + 1
-    clock.now_ns += STILL_MS * 1_000_000
+    clock.now_ns += IDLE_MS * 1_000_000
     server.dirty.append(small.connection)
     server.node.needs_poll = True
     server.turn()
@@ -208,7 +208,7 @@ def test_a_paused_connection_is_not_closed_as_idle(
     for _ in range(20):
         step(server, unsent, 200_000)
     assert len(server.memory.waiting) == len(others)
-    clock.now_ns += (STILL_MS + MAINTENANCE_MS) * 1_000_000
+    clock.now_ns += (IDLE_MS + MAINTENANCE_MS) * 1_000_000
     server.node.needs_poll = True
     for _ in range(200):
         step(server, unsent, 200_000)

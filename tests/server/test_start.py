@@ -9,7 +9,7 @@ import pytest
 from kraftlog.config.broker import BrokerConfig
 from kraftlog.config.read_config import read_config
 from kraftlog.server import start
-from kraftlog.server.loop import COLLECTED_AFTER
+from kraftlog.server.loop import GC_THRESHOLDS
 from kraftlog.server.start import raft_config
 from kraftlog.simulator.host import SETTINGS
 
@@ -49,10 +49,10 @@ def test_full_collections_are_rare_while_the_metadata_is_read(
         raise _StoppedError
 
     before = gc.get_threshold()
-    monkeypatch.setattr(start, "_make_sure_it_is_formatted", stop)
+    monkeypatch.setattr(start, "_ensure_formatted", stop)
     try:
         with pytest.raises(_StoppedError):
             start.serve(read_config(SETTINGS, {})[0], print)
-        assert gc.get_threshold() == COLLECTED_AFTER
+        assert gc.get_threshold() == GC_THRESHOLDS
     finally:
         gc.set_threshold(*before)

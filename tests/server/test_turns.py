@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.server.turns import LOGGED_EVERY_NS, LONG_NS, NOTED_NS, SPAN_NS, TurnClock
+from kraftlog.server.turns import LOG_INTERVAL_NS, LONG_NS, MIN_RECORDED_NS, SPAN_NS, TurnClock
 
 MS = 1_000_000
 
@@ -62,7 +62,7 @@ def test_turn_below_the_limit_is_not_counted() -> None:
 def test_steps_of_an_earlier_turn_do_not_count_for_a_long_one() -> None:
     scene = ClockScene()
     scene.turn(("Metadata", LONG_NS - 1))
-    scene.turn(("append", NOTED_NS), ("roll", LONG_NS - NOTED_NS))
+    scene.turn(("append", MIN_RECORDED_NS), ("roll", LONG_NS - MIN_RECORDED_NS))
     assert scene.lines == [
         "a turn of the event loop took 5 ms, 5 ms of it CPU time: roll 4 ms, append 1 ms"
     ]
@@ -92,7 +92,7 @@ def test_long_turns_are_logged_at_most_every_ten_seconds() -> None:
     for _ in range(4):
         scene.turn(("Metadata", LONG_NS))
     assert len(scene.lines) == 1
-    scene.now_ns += LOGGED_EVERY_NS
+    scene.now_ns += LOG_INTERVAL_NS
     scene.turn(("Metadata", LONG_NS))
     assert scene.lines[1:] == [
         (

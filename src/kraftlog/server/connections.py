@@ -6,7 +6,7 @@ incomplete request that is left at the end of a turn; a larger one is received i
 own.
 
 A connection has a slice of each turn for its requests. Complete requests that are left after it
-stay undecoded and continue (`go_on`) after those of other connections.
+stay undecoded and are served (`serve_rest`) after those of other connections.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ READ_SIZE = 256 << 10
 #: A larger frame's buffer begins with at most this, and grows as it fills. It has room for the
 #: largest batch that Kafka accepts by default, and the rest of its request.
 FIRST_LARGE = (1 << 20) + (64 << 10)
-#: How much it grows at a time, once it is no longer a pooled one.
+#: How much a buffer grows at a time, once it is too large for the pool.
 GROWTH = 1 << 20
 #: Bytes of buffers that are pooled for the next large frames, because new memory is slow.
-KEPT_FREE = 8 << 20
+MAX_POOLED = 8 << 20
 #: A connection with more unanswered requests is not read until it has received some responses.
 MAX_UNANSWERED = 4096
 MAX_UNSENT = 64 << 20
 #: The same limit for memory: bytes of unanswered requests and unsent responses.
 MAX_HELD = 2 << 20
 #: The clock is read after each normal request, and after this many templated ones.
-REPEATS_A_LOOK = 32
+REQUESTS_PER_CLOCK_READ = 32
 #: File slices up to this size are copied and sent together with the bytes around them.
 COPY_SLICE = 64 << 10
 #: Approximate limits of bytes and buffers for one system call.
 SEND_SIZE = 1 << 20
 MAX_PIECES = 512
 #: Approximate number of bytes that a connection sends in a turn.
-SENT_A_TURN = 4 << 20
+SENT_PER_TURN = 4 << 20
 
 PRODUCE = APIS[ApiKey.PRODUCE].name
 _LENGTH = struct.Struct(">i")
@@ -77,7 +77,7 @@ class Arena:
         self.used = 0
         self._free: dict[int, list[bytearray]] = {}
         self._free_bytes = 0
-        #: Requests passed to the node in this turn.
+        #: Buffers of requests that were passed to the node in this turn.
         self._given_back: list[bytearray] = []
 
     def lend(self, size: int, left: int) -> bytearray:
@@ -94,8 +94,8 @@ class Arena:
     def next_capacity(capacity: int, size: int) -> int:
         """The capacity of a buffer that is full, for a frame of `size`.
 
-        It is one of those that `lend` uses, as long as the buffer is pooled: a buffer of any other
-        size would never be lent again, and take the place of those that are.
+        A pooled buffer gets a capacity that `lend` uses: one of any other size would never be lent
+        again, but take up space in the pool.
         """
         if capacity < FIRST_LARGE:
             return min(2 * capacity, FIRST_LARGE)
@@ -119,7 +119,7 @@ class Arena:
         if self._given_back:
             for buffer in self._given_back:
                 size = len(buffer)
-                if size <= FIRST_LARGE and self._free_bytes + size <= KEPT_FREE:
+                if size <= FIRST_LARGE and self._free_bytes + size <= MAX_POOLED:
                     self._free.setdefault(size, []).append(buffer)
                     self._free_bytes += size
             self._given_back.clear()
@@ -150,7 +150,7 @@ class Connection:
         self.memory = memory
         #: The bytes of this connection in the account of `memory`.
         self.charged = 0
-        #: How much more it needs to receive the rest of a large frame.
+        #: How much more memory it needs to receive the rest of a large frame.
         self.needs = 0
         #: Time of the last receive or send, by the clock of the turns.
         self.active_ns = turns.began_ns
@@ -161,8 +161,8 @@ class Connection:
         self.closed = False
         #: An error found where nothing can be raised; `send` raises it.
         self.failure: OSError | KraftlogError | None = None
-        #: What was received and not handed over: the beginning of a frame; or, where the slice
-        #: of a turn was over or the peer is overdue, any number of frames from `rest_at` on.
+        #: Received bytes that the node did not get: the beginning of a frame; or, if the slice of
+        #: the turn was over or reading is paused, any number of frames from `rest_at` on.
         self.rest = bytearray()
         self.rest_at = 0
         self.holds_frames = False
@@ -175,14 +175,14 @@ class Connection:
         self.large_size = 0
         self.large_filled = 0
         self.slots: deque[PendingResponse | PendingResponses | ReadyResponse] = deque()
-        #: What is on its way out: bytes, and slices of files, of the first of which some is sent.
+        #: What is to be sent: bytes, and slices of files; part of the first may be sent.
         self.out: deque[Any] = deque()
         self.slice_sent = 0
         #: Whether the socket holds back the last bytes of a slice until what follows is sent.
         self.is_corked = False
         self.is_tcp = sock.family in (socket.AF_INET, socket.AF_INET6)
-        #: Bytes of the answers that are ready, sent or not; those of them that are in files; and
-        #: those of the requests that are not answered.
+        #: Unsent bytes of responses that are ready; those of them that are in files; and the bytes
+        #: of requests without a response.
         self.unsent = 0
         self.in_files = 0
         self.unanswered = 0
@@ -240,11 +240,11 @@ class Connection:
         """Receive once and pass complete frames to the node while the slice lasts."""
         start = arena.used
         if self.large is not None:
-            behind = self._receive_large(arena, node, now)
-            if behind < 0:
+            after_large = self._receive_large(arena, node, now)
+            if after_large < 0:
                 return
-            end = start + behind
-            if self._is_over(PRODUCE) and behind:
+            end = start + after_large
+            if self._is_over(PRODUCE) and after_large:
                 self.rest, self.holds_frames = arena.buffer[start:end], True
                 return
         else:
@@ -260,7 +260,7 @@ class Connection:
         if pos < end:
             self._keep(arena, arena.view, pos, end)
 
-    def go_on(self, arena: Arena, node: Node, now: Now) -> None:
+    def serve_rest(self, arena: Arena, node: Node, now: Now) -> None:
         """Pass frames received earlier to the node while the slice lasts."""
         rest = self.rest
         end = len(rest)
@@ -282,7 +282,7 @@ class Connection:
                 count = self.sock.recvmsg_into(views)[0]
         except BlockingIOError:
             raise
-        except OSError as error:  # also errors that are no ConnectionError, such as no route
+        except OSError as error:  # also errors other than ConnectionError, such as no route
             raise ConnectionResetError(str(error)) from error
         if not count:
             raise ConnectionResetError("closed by the peer")
@@ -294,7 +294,7 @@ class Connection:
     ) -> int:
         """Pass on complete frames of `buffer[pos:end]`; return where the rest starts."""
         slots = self.slots
-        repeats_left = REPEATS_A_LOOK
+        requests_left = REQUESTS_PER_CLOCK_READ
         while end - pos >= 4:
             size = _LENGTH.unpack_from(buffer, pos)[0]
             if not 0 < size <= self.max_frame:
@@ -308,10 +308,10 @@ class Connection:
             templates = self.request_templates
             if templates is not None and templates.serve(buffer, view, pos + 4, after, now):
                 pos = after
-                repeats_left -= 1
-                if repeats_left:
+                requests_left -= 1
+                if requests_left:
                     continue
-                repeats_left = REPEATS_A_LOOK
+                requests_left = REQUESTS_PER_CLOCK_READ
                 cause = _name(slots[-1]) if slots else PRODUCE  # without a response if acks=0
             else:
                 slot = PendingResponse(self)
@@ -383,7 +383,7 @@ class Connection:
             room.clear()
         self.large_filled += count
         if self.large_filled >= size:
-            behind, self.large = self.large_filled - size, None
+            after_large, self.large = self.large_filled - size, None
             arena.give_back(buffer)
             self.memory.served(self)
             templates = self.request_templates
@@ -394,7 +394,7 @@ class Connection:
                 self.slots.append(slot)
                 node.frame(slot, buffer, 0, size, now)
             self.charge()
-            return behind
+            return after_large
         return -1
 
     # Sending -------------------------------------------------------------------------------------
@@ -415,7 +415,7 @@ class Connection:
             pieces = self._gather()
             if not (self._send_bytes(pieces) if pieces else self._send_slice(out[0])):
                 return
-            if out and before - self.unsent >= SENT_A_TURN:
+            if out and before - self.unsent >= SENT_PER_TURN:
                 return
 
     def _gather(self) -> list[Any]:
@@ -528,7 +528,7 @@ class Connection:
 
     @property
     def is_kept_waiting(self) -> bool:
-        """Whether only the paused reading holds it up: all is sent, and more data has arrived."""
+        """Whether it only waits for reading to resume: all is sent, and more has arrived."""
         if self.out:
             return False
         if self.holds_frames:
@@ -557,7 +557,7 @@ class Connection:
         self.sock.close()
 
 
-_TOO_SHORT = "a file is shorter than what was promised from it"
+_TOO_SHORT = "a file is shorter than the length that was sent to the client"
 
 
 def _name(slot: PendingResponse | PendingResponses | ReadyResponse) -> str:

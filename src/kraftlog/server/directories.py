@@ -30,10 +30,10 @@ NO_EPOCH = -1
 class OpenDirectories(Value):
     """The log directories that could be opened."""
 
-    #: Of the directory with the metadata log.
+    #: The properties of the directory with the metadata log.
     properties: MetaProperties
     metadata: LogDirectory
-    #: Those of `log.dirs`, in their order.
+    #: The directories of `log.dirs`, in their order.
     directories: tuple[LogDirectory, ...]
     #: The paths of those that could not be opened: replicas in them are offline.
     lost: tuple[str, ...]
@@ -50,8 +50,8 @@ def open_directories(
 ) -> OpenDirectories:
     """Open all directories; the one with the metadata log, which is formatted, has to work.
 
-    An empty directory is formatted, as a disk that is added or replaced. One that cannot be read
-    is left out, and the node serves what is in the others (V18).
+    An empty directory, as on a new disk, is formatted. One that cannot be read is left out, and the
+    node serves the logs in the others (V18).
     """
     path = os.path.abspath(settings.metadata_directory)
     properties = load_for_node(files, path, settings.node_id)
@@ -97,7 +97,7 @@ def _open(
         _format(files, path, settings, expected)
     found = load_for_node(files, path, settings.node_id)
     if found.cluster_id is None and expected.cluster_id is not None:
-        store_cluster_id(files, path, expected.cluster_id)  # the node stopped before it got here
+        store_cluster_id(files, path, expected.cluster_id)  # the node had stopped before that
     elif found.cluster_id != expected.cluster_id:
         raise StorageError(
             f"{path} belongs to cluster {found.cluster_id}, and this node to "

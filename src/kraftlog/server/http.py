@@ -27,7 +27,7 @@ MAX_HEAD = 8 << 10
 #: Time limit for a request, for its response, and for a pause between requests.
 DEFAULT_TIMEOUT_MS = 10_000
 #: Pieces of a page built in one turn, about a millisecond of work.
-PIECES_A_TURN = 500
+PIECES_PER_TURN = 500
 SEND_SIZE = 256 << 10
 
 REASONS = {
@@ -77,8 +77,10 @@ def parse(head: bytes) -> HttpRequest | int:
         return 400
     if method not in {"GET", "HEAD"}:
         return 405
-    wish = fields.get("connection", "").lower()
-    return HttpRequest(method, target.partition("?")[0], wish != "close" if is_new else False)
+    connection_field = fields.get("connection", "").lower()
+    return HttpRequest(
+        method, target.partition("?")[0], connection_field != "close" if is_new else False
+    )
 
 
 def _has_body(fields: dict[str, str]) -> bool:
@@ -155,14 +157,14 @@ class HttpServer:
         except OSError:
             self._drop(connection)
 
-    def go_on(self, now: Now) -> None:
+    def continue_pages(self, now: Now) -> None:
         """Once per turn: continue pages and close connections that exceed the time limit."""
         for connection in list(self._connections.values()):
             if connection.until_ms <= now.monotonic_ms:
                 self._drop(connection)
             elif connection.answer is not None:
                 try:
-                    self._make(connection, now)
+                    self._build(connection, now)
                 except OSError:
                     self._drop(connection)
 
@@ -195,9 +197,9 @@ class HttpServer:
             self._drop(connection)
             return
         connection.received += data
-        self._look(connection, now)
+        self._parse_next(connection, now)
 
-    def _look(self, connection: _Connection, now: Now) -> None:
+    def _parse_next(self, connection: _Connection, now: Now) -> None:
         """Read the next request, if it is complete."""
         head, end, rest = connection.received.lstrip(b"\r\n").partition(b"\r\n\r\n")
         if len(head) > MAX_HEAD:
@@ -211,11 +213,11 @@ class HttpServer:
         if isinstance(request, int):
             connection.request = None
             connection.closes = True
-            answer = _refusal(request)
+            answer = _error_page(request)
         else:
             connection.request = request
             connection.closes = not request.keeps_alive
-            answer = self._answer(request.path, now) or _refusal(404)
+            answer = self._answer(request.path, now) or _error_page(404)
         connection.answer = answer
         connection.pieces = []
         connection.until_ms = now.monotonic_ms + DEFAULT_TIMEOUT_MS
@@ -223,19 +225,19 @@ class HttpServer:
 
     # Answers -------------------------------------------------------------------------------------
 
-    def _make(self, connection: _Connection, now: Now) -> None:
+    def _build(self, connection: _Connection, now: Now) -> None:
         """Build the next slice of the page; send the page after the last one."""
         answer, request = connection.answer, connection.request
         assert answer is not None, "the page is being built"
         try:
-            slice_ = list(islice(answer.pieces, PIECES_A_TURN))
+            slice_ = list(islice(answer.pieces, PIECES_PER_TURN))
         except Exception as error:  # an error in a page must not stop the node
             log_line(f"cannot build an HTTP page: {error!r}")
             connection.closes = True
-            connection.answer, connection.pieces = _refusal(500), []
+            connection.answer, connection.pieces = _error_page(500), []
             return
         connection.pieces += slice_
-        if len(slice_) == PIECES_A_TURN:
+        if len(slice_) == PIECES_PER_TURN:
             return
         body = "".join(connection.pieces).encode()
         head = (
@@ -262,8 +264,8 @@ class HttpServer:
             return
         connection.until_ms = now.monotonic_ms + DEFAULT_TIMEOUT_MS
         self._epoll.modify(connection.fd, EPOLLIN)
-        self._look(connection, now)
+        self._parse_next(connection, now)
 
 
-def _refusal(status: int) -> HttpResponse:
+def _error_page(status: int) -> HttpResponse:
     return HttpResponse(status, iter([f"{status} {REASONS[status]}\n"]))

@@ -1,6 +1,6 @@
 """I/O threads for calls that block in the kernel (fdatasync, cold reads, unlink).
 
-They must not compute: a busy thread costs the loop five sixths of its throughput. Results are
+The threads must not compute: a busy one costs the loop five sixths of its throughput. Results are
 delivered on the loop, which an eventfd wakes up.
 """
 
@@ -77,7 +77,7 @@ class IOThread:
         self.name = name
         self._may_fail = may_fail
         self._ends_when_idle = ends_when_idle
-        self._logged_no_room = False
+        self._logged_failure = False
         self._results = results or Results()
         self.ready_fd = self._results.ready_fd
         #: Jobs whose results are not delivered yet.
@@ -89,7 +89,7 @@ class IOThread:
         """Run `job` on the thread, then call `done(result, error, now)` on the loop."""
         self._pending += 1
         if self._jobs is None and not self._start():
-            self._do_without(job, done)
+            self._run_on_loop(job, done)
             return
         assert self._jobs is not None
         self._jobs.put((job, done))
@@ -104,8 +104,8 @@ class IOThread:
         try:
             thread.start()
         except RuntimeError as error:
-            if not self._logged_no_room:
-                self._logged_no_room = True
+            if not self._logged_failure:
+                self._logged_failure = True
                 log_line(f"cannot start the I/O thread {self.name}: {error}")
             return False
         self._jobs, self._thread = jobs, thread
@@ -123,7 +123,7 @@ class IOThread:
             failure = error
         self._results.add(self, done, result, failure)
 
-    def _do_without(self, job: Callable[[], Any], done: Done) -> None:
+    def _run_on_loop(self, job: Callable[[], Any], done: Done) -> None:
         if self._may_fail:
             failure = OSError(errno.EAGAIN, "cannot start an I/O thread")
             self._results.add(self, done, None, failure)
@@ -157,8 +157,8 @@ class IOThread:
 class IOThreads:
     """The I/O threads of a node; all report to one eventfd.
 
-    A node at rest has the one of the quorum: that of data logs starts with the first flush of one,
-    and that of maintenance ends after each checkpoint.
+    An idle node runs only the thread of the quorum: that of data logs starts with their first
+    flush, and that of maintenance ends after each checkpoint.
     """
 
     def __init__(self) -> None:

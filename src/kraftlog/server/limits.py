@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.server.connections import Connection
 
 #: The queue is compacted at this many entries, or at twice the number of connections.
-FEWEST_TIDIED = 1024
+MIN_COMPACTED = 1024
 
 
 class ConnectionLimits:
@@ -39,15 +39,15 @@ class ConnectionLimits:
     @property
     def is_full(self) -> bool:
         """Whether connections to broker listeners have reached `max.connections`."""
-        most: int = self._value("max.connections")
-        return self._count >= most
+        limit: int = self._value("max.connections")
+        return self._count >= limit
 
     def refusal(self, host: str) -> str | None:
         """The reason to refuse a connection from an address, or None."""
-        most = self._most_from(host)
-        if self._by_host.get(host, 0) < most:
+        limit = self._limit_for(host)
+        if self._by_host.get(host, 0) < limit:
             return None
-        return f"{host} has reached max.connections.per.ip ({most})"
+        return f"{host} has reached max.connections.per.ip ({limit})"
 
     def opened(self, connection: Connection) -> None:
         if connection.listener & BROKER:
@@ -56,7 +56,7 @@ class ConnectionLimits:
             self._count += 1
         idle_ns = self._idle_ns()
         if idle_ns >= 0:
-            self._look_at(connection, connection.active_ns + idle_ns)
+            self._check_at(connection, connection.active_ns + idle_ns)
 
     def closed(self, connection: Connection) -> None:
         if not connection.listener & BROKER:
@@ -68,11 +68,11 @@ class ConnectionLimits:
         else:
             self._by_host.pop(connection.host, None)
 
-    def idle(self, now_ns: int, at_most: int) -> list[Connection]:
+    def idle(self, now_ns: int, max_connections: int) -> list[Connection]:
         """Connections that have been idle for `connections.max.idle.ms`."""
         idle_ns = self._idle_ns()
         found: list[Connection] = []
-        while self._due and self._due[0][0] <= now_ns and len(found) < at_most:
+        while self._due and self._due[0][0] <= now_ns and len(found) < max_connections:
             connection = heappop(self._due)[2]
             if connection.closed or idle_ns < 0:
                 continue
@@ -80,11 +80,11 @@ class ConnectionLimits:
             if at_ns <= now_ns:
                 found.append(connection)
             else:
-                self._look_at(connection, at_ns)
+                self._check_at(connection, at_ns)
         return found
 
-    def _look_at(self, connection: Connection, at_ns: int) -> None:
-        if len(self._due) >= max(FEWEST_TIDIED, 2 * self._count):
+    def _check_at(self, connection: Connection, at_ns: int) -> None:
+        if len(self._due) >= max(MIN_COMPACTED, 2 * self._count):
             self._due = [entry for entry in self._due if not entry[2].closed]
             heapify(self._due)
         self._number += 1
@@ -94,12 +94,12 @@ class ConnectionLimits:
         idle_ms: int = self._value("connections.max.idle.ms")
         return idle_ms * 1_000_000
 
-    def _most_from(self, host: str) -> int:
+    def _limit_for(self, host: str) -> int:
         text: str = self._value("max.connections.per.ip.overrides") or ""
         if text != self._overrides_text:
             self._overrides_text, self._overrides = text, parse_overrides(text)
-        most: int = self._value("max.connections.per.ip")
-        return self._overrides.get(host, most)
+        limit: int = self._value("max.connections.per.ip")
+        return self._overrides.get(host, limit)
 
 
 def parse_overrides(text: str) -> dict[str, int]:

@@ -29,7 +29,7 @@ from kraftlog.errors import (
 from kraftlog.server.connections import Arena, Connection
 from kraftlog.server.limits import ConnectionLimits
 from kraftlog.server.listening import ListeningSocket, bind, host_of, prepare
-from kraftlog.server.memory import FREE, STILL_MS, ClientMemory
+from kraftlog.server.memory import FREE, IDLE_MS, ClientMemory
 from kraftlog.server.operator_log import log_line
 from kraftlog.server.peers import Peers
 from kraftlog.server.turns import SENDS_NS, SLICE_NS, TurnClock
@@ -55,20 +55,20 @@ MAINTENANCE_MS = 1000
 CLOSED_AT_ONCE = 64
 #: Sockets served per turn: if a thousand group members send at once, each would have to wait for
 #: the responses of all. epoll reports the others in the next turn.
-READY_A_TURN = 256
-#: New events handled per turn at least, however many sockets are left from earlier turns.
-FEWEST_READY = 64
+READY_PER_TURN = 256
+#: The least number of new events per turn, however many sockets are left from earlier turns.
+MIN_READY = 64
 #: How long new connections wait when descriptors are used up, unless a connection closes.
 FULL_FOR_MS = 1000
 #: Thresholds of the garbage collector for its three generations: full collections are rare, because
 #: each one would traverse all partitions of a starting node, or a request of half a million names.
-COLLECTED_AFTER = (700, 10, 1000)
+GC_THRESHOLDS = (700, 10, 1000)
 #: Number of new partitions after which the garbage collector freezes all objects again.
-GROWN_BY = 1000
+FREEZE_AFTER_PARTITIONS = 1000
 #: Time after which a node that is not ready logs why.
-SILENT_MS = 5000
+LOG_NOT_READY_AFTER_MS = 5000
 #: Time limit of a controlled shutdown.
-LEAVING_MS = 2000
+SHUTDOWN_MS = 2000
 
 
 def read_clock() -> Now:
@@ -76,7 +76,7 @@ def read_clock() -> Now:
 
 
 class Server:
-    """Hosts one node: its sockets, clock and turns; `carry` attaches node and runner."""
+    """Hosts one node: its sockets, clock and turns; `set_node` attaches node and runner."""
 
     node: Node
     runner: Runner
@@ -119,8 +119,8 @@ class Server:
         self.dirty: list[Connection] = []
         self.stopping = False
         self._signals = -1
-        #: Whether a second signal has come: the controlled shutdown is not waited for.
-        self.is_hurried = False
+        #: Whether a second signal has arrived: the node stops without a controlled shutdown.
+        self.skips_controlled_shutdown = False
         #: Connections whose socket is ready: those that a turn did not reach are first in the
         #: next one.
         self.unread: deque[Connection] = deque()
@@ -128,13 +128,13 @@ class Server:
         self.unserved: deque[Connection] = deque()
         self.http: HttpServer | None = None
         #: With more partitions than this, `_freeze_objects` is due.
-        self._freeze_above = GROWN_BY
+        self._freeze_above = FREEZE_AFTER_PARTITIONS
         #: Connections accepted since the start.
         self.accepted = 0
         self.epoll.register(io_threads.ready_fd, EPOLLIN)
         self.epoll.register(worker.ready_fd, EPOLLIN)
 
-    def carry(self, node: Node, runner: Runner) -> None:
+    def set_node(self, node: Node, runner: Runner) -> None:
         self.node, self.runner = node, runner
 
     def _notify(self, report: Any, now: Now) -> None:
@@ -161,7 +161,7 @@ class Server:
         self.listeners[fd] = listener
         self.epoll.register(fd, EPOLLIN if self.full_until_ms is None else 0)
 
-    def let_clients_in(self) -> None:
+    def open_client_listeners(self) -> None:
         """Open the client listeners; fails if another process listens on the port."""
         while self._paused_listeners:
             listener = self._paused_listeners[0]
@@ -190,7 +190,7 @@ class Server:
         self.epoll.register(self._signals, EPOLLIN)
 
     def _stop(self, *_: object) -> None:
-        self.stopping, self.is_hurried = True, self.stopping
+        self.stopping, self.skips_controlled_shutdown = True, self.stopping
 
     def run(self, on_ready: Callable[[], None]) -> None:
         """Run turns until stopped, then close everything.
@@ -200,28 +200,28 @@ class Server:
         """
         try:
             self.runner.finish_turn(read_clock())
-            self._become_ready()
+            self._wait_until_ready()
             self._freeze_objects()
             if not self.stopping:
-                self.let_clients_in()
+                self.open_client_listeners()
                 on_ready()
             gc.freeze()  # long-lived objects of the node need no garbage collection
             self.turns.is_serving = True
             while not self.stopping:
                 self.turn()
-            self._leave()
+            self._controlled_shutdown()
             # Flush errors count before the logs are closed as clean.
             self.io_threads.finish(read_clock())
         except BaseException:
-            self._hang_up()
+            self._close_all()
             self.runner.abandon()
             raise
-        self._hang_up()
+        self._close_all()
         self.runner.close()
 
-    def _become_ready(self) -> None:
-        """Log once why the node is not ready."""
-        silent_until_ms = read_clock().monotonic_ms + SILENT_MS
+    def _wait_until_ready(self) -> None:
+        """Run turns until the node is ready; log once why it is not."""
+        silent_until_ms = read_clock().monotonic_ms + LOG_NOT_READY_AFTER_MS
         has_logged = False
         while not (self.stopping or self.node.is_ready):
             self.turn()
@@ -232,15 +232,17 @@ class Server:
                 has_logged = True
                 log_line(f"not ready yet: {'; '.join(why_not_ready(self.node, now))}")
 
-    def _leave(self) -> None:
-        """Hand over leadership within the time limit of a controlled shutdown, or until a second
-        signal comes."""
+    def _controlled_shutdown(self) -> None:
+        """Hand over leadership, until the time limit or a second signal."""
         now = read_clock()
-        until = now.monotonic_ms + LEAVING_MS
+        until = now.monotonic_ms + SHUTDOWN_MS
         self.node.shut_down(now)
         self.runner.finish_turn(now)
         self.peers.flush(now)
-        while not (self.node.has_left or self.is_hurried) and read_clock().monotonic_ms < until:
+        while (
+            not (self.node.has_left or self.skips_controlled_shutdown)
+            and read_clock().monotonic_ms < until
+        ):
             self.turn()
 
     def _freeze_objects(self) -> None:
@@ -250,7 +252,7 @@ class Server:
         counting still frees them, except for cycles that exist now.
         """
         gc.freeze()
-        self._freeze_above = 2 * len(self.node.replica_manager.by_log) + GROWN_BY
+        self._freeze_above = 2 * len(self.node.replica_manager.by_log) + FREEZE_AFTER_PARTITIONS
 
     def turn(self) -> None:
         """Wait, serve requests, write, send responses.
@@ -264,7 +266,7 @@ class Server:
         now = Now(began_ns // 1_000_000, time.time_ns() // 1_000_000)
         node.now = now
         if self.unread:
-            self._read_on(now)
+            self._read_unread(now)
         for fd, event in events:
             connection = self.connections.get(fd)
             if connection is None:
@@ -274,7 +276,7 @@ class Server:
             else:
                 self._ready(connection, event, now)
         if self.unserved:
-            self._serve_on(now)
+            self._serve_unserved(now)
         if node.needs_poll or now.monotonic_ms >= self._due_ms:
             node.needs_poll = True
             if len(node.replica_manager.by_log) > self._freeze_above:
@@ -288,7 +290,7 @@ class Server:
             self.peers.expire(now)
             turns.step("timers")
             if self.http is not None:
-                self.http.go_on(now)
+                self.http.continue_pages(now)
                 turns.step("http")
         self.runner.finish_turn(now)
         self.arena.clear()
@@ -302,12 +304,12 @@ class Server:
 
     def _wait(self) -> list[tuple[int, int]]:
         if self.unread or self.unserved or self.dirty:
-            return self.epoll.poll(0, max(READY_A_TURN - len(self.unread), FEWEST_READY))
+            return self.epoll.poll(0, max(READY_PER_TURN - len(self.unread), MIN_READY))
         if self.node.needs_poll:
             http = self.http
             if self.runner.has_work or self.node.has_work or (http is not None and http.has_work):
-                return self.epoll.poll(0, READY_A_TURN)
-            wishes = (
+                return self.epoll.poll(0, READY_PER_TURN)
+            deadlines = (
                 self.node.deadline(),
                 self.runner.deadline(),
                 self.peers.deadline(),
@@ -315,11 +317,11 @@ class Server:
                 self._clients_due_ms if self.connections or self.memory.is_due else None,
                 None if http is None else http.deadline(),
             )
-            self._due_ms = min([at for at in wishes if at is not None])
+            self._due_ms = min([at for at in deadlines if at is not None])
             self.node.needs_poll = False
             self.node.due_ms = NEVER_MS
         wait_s = max(self._due_ms - read_clock().monotonic_ms, 0) / 1000
-        return self.epoll.poll(wait_s, READY_A_TURN)
+        return self.epoll.poll(wait_s, READY_PER_TURN)
 
     def _event(self, fd: int, event: int, now: Now) -> str:
         """Handle an event that is not a client's; return its kind for the turn statistics."""
@@ -335,7 +337,7 @@ class Server:
         if fd == self.io_threads.ready_fd:
             self.io_threads.deliver(now)
             return "flush"
-        if fd == self._signals:  # unread, it keeps the loop busy while the node leaves
+        if fd == self._signals:  # unread, it would keep the loop busy during the shutdown
             os.read(fd, 64)
             return "signal"
         if fd == self.worker.ready_fd:
@@ -350,19 +352,21 @@ class Server:
     def _accept(self, listener: ListeningSocket, now: Now) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
             if len(self.connections) >= self.max_connections:
-                self._turn_away(
+                self._pause_accepting(
                     f"the limit of {self.max_connections} open connections is reached", now
                 )
                 return
             if self._is_limited(listener) and self.limits.is_full:
-                self._turn_away("the limit of max.connections is reached", now, only_limited=True)
+                self._pause_accepting(
+                    "the limit of max.connections is reached", now, only_limited=True
+                )
                 return
             try:
                 sock, address = listener.sock.accept()
             except (BlockingIOError, ConnectionError):
                 return
             except OSError as error:
-                self._turn_away(str(error), now)
+                self._pause_accepting(str(error), now)
                 return
             host = host_of(address)
             refusal = self.limits.refusal(host) if listener.serves & BROKER else None
@@ -390,8 +394,8 @@ class Server:
         if not listener.serves & BROKER:
             return False
         of_brokers = [it.name for it in self.listeners.values() if it.serves & BROKER]
-        between = self.node.config.settings.inter_broker_listener_name
-        return len(of_brokers) == 1 or listener.name != between
+        inter_broker = self.node.config.settings.inter_broker_listener_name
+        return len(of_brokers) == 1 or listener.name != inter_broker
 
     def _log_refusal(self, why: str) -> None:
         """Log at most once per second, because refused clients retry."""
@@ -399,7 +403,7 @@ class Server:
             self._refusal_logged_ns = self.turns.began_ns
             log_line(f"closed a new connection: {why}")
 
-    def _turn_away(self, why: str, now: Now, *, only_limited: bool = False) -> None:
+    def _pause_accepting(self, why: str, now: Now, *, only_limited: bool = False) -> None:
         """Stop accepting for a while, because a ready listener would keep the loop busy."""
         log_line(f"new connections wait: {why}")
         self.full_until_ms = now.monotonic_ms + FULL_FOR_MS
@@ -432,7 +436,7 @@ class Server:
             connection.is_queued = True
             self.unread.append(connection)
 
-    def _read_on(self, now: Now) -> None:
+    def _read_unread(self, now: Now) -> None:
         """Read the sockets that an earlier turn did not reach."""
         turns, unread = self.turns, self.unread
         while unread and turns.at_ns < turns.until_ns and self.arena.has_room():
@@ -441,7 +445,7 @@ class Server:
             if not connection.closed:
                 self._serve(connection, now)
 
-    def _serve_on(self, now: Now) -> None:
+    def _serve_unserved(self, now: Now) -> None:
         """Continue with requests left by earlier turns, of at least one connection."""
         turns, unserved = self.turns, self.unserved
         while unserved:
@@ -460,7 +464,7 @@ class Server:
         turns.slice_until_ns = turns.at_ns + SLICE_NS
         try:
             if connection.holds_frames:
-                connection.go_on(self.arena, self.node, now)
+                connection.serve_rest(self.arena, self.node, now)
             else:
                 connection.receive(self.arena, self.node, now)
         except BlockingIOError:
@@ -468,16 +472,16 @@ class Server:
         except ProtocolError as error:
             log_line(f"closed the connection from {connection.peer}: invalid request: {error}")
             self._drop(connection)
-        except InternalError as mistake:
-            log_line(str(mistake))
+        except InternalError as error:
+            log_line(str(error))
             self._drop(connection)
         except ConnectionError:
             self._drop(connection)
         turns.step("receive")
         if connection.holds_frames and not connection.overdue():
-            self._go_on_later(connection)
+            self._queue_unserved(connection)
 
-    def _go_on_later(self, connection: Connection) -> None:
+    def _queue_unserved(self, connection: Connection) -> None:
         if not connection.is_queued:
             connection.is_queued = True
             self.unserved.append(connection)
@@ -526,7 +530,7 @@ class Server:
             if connection.out:
                 wanted |= EPOLLOUT
         if connection.holds_frames and wanted & EPOLLIN:
-            self._go_on_later(connection)
+            self._queue_unserved(connection)
         if wanted != connection.events:
             connection.events = wanted
             self.epoll.modify(connection.fd, wanted)
@@ -544,7 +548,7 @@ class Server:
     def _make_room(self) -> None:
         """Close connections that hold memory and have been idle for long."""
         memory = self.memory
-        since_ns = self.turns.began_ns - STILL_MS * 1_000_000
+        since_ns = self.turns.began_ns - IDLE_MS * 1_000_000
         still = [
             connection
             for connection in self.connections.values()
@@ -558,7 +562,7 @@ class Server:
                 return
             log_line(
                 f"closed the connection from {connection.peer}: it uses "
-                f"{connection.charged} bytes, has been idle for {STILL_MS // 1000} s, and all "
+                f"{connection.charged} bytes, has been idle for {IDLE_MS // 1000} s, and all "
                 f"connections together have reached queued.max.request.bytes ({memory.limit})"
             )
             self._drop(connection)
@@ -572,7 +576,7 @@ class Server:
             if self.full_until_ms is not None:
                 self._accept_again()
 
-    def _hang_up(self) -> None:
+    def _close_all(self) -> None:
         self.full_until_ms = None
         for listener in (*self._paused_listeners, *self.listeners.values()):
             listener.sock.close()

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 128 << 20
 #: A connection that uses no more than this is always read.
 FREE = 64 << 10
-#: While connections wait for memory, those that use some and have been idle for this long are
-#: closed, longest idle first, until this share of the limit is free, so that dead or malicious
+#: While connections wait for memory, connections that use some and have been idle for IDLE_MS are
+#: closed, longest idle first, until 1/FREED_SHARE of the limit is free, so that dead or malicious
 #: clients cannot block others for ever.
-STILL_MS = 30_000
+IDLE_MS = 30_000
 FREED_SHARE = 4
 #: Freed memory is returned to the system once usage has fallen by this much.
-TRIMMED_FROM = 16 << 20
+MIN_TRIM_BYTES = 16 << 20
 
 
 class ClientMemory:
@@ -90,7 +90,7 @@ class ClientMemory:
     @property
     def is_due(self) -> bool:
         """Whether connections should be closed or memory returned."""
-        return bool(self.waiting) or self.peak - self.used >= TRIMMED_FROM
+        return bool(self.waiting) or self.peak - self.used >= MIN_TRIM_BYTES
 
     def trim(self) -> None:
         """Return freed memory to the system, if it is much.
@@ -98,7 +98,7 @@ class ClientMemory:
         The C library keeps freed memory below blocks in use, and Python allocates every buffer of
         more than 512 bytes with it.
         """
-        if self.peak - self.used < TRIMMED_FROM:
+        if self.peak - self.used < MIN_TRIM_BYTES:
             return
         self.peak = self.used
         import ctypes

@@ -43,7 +43,7 @@ class NameResolver:
         #: Guards the eventfd between waking the loop and closing it.
         self._waking = allocate_lock()
         self._found: deque[tuple[Found, list[SocketAddress]]] = deque()
-        self._logged_no_room = False
+        self._logged_failure = False
 
     def resolve(self, host: str, port: int, found: Found) -> None:
         """Call `found` on the loop with all addresses of a host; with none if it is unknown."""
@@ -56,9 +56,9 @@ class NameResolver:
             thread.start()
         except RuntimeError as error:
             self._notify(found, [])
-            if not self._logged_no_room:
+            if not self._logged_failure:
                 log_line(f"cannot resolve {host}: {error}")
-        self._logged_no_room = not thread.ident
+        self._logged_failure = not thread.ident
 
     def _look_up(self, host: str, port: int, found: Found) -> None:
         try:

@@ -237,7 +237,7 @@ class IdleRatio:
         self._busy_s = 0.0
         self.share = 1.0
 
-    def look(self, now_ms: int) -> float:
+    def measure(self, now_ms: int) -> float:
         elapsed_ms = now_ms - self._asked_ms
         if self._asked_ms >= 0 and elapsed_ms < 1000:
             return self.share
@@ -254,7 +254,7 @@ IDLE_NAMES = (
     "kafka_network_socketserver_networkprocessoravgidle_percent",
     "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
 )
-IDLE_MEANING = "Fraction of time, 0 to 1, in which the event loop was idle."
+IDLE_HELP = "Fraction of time, 0 to 1, in which the event loop was idle."
 
 
 def _idle(idleness: IdleRatio) -> tuple[Family, ...]:
@@ -262,10 +262,10 @@ def _idle(idleness: IdleRatio) -> tuple[Family, ...]:
 
 
 def _idle_family(name: str, idleness: IdleRatio) -> Family:
-    return single(name, GAUGE, IDLE_MEANING, lambda _, now: idleness.look(now.monotonic_ms))
+    return single(name, GAUGE, IDLE_HELP, lambda _, now: idleness.measure(now.monotonic_ms))
 
 
-OF_THE_HOST = (*SOCKETS, *PROCESS, *TURNS, *_idle(IdleRatio()))
+HOST_FAMILIES = (*SOCKETS, *PROCESS, *TURNS, *_idle(IdleRatio()))
 
 
 # The pages ---------------------------------------------------------------------------------------
@@ -293,14 +293,14 @@ class Pages:
         node = self._server.node
         for family in families_of(node):
             yield from exposition(family, node, now)
-        for family in OF_THE_HOST:
+        for family in HOST_FAMILIES:
             yield from exposition(family, self._server, now)
 
 
-def exposition(family: Family, whom: Any, now: Now) -> Iterator[str]:
+def exposition(family: Family, source: Any, now: Now) -> Iterator[str]:
     """A family in Prometheus' text format, a line at a time."""
     yield f"# HELP {family.name} {family.what}\n# TYPE {family.name} {family.kind}\n"
-    for labels, value in family.measure(whom, now):
+    for labels, value in family.measure(source, now):
         yield f"{family.name}{_labels(labels)} {_number(value)}\n"
 
 

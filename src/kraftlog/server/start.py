@@ -22,7 +22,7 @@ from kraftlog.server.directories import open_directories
 from kraftlog.server.files import OsFiles
 from kraftlog.server.ids import new_id
 from kraftlog.server.io_thread import IOThreads
-from kraftlog.server.loop import COLLECTED_AFTER, Server, read_clock
+from kraftlog.server.loop import GC_THRESHOLDS, Server, read_clock
 from kraftlog.server.memory import ClientMemory, limit_of
 from kraftlog.server.operator_log import log_line
 from kraftlog.server.worker_process import WorkerProcess
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 #: Limit of open log files; at most a quarter of the descriptors of the process.
 MAX_OPEN_LOG_FILES = 512
 #: Longest backoff of a broker that looks for the active controller, as client requests wait.
-BROKERS_BACKOFF_MS = 100
+MAX_BROKER_BACKOFF_MS = 100
 #: Descriptors kept for what is neither a connection nor a file of a log: checkpoints, modules that
 #: are imported late, responses that pin more files than the cache has.
 OTHER_DESCRIPTORS = 32
@@ -62,13 +62,13 @@ def serve(
     the quorum in the settings, whose first leader generates the cluster id (Q29, R10).
     """
     refuse_unsafe(settings)
-    gc.set_threshold(*COLLECTED_AFTER)
+    gc.set_threshold(*GC_THRESHOLDS)
     may_open = _raise_file_limit()
     log_files = min(MAX_OPEN_LOG_FILES, may_open // 4)
     files = OsFiles()
     io_threads = IOThreads()
     worker = WorkerProcess()
-    _make_sure_it_is_formatted(
+    _ensure_formatted(
         files, settings, may_format=may_format, bootstrap=bootstrap, config_file=config_file
     )
     opened = open_directories(files, settings, HandleCache(files, log_files), log_line)
@@ -77,7 +77,7 @@ def serve(
         io_threads,
         worker,
         max_frame=settings.socket_request_max_bytes,
-        max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
+        max_connections=max(may_open - _open_descriptors() - log_files - OTHER_DESCRIPTORS, 1),
         memory=ClientMemory(limit_of(settings["queued.max.request.bytes"])),
     )
     runner = Runner(
@@ -101,8 +101,10 @@ def serve(
         raft=raft_config(settings, seed=int.from_bytes(new_id()[:8], "big")).replace(
             fresh_cluster_id=None if meta.cluster_id else uuid_text(new_id())
         ),
-        addresses=_reached_addresses(server, settings.advertised_listeners),
-        controller_addresses=_reached_addresses(server, settings.advertised_controller_listeners),
+        addresses=_advertised_addresses(server, settings.advertised_listeners),
+        controller_addresses=_advertised_addresses(
+            server, settings.advertised_controller_listeners
+        ),
         new_id=new_id,
         rng=_Rng(),
         stopwatch_ns=time.perf_counter_ns,
@@ -111,12 +113,12 @@ def serve(
     node = Node(config, runner.logs, metadata, read_clock())
     del metadata  # the node does not need the snapshot's records any more
     runner.set_node(node)
-    server.carry(node, runner)
+    server.set_node(node, runner)
     _serve_http(server, settings)
     server.run(on_ready=lambda: ready(_ready_line(server)))
 
 
-def _make_sure_it_is_formatted(
+def _ensure_formatted(
     files: OsFiles,
     settings: BrokerConfig,
     *,
@@ -129,7 +131,7 @@ def _make_sure_it_is_formatted(
     if is_formatted(files, path):
         return
     if may_format:
-        _format_for_itself(files, path, settings)
+        _format_standalone(files, path, settings)
     elif bootstrap:
         _format_for_quorum(files, path, settings)
     else:
@@ -150,7 +152,7 @@ def _how_to_format(settings: BrokerConfig, config_file: str) -> str:
     return f"Run {command}, with the same id on every node of the cluster{way}"
 
 
-def _format_for_itself(files: OsFiles, path: str, settings: BrokerConfig) -> None:
+def _format_standalone(files: OsFiles, path: str, settings: BrokerConfig) -> None:
     """Format for a quorum of this node, which may grow."""
     directory_id = new_id()
     listener = settings.controller_listeners[0]
@@ -195,7 +197,7 @@ def _listen(server: Server, settings: BrokerConfig) -> None:
             raise ConfigError(f"listeners: {where}: {in_words(error)}") from error
 
 
-def _reached_addresses(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:
+def _advertised_addresses(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:
     """The advertised endpoints, once the listeners are open."""
     return tuple(
         [
@@ -245,7 +247,7 @@ def _ready_line(server: Server) -> str:
 def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
     longest: int = settings["kraftlog.quorum.retry.backoff.max.ms"]
     if not settings.is_controller:
-        longest = min(longest, BROKERS_BACKOFF_MS)
+        longest = min(longest, MAX_BROKER_BACKOFF_MS)
     return RaftConfig(
         election_timeout_ms=settings.controller_quorum_election_timeout_ms,
         fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
@@ -272,7 +274,7 @@ class _Rng:
         return int.from_bytes(os.urandom(size), "big") >> (8 * size - bits)  # noqa: TID251 - this is the host
 
 
-def _open_already() -> int:
+def _open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 

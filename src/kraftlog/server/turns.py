@@ -16,21 +16,21 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: A turn of this length is counted and logged, because all clients wait for it.
+#: A turn of at least this length is counted and logged, because all clients wait for it.
 LONG_NS = 5_000_000
 #: Shorter steps are not recorded.
-NOTED_NS = 1_000_000
+MIN_RECORDED_NS = 1_000_000
 #: The time for clients' requests in one turn, and for those of one connection.
 TURN_NS = 3_000_000
 SLICE_NS = 1_000_000
 #: The time for sending responses in one turn.
 SENDS_NS = 1_000_000
 #: Long turns are logged at most this often.
-LOGGED_EVERY_NS = 10_000_000_000
+LOG_INTERVAL_NS = 10_000_000_000
 #: `longest_ns` covers the last one to two of these spans, if it is read often enough.
 SPAN_NS = 30_000_000_000
 #: A log line names this many causes at most.
-NAMED_AT_MOST = 5
+MAX_NAMED = 5
 
 
 class StepTimes:
@@ -95,7 +95,7 @@ class TurnClock:
         now_ns = self.clock_ns()
         took_ns = now_ns - self.at_ns
         self.at_ns = now_ns
-        if took_ns >= NOTED_NS:
+        if took_ns >= MIN_RECORDED_NS:
             self._note(cause, took_ns)
         return now_ns
 
@@ -103,10 +103,10 @@ class TurnClock:
         """End the turn with this step."""
         self.at_ns, before_ns = self.clock_ns(), self.at_ns
         took_ns = self.at_ns - self.began_ns
-        if took_ns < NOTED_NS and self._turns_since_ns < NOTED_NS:
+        if took_ns < MIN_RECORDED_NS and self._turns_since_ns < MIN_RECORDED_NS:
             self._turns_since_ns += took_ns
             return
-        if self.at_ns - before_ns >= NOTED_NS:
+        if self.at_ns - before_ns >= MIN_RECORDED_NS:
             self._note(cause, self.at_ns - before_ns)
         if took_ns >= LONG_NS:
             self._long(took_ns)
@@ -141,7 +141,7 @@ class TurnClock:
         self._longest_ns[1] = max(self._longest_ns[1], used_ns)
         if not self.is_serving:
             return
-        if self._logged_ns is not None and self.at_ns - self._logged_ns < LOGGED_EVERY_NS:
+        if self._logged_ns is not None and self.at_ns - self._logged_ns < LOG_INTERVAL_NS:
             self._unlogged += 1
             return
         self._log(_line(used_ns, took_ns, steps, self._unlogged))
@@ -156,7 +156,7 @@ class TurnClock:
 
 
 def _line(used_ns: int, took_ns: int, steps: dict[str, int], unlogged: int) -> str:
-    parts = sorted(steps.items(), key=lambda step: -step[1])[:NAMED_AT_MOST]
+    parts = sorted(steps.items(), key=lambda step: -step[1])[:MAX_NAMED]
     named = ", ".join([f"{cause} {step_ns / 1e6:.0f} ms" for cause, step_ns in parts])
     before = f"; {unlogged} more long turns since the last line" if unlogged else ""
     why = named or "many small steps"

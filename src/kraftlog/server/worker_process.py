@@ -86,7 +86,7 @@ def main() -> None:
 
         def pread(self, fd: int, size: int, position: int) -> bytes:
             if os.getppid() != parent:
-                sys.exit("the node is gone")
+                sys.exit("the node has ended")
             return super().pread(fd, size, position)
 
     os.nice(NICENESS)
