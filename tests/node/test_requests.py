@@ -461,8 +461,8 @@ def test_api_versions_returns_the_served_apis() -> None:
     [
         (struct.pack(">ihhih", 10, 4, 0, 1, -1), "API 4 is not served"),
         (struct.pack(">ihhih", 10, ApiKey.PRODUCE, 2, 1, -1), "Produce version 2 is not served"),
-        (struct.pack(">ihh", 4, 18, 0), "no request header"),
-        (struct.pack(">ihhih", 10, 18, 0, 1, 500), "no request header"),
+        (struct.pack(">ihh", 4, 18, 0), "invalid request header"),
+        (struct.pack(">ihhih", 10, 18, 0, 1, 500), "invalid request header"),
         (struct.pack(">ihhihB", 11, ApiKey.METADATA, 1, 1, -1, 0), "MetadataRequest v1"),
         (struct.pack(">ihhihi", 14, ApiKey.METADATA, 1, 1, -1, 7), "MetadataRequest v1"),
     ],

@@ -11,7 +11,7 @@ from kraftlog.errors import ProtocolError
 from kraftlog.wire.codec import decode, decode_request_in_steps, encode, encode_in_steps
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kraftlog.wire.reader_generator import GIANT_ARRAY
-from kraftlog.wire.source import ITEMS_IN_A_STEP
+from kraftlog.wire.source import ITEMS_PER_STEP
 from kraftlog.wire.versioned_schema import has_batches
 from tests.wire.samples import Sampler, all_messages, plain, versions_of
 
@@ -69,7 +69,7 @@ def test_a_step_has_a_bounded_number_of_items() -> None:
     written = list(encode_in_steps(request, 12, pieces.append))
     raw = b"".join(pieces)
     _, read = drive(decode_request_in_steps(MetadataRequest, 12, raw))
-    assert written == read == [ITEMS_IN_A_STEP] * 10 + [50]
+    assert written == read == [ITEMS_PER_STEP] * 10 + [50]
 
 
 def test_stepwise_readers_accept_invalid_utf8() -> None:

@@ -33,9 +33,9 @@ _stepwise_readers: dict[tuple[type[Message], int, bool], StepwiseReader] = {}
 _stepwise_writers: dict[tuple[type[Message], int, type[Message] | None], StepwiseWriter] = {}
 _piece_writers: dict[tuple[type[Message], int, type[Message]], Writer] = {}
 
-#: What writers raise for numbers out of range, strings too long, lone surrogates and versions.
-WHAT_WRITERS_RAISE = (struct.error, UnicodeEncodeError, UnsupportedVersionError)
-_WHAT_READERS_RAISE = (struct.error, IndexError, Malformed)
+#: The errors of writers: numbers out of range, strings too long, lone surrogates, versions.
+WRITER_ERRORS = (struct.error, UnicodeEncodeError, UnsupportedVersionError)
+_READER_ERRORS = (struct.error, IndexError, Malformed)
 
 
 def reader(cls: type[Message], version: int) -> Reader:
@@ -85,7 +85,7 @@ def decode_request_in_steps(
             message, after = yield from read(raw, pos, end)
         if after <= end:
             return message  # type: ignore[no-any-return]  # the reader was compiled for this class
-    except _WHAT_READERS_RAISE:
+    except _READER_ERRORS:
         pass
     raise explain(cls, version, bytes(raw), pos, end)
 
@@ -135,7 +135,7 @@ def decode_part(
             message, after = lenient_reader(cls, version)(source, pos, stop)
         if after <= stop:
             return message, after
-    except _WHAT_READERS_RAISE:
+    except _READER_ERRORS:
         pass
     raise explain(cls, version, source, pos, stop)
 
@@ -180,7 +180,7 @@ def _decode(
             message, after = lenient_reader(cls, version, keep_tags)(source, pos, stop)
         if after == stop or (after < stop and not whole):
             return message  # type: ignore[no-any-return]  # the reader was compiled for this class
-    except _WHAT_READERS_RAISE:
+    except _READER_ERRORS:
         pass
     raise explain(cls, version, source, pos, stop, keep_tags)
 

@@ -57,7 +57,7 @@ def read_request_head(buffer: Buffer, pos: int, end: int) -> RequestHead:
         if body > end:
             raise Malformed("the header is longer than the frame")
     except (struct.error, IndexError, Malformed) as error:
-        raise ProtocolError(f"no request header: {error}", position=0) from None
+        raise ProtocolError(f"invalid request header: {error}", position=0) from None
     return RequestHead(key, version, correlation_id, client_id, body)
 
 

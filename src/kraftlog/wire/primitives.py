@@ -103,11 +103,11 @@ def rest_of_text_length(buf: Any, pos: int, first: int) -> tuple[int, int]:
 
 def skip_tags(buf: Any, pos: int, end: int, count: int) -> int:
     """Skip `count` unknown tagged fields."""
-    return each_tag(buf, pos, end, count, None)
+    return read_tags(buf, pos, end, count, None)
 
 
-def each_tag(buf: Any, pos: int, end: int, count: int, found: list[Any] | None) -> int:
-    """Append (tag, position, end) of each tagged field to `found`; tags must ascend."""
+def read_tags(buf: Any, pos: int, end: int, count: int, found: list[Any] | None) -> int:
+    """Append (tag, position, end) of each tagged field to `found`, if any; return the end."""
     if count > 0x7F:
         count, pos = rest_of_uvarint(buf, pos, count)
     last = -1
@@ -143,7 +143,7 @@ class Memo(dict["Any", "Any"]):
         return value
 
 
-_STRING_MEMO_SIZE = 255  # longer strings are no names and rarely repeat
+_STRING_MEMO_SIZE = 255  # longer strings are not names and rarely repeat
 _strings = Memo()
 _compact_strings = Memo()
 
@@ -179,7 +179,7 @@ class Numbers:
     give the same tuple, and the same tuple the same bytes.
     """
 
-    LONGEST_REMEMBERED = 16
+    LONGEST_CACHED = 16
 
     def __init__(self, code: str, size: int) -> None:
         self.code = code
@@ -193,7 +193,7 @@ class Numbers:
         """A precompiled struct of `count` items; only short ones are cached."""
         layout = self.code * count if self.code == "16s" else f"{count}{self.code}"
         made = struct.Struct(">" + layout)
-        if count <= self.LONGEST_REMEMBERED:
+        if count <= self.LONGEST_CACHED:
             self.readers[count] = made
         return made
 
@@ -213,7 +213,7 @@ class Numbers:
         if known is not None:
             return known  # type: ignore[no-any-return]  # a Memo holds anything
         out = struct.pack(">i", len(values)) + self._items(values)
-        return self.known.keep(values, out) if len(values) <= self.LONGEST_REMEMBERED else out
+        return self.known.keep(values, out) if len(values) <= self.LONGEST_CACHED else out
 
     def put_compact(self, values: Sequence[Any]) -> bytes:
         """Encode an array with a varint of length + 1."""
@@ -223,7 +223,7 @@ class Numbers:
         if known is not None:
             return known  # type: ignore[no-any-return]  # a Memo holds anything
         out = uvarint(len(values) + 1) + self._items(values)
-        if len(values) > self.LONGEST_REMEMBERED:
+        if len(values) > self.LONGEST_CACHED:
             return out
         return self.known_compact.keep(values, out)  # type: ignore[no-any-return]  # as above
 

@@ -31,12 +31,12 @@ class ReaderGenerator:
             "long_text": primitives.rest_of_text_length,
             "java_text": primitives.text_as_java,
             "skip_tags": primitives.skip_tags,
-            "each_tag": primitives.each_tag,
+            "read_tags": primitives.read_tags,
             "new": object.__new__,
             "view": memoryview,  # batches are slices of it
         }
         # Fixed-width reads, to be merged into one: (struct code, target).
-        self.waiting: list[tuple[str, str]] = []
+        self.pending: list[tuple[str, str]] = []
 
     def write(self) -> Source:
         out = self.source
@@ -53,12 +53,12 @@ class ReaderGenerator:
 
     def flush(self) -> None:
         """Emit one `unpack_from` for the pending fixed-width fields."""
-        if not self.waiting:
+        if not self.pending:
             return
         out = self.source
-        codes = [code for code, _ in self.waiting]
-        targets = [target for _, target in self.waiting]
-        self.waiting = []
+        codes = [code for code, _ in self.pending]
+        targets = [target for _, target in self.pending]
+        self.pending = []
         if codes == ["B"]:
             out.line(f"{targets[0]} = buf[pos]")
             out.line("pos += 1")
@@ -88,7 +88,7 @@ class ReaderGenerator:
         if field.is_array:
             self.array(field, target)
         elif field.kind in FIXED:
-            self.waiting.append((FIXED[field.kind][0], target))
+            self.pending.append((FIXED[field.kind][0], target))
         elif field.struct is not None:
             self.nested(field, target)
         else:
@@ -99,7 +99,7 @@ class ReaderGenerator:
         out = self.source
         count = out.fresh("n")
         compact = self.schema.compact(field)
-        self.waiting.append(("B" if compact else wide, count))
+        self.pending.append(("B" if compact else wide, count))
         self.flush()
         if compact:
             rest = "long_text" if wide == "h" else "long"
@@ -151,7 +151,7 @@ class ReaderGenerator:
             self.struct(field.struct, name)
             out.line(f"{target} = {name}")
             return
-        self.waiting.append(("b", name))
+        self.pending.append(("b", name))
         self.flush()
         with out.block(f"if {name} < {int(field.tag >= 0)}:"):
             out.line(f"{target} = None")
@@ -186,7 +186,7 @@ class ReaderGenerator:
             out.line(f"{raw} = {known}.get(buf[pos:{stop}])")
             with out.block(f"if {raw} is None:"):
                 out.line(f"{raw} = {read}(buf, pos, {count})")
-                limit = kind.LONGEST_REMEMBERED
+                limit = kind.LONGEST_CACHED
                 out.line(f"if {count} <= {limit}: {known}.keep(buf[pos:{stop}], {raw})")
             out.line(f"{target} = {raw}")
         out.line(f"pos = {stop}")
@@ -219,7 +219,7 @@ class ReaderGenerator:
         out = self.source
         known = self.schema.tagged(cls)
         count = out.fresh("g")
-        self.waiting.append(("B", count))
+        self.pending.append(("B", count))
         self.flush()
         for field in known:
             self.default(field, f"{name}.{field.name}")
@@ -232,7 +232,7 @@ class ReaderGenerator:
                 out.line(f"{name}.unknown_tags = ()")
             out.line(f"{found} = []")
             after = out.fresh("p")
-            out.line(f"{after} = each_tag(buf, pos, end, {count}, {found})")
+            out.line(f"{after} = read_tags(buf, pos, end, {count}, {found})")
             with out.block(f"for {tag}, pos, {stop} in {found}:"):
                 self.known_tags(known, name, tag, stop)
             out.line(f"pos = {after}")

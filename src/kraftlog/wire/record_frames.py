@@ -17,7 +17,7 @@ from importlib import import_module
 from kraftlog.errors import ProtocolError, UnwritableError
 from kraftlog.types import ControlType
 from kraftlog.value import TYPE_CHECKING, Value
-from kraftlog.wire.codec import WHAT_WRITERS_RAISE, decode, decode_part, encode
+from kraftlog.wire.codec import WRITER_ERRORS, decode, decode_part, encode
 from kraftlog.wire.primitives import Malformed, rest_of_uvarint, uvarint
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def metadata_read_back(record: Message, version: int) -> tuple[bytes, Message]:
     try:
         value = encode_metadata(record, version)
         found = decode_metadata(value)[0]
-    except (*WHAT_WRITERS_RAISE, ProtocolError) as error:
+    except (*WRITER_ERRORS, ProtocolError) as error:
         raise UnwritableError(f"{name} v{version}: {error}") from error
     _check_same(record, found)
     return value, found
@@ -247,7 +247,7 @@ class CoordinatorLog:
                 return raw_key, None
             raw_value = encode_versioned(value, version)
             _check_same(value, decode(type(value), version, raw_value, 2))
-        except (*WHAT_WRITERS_RAISE, ProtocolError) as error:
+        except (*WRITER_ERRORS, ProtocolError) as error:
             raise UnwritableError(f"{type(key).__name__}: {error}") from error
         return raw_key, raw_value
 

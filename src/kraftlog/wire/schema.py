@@ -18,8 +18,8 @@ The keywords of a field:
                    its default
 `ignorable`        a writer drops the field if the version lacks it; otherwise any value but the
                    default is an error
-`pieces`           the array also accepts encoded structs (see `codec.encode_piece`), or tuples of
-                   their parts
+`pieces`           the array also accepts encoded structs (see `codec.encode_piece`), each as
+                   bytes or as a tuple of bytes
 `flexible=False`   the string is not compact in flexible versions (the client id in the header)
 
 A class's `flexible` is its first version with compact lengths and tagged sections, or None.

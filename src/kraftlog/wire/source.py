@@ -60,7 +60,7 @@ class Block:
 
 
 #: The array items in a step of a stepwise reader or writer.
-ITEMS_IN_A_STEP = 100
+ITEMS_PER_STEP = 100
 
 
 def begin_steps(out: Source) -> None:
@@ -70,6 +70,6 @@ def begin_steps(out: Source) -> None:
 
 def count_item(out: Source) -> None:
     out.line("work += 1")
-    with out.block(f"if work >= {ITEMS_IN_A_STEP}:"):
+    with out.block(f"if work >= {ITEMS_PER_STEP}:"):
         out.line("yield work")
         out.line("work = 0")

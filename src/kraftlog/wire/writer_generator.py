@@ -41,7 +41,7 @@ class WriterGenerator:
             "put_tags": _put_tags,
         }
         # Fixed-width writes, to be merged into one: (struct code, expression).
-        self.waiting: list[tuple[str, str]] = []
+        self.pending: list[tuple[str, str]] = []
 
     def write(self, part: type[Message] | None = None) -> Source:
         """Generate a writer of the message, or of a struct in it."""
@@ -57,12 +57,12 @@ class WriterGenerator:
         return self.source
 
     def flush(self) -> None:
-        if not self.waiting:
+        if not self.pending:
             return
         out = self.source
-        codes = "".join([code for code, _ in self.waiting])
-        values = [value for _, value in self.waiting]
-        self.waiting = []
+        codes = "".join([code for code, _ in self.pending])
+        values = [value for _, value in self.pending]
+        self.pending = []
         if all(value.lstrip("-").isdigit() for value in values):
             out.line(f"put({struct.pack('>' + codes, *map(int, values))!r})")
             return
@@ -105,7 +105,7 @@ class WriterGenerator:
         if field.is_array:
             self.array(field, value, path)
         elif field.kind in FIXED:
-            self.waiting.append((FIXED[field.kind][0], value))
+            self.pending.append((FIXED[field.kind][0], value))
         elif field.struct is not None:
             self.nested(field, value, path)
         else:
@@ -156,7 +156,7 @@ class WriterGenerator:
             table = len(primitives.UVARINT) - 1
             out.line(f"put(uvarints[{count} + 1] if {count} < {table} else uvarint({count} + 1))")
         else:
-            self.waiting.append(("i", count))
+            self.pending.append(("i", count))
             self.flush()
 
     def nested(self, field: Field, value: str, path: str) -> None:
@@ -173,7 +173,7 @@ class WriterGenerator:
         # Kafka encodes a null struct as 0 in a tagged field, and as -1 elsewhere.
         self.null(field, name, path, b"\xff" if field.tag < 0 else b"\0")
         out.depth += 1
-        self.waiting.append(("b", "1"))
+        self.pending.append(("b", "1"))
         self.struct(field.struct, name, path)
         self.flush()
         out.depth -= 1
@@ -220,7 +220,7 @@ class WriterGenerator:
         out = self.source
         known = self.schema.tagged(cls)
         if not known and not self.schema.keep_tags:
-            self.waiting.append(("B", "0"))
+            self.pending.append(("B", "0"))
             return
         self.flush()
         found = out.fresh("f")

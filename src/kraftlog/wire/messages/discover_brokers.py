@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class DiscoverBrokersRequest(Message, versions=(0, 0), flexible=0):
-    """A sender with an id reports its own address, too; with `broker_id` -1 it only asks."""
+    """A sender with an id also reports its address; with `broker_id` -1 it only asks for others."""
 
     cluster_id: str | None = string(nullable=True)
     broker_id: int = int32(default=-1)

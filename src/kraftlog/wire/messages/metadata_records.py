@@ -65,7 +65,7 @@ class TopicRecord(Message, versions=(0, 0), flexible=0):
 
 
 class PartitionRecord(Message, versions=(0, 2), flexible=0):
-    # None and the partition that replaying it has made, for the next image that replays it.
+    # A cache: (None, the partition that its replay has created), for the next image.
     __slots__ = ("replayed",)
 
     if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class ConfigRecord(Message, versions=(0, 0), flexible=0):
 
 
 class PartitionChangeRecord(Message, versions=(0, 2), flexible=0):
-    # The partition before and after replaying it, for the next image that replays it.
+    # A cache: the partition (before, after) its replay, for the next image.
     __slots__ = ("replayed",)
 
     if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class PartitionChangeRecord(Message, versions=(0, 2), flexible=0):
     last_known_elr: Sequence[int] | None = array(
         "int32", since=2, nullable=True, tag=7, default=None
     )
-    # Our own: the partition is no longer one of its topic.
+    # Our own: the partition was removed from its topic.
     removed: bool = boolean(tag=10000, default=False)
 
 

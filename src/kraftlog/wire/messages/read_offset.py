@@ -25,7 +25,7 @@ class ReadOffsetRequest(Message, versions=(0, 0), flexible=0):
     cluster_id: str | None = string(nullable=True)
     read_timestamp_ms: int = int64()
     topics: Sequence[ReadOffsetTopic] = array(ReadOffsetTopic)
-    #: The replica that asks, and its epoch.
+    #: The replica that sends the request, and its epoch.
     replica_id: int = int32(tag=0, default=-1)
     replica_directory_id: Uuid = uuid(tag=1, default=NULL_UUID)
     replica_epoch: int = int32(tag=2, default=-1)
