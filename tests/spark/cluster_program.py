@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation has it
 
 from kraftlog.cli import main as kraftlog
-from kraftlog.spark.pipelines.simulate import SCHEMA, Runs, player
+from kraftlog.spark.pipelines.simulate import SCHEMA, RunSettings, player
 from kraftlog.spark.session import spark_session
 from tests.spark.standalone import JAVA_OPTIONS
 
@@ -78,7 +78,7 @@ def again(topic: str) -> str:
 
 def digests(spark: SparkSession) -> dict[int, str]:
     """The digests of runs whose tasks all fail once after their work, and are tried again."""
-    play = player(Runs(SCENARIO, nodes=False, kinds=None))
+    play = player(RunSettings(SCENARIO, nodes=False, kinds=None))
 
     def play_twice(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from play(batches)

@@ -378,7 +378,11 @@ def test_a_plan_writes_nothing(
         (["t", "--decode", "json"], 2, "--decode json needs --schema FILE"),
         (["t", "--schema", "x"], 2, "--schema is for --decode json or avro or avro-confluent"),
         (["t", "--from", "soon"], 2, "--from soon: expected earliest, latest, a time"),
-        (["t", "--continuous", "--until", "latest"], 2, "--until is not for --continuous"),
+        (
+            ["t", "--continuous", "--until", "latest"],
+            2,
+            "--until cannot be combined with --continuous",
+        ),
         (["_kraftlog"], 1, "topic _kraftlog can't be archived"),
         (["t", "-c", "FILE"], 1, "security.protocol=SASL_SSL is not supported, as this client"),
     ],

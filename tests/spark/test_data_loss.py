@@ -100,7 +100,7 @@ def test_a_topic_of_a_pattern_that_is_gone(client: Client, address: str, named: 
     reader = stream_reader(address, subscribePattern=named(".*"), startingOffsets="earliest")
     start = reader.initialOffset()
     client.delete_topic(named("two"))
-    with pytest.raises(KraftlogSparkError, match=f"{named('two')}-0 is not there any more"):
+    with pytest.raises(KraftlogSparkError, match=f"{named('two')}-0 does not exist any more"):
         reader.partitions(start, latest(reader, start))
 
 

@@ -204,11 +204,11 @@ def test_the_text_names_what_has_changed(
     ("arguments", "code", "words"),
     [
         (["--as-of", "yesterday"], 2, "expected an offset, latest or a time such as"),
-        (["--as-of", "3", "--diff", "1", "2"], 2, "--diff is for neither --as-of nor --to"),
+        (["--as-of", "3", "--diff", "1", "2"], 2, "--diff cannot be combined with --as-of or --to"),
         (["--as-of", "99999"], 1, "offset 99999 is not in the metadata log; its last one is"),
-        (["-b", "a:1"], 2, "--data and --bootstrap-server: give one of them"),
-        (["-C", "a:1"], 2, "--data and --bootstrap-controller: give one of them"),
-        (["-c", "f"], 2, "--data and --command-config: give one of them"),
+        (["-b", "a:1"], 2, "--data and --bootstrap-server: give only one of them"),
+        (["-C", "a:1"], 2, "--data and --bootstrap-controller: give only one of them"),
+        (["-c", "f"], 2, "--data and --command-config: give only one of them"),
         (["--to", "/proc/nope", "--dry-run"], 1, "--to /proc/nope: nothing can be written to"),
     ],
 )

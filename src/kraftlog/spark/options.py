@@ -56,7 +56,7 @@ _KNOWN = (
     "subscribe",
     "subscribePattern",
 )
-#: Consumer settings that are the source's own business; the connector refuses them too.
+#: Consumer settings that the source decides itself; the connector refuses them, too.
 _REFUSED = (
     "auto.offset.reset",
     "key.deserializer",
@@ -91,7 +91,7 @@ class SourceOptions(Value):
     ending: Limit
     includes_headers: bool = False
     fails_on_data_loss: bool = True
-    #: Whether a start by time after the last record is the end, instead of an error.
+    #: Whether a start time after the last record means the end of the log, instead of an error.
     is_late_start_latest: bool = False
     max_offsets_per_trigger: int | None = None
     min_partitions: int | None = None
@@ -131,7 +131,7 @@ class Options:
             raise self.wrong(name, "expected true or false")
         return value == "true"
 
-    def number(self, name: str, *, least: int | None = 1) -> int | None:
+    def number(self, name: str, *, minimum: int | None = 1) -> int | None:
         text = self.text(name)
         if text is None:
             return None
@@ -139,8 +139,8 @@ class Options:
             value = int(text)
         except ValueError:
             raise self.wrong(name, "expected a whole number") from None
-        if least is not None and value < least:
-            raise self.wrong(name, f"expected at least {least}")
+        if minimum is not None and value < minimum:
+            raise self.wrong(name, f"expected at least {minimum}")
         return value
 
     def duration_ms(self, name: str, default: str) -> int:
@@ -156,7 +156,7 @@ class Options:
         for name, (given, _) in self._given.items():
             near = get_close_matches(name, known, n=1, cutoff=0.9)
             if name not in known and near and not name.startswith("kafka."):
-                raise ConfigError(f"option {given} is unknown: {known[near[0]]} is meant?")
+                raise ConfigError(f"option {given} is unknown: {known[near[0]]} was meant?")
 
     def by_partition(self, name: str) -> tuple[tuple[PartitionName, int], ...] | None:
         """A JSON object like `{"topic": {"0": 23, "1": -1}}`."""
@@ -249,7 +249,7 @@ def _selection(options: Options) -> Selection:
 def _limit(options: Options, side: str, default: int) -> Limit:
     """Where to start or end: one time for all, times, offsets, in this order of precedence."""
     if f"{side}Timestamp" in options:
-        return Limit(time_ms=options.number(f"{side}Timestamp", least=None))
+        return Limit(time_ms=options.number(f"{side}Timestamp", minimum=None))
     if f"{side}OffsetsByTimestamp" in options:
         return Limit(times_ms=options.by_partition(f"{side}OffsetsByTimestamp"))
     name = f"{side}Offsets"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Nested = dict[str, dict[str, int]]
 
 
-#: Separates a topic from its id in a checkpoint; no topic name contains it.
+#: Separates a topic's name from its id in a checkpoint; no topic name contains it.
 _ID_MARK = "@"
 
 
@@ -43,7 +43,7 @@ def nested(positions: Mapping[PartitionName, int], ids: Mapping[str, Uuid] | Non
 
 
 def topic_ids(given: Mapping[str, Mapping[str, int]]) -> dict[str, Uuid]:
-    """The ids of topics that are noted in offsets."""
+    """The topic ids that the offsets of a checkpoint contain."""
     pairs = (name.split(_ID_MARK) for name in given if _ID_MARK in name)
     return {topic: uuid_from_text(topic_id) for topic, topic_id in pairs}
 

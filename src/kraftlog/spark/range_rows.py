@@ -1,4 +1,4 @@
-"""What a task reads: the rows of a range of offsets, also where some of them are gone meanwhile."""
+"""Reads the rows of a range of offsets in a task, even if some of them are deleted meanwhile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def range_rows(
     cluster: Cluster,
     wanted: OffsetRange,
     topic_id: Uuid,
-    rest: Callable[[OffsetRange, int], OffsetRange],
+    after_loss: Callable[[OffsetRange, int], OffsetRange],
     *,
     isolation_level: int,
     with_headers: bool,
@@ -34,8 +34,8 @@ def range_rows(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a range, with the connector's columns.
 
-    If the log does not have the offset that is next, `rest` gets the range and this offset, and
-    returns what can still be read, or raises.
+    If the log does not have the next offset any more, `after_loss` gets the range and this offset,
+    and returns the range that can still be read, or raises.
     """
     key = (wanted.topic, topic_id, fetch_bytes)
     size = _sizes.setdefault(key, FetchSize(fetch_bytes))
@@ -57,4 +57,4 @@ def range_rows(
         except RefusedError as error:
             if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            wanted = rest(wanted, reader.position)
+            wanted = after_loss(wanted, reader.position)

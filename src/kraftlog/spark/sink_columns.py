@@ -54,7 +54,7 @@ class Rows:
         self._topic = topic
 
     def topics(self) -> tuple[list[str], Numbers]:
-        """The topics, and the place of each row's in this list."""
+        """The topic names, and for each row the index of its topic in them."""
         if self._topic is not None:
             return [self._topic], np.zeros(self.count, dtype=np.int64)
         column = self._column("topic")
@@ -64,7 +64,7 @@ class Rows:
         return encoded.dictionary.to_pylist(), values_of(encoded.indices).astype(np.int64)
 
     def partitions(self) -> Numbers | None:
-        """The partition that each row asks for, -1 for any; None if no row asks for one."""
+        """The partition that each row names, -1 for none; None if no row names one."""
         column = self._column("partition")
         if column is None or column.null_count == self.count:
             return None
@@ -74,7 +74,7 @@ class Rows:
         return wanted
 
     def timestamps_ms(self) -> Numbers:
-        """The time of each row; now where it has none."""
+        """The timestamp of each row; the current time if it has none."""
         now = wall_ms()
         column = self._column("timestamp")
         if column is None:

@@ -67,7 +67,7 @@ class KraftlogDataSource(DataSource):
         with brief_errors(self._servers):
             return StreamReader(source_options(self.options, is_stream=True))
 
-    # Each stream starts a process that plans it; what only writes is not loaded there.
+    # Each stream starts a process that plans it; the modules of the sink are not loaded there.
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         from kraftlog.spark.sink import BatchWriter, planned_options
@@ -87,7 +87,7 @@ class KraftlogDataSource(DataSource):
 
 
 class TaskRange(InputPartition):
-    """What one task reads, and of which topic, as a name may be given again."""
+    """What one task reads; with the topic's id, as another topic may get the same name."""
 
     def __init__(self, wanted: OffsetRange, topic_id: Uuid = NULL_UUID) -> None:
         super().__init__(wanted)
@@ -107,28 +107,28 @@ class Planner:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, TaskRange):
-            return  # Spark's own, as there is nothing to read
+            return  # a partition of Spark's own: there is nothing to read
         with brief_errors(self._options.servers):
             yield from range_rows(
                 self._cluster,
                 partition.range,
                 partition.topic_id,
-                self._rest,
+                self._after_loss,
                 isolation_level=self._options.isolation_level,
                 with_headers=self._options.includes_headers,
                 fetch_bytes=self._options.fetch_bytes or FETCH_BYTES,
             )
         freeze_modules()
 
-    def _rest(self, wanted: OffsetRange, position: int) -> OffsetRange:
-        """What can still be read of a range whose offsets were deleted meanwhile."""
+    def _after_loss(self, wanted: OffsetRange, position: int) -> OffsetRange:
+        """The part of a range that can still be read after a loss; raises if losses are fatal."""
         first = self._offsets([wanted.name], EARLIEST)[wanted.name]
         end = self._offsets([wanted.name], LATEST)[wanted.name]
         if first > position:
             loss = data_loss.deleted(wanted.name, position, min(first, wanted.end), end)
         else:
             loss = data_loss.truncated(wanted.name, position, end)
-        data_loss.settle([loss], is_fatal=self._options.fails_on_data_loss)
+        data_loss.raise_or_report([loss], is_fatal=self._options.fails_on_data_loss)
         return OffsetRange(*wanted.name, max(first, position), min(end, wanted.end))
 
     def _tasks(self, start: Positions, end: Positions) -> list[TaskRange]:
@@ -145,13 +145,13 @@ class Planner:
     def _readable_tasks(
         self, start: Positions, end: Positions, losses: Sequence[str] = ()
     ) -> list[TaskRange]:
-        """The tasks, after a look at what of the ranges is gone."""
+        """The tasks, after missing records of the ranges were reported or refused."""
         earliest = self._offsets([name for name in start if name in end], EARLIEST)
-        begin, more = data_loss.readable(start, end, earliest)
-        data_loss.settle([*losses, *more], is_fatal=self._options.fails_on_data_loss)
+        begin, more = data_loss.readable_starts(start, end, earliest)
+        data_loss.raise_or_report([*losses, *more], is_fatal=self._options.fails_on_data_loss)
         return self._tasks(begin, end)
 
-    def _check_given(self, option: str, limit: Limit, found: Positions, latest: Positions) -> None:
+    def _check_option(self, option: str, limit: Limit, found: Positions, latest: Positions) -> None:
         """Refuse offsets of an option that are beyond the log, unless data may be lost."""
         if limit.offsets is None or not self._options.fails_on_data_loss:
             return
@@ -193,8 +193,8 @@ class BatchReader(Planner, DataSourceReader):
             start = self._resolved(names, self._options.starting)
             end = self._resolved(names, self._options.ending)
             latest = self._offsets(names, LATEST)
-            self._check_given("startingOffsets", self._options.starting, start, latest)
-            self._check_given("endingOffsets", self._options.ending, end, latest)
+            self._check_option("startingOffsets", self._options.starting, start, latest)
+            self._check_option("endingOffsets", self._options.ending, end, latest)
             losses = []
             for name in names:
                 if latest[name] >= start[name] > end[name]:
@@ -203,7 +203,7 @@ class BatchReader(Planner, DataSourceReader):
                         f"end, offset {end[name]}"
                     )
                 if end[name] > latest[name]:
-                    losses.append(data_loss.short(name, end[name], latest[name]))
+                    losses.append(data_loss.ends_early(name, end[name], latest[name]))
                     end[name] = latest[name]
             return self._readable_tasks(start, end, losses)
 
@@ -212,10 +212,10 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
     """Offsets are those of Spark's Kafka connector: `{"topic": {"0": 23}}`."""
 
     _stop_at: Positions | None = None
-    #: The ends of the logs when they were last looked up, for progress reports.
+    #: The end offsets when they were last looked up, for progress reports.
     _seen: Positions | None = None
-    #: Until when the next batch waits for `minOffsetsPerTrigger`; the first does not.
-    _may_wait: Deadline | None = None
+    #: The deadline until which a batch waits for `minOffsetsPerTrigger`; the first does not wait.
+    _wait_deadline: Deadline | None = None
 
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
@@ -227,8 +227,8 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
             names = positions.selected(self._cluster, self._options.selection)
             start = self._resolved(names, self._options.starting)
             latest = self._offsets(names, LATEST)
-            self._check_given("startingOffsets", self._options.starting, start, latest)
-            return self._noted(start)
+            self._check_option("startingOffsets", self._options.starting, start, latest)
+            return self._with_topic_ids(start)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self._options.max_offsets_per_trigger
@@ -237,12 +237,12 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def latestOffset(self, start: Nested, limit: ReadLimit) -> Nested:
         with brief_errors(self._options.servers):
             self._seen = end = self._latest() if self._stop_at is None else self._stop_at
-            begin = self._with_new(self._still_valid(start, end), end)
+            begin = self._with_new(self._without_recreated(start, end), end)
             if self._waits_for_more(begin, end):
                 return start
             if isinstance(limit, ReadMaxRows):
                 end = positions.prorated(begin, end, limit.max_rows)
-            return self._noted(end)
+            return self._with_topic_ids(end)
 
     def prepareForTriggerAvailableNow(self) -> None:
         with brief_errors(self._options.servers):
@@ -255,7 +255,7 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
         with brief_errors(self._options.servers):
             until = positions.flat(end)
             known, now = positions.topic_ids(start), positions.topic_ids(end)
-            recreated = data_loss.recreated(known, now)
+            recreated = data_loss.recreated_topics(known, now)
             losses = [
                 data_loss.recreation(each, known[each], now[each], "it is read from its start")
                 for each in recreated
@@ -263,26 +263,26 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
             begin = _without(positions.flat(start), recreated)
             added = self._offsets([name for name in until if name not in begin], EARLIEST)
             return self._readable_tasks(
-                begin | added, until, losses + data_loss.late_partitions(added)
+                begin | added, until, losses + data_loss.skipped_in_new_partitions(added)
             )
 
-    def _still_valid(self, start: Nested, end: Positions) -> Positions:
+    def _without_recreated(self, start: Nested, end: Positions) -> Positions:
         """`start` without the partitions of topics that were created again since."""
         now = self._ids_of(end)
         remembers = self._options.remembers_topic_ids
         known = self._known_ids | (positions.topic_ids(start) if remembers else {})
-        recreated = data_loss.recreated(known, now)
+        recreated = data_loss.recreated_topics(known, now)
         if recreated and (self._options.fails_on_data_loss or not remembers):
             # Without the ids in the checkpoint a batch that is planned again would differ.
             consequence = "rememberTopicIds=true would read it from its start"
-            data_loss.settle(
+            data_loss.raise_or_report(
                 [data_loss.recreation(t, known[t], now[t], consequence) for t in recreated],
                 is_fatal=self._options.fails_on_data_loss,
             )
         self._known_ids |= now
         return _without(positions.flat(start), recreated if remembers else [])
 
-    def _noted(self, found: Positions) -> Nested:
+    def _with_topic_ids(self, found: Positions) -> Nested:
         """Offsets as Spark keeps them, with the topics' ids if they are to be remembered."""
         ids = self._ids_of(found) if self._options.remembers_topic_ids else {}
         return positions.nested(found, ids)
@@ -296,9 +296,13 @@ class StreamReader(Planner, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if least is None or self._stop_at is not None:
             return False
         available = sum(max(0, end[name] - begin[name]) for name in end)
-        if available < least and self._may_wait is not None and not self._may_wait.is_over:
+        if (
+            available < least
+            and self._wait_deadline is not None
+            and not self._wait_deadline.is_over
+        ):
             return True
-        self._may_wait = Deadline(self._options.max_trigger_delay_ms / 1000)
+        self._wait_deadline = Deadline(self._options.max_trigger_delay_ms / 1000)
         return False
 
     def _with_new(self, start: Positions, end: Positions) -> Positions:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TARGET_BYTES = 256 << 20
 
 
-class _Small(NamedTuple):
+class _SmallFile(NamedTuple):
     #: The date, if the table is partitioned, and the partition: what a file may be merged with.
     group: tuple[str, int]
     first: int
@@ -34,7 +34,7 @@ class _Small(NamedTuple):
 
 
 def compact(table: ArchiveTable, target_bytes: int = TARGET_BYTES) -> tuple[int, int]:
-    """Merge small files in one commit; return how many they were and how many they are now."""
+    """Merge small files in one commit; return how many files were replaced, and by how many."""
     table.refresh()
     removed: list[str] = []
     writer = FileWriter(table.path, "compacted", by_date=table.is_by_date)
@@ -49,7 +49,7 @@ def compact(table: ArchiveTable, target_bytes: int = TARGET_BYTES) -> tuple[int,
     return len(removed), len(writer.written)
 
 
-def _small_files(table: ArchiveTable, target_bytes: int) -> list[_Small]:
+def _small_files(table: ArchiveTable, target_bytes: int) -> list[_SmallFile]:
     found = []
     for action in table.actions():
         partition = action.get("min.partition")
@@ -58,15 +58,17 @@ def _small_files(table: ArchiveTable, target_bytes: int) -> list[_Small]:
             continue
         date = str(action.get(f"partition.{DATE}", ""))
         path = unquote(action["path"])
-        found.append(_Small((date, partition), action["min.offset"], path, action["size_bytes"]))
+        found.append(
+            _SmallFile((date, partition), action["min.offset"], path, action["size_bytes"])
+        )
     return sorted(found)
 
 
-def _mergeable(files: Sequence[_Small], target_bytes: int) -> Iterator[list[_Small]]:
-    """Runs of at least two files of one partition that are together at most of the target size."""
-    run: list[_Small] = []
+def _mergeable(files: Sequence[_SmallFile], target_bytes: int) -> Iterator[list[_SmallFile]]:
+    """Runs of at least two files of one partition, each run of at most the target size together."""
+    run: list[_SmallFile] = []
     for each in files:
-        is_full = run and sum(it.size for it in run) + each.size > target_bytes
+        is_full = run and sum(file.size for file in run) + each.size > target_bytes
         if run and (each.group != run[0].group or is_full):
             if len(run) > 1:
                 yield run

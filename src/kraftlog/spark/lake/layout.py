@@ -18,11 +18,11 @@ from kraftlog.spark.schema import HEADERS, arrow_schema
 
 #: Columns of a table beside `key` and those of the value, in the connector's words.
 POSITION = ("partition", "offset", "timestamp", "timestampType")
-#: Of each record in a table that is not decoded.
+#: The columns of a table whose values are not decoded.
 RAW = pa.schema([f for f in arrow_schema(with_headers=True) if f.name != "topic"])
-#: Columns whose names a decoded value can't have.
+#: Names that the columns of decoded values cannot have.
 RESERVED = frozenset(RAW.names) - {"value"} | {"date"}
-#: Of each record that could not be decoded.
+#: The columns of the table of records that could not be decoded.
 DEAD_LETTER = pa.schema(
     [
         ("topic", pa.string()),
@@ -35,7 +35,7 @@ DEAD_LETTER = pa.schema(
 )
 #: The column of a table that is partitioned by date.
 DATE = "date"
-#: The names that Kafka takes.
+#: The topic names that Kafka accepts.
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _DEAD_LETTERS, _PRIVATE = "_dead_letters", "_kraftlog"
 
@@ -45,8 +45,9 @@ def check_topic(name: str) -> None:
         raise ConfigError(f"topic {name} can't be archived: the archive uses this name itself")
     if not _NAME.fullmatch(name) or name in {".", ".."}:
         raise ConfigError(
-            f"'{name}' can't be the name of a topic, and patterns are not taken: name each topic, "
-            "as in: archive orders payments --to lake. kraftlog topics --list prints the topics"
+            f"'{name}' can't be the name of a topic, and patterns are not accepted: name each "
+            "topic, as in: archive orders payments --to lake. "
+            "kraftlog topics --list prints the topics"
         )
 
 

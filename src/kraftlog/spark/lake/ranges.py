@@ -1,4 +1,4 @@
-"""What a task does: it reads a range of offsets from the broker and writes it as files."""
+"""Reads a range of offsets from the broker and writes it as files: the work of one task."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Outcome:
-    """What became of a range. A task that can't go on says so here, as Spark would retry it."""
+    """The result of a range. A refusal is a field and not an exception, as Spark retries those."""
 
     partition: int
     start: int
@@ -37,11 +37,11 @@ class Outcome:
     bad: int = 0
     files: list[WrittenFile] = field(default_factory=list)
     dead_letters: list[WrittenFile] = field(default_factory=list)
-    #: Ranges that the log does not have any more.
+    #: Ranges of offsets that were deleted from the log before.
     lost: list[tuple[int, int]] = field(default_factory=list)
-    #: Fields without a column, by how many records had one.
+    #: By name of a field without a column: the number of records that have the field.
     ignored: dict[str, int] = field(default_factory=dict)
-    #: Why nothing may be committed.
+    #: Why the batch must not be committed; empty if it may.
     refused: str = ""
 
     def fields(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class RangeArchiver:
         assert table is not None, "the pipeline creates the table first"
         self._cluster = cluster
         self._range = wanted
-        #: Of the table: never a record of another topic with this name.
+        #: The table's topic id: records of another topic with the same name are never read.
         self._topic_id = table.state.topic_uuid
         self._isolation_level = isolation_level
         self._may_lose = may_lose
@@ -104,15 +104,15 @@ class RangeArchiver:
             self._cluster,
             self._range,
             self._topic_id,
-            self._rest,
+            self._after_loss,
             isolation_level=self._isolation_level,
             with_headers=True,
         )
         for rows in found:
             self._write(rows.drop_columns(["topic"]))
 
-    def _rest(self, wanted: OffsetRange, position: int) -> OffsetRange:
-        """Note what was deleted from the log, if that is allowed; the range goes on after it."""
+    def _after_loss(self, wanted: OffsetRange, position: int) -> OffsetRange:
+        """Record the deleted range and return the range after it; raise if that is not allowed."""
         first = offsets.find(self._cluster, {wanted.name: offsets.EARLIEST})[wanted.name].offset
         about = f"{wanted.topic}-{wanted.partition}"
         if first <= position:

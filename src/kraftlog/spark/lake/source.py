@@ -98,8 +98,8 @@ class ArchiveReader(StreamReader):
         yield pa.RecordBatch.from_arrays(columns, schema=_ARROW)
         freeze_modules()
 
-    def _still_valid(self, start: Nested, end: Positions) -> Positions:
-        """The table knows which topic it is of: the tasks and the commit hold it against that."""
+    def _without_recreated(self, start: Nested, end: Positions) -> Positions:
+        """Nothing is removed: the tasks and the commit compare the topic's id with the table's."""
         return positions.flat(start)
 
     def _archived(self) -> Positions:
@@ -108,7 +108,7 @@ class ArchiveReader(StreamReader):
         return {(self._topic, index): offset for index, offset in table.state.offsets.items()}
 
     def _latest(self) -> Positions:
-        """Where the log ends, or where the pipeline is to end."""
+        """The end offsets: those of the log, or of --until if they come first."""
         latest = super()._latest()
         end = dict(self._end or ())
         return {name: min(offset, end.get(name, offset)) for name, offset in latest.items()}

@@ -30,24 +30,24 @@ class ArchiveState:
     """The record of a commit; partitions are numbers, ranges are pairs of offsets."""
 
     topic: str
-    #: As text; empty if the brokers are too old to have one.
+    #: As text; empty if the brokers are too old for topic ids.
     topic_id: str
     decode: str
     #: The next offset of each partition that the table does not have.
     offsets: dict[int, int]
-    #: What the commit added, each from its first offset to before its last.
+    #: The range of offsets that the commit added to each partition; the end is exclusive.
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
-    #: Ranges that the log did not have any more.
+    #: Ranges of offsets that were deleted from the log before they were archived.
     lost: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     #: The id of the streaming query and its batch; a new checkpoint has a new query.
     query: str = ""
     batch: int = -1
-    #: Records that the table got and that became dead letters, since it exists.
+    #: The number of rows and of dead letters since the table was created.
     rows: int = 0
     bad: int = 0
     #: Files that the commit adds to the table of dead letters, in a commit that follows.
     dead_letters: tuple[WrittenFile, ...] = ()
-    #: Fields of values that the table has no column for, by how many records had one.
+    #: By name of a field without a column: the number of records that have the field.
     ignored: dict[str, int] = field(default_factory=dict)
     #: The value of --from with which the table was created; empty if it is not known.
     begun_at: str = ""

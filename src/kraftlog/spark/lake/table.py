@@ -14,7 +14,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from kraftlog.client.deadline import wall_ms
 from kraftlog.errors import ConfigError, KraftlogError
 from kraftlog.spark.lake import layout
-from kraftlog.spark.lake.decode.nested import merged
+from kraftlog.spark.lake.decode.nested import merged_type
 from kraftlog.spark.lake.files import STATISTICS, schema_of
 from kraftlog.spark.lake.state import state_of
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class LakeError(KraftlogError):
-    """The archive and the topic do not fit together, and nothing was written."""
+    """The table and the topic contradict each other; nothing was written."""
 
 
 class ArchiveTable:
@@ -182,7 +182,7 @@ class ArchiveTable:
         for file in files:
             for field in schema_of(file.schema):
                 before = wanted.setdefault(field.name, field)
-                kind = merged(before.type, field.type)
+                kind = merged_type(before.type, field.type)
                 if kind is None and before is known.get(field.name):
                     continue
                 if kind is None:

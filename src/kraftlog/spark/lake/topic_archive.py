@@ -19,7 +19,7 @@ from kraftlog.spark import positions
 from kraftlog.spark.lake import layout
 from kraftlog.spark.lake.decode import value_columns
 from kraftlog.spark.lake.decode.base import ADD, FAIL
-from kraftlog.spark.lake.decode.nested import lacking, merged
+from kraftlog.spark.lake.decode.nested import merged_type, missing_fields
 from kraftlog.spark.lake.decode.text import text_schema
 from kraftlog.spark.lake.ranges import Outcome
 from kraftlog.spark.lake.source import FORMAT, ArchiveSource
@@ -49,7 +49,7 @@ ONCE, CAUGHT_UP, CONTINUOUS = "once", "caught-up", "continuous"
 class ArchiveSettings(Value):
     directory: str
     decoding: Decoding
-    #: Where a new table begins, as a limit and in words, and whether --from says so.
+    #: Where a new table begins, as a limit and as text, and whether --from was given.
     start: Limit
     start_text: str
     is_start_given: bool
@@ -60,7 +60,7 @@ class ArchiveSettings(Value):
     batch_records: int
     by_date: bool
     allows_data_loss: bool
-    #: Without `{topic}` the group is the same for all topics.
+    #: The consumer group; `{topic}` in it stands for the topic's name.
     group: str
 
 
@@ -72,7 +72,7 @@ class BatchReport(Value):
     rows: int
     bad: int
     lost: int
-    #: Offsets that the topic has and the table not yet.
+    #: The number of offsets that the table still lacks.
     lag: int
     ignored: Mapping[str, int]
     #: Why the group's offsets could not be committed.
@@ -95,14 +95,14 @@ class TopicArchive:
         self._cluster = cluster
         self._settings = settings
         self._report = report
-        #: Called before the first tasks, as these make the rows that rates are of.
+        #: Called before the first tasks, so that rates leave out the start of Spark.
         self._begin: Callable[[], None] | None = begin
         self._lock: IO[str] | None = None
         self._table: ArchiveTable | None = None
         self._ends: Positions | None = None
-        #: What a person should know before the query starts.
+        #: Notes for the user, printed before the query starts.
         self.notes: list[str] = []
-        #: What a batch failed with; Spark only has its text.
+        #: The exception of a failed batch, of which Spark keeps only the text.
         self.error: BaseException | None = None
 
     @property
@@ -126,7 +126,7 @@ class TopicArchive:
         return start, latest
 
     def prepare(self) -> tuple[Positions, Positions]:
-        """As `plan`, and lock and create the table, and finish what a killed run began."""
+        """Do as `plan`, lock and create the table, and finish the commit of a killed run."""
         self._take_lock()
         start, end = self.plan()
         if self._table is None:
@@ -190,10 +190,10 @@ class TopicArchive:
 
     def _check_table(self, state: ArchiveState, found: Topic) -> None:
         self._check_identity(state, found)
-        if state.decode != self._settings.decoding.how:
+        if state.decode != self._settings.decoding.kind:
             raise LakeError(
                 f"{self.topic}: the table has records with --decode {state.decode}: go on with "
-                f"that, or archive with --decode {self._settings.decoding.how} into another "
+                f"that, or archive with --decode {self._settings.decoding.kind} into another "
                 "directory"
             )
         settings = self._settings
@@ -239,7 +239,7 @@ class TopicArchive:
         return found | self._earliest(new)
 
     def _check_log(self, start: Positions, latest: Positions) -> None:
-        """Whether the log still has what follows the table's records."""
+        """Check that the log still has the records that follow the table's."""
         first = self._earliest(list(latest))
         for name, end in latest.items():
             about = f"{name[0]}-{name[1]}"
@@ -264,7 +264,7 @@ class TopicArchive:
         state = ArchiveState(
             topic=self.topic,
             topic_id=_id_text(self._found_topic()),
-            decode=self._settings.decoding.how,
+            decode=self._settings.decoding.kind,
             offsets={index: offset for (_, index), offset in start.items()},
             begun_at=self._settings.start_text,
         )
@@ -273,7 +273,7 @@ class TopicArchive:
         )
 
     def _schema(self) -> pa.Schema:
-        how = self._settings.decoding.how
+        how = self._settings.decoding.kind
         if how == "raw":
             return layout.RAW
         if how == "string":
@@ -284,7 +284,7 @@ class TopicArchive:
         return schema
 
     def _apply_schema(self, table: ArchiveTable) -> None:
-        """Let the rule for drift decide about columns of --schema that the table does not have."""
+        """Add, ignore or refuse columns of --schema that the table lacks, by the rule for drift."""
         decoding = self._settings.decoding
         given = {each.name: each for each in value_columns(decoding)}
         known = table.schema
@@ -295,7 +295,7 @@ class TopicArchive:
                 added.append(column)
                 names.append(name)
                 continue
-            kind = merged(known.field(name).type, column.type)
+            kind = merged_type(known.field(name).type, column.type)
             if kind is None:
                 raise LakeError(
                     f"{self.topic}: --schema has {column.type} for column {name}, the table "
@@ -303,7 +303,7 @@ class TopicArchive:
                 )
             if kind != known.field(name).type:
                 added.append(column.with_type(kind))
-                names += lacking(name, known.field(name).type, kind)
+                names += missing_fields(name, known.field(name).type, kind)
         if not added:
             return
         text = ", ".join(names)

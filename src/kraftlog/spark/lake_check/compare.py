@@ -71,7 +71,7 @@ class RangeResult(NamedTuple):
 
 
 class _NotInOrderError(Exception):
-    """Rows are between those of another file, or there twice."""
+    """Rows overlap those of another file, or occur twice."""
 
 
 class _Run:
@@ -121,9 +121,9 @@ class _Comparison:
             _add(log, rows)
         if lake != log:
             return self._compared_by_row()
-        return self._made(lake, log, expired)
+        return self._result_of(lake, log, expired)
 
-    def _made(
+    def _result_of(
         self,
         lake: Checksums,
         log: Checksums,
@@ -148,8 +148,8 @@ class _Comparison:
     def _lake_sums(self) -> tuple[int, Checksums]:
         """How many rows are older than the log, and the sums of the others.
 
-        Whoever wrote or compacted a file may have moved batches of rows. So each run of ascending
-        offsets has its sums, and these are put in order.
+        The program that wrote or compacted a file may have moved batches of rows. So each run of
+        ascending offsets has its own sums, which are then put in order.
         """
         runs: list[_Run] = []
         expired = 0
@@ -191,7 +191,7 @@ class _Comparison:
 
     def _compared_by_row(self) -> RangeResult:
         everything = self._lake_rows()
-        lake = everything.later(self._start)
+        lake = everything.from_offset(self._start)
         log = pa.Table.from_batches(self._log_rows(), self._schema())
         compared = RowComparison(self._range, lake, log)
         compared.find_duplicates()
@@ -199,7 +199,7 @@ class _Comparison:
         compacted = compared.find_extra(self._log_end, is_compacted=self._topic.is_compacted)
         compared.find_differences()
         rows = compared.common()[0] if self._topic.is_compacted else lake.rows
-        return self._made(
+        return self._result_of(
             _sums(rows),
             _sums(log),
             len(everything.rows) - len(lake.rows),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MISSING, DUPLICATE, DIFFERENT, NOT_IN_LOG = "missing", "duplicate", "different", "not in the log"
 #: The file is lost or broken, and the table alone does not say which offsets it has.
 UNREADABLE = "unreadable"
-#: How many ranges of offsets are named.
+#: The most ranges of offsets that a finding names.
 NAMED = 20
 
 

@@ -79,8 +79,8 @@ def _overlapping(spans: Sequence[FileSpan]) -> Iterator[list[FileSpan]]:
 
 
 def _without_files(topic: str, partition: int, start: int, end: int) -> Iterator[Range]:
-    for at in range(start, end, RANGE_RECORDS):
-        yield Range(topic, partition, at, min(at + RANGE_RECORDS, end), (), 0)
+    for first in range(start, end, RANGE_RECORDS):
+        yield Range(topic, partition, first, min(first + RANGE_RECORDS, end), (), 0)
 
 
 def _cut(
@@ -129,12 +129,12 @@ def _row_groups(path: str, first: int, end: int) -> list[int]:
 def tasks(found: Sequence[Range]) -> list[list[Range]]:
     """Ranges of about equal work, so that a small one does not cost a Spark task."""
     shared: list[list[Range]] = []
-    room = 0
+    remaining = 0
     for each in found:
         size = each.records or each.end - each.start
-        if not shared or size > room:
+        if not shared or size > remaining:
             shared.append([])
-            room = TASK_RECORDS
+            remaining = TASK_RECORDS
         shared[-1].append(each)
-        room -= size
+        remaining -= size
     return shared

@@ -1,4 +1,4 @@
-"""What a comparison has found, by partition: for people as text, for programs as data."""
+"""The result of a comparison by partition: as text for people, as data for programs."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Report(NamedTuple):
             if finding.offsets:
                 is_one = len(finding.offsets) == 1 and len(set(finding.offsets[0])) == 1
                 words += f" at offset{'' if is_one else 's'} {finding.offsets_text()}"
-            # What is wrong with files is said of these.
+            # For files that are lost or broken, the note follows each file.
             is_of_files = finding.kind in {MISSING, UNREADABLE}
             note, file_note = ("", finding.note) if is_of_files else (finding.note, "")
             yield f"{where}: {words} ({note})" if note else f"{where}: {words}"
@@ -164,7 +164,7 @@ def _s(count: int) -> str:
 
 
 def not_compared(lake: LakeTable) -> str:
-    """Which columns say nothing of the log's bytes, and what could be compared instead."""
+    """Name the columns whose content is not that of the log, and those that were compared."""
     missing = ", ".join(lake.not_compared)
     compared = ", ".join(("offset", *lake.compared))
     return f"{lake.topic}: {missing} not as in the log, so not compared; compared: {compared}"

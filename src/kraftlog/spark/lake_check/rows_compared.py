@@ -35,12 +35,12 @@ class LakeRows(NamedTuple):
     #: The files of the range that cannot be read, with the reason.
     unreadable: dict[str, str]
 
-    def later(self, offset: int) -> LakeRows:
-        """Without the rows before an offset."""
+    def from_offset(self, offset: int) -> LakeRows:
+        """The rows from an offset on."""
         old = int(np.searchsorted(offsets_of(self.rows), offset))
         return self._replace(rows=self.rows.slice(old), file_numbers=self.file_numbers[old:])
 
-    def names(self, rows: Numbers) -> tuple[str, ...]:
+    def files_of(self, rows: Numbers) -> tuple[str, ...]:
         return tuple(self.files[number] for number in np.unique(self.file_numbers[rows]).tolist())
 
 
@@ -107,7 +107,7 @@ class RowComparison:
     def _add(self, kind: str, offsets: Numbers, rows: Numbers, note: str = "") -> None:
         if len(offsets):
             finding = self._finding(kind, offsets)
-            self.findings.append(finding._replace(files=self._lake.names(rows), note=note))
+            self.findings.append(finding._replace(files=self._lake.files_of(rows), note=note))
 
     def _finding(self, kind: str, offsets: Numbers) -> Finding:
         topic, partition = self._range.topic, self._range.partition

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from deltalake import DeltaTable
 
-#: The columns without which nothing can be compared.
+#: The columns that every table must have to be compared.
 PARTITION, OFFSET = "partition", "offset"
 #: The columns of a record whose content is compared, if a table has them.
 CONTENT = ("key", "value", "timestamp", "timestampType", "headers")
 _LOG = "_delta_log"
-#: Where a commit's metadata has what the archive knows of it.
+#: The key of kraftlog's record in a commit's metadata.
 _RECORD = "kraftlog"
 
 
@@ -48,7 +48,7 @@ class LakeTable(NamedTuple):
     compared: tuple[str, ...]
     not_compared: tuple[str, ...]
     spans: tuple[FileSpan, ...]
-    #: The offsets of each partition that commits say they archived, if they do.
+    #: The range of offsets of each partition that the commits record as archived, if any.
     archived: dict[int, tuple[int, int]]
     #: The topic's id when it was archived, as text; empty if unknown.
     topic_id: str
@@ -107,7 +107,7 @@ def open_table(table: DeltaTable, topic: str, directory: str) -> LakeTable:
 
 
 def _recorded(table: DeltaTable) -> tuple[dict[int, tuple[int, int]], str]:
-    """What the commits of `kraftlog pipeline archive` record: offsets, and the topic's id."""
+    """The archived offsets and the topic's id, as recorded by `kraftlog pipeline archive`."""
     archived: dict[int, tuple[int, int]] = {}
     topic_id = ""
     for commit in table.history():

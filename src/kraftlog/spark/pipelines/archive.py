@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _INTERVAL = re.compile(
     r"\s*(?:\d+\s+(?:millisecond|second|minute|hour|day|week)s?\s*)+", re.IGNORECASE
 )
-#: Queries that run at the same time, unless all of them are to run on.
+#: The most queries that run at the same time, except with --continuous.
 _AT_ONCE = 4
 _POLL_S = 0.2
 
@@ -78,7 +78,8 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=5_000_000,
         metavar="N",
-        help="of each topic; a killed run repeats at most one batch; default: 5,000,000",
+        help="records of each topic in a batch; a killed run repeats at most one batch; "
+        "default: 5,000,000",
     )
     where = "earliest, latest, a time such as 2026-11-23T00:00 (UTC), or JSON of offsets"
     group.add_argument(
@@ -248,7 +249,7 @@ class _Archive:
 
 
 def _has_ended(archive: TopicArchive, query: StreamingQuery) -> bool:
-    """Wait a moment for the end of a query; raise the error of its batch, not Spark's of that."""
+    """Wait a moment for the end of a query; raise its batch's error instead of Spark's."""
     try:
         return bool(query.awaitTermination(_POLL_S))
     except Exception:
@@ -272,7 +273,7 @@ def _settings(options: argparse.Namespace) -> ArchiveSettings:
     if options.max_records_per_batch < 1:
         raise UsageError("--max-records-per-batch: expected at least 1")
     if options.continuous and options.end:
-        raise UsageError("--until is not for --continuous")
+        raise UsageError("--until cannot be combined with --continuous")
     if not _INTERVAL.fullmatch(options.trigger):
         raise UsageError(
             f"--trigger {options.trigger}: expected a time such as '10 seconds' or '1 minute'"

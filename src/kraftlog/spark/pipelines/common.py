@@ -219,17 +219,17 @@ def run_pipeline(
         _ = pipeline.settings  # a wrong one is named before anything is done
         return work(pipeline) or DONE
     except UsageError as error:
-        _complain(name, f"{error}; see --help")
+        _print_error(name, f"{error}; see --help")
         return USAGE
     except KeyboardInterrupt:
-        _complain(name, "interrupted")
+        _print_error(name, "interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         raise
     except Exception as error:
         if options.verbose:
             raise
-        _complain(name, paragraph(error))
+        _print_error(name, paragraph(error))
         return FAILED
     finally:
         pipeline.progress.end()
@@ -250,5 +250,5 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _complain(name: str, text: str) -> None:
+def _print_error(name: str, text: str) -> None:
     print(f"kraftlog pipeline {name}: {text}", file=sys.stderr, flush=True)

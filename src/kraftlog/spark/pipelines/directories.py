@@ -1,4 +1,4 @@
-"""Whether a pipeline can write where it is to, before Spark starts, and for a plan as well."""
+"""Checks that a pipeline can write to its directory, before Spark starts and for --dry-run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kraftlog.errors import ConfigError
 
 
 def check_writable(directory: str) -> None:
-    """Raise unless the directory takes files, or can be created; leaves nothing."""
+    """Raise ConfigError unless files can be created in the directory, which may not exist yet."""
     if "://" in directory:
         return
     place = os.path.abspath(directory)

@@ -40,8 +40,8 @@ def paragraph(error: BaseException) -> str:
         return f"{error.subject} does not exist; kraftlog topics --list prints those that do"
     if isinstance(error, RefusedError) and error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
         return (
-            f"{error.subject} can't be the name of a topic, and patterns are not taken; kraftlog "
-            "topics --list prints the topics"
+            f"{error.subject} can't be the name of a topic, and patterns are not accepted; "
+            "kraftlog topics --list prints the topics"
         )
     if isinstance(error, KraftlogError | OSError):
         return in_words(error)

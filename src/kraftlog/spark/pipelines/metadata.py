@@ -1,7 +1,7 @@
 """`kraftlog pipeline metadata`: the cluster as it was, from the metadata log.
 
-One process folds the log: this takes less time than Spark needs to start, so nothing here starts
-it. With --to the tables are written in Delta's format, for Spark and everything else that reads it.
+One process replays the log, which takes less time than Spark needs to start, so Spark is not
+started. With --to the tables are written in Delta's format, for Spark and other readers of it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
 def _run(pipeline: Pipeline) -> int:
     options = pipeline.options
     if options.diff and (options.as_of or options.to):
-        raise UsageError("--diff is for neither --as-of nor --to")
+        raise UsageError("--diff cannot be combined with --as-of or --to")
     _check_place(options)
     if options.to:
         check_writable(options.to)
@@ -132,7 +132,9 @@ def _check_place(options: argparse.Namespace) -> None:
     if options.data and options.command_config:
         names.append("--command-config")
     if len(names) > 1:
-        raise UsageError(f"{' and '.join(names)}: give one of them, as the log is read there")
+        raise UsageError(
+            f"{' and '.join(names)}: give only one of them, as each is a place to read the log from"
+        )
 
 
 def moment(text: str) -> Moment:
@@ -183,7 +185,7 @@ def _text(state: MetadataState, tables: dict[str, list[Row]], options: argparse.
             continue
         if name in OPTIONAL and not rows and len(tables) == len(TABLES_OF_IMAGE):
             continue
-        # A column in which no row has anything says nothing.
+        # A column that is empty in every row is left out.
         columns = [
             column
             for column in TABLES_OF_IMAGE[name].columns

@@ -1,4 +1,4 @@
-"""How far a pipeline is: rows, rows a second, lag and time left, for people or as JSON.
+"""Progress of a pipeline: rows, rows a second, lag and time left, for people or as JSON.
 
 People read lines on standard error: on a terminal the newest one is redrawn, in a file there is
 at most one a second. With --json each is an object on standard output, and so is the result.
@@ -23,7 +23,7 @@ _WINDOW_S = 30
 
 
 class Progress:
-    """Prints how far the pipeline is. Any thread may call it."""
+    """Prints the progress of a pipeline. Any thread may call it."""
 
     def __init__(
         self,

@@ -60,7 +60,7 @@ def reason_in(log: str) -> str:
 
 @contextmanager
 def _stderr_to_file() -> Iterator[IO[bytes]]:
-    """Processes that start meanwhile write to a file that has no name any more."""
+    """Send the standard error of this process and of new ones to a temporary file."""
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as log:

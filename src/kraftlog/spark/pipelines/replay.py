@@ -1,7 +1,7 @@
 """`kraftlog pipeline replay`: records of a table back into a topic, in order, at a chosen rate.
 
-Each record keeps its partition, and a header says its old offset. Each partition is written in the
-order of offsets, so the last record of a partition says where a run that was killed goes on.
+Each record keeps its partition, and a header has its old offset. Each partition is written in the
+order of offsets, so a run that was killed continues after the last record of each partition.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 #: The header of a replayed record: the topic it was in, its partition and its offset, as JSON.
 HEADER = "kraftlog.replay"
 #: Offsets of one job of Spark, at most; less at a low rate.
-_OFFSETS_A_JOB = 1_000_000
+_OFFSETS_PER_JOB = 1_000_000
 #: At a chosen rate, a job has the records of this many seconds.
-_SECONDS_A_JOB = 2
+_SECONDS_PER_JOB = 2
 _NS = 1_000_000_000
 _REQUIRED = ("value", "partition", "offset")
 
@@ -78,10 +78,14 @@ def _parser() -> argparse.ArgumentParser:
         "--until", dest="end", metavar="WHERE", help="the offset or time before which to end"
     )
     made.add_argument(
-        "--keep-timestamps", action="store_true", help="with the old time; default: with that now"
+        "--keep-timestamps",
+        action="store_true",
+        help="keep the records' timestamps; default: the time of the replay",
     )
     made.add_argument(
-        "--again", action="store_true", help="from the start, whatever the topic has already"
+        "--again",
+        action="store_true",
+        help="start from the beginning, even if the topic has some of the records",
     )
     return made
 
@@ -184,9 +188,9 @@ class _Replay:
     def _replay(self, rows: DataFrame, start: Positions, end: Positions, total: int) -> None:
         """Job after job, each a range of offsets; waits in between if that keeps the rate."""
         rate = self._options.rate
-        most = _OFFSETS_A_JOB
+        most = _OFFSETS_PER_JOB
         if rate is not None:
-            most = max(1, min(most, int(rate * _SECONDS_A_JOB)))
+            most = max(1, min(most, int(rate * _SECONDS_PER_JOB)))
         self._pipeline.progress.begin()
         began = time.monotonic_ns()
         written = 0

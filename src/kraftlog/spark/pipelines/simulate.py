@@ -40,12 +40,12 @@ _ARROW = pa.schema(
         ("command", pa.string()),
     ]
 )
-#: A task costs a fraction of a second beside its seeds, and is what progress is counted in.
-MOST_SEEDS_A_TASK, TASKS_A_CORE = 100, 4
+#: A task costs a fraction of a second besides its seeds; progress is counted in tasks.
+MAX_SEEDS_PER_TASK, TASKS_PER_CORE = 100, 4
 
 
-class Runs(Value):
-    """What every seed runs: a scenario, or any, and its kinds of faults."""
+class RunSettings(Value):
+    """The settings of all seeds: a scenario, or any, and the kinds of faults."""
 
     scenario: str
     nodes: bool
@@ -96,7 +96,7 @@ def _simulate(pipeline: Pipeline) -> int:
         return DONE
     spark = pipeline.spark
     cores = spark.sparkContext.defaultParallelism
-    a_task = max(1, min(MOST_SEEDS_A_TASK, count // (TASKS_A_CORE * cores)))
+    a_task = max(1, min(MAX_SEEDS_PER_TASK, count // (TASKS_PER_CORE * cores)))
     seeds = spark.range(first, end, 1, -(-count // a_task))
     runs = seeds.mapInArrow(player(wanted), SCHEMA)
     if options.to is None:
@@ -116,7 +116,7 @@ def _seeds(text: str) -> tuple[int, int]:
     return int(first), int(end)
 
 
-def _runs(options: argparse.Namespace) -> Runs:
+def _runs(options: argparse.Namespace) -> RunSettings:
     if options.scenario not in {*scenarios(nodes=options.nodes), "any", CLUSTER}:
         raise UsageError(f"--scenario {options.scenario}: kraftlog simulate --list names them")
     if options.scenario == CLUSTER and options.nodes:
@@ -124,11 +124,11 @@ def _runs(options: argparse.Namespace) -> Runs:
     kinds = None if options.faults is None else tuple(options.faults.split(","))
     if unknown := [kind for kind in kinds or () if kind not in BY_NAME]:
         raise UsageError(f"--faults {unknown[0]}: kraftlog simulate --list names them")
-    return Runs(options.scenario, options.nodes, kinds)
+    return RunSettings(options.scenario, options.nodes, kinds)
 
 
-def player(wanted: Runs) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of a task: seeds in, a row for each out."""
+def player(wanted: RunSettings) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that a task calls: it gets seeds, and yields a row for each."""
 
     def play(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -138,7 +138,7 @@ def player(wanted: Runs) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
     return play
 
 
-def row_of(wanted: Runs, seed: int) -> dict[str, Any]:
+def row_of(wanted: RunSettings, seed: int) -> dict[str, Any]:
     """Run a seed; the row depends on nothing else, so that a retried task gives the same."""
     nodes = wanted.nodes
     scenario = scenario_of(seed, nodes=nodes) if wanted.scenario == "any" else wanted.scenario
@@ -155,7 +155,7 @@ def row_of(wanted: Runs, seed: int) -> dict[str, Any]:
     }
 
 
-def _report(pipeline: Pipeline, runs: DataFrame, wanted: Runs) -> int:
+def _report(pipeline: Pipeline, runs: DataFrame, wanted: RunSettings) -> int:
     """Print the failed seeds and a summary."""
     [totals] = runs.selectExpr(
         "count(*) AS seeds",

@@ -172,7 +172,7 @@ class _Verification:
 
 
 def _dead_letters(lake: str, topic: str) -> Mapping[int, Numbers]:
-    """The offsets by partition that the archive has put aside as undecodable."""
+    """By partition: the offsets of the archive's dead letters."""
     path = os.path.join(lake, _DEAD_LETTERS)
     if not DeltaTable.is_deltatable(path):
         return {}

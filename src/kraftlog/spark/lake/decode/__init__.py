@@ -28,11 +28,11 @@ DECODINGS = (RAW, "string", "json", "avro", "avro-confluent")
 
 def value_columns(decoding: Decoding) -> list[pa.Field]:
     """The columns that values have in a new table, as the schema of --schema says."""
-    if decoding.how == "json":
+    if decoding.kind == "json":
         from kraftlog.spark.lake.decode import json_values
 
         return list(json_values.columns_of(decoding.schema).values())
-    if decoding.how.startswith("avro") and decoding.schema:
+    if decoding.kind.startswith("avro") and decoding.schema:
         from kraftlog.spark.lake.decode import avro_values
 
         return list(avro_values.columns_of(decoding.schema).values())
@@ -42,15 +42,15 @@ def value_columns(decoding: Decoding) -> list[pa.Field]:
 def decoder_of(fields: Mapping[str, Any], table: pa.Schema, *, is_new: bool) -> Decoder | None:
     """The decoder for a table of these columns; `is_new`: it may get any; None: no decoding."""
     decoding = Decoding(**fields)
-    if decoding.how == RAW:
+    if decoding.kind == RAW:
         return None
     if is_new and not decoding.schema:
         decoding.on_drift = "add"
-    if decoding.how == "string":
+    if decoding.kind == "string":
         from kraftlog.spark.lake.decode.text import TextDecoder
 
         return TextDecoder(decoding, table)
-    if decoding.how == "json":
+    if decoding.kind == "json":
         from kraftlog.spark.lake.decode.json_values import JsonDecoder
 
         return JsonDecoder(decoding, table)

@@ -1,4 +1,4 @@
-"""Values that are Avro records: plain, or each behind the number of its schema (Confluent's form).
+"""Values that are Avro records: plain, or each after the id of its schema (Confluent's form).
 
 Confluent's form is a zero byte, the schema's id in four bytes, and the record. The schema of an id
 is the file `ID.avsc` of a directory, or comes from a schema registry over HTTP.
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from kraftlog.errors import ConfigError
 from kraftlog.spark.lake.decode.base import ADD, Decoded, Decoder, column_name
-from kraftlog.spark.lake.decode.nested import lacking, merged
+from kraftlog.spark.lake.decode.nested import merged_type, missing_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,9 +119,9 @@ def _complex_type(schema: Any, named: dict[str, Any], about: str) -> pa.DataType
 class AvroDecoder(Decoder):
     def __init__(self, decoding: Decoding, table: pa.Schema) -> None:
         super().__init__(decoding, table)
-        self._is_framed = decoding.how == "avro-confluent"
+        self._is_framed = decoding.kind == "avro-confluent"
         self._schema = None if self._is_framed else AvroSchema(decoding.schema)
-        #: The schemas of ids; text: why an id has none.
+        #: By id: the schema, or the reason why there is none.
         self._by_id: dict[int, AvroSchema | str] = {}
         #: The field of each column.
         self._fields = {name: name for name in self.columns}
@@ -177,7 +177,7 @@ class AvroDecoder(Decoder):
     def _learn(
         self, found: Mapping[int, dict[str, Any]], used: Sequence[AvroSchema], raw: pa.RecordBatch
     ) -> Counter[str]:
-        """Add columns for fields without one, if that is the rule; else count them."""
+        """Add columns for fields without one if the rule is to add; otherwise count the fields."""
         unknown: dict[str, pa.Field] = {}
         lacks: dict[str, str] = {}
         for schema in used:
@@ -187,8 +187,10 @@ class AvroDecoder(Decoder):
                     unknown[name] = column
                     continue
                 self._fields[column.name] = name
-                paths = [*lacking(name, known.type, column.type)]
-                kind = merged(known.type, column.type) if self.decoding.on_drift == ADD else None
+                paths = [*missing_fields(name, known.type, column.type)]
+                kind = (
+                    merged_type(known.type, column.type) if self.decoding.on_drift == ADD else None
+                )
                 if paths and kind is not None:
                     self.columns[column.name] = known.with_type(kind)
                 else:
@@ -196,7 +198,7 @@ class AvroDecoder(Decoder):
         counts = {name: sum(name in each for each in found.values()) for name in unknown}
         counts |= {path: sum(name in it for it in found.values()) for path, name in lacks.items()}
         ignored = Counter({name: count for name, count in counts.items() if count})
-        self.drifted(ignored, raw)
+        self.check_drift(ignored, raw)
         if self.decoding.on_drift != ADD:
             return ignored
         for name, column in unknown.items():

@@ -23,14 +23,14 @@ _FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
 
 
 class DriftError(KraftlogError):
-    """Values have fields that the table has no column for, and the rule is to stop."""
+    """Values have fields without a column in the table, and the rule is to fail."""
 
 
 @dataclass
 class Decoding:
-    """How values are decoded. It travels to the tasks as JSON."""
+    """How values are decoded: the options of --decode. Tasks get it as JSON."""
 
-    how: str
+    kind: str
     #: The text of the schema's file.
     schema: str = ""
     registry: str = ""
@@ -45,7 +45,7 @@ class Decoded:
     raw: pa.RecordBatch
     #: Reasons by row of `raw`.
     bad: dict[int, str] = field(default_factory=dict)
-    #: Fields without a column, by how many records had one.
+    #: By name of a field without a column: the number of records that have the field.
     ignored: Counter[str] = field(default_factory=Counter)
 
 
@@ -83,8 +83,8 @@ class Decoder(ABC):
         rows = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         return Decoded(rows, raw, bad, ignored)
 
-    def drifted(self, fields: Mapping[str, int], raw: pa.RecordBatch) -> None:
-        """Stop if that is the rule."""
+    def check_drift(self, fields: Mapping[str, int], raw: pa.RecordBatch) -> None:
+        """Raise DriftError for fields without a column, if the rule is to fail."""
         if fields and self.decoding.on_drift == FAIL:
             first, last = raw.column("offset")[0].as_py(), raw.column("offset")[-1].as_py()
             raise DriftError(

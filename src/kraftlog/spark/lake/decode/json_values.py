@@ -1,6 +1,6 @@
 """Values that are JSON objects, with the columns of a JSON Schema.
 
-Arrow parses all values of a batch at once. Only if it refuses them, they are looked at one by one.
+Arrow parses all values of a batch at once. Only if it refuses them are they parsed one by one.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class JsonDecoder(Decoder):
         return next((name for name in sorted(self._required) if found.get(name) is None), "")
 
     def _learn(self, parsed: Mapping[int, dict[str, Any]], raw: pa.RecordBatch) -> Counter[str]:
-        """Count fields without a column, and add columns for them if that is the rule."""
+        """Count fields without a column, and add columns for them if the rule is to add."""
         known = set(self._fields.values())
         unknown: dict[str, list[Any]] = {}
         for found in parsed.values():
@@ -138,7 +138,7 @@ class JsonDecoder(Decoder):
                 if name not in known and value is not None:
                     unknown.setdefault(name, []).append(value)
         nested = self._count_nested(parsed)
-        self.drifted({**dict.fromkeys(unknown, 1), **nested}, raw)
+        self.check_drift({**dict.fromkeys(unknown, 1), **nested}, raw)
         if self.decoding.on_drift == ADD and nested:
             for column, name in self._fields.items():
                 kind = self.columns[column].type
@@ -248,7 +248,7 @@ def _are_lines(values: pa.Array) -> bool:
 
 
 def _object(value: bytes) -> dict[str, Any] | str:
-    """The object, or what is wrong."""
+    """The object, or a text that says what is wrong."""
     try:
         found = json.loads(value)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Types of columns that are objects, or arrays of objects: what one has and another has not."""
+"""Compares and merges the types of columns that are objects, or arrays of objects."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def merged(known: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+def merged_type(known: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     """`known` with the fields that only `other` has after its own; None if two do not agree."""
     if pa.types.is_struct(known) and pa.types.is_struct(other):
         others = {field.name: field for field in other}
         fields = []
         for field in known:
             found = others.pop(field.name, field)
-            kind = merged(field.type, found.type)
+            kind = merged_type(field.type, found.type)
             if kind is None:
                 return None
             fields.append(pa.field(field.name, kind, field.nullable))
         return pa.struct([*fields, *others.values()])
     if pa.types.is_list(known) and pa.types.is_list(other):
-        kind = merged(known.value_type, other.value_type)
+        kind = merged_type(known.value_type, other.value_type)
         return None if kind is None else pa.list_(kind)
     return known if known == other else None
 
 
-def lacking(name: str, known: pa.DataType, other: pa.DataType) -> Iterator[str]:
-    """The fields within a column that `other` has and `known` has not, such as `at.y`."""
+def missing_fields(name: str, known: pa.DataType, other: pa.DataType) -> Iterator[str]:
+    """The fields within a column that `other` has and `known` lacks, such as `at.y`."""
     if pa.types.is_struct(known) and pa.types.is_struct(other):
         own = {field.name: field.type for field in known}
         for field in other:
             if field.name in own:
-                yield from lacking(f"{name}.{field.name}", own[field.name], field.type)
+                yield from missing_fields(f"{name}.{field.name}", own[field.name], field.type)
             else:
                 yield f"{name}.{field.name}"
     elif pa.types.is_list(known) and pa.types.is_list(other):
-        yield from lacking(f"{name}[]", known.value_type, other.value_type)
+        yield from missing_fields(f"{name}[]", known.value_type, other.value_type)
