@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from bench.beside.command import main as beside
 from bench.cluster.command import main as cluster
-from bench.page import PAGE, rewrite, shown
+from bench.page import PAGE, figure_text, write_section
 from bench.spark.command import main as spark
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ def main(names: list[str]) -> int:
     for name in names:
         if name not in PARTS:
             print(
-                f"no bench {name!r}; there are {', '.join(PARTS)}, beside, cluster, spark",
+                f"no benchmark {name!r}; there are {', '.join(PARTS)}, beside, cluster, spark",
                 file=sys.stderr,
             )
             return 2
     for name in names or PARTS:
-        rewrite(PARTS[name], run(name))
+        write_section(PARTS[name], run(name))
         print(f"written: {os.path.relpath(PAGE)}")
     if not names:
         if beside([]):
@@ -72,14 +72,14 @@ def run(name: str) -> str:
     rows = []
     for row in import_module(f"bench.{name}").cases():
         what, figure, unit = row
-        print(f"{what:<72}{shown(figure):>12} {unit}", flush=True)
+        print(f"{what:<72}{figure_text(figure):>12} {unit}", flush=True)
         rows.append(row)
     return table(f"{PARTS[name]} (`python -m bench {name}`)", rows)
 
 
 def table(title: str, rows: Iterable[tuple[str, float, str]]) -> str:
     lines = [f"## {title}", "", "| what | figure | unit |", "|---|---:|---|"]
-    lines += [f"| {what} | {shown(figure)} | {unit} |" for what, figure, unit in rows]
+    lines += [f"| {what} | {figure_text(figure)} | {unit} |" for what, figure, unit in rows]
     return "\n".join([*lines, "", machine()])
 
 

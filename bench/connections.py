@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bench.node import REQUESTS, Server, frame
-from bench.stalls import TOPIC, Other, creation, receive
-from bench.stalls_node import FORM, NOTE, open_note
+from bench.stalls import TOPIC, OtherClient, creation, receive
+from bench.stalls_node import REPORT_FORMAT, REPORT_VARIABLE, open_report
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -33,17 +33,18 @@ if TYPE_CHECKING:
 
 TOPICS = 250
 PIPELINED = 4096
-#: The time after which memory should be freed, and for which clients that never read send.
+#: How long a node may take to free memory, and how long the clients that flood it send.
 FREED_AFTER_S, SENDING_S = 3.0, 3.0
-LARGE = struct.pack(">i", 100 << 20)
+#: The length of a large request, as its first bytes.
+LARGE_LENGTH = struct.pack(">i", 100 << 20)
 
 
 def cases() -> Iterator[Case]:
-    with tempfile.TemporaryDirectory() as data, tempfile.NamedTemporaryFile() as note:
-        note.write(bytes(FORM.size))
-        note.flush()
-        with Server(data, "bench.stalls_node", **{NOTE: note.name}) as server:
-            bench = Connections(server, note.name)
+    with tempfile.TemporaryDirectory() as data, tempfile.NamedTemporaryFile() as report:
+        report.write(bytes(REPORT_FORMAT.size))
+        report.flush()
+        with Server(data, "bench.stalls_node", **{REPORT_VARIABLE: report.name}) as server:
+            bench = Connections(server, report.name)
             bench.prepare()
             for name, raw in pipelined():
                 yield from bench.measure(name, partial(bench.pipeline, raw))
@@ -68,9 +69,9 @@ def pipelined() -> Iterator[tuple[str, bytes]]:
 class Connections:
     """The cases: each returns the connections that it leaves open."""
 
-    def __init__(self, server: Server, note: str) -> None:
+    def __init__(self, server: Server, report: str) -> None:
         self._server = server
-        self._note = open_note(note)
+        self._report = open_report(report)
 
     def prepare(self) -> None:
         topics = {f"topic-{number}": 4 for number in range(TOPICS)}
@@ -78,18 +79,20 @@ class Connections:
         receive(self._server.sock)
         time.sleep(2)  # a turn creates only a few logs
 
-    def measure(self, name: str, act: Callable[[], list[socket.socket]]) -> Iterator[Case]:
+    def measure(
+        self, name: str, open_connections: Callable[[], list[socket.socket]]
+    ) -> Iterator[Case]:
         before_mb = self._server.rss_mb()
-        other = Other(self._server)
-        self._note[:] = bytes(FORM.size)
+        other = OtherClient(self._server)
+        self._report[:] = bytes(REPORT_FORMAT.size)
         other.start()
-        opened = act()
+        opened = open_connections()
         meanwhile_mb = self._server.rss_mb()
         for sock in opened:
             sock.close()
         time.sleep(FREED_AFTER_S)
         waits_ms = other.stop()
-        longest_ns, cause = FORM.unpack(self._note[:])
+        longest_ns, cause = REPORT_FORMAT.unpack(self._report[:])
         cause_name = cause.rstrip(bytes(1)).decode()
         yield f"{name}: longest turn ({cause_name}), CPU", longest_ns / 1e6, "ms"
         yield f"{name}: another client's latency, p99", waits_ms[len(waits_ms) * 99 // 100], "ms"
@@ -117,28 +120,28 @@ class Connections:
         return self._flood(10, everything)
 
     def lengths(self) -> list[socket.socket]:
-        made = [self._server.connect() for _ in range(1000)]
-        for sock in made:
-            sock.sendall(LARGE)
+        socks = [self._server.connect() for _ in range(1000)]
+        for sock in socks:
+            sock.sendall(LARGE_LENGTH)
         time.sleep(1)
-        return made
+        return socks
 
     def halves(self) -> list[socket.socket]:
-        made = [self._server.connect() for _ in range(30)]
-        for sock in made:
-            sock.sendall(LARGE)
-        return self._flood_all(made, bytes(1 << 20))
+        socks = [self._server.connect() for _ in range(30)]
+        for sock in socks:
+            sock.sendall(LARGE_LENGTH)
+        return self._flood_all(socks, bytes(1 << 20))
 
     def _flood(self, count: int, raw: bytes) -> list[socket.socket]:
         return self._flood_all([self._server.connect() for _ in range(count)], raw)
 
-    def _flood_all(self, made: list[socket.socket], raw: bytes) -> list[socket.socket]:
-        for sock in made:
+    def _flood_all(self, socks: list[socket.socket], raw: bytes) -> list[socket.socket]:
+        for sock in socks:
             sock.setblocking(False)
         until = time.perf_counter() + SENDING_S
         while time.perf_counter() < until:
-            for sock in made:
+            for sock in socks:
                 with suppress(BlockingIOError, ConnectionError):
                     sock.send(raw)
             time.sleep(0.01)
-        return made
+        return socks

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 BROKERS = 30
 PARTITIONS = 100_000
-IN_TOPIC = 5_000
-FACTOR = 3
+PARTITIONS_PER_TOPIC = 5_000
+REPLICATION_FACTOR = 3
 RUNS = 5
 
 
@@ -51,7 +51,7 @@ class Cluster:
         decision = self.controller.activate(bootstrap_records({"metadata.version": 30}), NOW)
         self.append(decision.records)
 
-    def ask(self, api: int, request: Message) -> Any:
+    def decide_and_append(self, api: int, request: Message) -> Any:
         decision = self.decide(api, request)
         self.append(decision.records)
         return decision
@@ -83,21 +83,21 @@ NOW = Now(0, 0)
 
 
 def registration(broker: int) -> BrokerRegistrationRequest:
-    one = broker.to_bytes(2, "big") * 8
+    uuid = broker.to_bytes(2, "big") * 8
     return BrokerRegistrationRequest(
         broker_id=broker,
         cluster_id="c",
-        incarnation_id=one,
+        incarnation_id=uuid,
         listeners=[Listener(name="P", host="h", port=1, security_protocol=0)],
         features=[
             Feature(name="metadata.version", min_supported_version=30, max_supported_version=30)
         ],
         rack=f"rack {broker % 3}",
-        log_dirs=[one],
+        log_dirs=[uuid],
     )
 
 
-def best(run: Callable[[], object]) -> float:
+def best_seconds(run: Callable[[], object]) -> float:
     found = float("inf")
     for _ in range(RUNS):
         start = perf_counter()
@@ -106,9 +106,13 @@ def best(run: Callable[[], object]) -> float:
     return found
 
 
-def create(name: str, partitions: int) -> CreateTopicsRequest:
+def create_request(name: str, partitions: int) -> CreateTopicsRequest:
     topic = CreatableTopic(
-        name=name, num_partitions=partitions, replication_factor=FACTOR, assignments=(), configs=()
+        name=name,
+        num_partitions=partitions,
+        replication_factor=REPLICATION_FACTOR,
+        assignments=(),
+        configs=(),
     )
     return CreateTopicsRequest(topics=[topic])
 
@@ -117,21 +121,27 @@ def cases() -> Iterator[tuple[str, float, str]]:
     """(what, figure, unit) of each measurement."""
     cluster = Cluster()
     for broker in range(1, BROKERS + 1):
-        cluster.ask(ApiKey.BROKER_REGISTRATION, registration(broker))
-        cluster.ask(ApiKey.BROKER_HEARTBEAT, cluster.heartbeat(broker))
-    for number in range(PARTITIONS // IN_TOPIC):
-        cluster.ask(ApiKey.CREATE_TOPICS, create(f"t{number}", IN_TOPIC))
+        cluster.decide_and_append(ApiKey.BROKER_REGISTRATION, registration(broker))
+        cluster.decide_and_append(ApiKey.BROKER_HEARTBEAT, cluster.heartbeat(broker))
+    for number in range(PARTITIONS // PARTITIONS_PER_TOPIC):
+        cluster.decide_and_append(
+            ApiKey.CREATE_TOPICS, create_request(f"t{number}", PARTITIONS_PER_TOPIC)
+        )
     state = cluster.controller.state
-    what = f"with {PARTITIONS:,} partitions of {FACTOR} replicas on {BROKERS} brokers"
-    one = create("one", 1)
-    took = best(lambda: cluster.decide(ApiKey.CREATE_TOPICS, one))
+    what = f"with {PARTITIONS:,} partitions of {REPLICATION_FACTOR} replicas on {BROKERS} brokers"
+    one = create_request("one", 1)
+    took = best_seconds(lambda: cluster.decide(ApiKey.CREATE_TOPICS, one))
     yield f"CreateTopics of one partition, {what}: the decision", 1e6 * took, "µs"
-    beat = cluster.heartbeat(1)
-    took = best(lambda: cluster.decide(ApiKey.BROKER_HEARTBEAT, beat))
+    heartbeat = cluster.heartbeat(1)
+    took = best_seconds(lambda: cluster.decide(ApiKey.BROKER_HEARTBEAT, heartbeat))
     yield f"BrokerHeartbeat that changes nothing, {what}: the decision", 1e6 * took, "µs"
     brokers = list(state.brokers.values())
-    took = best(lambda: result_of(place_in_steps(brokers, IN_TOPIC, FACTOR, Random(0))))
-    yield f"place the replicas of {IN_TOPIC:,} partitions", 1e3 * took, "ms"
+    took = best_seconds(
+        lambda: result_of(
+            place_in_steps(brokers, PARTITIONS_PER_TOPIC, REPLICATION_FACTOR, Random(0))
+        )
+    )
+    yield f"place the replicas of {PARTITIONS_PER_TOPIC:,} partitions", 1e3 * took, "ms"
     yield from _fencing(cluster)
     yield from _snapshots(cluster)
 
@@ -140,7 +150,7 @@ def _fencing(cluster: Cluster) -> Iterator[tuple[str, float, str]]:
     """Fence a broker with 10,000 replicas, a third of them leaders."""
     state = cluster.controller.state
     request = cluster.heartbeat(1, fence=True)
-    took = best(lambda: cluster.decide(ApiKey.BROKER_HEARTBEAT, request))
+    took = best_seconds(lambda: cluster.decide(ApiKey.BROKER_HEARTBEAT, request))
     decision = cluster.decide(ApiKey.BROKER_HEARTBEAT, request)
     led = len(state.index.led_by[1])
     held = len(decision.records) - 1

@@ -31,7 +31,7 @@ GROUPS = 1_000
 REPEATS = 5_000
 RUNS = 5
 NOW = Now(0, 1_700_000_000_000)
-ASKER = RequestContext(9, "consumer", "/127.0.0.1")
+CONTEXT = RequestContext(9, "consumer", "/127.0.0.1")
 SUBSCRIPTION = bytes.fromhex("0000 00000001 0001 74 ffffffff")
 
 
@@ -42,7 +42,7 @@ class ShardHarness:
         ids = iter(range(1 << 30))
         self.shard = GroupShard(GroupConfig(), lambda prefix: f"{prefix}-{next(ids):036}")
         self.log = log or []
-        self.answers: list[Any] = []
+        self.responses: list[Any] = []
         self.shard.replay_batch(self.log)
         self.shard.loaded(NOW)
 
@@ -51,7 +51,7 @@ class ShardHarness:
         while effects := shard.take_effects():
             for effect in effects:
                 if isinstance(effect, GroupResponse):
-                    self.answers.append(effect.response)
+                    self.responses.append(effect.response)
                 else:
                     assert isinstance(effect, WriteRecords)
                     base = len(self.log)
@@ -67,7 +67,7 @@ class ShardHarness:
             protocol_type="consumer",
             protocols=(JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION),),
         )
-        self.shard.join_group(1, ASKER, request, NOW)
+        self.shard.join_group(1, CONTEXT, request, NOW)
 
     def rebalance(self, ids: list[str]) -> None:
         """All members join, the leader assigns, and all receive their assignments."""
@@ -88,7 +88,7 @@ class ShardHarness:
         self.settle()
 
 
-def best(run: Callable[[], object], runs: int = RUNS) -> float:
+def best_seconds(run: Callable[[], object], runs: int = RUNS) -> float:
     """The duration of the fastest of several runs in seconds."""
     times = []
     for _ in range(runs):
@@ -103,19 +103,23 @@ def cases() -> Iterator[tuple[str, float, str]]:
     for _ in range(MEMBERS):
         harness.join("")
     harness.settle()
-    ids = [answer.member_id for answer in harness.answers]
+    ids = [response.member_id for response in harness.responses]
     harness.rebalance(ids)
-    yield f"rebalance of {MEMBERS} members", 1e3 * best(lambda: harness.rebalance(ids)), "ms"
+    yield (
+        f"rebalance of {MEMBERS} members",
+        1e3 * best_seconds(lambda: harness.rebalance(ids)),
+        "ms",
+    )
     assert len(harness.shard.groups["g"].members) == MEMBERS
     generation = harness.shard.groups["g"].generation
-    beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=ids[500])
+    heartbeat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=ids[500])
 
     def heartbeats() -> None:
         for _ in range(REPEATS):
-            harness.shard.heartbeat(1, beat, NOW)
+            harness.shard.heartbeat(1, heartbeat, NOW)
         harness.shard.take_effects()
 
-    yield f"heartbeat in a group of {MEMBERS}", 1e6 * best(heartbeats) / REPEATS, "µs"
+    yield f"heartbeat in a group of {MEMBERS}", 1e6 * best_seconds(heartbeats) / REPEATS, "µs"
     yield from offset_cases(harness, ids[500], generation)
     yield from loading_cases()
 
@@ -123,14 +127,14 @@ def cases() -> Iterator[tuple[str, float, str]]:
 def offset_cases(
     harness: ShardHarness, member_id: str, generation: int
 ) -> Iterator[tuple[str, float, str]]:
-    commit = a_commit("g", range(1), member_id, generation)
+    commit = commit_request("g", range(1), member_id, generation)
     request = OffsetFetchRequestGroup(
         group_id="g", topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),)
     )
 
     def commits() -> None:
         for _ in range(REPEATS):
-            harness.shard.offset_commit(1, ASKER, commit, NOW)
+            harness.shard.offset_commit(1, CONTEXT, commit, NOW)
             harness.settle()
 
     def fetches() -> None:
@@ -138,19 +142,19 @@ def offset_cases(
             harness.shard.offset_fetch(1, request, require_stable=True)
         harness.shard.take_effects()
 
-    yield "OffsetCommit of one offset", 1e6 * best(commits) / REPEATS, "µs"
-    yield "OffsetFetch of one offset", 1e6 * best(fetches) / REPEATS, "µs"
+    yield "OffsetCommit of one offset", 1e6 * best_seconds(commits) / REPEATS, "µs"
+    yield "OffsetFetch of one offset", 1e6 * best_seconds(fetches) / REPEATS, "µs"
 
 
 def loading_cases() -> Iterator[tuple[str, float, str]]:
     """A partition of many groups that only commit offsets."""
     source = ShardHarness()
     for number in range(GROUPS):
-        source.shard.offset_commit(1, ASKER, a_commit(f"group-{number}", range(100)), NOW)
+        source.shard.offset_commit(1, CONTEXT, commit_request(f"group-{number}", range(100)), NOW)
         source.settle()
     log = source.log
     del source
-    seconds = best(lambda: load(log), 3)
+    seconds = best_seconds(lambda: load(log), 3)
     yield f"coordinator loads {OFFSETS:,} offsets of {GROUPS:,} groups", 1e3 * seconds, "ms"
     gc.collect()
     tracemalloc.start()
@@ -165,7 +169,7 @@ def load(log: list[tuple[int, bytes, bytes | None]]) -> GroupShard:
     return ShardHarness(log).shard
 
 
-def a_commit(
+def commit_request(
     group: str, indexes: range, member_id: str = "", generation: int = -1
 ) -> OffsetCommitRequest:
     parts = [

@@ -1,7 +1,7 @@
 """The cost of a partition in requests for 100 of them: the node alone, with files in memory.
 
-Each row is CPU time for a request of 100 partitions, by partition: first the request until its
-batches are appended or its response is encoded, then the turn with the writes.
+Each row is CPU time per partition. The request is measured until its batches are appended or its
+response is encoded, and then the rest of the turn of the loop, with the writes.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ UNIT = "µs/partition"
 
 
 def cases() -> Iterator[Case]:
-    for name, make in CASES.items():
-        rounds = [measured(make) for _ in range(ROUNDS)]
+    for name, make_load in CASES.items():
+        rounds = [measure(make_load) for _ in range(ROUNDS)]
         yield f"{name}: request", min([took for took, _ in rounds]), UNIT
         yield f"{name}: its turn", min([took for _, took in rounds]), UNIT
 
@@ -52,19 +52,19 @@ class Load:
         self.raw = batch(100)
         self.offset = 0
 
-    def produced(self) -> ProduceRequest:
+    def produce_request(self) -> ProduceRequest:
         parts = [PartitionProduceData(index=i, records=self.raw) for i in range(PARTITIONS)]
         topics = [TopicProduceData(topic_id=self.topic_id, partition_data=parts)]
         return ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics)
 
     def produce(self) -> None:
-        self.producer.send(ApiKey.PRODUCE, PRODUCE_VERSION, self.produced())
+        self.producer.send(ApiKey.PRODUCE, PRODUCE_VERSION, self.produce_request())
         self.host.turn()
         self.producer.connection.take()
         self.offset += 1
 
-    def fetch(self, offset: int, epoch: int = -1, **words: Any) -> FetchRequest:
-        """`epoch`: the leader's, and that of the last fetched record."""
+    def fetch(self, offset: int, epoch: int = -1, **extra: Any) -> FetchRequest:
+        """`epoch` is the current leader epoch, and the epoch of the last fetched record."""
         parts = [
             FetchPartition(
                 partition=i,
@@ -76,21 +76,21 @@ class Load:
             for i in range(PARTITIONS)
         ]
         topics = [FetchTopic(topic_id=self.topic_id, partitions=parts)]
-        fields: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": -1} | words
+        fields: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": -1} | extra
         return FetchRequest(topics=topics, **fields)
 
-    def begin_session(self, **words: Any) -> int:
-        self.client.send(ApiKey.FETCH, FETCH_VERSION, self.fetch(0, session_epoch=0, **words))
+    def begin_session(self, **extra: Any) -> int:
+        self.client.send(ApiKey.FETCH, FETCH_VERSION, self.fetch(0, session_epoch=0, **extra))
         self.host.settle()
-        ((_, answer),) = self.client.take()
-        return int(answer.session_id)
+        ((_, response),) = self.client.take()
+        return int(response.session_id)
 
 
 class Produce(Load):
     """A batch for each partition."""
 
     def next_frame(self) -> bytes:
-        return self.client.frame(ApiKey.PRODUCE, PRODUCE_VERSION, self.produced())
+        return self.client.frame(ApiKey.PRODUCE, PRODUCE_VERSION, self.produce_request())
 
 
 class FullFetch(Load):
@@ -105,21 +105,21 @@ class FullFetch(Load):
 
 
 class SessionFetch(Load):
-    """A batch from each partition, of which the request names the new offsets."""
+    """A batch from each partition; the request has only the new offsets."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.words = self.identity()
-        self.session_id = self.begin_session(**self.words)
+        self.extra = self.identity()
+        self.session_id = self.begin_session(**self.extra)
         self.epoch = 0
 
     def identity(self) -> dict[str, Any]:
-        """The fields that say who fetches."""
+        """The fields of a Fetch request that identify the replica, if one fetches."""
         return {}
 
     def next_frame(self) -> bytes:
         request = self.fetch(
-            self.offset, session_id=self.session_id, session_epoch=self.epoch + 1, **self.words
+            self.offset, session_id=self.session_id, session_epoch=self.epoch + 1, **self.extra
         )
         self.epoch += 1
         self.produce()
@@ -127,13 +127,13 @@ class SessionFetch(Load):
 
 
 class FollowerFetch(SessionFetch):
-    """The same by a follower: each offset is its position."""
+    """The same by a follower, which so reports how far it has the log."""
 
     def identity(self) -> dict[str, Any]:
         state = ReplicaState(replica_id=FOLLOWER, replica_epoch=FOLLOWER_EPOCH)
         return {"epoch": 0, "replica_state": state}
 
-    def begin_session(self, **words: Any) -> int:
+    def begin_session(self, **extra: Any) -> int:
         node = self.host.node
         endpoint = BrokerEndpoint(name="PLAINTEXT", host="b", port=9, security_protocol=0)
         changes: list[Any] = [
@@ -155,7 +155,7 @@ class FollowerFetch(SessionFetch):
             for i in range(PARTITIONS)
         ]
         node.replay(changes, node.quorum.applied)
-        return super().begin_session(**words)
+        return super().begin_session(**extra)
 
 
 CASES: dict[str, Callable[[], Load]] = {
@@ -166,8 +166,8 @@ CASES: dict[str, Callable[[], Load]] = {
 }
 
 
-def measured(make: Any) -> tuple[float, float]:
-    load = make()
+def measure(make_load: Any) -> tuple[float, float]:
+    load = make_load()
     host, connection = load.host, load.client.connection
     requests = turns = 0.0
     for turn in range(TURNS + 3):
@@ -177,8 +177,8 @@ def measured(make: Any) -> tuple[float, float]:
         middle = time.process_time()
         host.turn()
         ended = time.process_time()
-        answer = connection.take()
-        assert len(answer) > PARTITIONS * 30, answer
+        response = connection.take()
+        assert len(response) > PARTITIONS * 30, response
         if turn >= 3:
             requests += middle - began
             turns += ended - middle

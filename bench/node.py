@@ -89,17 +89,17 @@ def virtual_cases() -> Iterator[Case]:
         yield f"{name}: virtual host, 100 requests a turn", best, "µs/request"
 
 
-def virtual_round(raw: bytes, turns: int = 20, a_turn: int = 100) -> float:
+def virtual_round(raw: bytes, turns: int = 20, per_turn: int = 100) -> float:
     host = make_host(demo=1)
     connection = host.connect()
     host.ask(connection, REQUESTS["Produce v9, 170-byte batch"])
     start = time.process_time()
     for _ in range(turns):
-        for _ in range(a_turn):
+        for _ in range(per_turn):
             host.send(connection, raw)
         host.turn()
         connection.take()
-    return (time.process_time() - start) / turns / a_turn * 1e6
+    return (time.process_time() - start) / turns / per_turn * 1e6
 
 
 def start_cases(data: str) -> Iterator[Case]:
@@ -108,7 +108,7 @@ def start_cases(data: str) -> Iterator[Case]:
     for _ in range(ROUNDS + 1):  # the first also writes byte code
         begin = time.perf_counter()
         with Server(data) as server:
-            server.answer_size(REQUESTS["Metadata v12, all topics"])
+            server.response_size(REQUESTS["Metadata v12, all topics"])
             started.append(time.perf_counter() - begin)
             memory = server.rss_mb()
             begin = time.perf_counter()
@@ -120,7 +120,7 @@ def start_cases(data: str) -> Iterator[Case]:
 
 def server_cases(data: str) -> Iterator[Case]:
     with Server(data) as server:
-        server.make_topic()
+        server.create_topic()
         for name, raw in REQUESTS.items():
             for in_flight in (1, 100):
                 rounds = [server.round(raw, in_flight) for _ in range(ROUNDS)]
@@ -134,7 +134,7 @@ def server_cases(data: str) -> Iterator[Case]:
 #: The loads of one connection with pipelined requests: bytes of a request, number of requests.
 PRODUCED = ((170, 40_000), (16 << 10, 8_000), (100 << 10, 3_000), (1_000_000, 400))
 FETCHED = ((4 << 10, 10_000), (64 << 10, 5_000), (1 << 20, 800))
-UNDER_WAY = {170: 100, 4 << 10: 32}  # others: 4
+IN_FLIGHT = {170: 100, 4 << 10: 32}  # others: 4
 
 
 def traffic_cases() -> Iterator[Case]:
@@ -142,16 +142,16 @@ def traffic_cases() -> Iterator[Case]:
     for size, count in PRODUCED:
         with tempfile.TemporaryDirectory() as data, Server(data) as server:
             raw = frame(ApiKey.PRODUCE, 9, produce(batch(size - 70)))
-            server.make_topic()
-            rounds = [server.stream(raw, UNDER_WAY.get(size, 4), count) for _ in range(ROUNDS)]
+            server.create_topic()
+            rounds = [server.stream(raw, IN_FLIGHT.get(size, 4), count) for _ in range(ROUNDS)]
             yield from traffic_lines(f"Produce v9, {size:,} bytes: pipelined", size, rounds)
     with tempfile.TemporaryDirectory() as data, Server(data) as server:
-        server.make_topic()
+        server.create_topic()
         raw = frame(ApiKey.PRODUCE, 9, produce(batch(4000)))
         server.stream(raw, 4, 1_000)
         for size, count in FETCHED:
             raw = frame(ApiKey.FETCH, 12, fetch(0, size))
-            rounds = [server.stream(raw, UNDER_WAY.get(size, 4), count) for _ in range(ROUNDS)]
+            rounds = [server.stream(raw, IN_FLIGHT.get(size, 4), count) for _ in range(ROUNDS)]
             yield from traffic_lines(f"Fetch v12, {size:,} bytes: pipelined", size, rounds)
 
 
@@ -166,9 +166,10 @@ def traffic_lines(name: str, size: int, rounds: list[tuple[float, float]]) -> It
 class Server:
     """A server process, and one connection to it."""
 
-    def __init__(self, data: str, module: str = "kraftlog", **more: str) -> None:
+    def __init__(self, data: str, module: str = "kraftlog", **environment: str) -> None:
         command = [sys.executable, "-m", module, "start", "--data", data, "--port", "0"]
-        env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | more
+        env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        env |= environment
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, env=env)
         assert self.process.stdout is not None
         with selectors.DefaultSelector() as ready:
@@ -194,7 +195,7 @@ class Server:
         if self.process.stdout is not None:
             self.process.stdout.close()
 
-    def make_topic(self) -> None:
+    def create_topic(self) -> None:
         """Create the topic `demo`: requests for a missing topic would cost nothing."""
         topic = CreatableTopic(
             name="demo", num_partitions=1, replication_factor=1, assignments=(), configs=()
@@ -202,8 +203,8 @@ class Server:
         self.sock.sendall(frame(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic])))
         size: int = struct.unpack(">i", self.read_exactly(4))[0]
         api = APIS[ApiKey.CREATE_TOPICS]
-        answer: Any = decode(api.response(), 7, self.read_exactly(size)[5:])
-        assert [made.error_code for made in answer.topics] == [0]
+        response: Any = decode(api.response(), 7, self.read_exactly(size)[5:])
+        assert [made.error_code for made in response.topics] == [0]
 
     def cpu_us(self) -> float:
         with open(f"/proc/{self.process.pid}/schedstat") as stat:
@@ -217,7 +218,7 @@ class Server:
     def round(self, raw: bytes, in_flight: int) -> tuple[float, float]:
         """Wall and CPU microseconds per request."""
         count = 20_000 if in_flight > 1 else 2_000
-        size = self.answer_size(raw)
+        size = self.response_size(raw)
         block = raw * in_flight
         cpu, start = self.cpu_us(), time.perf_counter()
         for _ in range(count // in_flight):
@@ -226,13 +227,13 @@ class Server:
         wall = (time.perf_counter() - start) * 1e6
         return wall / count, (self.cpu_us() - cpu) / count
 
-    def stream(self, raw: bytes, under_way: int, count: int) -> tuple[float, float]:
-        """Wall and CPU microseconds per request, with `under_way` requests in flight."""
-        size = self.answer_size(raw)
-        room = memoryview(bytearray(max(size * under_way, 1 << 20)))
+    def stream(self, raw: bytes, in_flight: int, count: int) -> tuple[float, float]:
+        """Wall and CPU microseconds per request, with `in_flight` requests in flight."""
+        size = self.response_size(raw)
+        room = memoryview(bytearray(max(size * in_flight, 1 << 20)))
         cpu, start = self.cpu_us(), time.perf_counter()
-        self.sock.sendall(raw * under_way)
-        sent, waited_for, left = under_way, count, 0
+        self.sock.sendall(raw * in_flight)
+        sent, waited_for, left = in_flight, count, 0
         while waited_for:
             left += self.sock.recv_into(room)
             answered, left = divmod(left, size)
@@ -244,7 +245,7 @@ class Server:
         wall = (time.perf_counter() - start) * 1e6
         return wall / count, (self.cpu_us() - cpu) / count
 
-    def answer_size(self, raw: bytes) -> int:
+    def response_size(self, raw: bytes) -> int:
         """The size of the response to a request, which is constant; the first one warms up."""
         self.sock.sendall(raw)
         size: int = struct.unpack(">i", self.read_exactly(4))[0]

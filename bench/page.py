@@ -8,14 +8,14 @@ import re
 PAGE = os.path.join(os.path.dirname(__file__), os.pardir, "docs", "generated", "performance.md")
 HEAD = """# Performance
 
-Printed by `make bench`; nothing here was written by hand. Machines differ and share their cores
-with others: compare figures of one part with each other, not with those of another day.
+`make bench` writes the figures of this page. Machines differ, and share their cores with other
+work: compare the figures of one section with each other, not with those of another day.
 """
 
 
-def rewrite(title: str, part: str, path: str = PAGE) -> None:
+def write_section(title: str, part: str, path: str = PAGE) -> None:
     """Replace a section of the file, or append it."""
-    page = put_into(_text(path), title, part)
+    page = with_section(_text(path), title, part)
     with open(path, "w", encoding="utf-8") as file:
         file.write(page)
 
@@ -37,12 +37,12 @@ def _of_title(title: str) -> re.Pattern[str]:
     return re.compile(rf"^## {re.escape(title)}\b.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
-def shown(figure: float) -> str:
+def figure_text(figure: float) -> str:
     """A figure with three significant digits."""
     return f"{figure:,.0f}" if abs(figure) >= 1000 else f"{figure:.3g}"
 
 
-def put_into(page: str, title: str, part: str) -> str:
+def with_section(page: str, title: str, part: str) -> str:
     """The page with the section of this title replaced, or appended."""
     page = page or HEAD
     of_title = _of_title(title)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 TOPIC = "changed"
 TOPIC_RESOURCE = 2
-LIMIT_S = 120
+TIMEOUT_S = 120
 #: Sequential changes for latencies; pipelined ones over several connections for rates.
 ONE_BY_ONE = 500
 PIPELINED = 8000
@@ -49,7 +49,7 @@ ROUNDS = 3
 KILLS = 7
 #: Changes before a node is killed; too few for a snapshot by Kafka's defaults.
 BEFORE_KILL = 100_000
-AS_KAFKA = ("--override", f"{BYTES_KEY}={20 << 20}")
+KAFKA_SNAPSHOT_SETTING = ("--override", f"{BYTES_KEY}={20 << 20}")
 
 
 def cases() -> Iterator[Case]:
@@ -61,13 +61,13 @@ def cases() -> Iterator[Case]:
             node.make_sure_it_is_gone()
     changed = f"one node killed after {BEFORE_KILL:,} changes"
     yield f"{changed}: restart until ready", ready_again_ms(), "ms"
-    as_kafka = ready_again_ms(*AS_KAFKA)
-    yield f"{changed}, snapshots as rare as Kafka's: restart until ready", as_kafka, "ms"
+    rare_snapshots_ms = ready_again_ms(*KAFKA_SNAPSHOT_SETTING)
+    yield f"{changed}, snapshots as rare as Kafka's: restart until ready", rare_snapshots_ms, "ms"
     with tempfile.TemporaryDirectory() as folder:
         quorum = Quorum(Path(folder))
         try:
             quorum.start(*CONTROLLERS, BROKER)
-            make_topic(quorum.address)
+            create_topic(quorum.address)
             yield from address_cases("three controllers", quorum.address)
             killed = [failover_ms(quorum) for _ in range(KILLS)]
             yield (
@@ -84,17 +84,17 @@ def cases() -> Iterator[Case]:
             quorum.end()
 
 
-def address_cases(who: str, address: str) -> Iterator[Case]:
+def address_cases(nodes: str, address: str) -> Iterator[Case]:
     commit_times_ms(address, 100)
     times = commit_times_ms(address, ONE_BY_ONE)
-    yield f"{who}: change a topic config, p50", median(times), "ms"
-    yield f"{who}: change a topic config, p99", quantiles(times, n=100)[98], "ms"
+    yield f"{nodes}: change a topic config, p50", median(times), "ms"
+    yield f"{nodes}: change a topic config, p99", quantiles(times, n=100)[98], "ms"
     times = creation_times_ms(address, ONE_BY_ONE)
-    yield f"{who}: create a topic, p50", median(times), "ms"
-    yield f"{who}: create a topic, p99", quantiles(times, n=100)[98], "ms"
-    rate = max([commits_a_second(address, PIPELINED) for _ in range(ROUNDS)])
+    yield f"{nodes}: create a topic, p50", median(times), "ms"
+    yield f"{nodes}: create a topic, p99", quantiles(times, n=100)[98], "ms"
+    rate = max([commits_per_second(address, PIPELINED) for _ in range(ROUNDS)])
     what = f"{CONNECTIONS} connections with {IN_FLIGHT} requests in flight"
-    yield f"{who}: change topic configs, {what}", rate, "changes/s"
+    yield f"{nodes}: change topic configs, {what}", rate, "changes/s"
 
 
 def ready_again_ms(*settings: str) -> float:
@@ -104,7 +104,7 @@ def ready_again_ms(*settings: str) -> float:
         node = NodeProcess(data, *settings, errors=errors, topics={TOPIC: 1})
         took = []
         try:
-            commits_a_second(node.address, BEFORE_KILL)
+            commits_per_second(node.address, BEFORE_KILL)
             for _ in range(ROUNDS):
                 node.kill()
                 begin = time.perf_counter()
@@ -125,27 +125,27 @@ def commit_times_ms(address: str, count: int) -> list[float]:
 
 def creation_times_ms(address: str, count: int) -> list[float]:
     """The latency of each of `count` sequential creations of a topic with one partition."""
-    life = f"{time.time_ns():x}"
-    return times_ms(address, [creation(f"made-{life}-{number}") for number in range(count)])
+    unique = f"{time.time_ns():x}"
+    return times_ms(address, [creation(f"made-{unique}-{number}") for number in range(count)])
 
 
 def times_ms(address: str, frames: Sequence[bytes]) -> list[float]:
     times = []
-    with Changes(address) as changes:
+    with ChangeClient(address) as changes:
         for frame in frames:
             begin = time.perf_counter()
             changes.send(frame)
-            changes.await_answers(1)
+            changes.await_responses(1)
             times.append((time.perf_counter() - begin) * 1000)
     return times
 
 
-def commits_a_second(
+def commits_per_second(
     address: str, count: int, connections: int = CONNECTIONS, in_flight: int = IN_FLIGHT
 ) -> float:
     """The rate of changes over several connections with requests in flight."""
     frames = [change(number) for number in range(count // connections)]
-    clients = [Changes(address) for _ in range(connections)]
+    clients = [ChangeClient(address) for _ in range(connections)]
     begin = time.perf_counter()
     for client in clients:
         client.send(b"".join(frames[:in_flight]))
@@ -153,10 +153,10 @@ def commits_a_second(
     for first in range(in_flight, len(frames), step):
         for client in clients:
             more = frames[first : first + step]
-            client.await_answers(len(more))
+            client.await_responses(len(more))
             client.send(b"".join(more))
     for client in clients:
-        client.await_answers(min(in_flight, len(frames)))
+        client.await_responses(min(in_flight, len(frames)))
         client.close()
     return len(frames) * connections / (time.perf_counter() - begin)
 
@@ -164,11 +164,11 @@ def commits_a_second(
 def failover_ms(quorum: Quorum) -> float:
     """The time from a kill -9 of the active controller to the next acknowledged change."""
     leader = settled_leader_of(quorum.address)
-    with Changes(quorum.address) as changes:
+    with ChangeClient(quorum.address) as changes:
         quorum.nodes[leader].process.kill()
         begin = time.perf_counter()
         changes.send(change(0))
-        changes.await_answers(1)
+        changes.await_responses(1)
         took = (time.perf_counter() - begin) * 1000
     quorum.kill(leader)
     quorum.start(leader)
@@ -177,7 +177,7 @@ def failover_ms(quorum: Quorum) -> float:
 
 def settled_leader_of(address: str) -> int:
     """The leader, once all controllers have caught up, as one that lags could not be elected."""
-    deadline = time.perf_counter() + LIMIT_S
+    deadline = time.perf_counter() + TIMEOUT_S
     while time.perf_counter() < deadline:
         times_ms(address, [change(1), change(2)])
         part = quorum_of(address)
@@ -185,21 +185,21 @@ def settled_leader_of(address: str) -> int:
         if len(part.current_voters) == len(CONTROLLERS) and len(ends) == 1:
             return part.leader_id
         time.sleep(0.05)
-    raise TimeoutError("not all controllers follow")
+    raise TimeoutError(f"not all controllers have caught up after {TIMEOUT_S} s")
 
 
 def quorum_of(address: str) -> PartitionResult:
     topic = TopicData(
         topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)]
     )
-    with Changes(address) as asker:
-        asker.send(frame_of(ApiKey.DESCRIBE_QUORUM, 0, DescribeQuorumRequest(topics=[topic])))
-        answer = decode(DescribeQuorumResponse, 0, asker.answer()[5:])
-    found: PartitionResult = answer.topics[0].partitions[0]
+    with ChangeClient(address) as client:
+        client.send(frame_of(ApiKey.DESCRIBE_QUORUM, 0, DescribeQuorumRequest(topics=[topic])))
+        response = decode(DescribeQuorumResponse, 0, client.response()[5:])
+    found: PartitionResult = response.topics[0].partitions[0]
     return found
 
 
-def make_topic(address: str) -> None:
+def create_topic(address: str) -> None:
     times_ms(address, [creation(TOPIC)])
 
 
@@ -226,20 +226,20 @@ def creation(name: str) -> bytes:
     topic = CreatableTopic(
         name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
     )
-    request = CreateTopicsRequest(topics=[topic], timeout_ms=LIMIT_S * 1000)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_S * 1000)
     return frame_of(ApiKey.CREATE_TOPICS, 7, request)
 
 
-class Changes:
+class ChangeClient:
     """A connection that sends changes and reads the responses."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
-        self.sock = socket.create_connection((host, int(port)), LIMIT_S)
+        self.sock = socket.create_connection((host, int(port)), TIMEOUT_S)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.received = b""
 
-    def __enter__(self) -> Changes:
+    def __enter__(self) -> ChangeClient:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -251,11 +251,11 @@ class Changes:
     def send(self, data: bytes) -> None:
         self.sock.sendall(data)
 
-    def await_answers(self, count: int) -> None:
+    def await_responses(self, count: int) -> None:
         for _ in range(count):
-            self.answer()
+            self.response()
 
-    def answer(self) -> bytes:
+    def response(self) -> bytes:
         """The next response, without its length."""
         while len(self.received) < 4 or len(self.received) < 4 + self._size():
             more = self.sock.recv(1 << 16)
@@ -263,8 +263,8 @@ class Changes:
                 raise ConnectionError("the node has closed the connection")
             self.received += more
         size = self._size()
-        answer, self.received = self.received[4 : 4 + size], self.received[4 + size :]
-        return answer
+        response, self.received = self.received[4 : 4 + size], self.received[4 + size :]
+        return response
 
     def _size(self) -> int:
         return int(struct.unpack_from(">i", self.received)[0])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tests.server.local_cluster import LocalCluster
 
-from bench.quorum import Changes, frame_of, quorum_of, times_ms
+from bench.quorum import ChangeClient, frame_of, quorum_of, times_ms
 from kraftlog import Client
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -61,7 +61,7 @@ def cluster_cases(cluster: LocalCluster) -> Iterator[Case]:
             yield f"{kind} read from a {where} of three, p99", quantiles(times, n=100)[98], "ms"
     what = f"{PROCESSES} connections with {IN_FLIGHT} requests in flight"
     for kind in ("linearizable", "stale"):
-        rate = max([reads_a_second(addresses[follower], kind) for _ in range(ROUNDS)])
+        rate = max([reads_per_second(addresses[follower], kind) for _ in range(ROUNDS)])
         yield f"{kind} reads from a follower, {what}", rate, "reads/s"
     at_follower = leader_cpu_ms(cluster, leader, addresses[follower])
     at_leader = leader_cpu_ms(cluster, leader, addresses[leader])
@@ -84,7 +84,7 @@ def read(kind: str) -> bytes:
     return frame_of(ApiKey.METADATA, METADATA_VERSION, request)
 
 
-def reads_a_second(address: str, kind: str) -> float:
+def reads_per_second(address: str, kind: str) -> float:
     """The rate of reads of several processes, from the first read to the last response."""
     command = [sys.executable, "-m", "bench.reads", address, kind, str(IN_PARALLEL // PROCESSES)]
     readers = [
@@ -93,35 +93,35 @@ def reads_a_second(address: str, kind: str) -> float:
     ]
     for reader in readers:
         assert reader.stdout is not None
-        reader.stdout.readline()  # it is connected
+        reader.stdout.readline()  # once it is connected
     begin = time.perf_counter()
     for reader in readers:
         reader.communicate(b"\n")
     took = time.perf_counter() - begin
     if any(reader.returncode for reader in readers):
-        raise RuntimeError("a reader has failed")
+        raise RuntimeError("a process that reads in parallel has failed; its error is above")
     return IN_PARALLEL / took
 
 
 def read_in_parallel(address: str, kind: str, count: int) -> None:
-    """What each process of `reads_a_second` does: it begins at a line of its standard input."""
-    with Changes(address) as connection:
+    """Read in a process that `reads_per_second` starts; begin at a line of standard input."""
+    with ChangeClient(address) as connection:
         frame = read(kind)
         print("connected", flush=True)
         sys.stdin.readline()
         connection.send(frame * IN_FLIGHT)
         step = IN_FLIGHT // 2
         for _ in range(IN_FLIGHT, count, step):
-            connection.await_answers(step)
+            connection.await_responses(step)
             connection.send(frame * step)
-        connection.await_answers(IN_FLIGHT)
+        connection.await_responses(IN_FLIGHT)
 
 
 def leader_cpu_ms(cluster: LocalCluster, leader: int, address: str) -> float:
     """The leader's CPU time for 1,000 linearizable reads at this address, without its idle time."""
     pid = cluster.pid(leader)
     begin, before = time.perf_counter(), cpu_ms(pid)
-    reads_a_second(address, "linearizable")
+    reads_per_second(address, "linearizable")
     took, used = time.perf_counter() - begin, cpu_ms(pid) - before
     before = cpu_ms(pid)
     time.sleep(took)

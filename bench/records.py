@@ -75,13 +75,13 @@ def _walks() -> Iterator[tuple[str, float, str]]:
         file.flush()
         descriptor = file.fileno()
 
-        def in_file() -> int:
+        def walk_in_file() -> int:
             def pread(size: int, offset: int) -> bytes:
                 return os.pread(descriptor, size, offset)
 
             return sum(1 for _ in walk_file(pread, 0, len(log)))
 
-        yield "walk in a cached file", batches / seconds(in_file) / 1e6, "M batches/s"
+        yield "walk in a cached file", batches / seconds(walk_in_file) / 1e6, "M batches/s"
 
 
 def _one_batch(count: int) -> Iterator[tuple[str, float, str]]:
@@ -104,13 +104,13 @@ def _validation(codec: int) -> Iterator[tuple[str, float, str]]:
     records = header.replace(checks_every_record=True)
     times = 200
 
-    def open_all() -> None:
+    def check_every_record() -> None:
         for _ in range(times):
             check_records(batch, check_produced(batch, records, NOW_MS), records, NOW_MS)
 
     took = seconds(lambda: [check_produced(batch, header, NOW_MS) for _ in range(times)])
     yield f"batch.validation=header, {what}", took / times * 1e6, "µs"
-    yield f"batch.validation=records, {what}", seconds(open_all) / times * 1e6, "µs"
+    yield f"batch.validation=records, {what}", seconds(check_every_record) / times * 1e6, "µs"
 
 
 def _checksum(size: int) -> Iterator[tuple[str, float, str]]:

@@ -33,7 +33,7 @@ METHODS = ("handle", "poll", "propose", "shut_down")
 EXPLORED = Bound("for the bench", records=0, max_states=200_000)
 
 
-def played(
+def play(
     scenarios: Sequence[str], seeds: int = SEEDS, make_world: Callable[..., World] = World
 ) -> tuple[float, int, int, int, int]:
     """CPU seconds, runs, events, steps and virtual ms of many runs."""
@@ -53,7 +53,7 @@ class Recording:
     """The initial state of a core, and all calls to it."""
 
     def __init__(self, core: RaftCore) -> None:
-        self.first = core.copy()
+        self.initial = core.copy()
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         for method in METHODS:
             setattr(core, method, self._recording(method, getattr(core, method)))
@@ -66,7 +66,7 @@ class Recording:
         return record
 
     def play(self) -> RaftCore:
-        core = self.first.copy()
+        core = self.initial.copy()
         methods = {method: getattr(core, method) for method in METHODS}
         take_effects = core.take_effects
         for method, arguments in self.calls:
@@ -75,7 +75,7 @@ class Recording:
         return core
 
 
-def recorded(scenarios: Sequence[str]) -> list[Recording]:
+def record_cores(scenarios: Sequence[str]) -> list[Recording]:
     """All cores of these scenarios, one for each start of a replica."""
     recordings: list[Recording] = []
 
@@ -85,11 +85,11 @@ def recorded(scenarios: Sequence[str]) -> list[Recording]:
             recordings.append(Recording(replica.core))
             super().started(replica)
 
-    played(scenarios, RECORDED_SEEDS, Recorder)
+    play(scenarios, RECORDED_SEEDS, Recorder)
     return recordings
 
 
-def best(act: Callable[[], object]) -> float:
+def best_seconds(act: Callable[[], object]) -> float:
     """The CPU seconds of the fastest round."""
     times = []
     for _ in range(ROUNDS):
@@ -105,18 +105,20 @@ def quorum_of(recordings: Sequence[Recording]) -> list[RaftCore]:
 
 
 def cases() -> Iterator[tuple[str, float, str]]:
-    """Yield name, value and unit of each figure."""
+    """The name, value and unit of each figure."""
     for what, scenarios in (("Kafka's seven scenarios", KAFKA_MIX), ("mixture", ("mixture",) * 3)):
-        yield from of_worlds(what, scenarios)
-        yield from of_cores(what, scenarios)
-    quorum = quorum_of(recorded(("quiet",)))
-    seconds = best(lambda: [hash(tuple([c.copy().key() for c in quorum])) for _ in range(1000)])
+        yield from world_cases(what, scenarios)
+        yield from core_cases(what, scenarios)
+    quorum = quorum_of(record_cores(("quiet",)))
+    seconds = best_seconds(
+        lambda: [hash(tuple([c.copy().key() for c in quorum])) for _ in range(1000)]
+    )
     yield "copy and hash of a quorum of three", 1e6 * seconds / 1000, "µs"
-    yield from of_explorer()
+    yield from explorer_cases()
 
 
-def of_worlds(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float, str]]:
-    spent, runs, events, steps, virtual_ms = played(scenarios)
+def world_cases(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float, str]]:
+    spent, runs, events, steps, virtual_ms = play(scenarios)
     yield f"{what}: scenarios", 3600 * runs / spent, "per CPU hour"
     yield f"{what}: events", events / spent, "per CPU second"
     yield f"{what}: simulated time", virtual_ms / 1000 / spent, "s per CPU second"
@@ -124,20 +126,20 @@ def of_worlds(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float,
     yield f"{what}: one step of a replica, network and checks included", 1e6 * spent / steps, "µs"
 
 
-def of_cores(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float, str]]:
-    recordings = recorded(scenarios)
+def core_cases(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float, str]]:
+    recordings = record_cores(scenarios)
     events = sum([len(recording.calls) for recording in recordings])
-    around = best(lambda: played(scenarios, RECORDED_SEEDS))
+    around = best_seconds(lambda: play(scenarios, RECORDED_SEEDS))
     yield (
         f"{what}: one event of a Raft core, its surroundings included",
         1e6 * around / events,
         "µs",
     )
-    alone = best(lambda: [recording.play() for recording in recordings])
+    alone = best_seconds(lambda: [recording.play() for recording in recordings])
     yield f"{what}: one event of a Raft core alone", 1e6 * alone / events, "µs"
 
 
-def of_explorer() -> Iterator[tuple[str, float, str]]:
+def explorer_cases() -> Iterator[tuple[str, float, str]]:
     start = time.process_time()
     outcome = explore(QuorumSpace(EXPLORED))
     spent = time.process_time() - start

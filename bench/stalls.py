@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import cramjam
 
 from bench.node import REQUESTS, Server, frame
-from bench.stalls_node import FORM, NOTE, open_note
+from bench.stalls_node import REPORT_FORMAT, REPORT_VARIABLE, open_report
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.compression import GZIP, ZSTD
 from kraftlog.records.crc import crc32c
@@ -82,17 +82,17 @@ AFTERWARDS_S = 0.5
 
 
 def cases() -> Iterator[Case]:
-    with tempfile.TemporaryDirectory() as data, tempfile.NamedTemporaryFile() as note:
-        note.write(bytes(FORM.size))
-        note.flush()
-        with Server(data, "bench.stalls_node", **{NOTE: note.name}) as server:
-            stalls = Stalls(server, note.name)
+    with tempfile.TemporaryDirectory() as data, tempfile.NamedTemporaryFile() as report:
+        report.write(bytes(REPORT_FORMAT.size))
+        report.flush()
+        with Server(data, "bench.stalls_node", **{REPORT_VARIABLE: report.name}) as server:
+            stalls = Stalls(server, report.name)
             stalls.prepare()
-            for name, requests in stalls.all():
+            for name, requests in stalls.cases():
                 yield from stalls.measure(name, requests)
 
 
-class Other(threading.Thread):
+class OtherClient(threading.Thread):
     """A client that repeats small requests and measures their latency in milliseconds."""
 
     def __init__(self, server: Server) -> None:
@@ -121,15 +121,15 @@ class Other(threading.Thread):
 class Stalls:
     """The cases and their preparation."""
 
-    def __init__(self, server: Server, note: str) -> None:
+    def __init__(self, server: Server, report: str) -> None:
         self._server = server
-        self._note = open_note(note)
+        self._report = open_report(report)
 
     def measure(self, name: str, frames: list[bytes]) -> Iterator[Case]:
-        other = Other(self._server)
+        other = OtherClient(self._server)
         sock = self._server.connect()
         sock.settimeout(TIMEOUT_S)
-        self._note[:] = bytes(FORM.size)
+        self._report[:] = bytes(REPORT_FORMAT.size)
         other.start()
         began = time.perf_counter()
         sock.sendall(b"".join(frames))
@@ -138,7 +138,7 @@ class Stalls:
         took_s = time.perf_counter() - began
         time.sleep(AFTERWARDS_S)
         waits_ms = other.stop()
-        longest_ns, cause = FORM.unpack(self._note[:])
+        longest_ns, cause = REPORT_FORMAT.unpack(self._report[:])
         sock.close()
         yield (
             f"{name}: longest turn ({cause.rstrip(bytes(1)).decode()}), CPU",
@@ -148,7 +148,7 @@ class Stalls:
         yield f"{name}: another client's latency, p99", waits_ms[len(waits_ms) * 99 // 100], "ms"
         yield f"{name}: time to the response", took_s * 1000, "ms"
 
-    def ask(self, key: int, version: int, request: Message) -> Any:
+    def call(self, key: int, version: int, request: Message) -> Any:
         """Send a request of the preparation; return its response."""
         self._server.sock.sendall(frame(key, version, request))
         raw = receive(self._server.sock)
@@ -169,28 +169,28 @@ class Stalls:
         self.create({f"single-{number}": 1 for number in range(SINGLES)})
         self.create({"packed": 4, "dense": 100, "sequences": 1})
         self.create({"compacted": 1}, {"cleanup.policy": "compact"})
-        self.until_open(MANY, MANY_PARTITIONS)
+        self.wait_until_open(MANY, MANY_PARTITIONS)
         self.send([produce(MANY, index, batch(3)) for index in range(MANY_PARTITIONS)])
         self.send([produce("dense", index, batch(8_000)) for index in range(100)])
         self.send([produce("packed", 0, millions_of_records())])
         self.send([produce("packed", 1, empty_members())])
 
     def create(self, topics: dict[str, int], configs: dict[str, str] | None = None) -> None:
-        answer = self.ask(ApiKey.CREATE_TOPICS, 7, creation(topics, configs))
-        assert {topic.error_code for topic in answer.topics} == {0}
+        response = self.call(ApiKey.CREATE_TOPICS, 7, creation(topics, configs))
+        assert {topic.error_code for topic in response.topics} == {0}
 
-    def until_open(self, topic: str, count: int) -> None:
+    def wait_until_open(self, topic: str, count: int) -> None:
         """Wait for the last log, as a turn creates only a few."""
         while True:
-            answer = self.ask(ApiKey.LIST_OFFSETS, 7, offsets(topic, -1, [count - 1]))
-            if not answer.topics[0].partitions[0].error_code:
+            response = self.call(ApiKey.LIST_OFFSETS, 7, offsets(topic, -1, [count - 1]))
+            if not response.topics[0].partitions[0].error_code:
                 return
             time.sleep(0.05)
 
     def commit_groups(self) -> None:
         """Commit an offset in each of 10,000 groups, for a topic that is not deleted."""
         find = FindCoordinatorRequest(key_type=0, coordinator_keys=["group-0"])
-        while self.ask(ApiKey.FIND_COORDINATOR, 4, find).coordinators[0].error_code:
+        while self.call(ApiKey.FIND_COORDINATOR, 4, find).coordinators[0].error_code:
             time.sleep(0.05)
         part = OffsetCommitRequestPartition(
             partition_index=0, committed_offset=1, committed_metadata=""
@@ -205,24 +205,24 @@ class Stalls:
                 topics=topics,
             )
 
-        while self.ask(ApiKey.OFFSET_COMMIT, 8, commit(0)).topics[0].partitions[0].error_code:
+        while self.call(ApiKey.OFFSET_COMMIT, 8, commit(0)).topics[0].partitions[0].error_code:
             time.sleep(0.05)
         self.send([frame(ApiKey.OFFSET_COMMIT, 8, commit(number)) for number in range(10_000)])
 
-    def number_producers(self) -> None:
+    def add_idempotent_producers(self) -> None:
         """Produce from 200,000 idempotent producers; the next batch rolls a segment."""
-        raws = (numbered(producer_id) for producer_id in range(200_000))
+        raws = (idempotent_batch(producer_id) for producer_id in range(200_000))
         self.send([produce("sequences", 0, raw) for raw in raws])
         change = AlterableConfig(name="segment.bytes", config_operation=0, value="1048576")
         resource = AlterConfigsResource(
             resource_type=TOPIC, resource_name="sequences", configs=[change]
         )
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-        assert not self.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request).responses[0].error_code
+        assert not self.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request).responses[0].error_code
 
     # Cases ---------------------------------------------------------------------------------------
 
-    def all(self) -> Iterator[tuple[str, list[bytes]]]:
+    def cases(self) -> Iterator[tuple[str, list[bytes]]]:
         yield from self.reading()
         yield from self.changing()
 
@@ -256,11 +256,11 @@ class Stalls:
 
     def changing(self) -> Iterator[tuple[str, list[bytes]]]:
         yield "Produce of 700,000 records, compacted", [produce("compacted", 0, small_records())]
-        yield "DeleteRecords of 1,000 partitions", [deletion(0, 1_000)]
-        yield "DeleteRecords of 8,000 partitions", [deletion(1_000, MANY_PARTITIONS)]
+        yield "DeleteRecords of 1,000 partitions", [record_deletion(0, 1_000)]
+        yield "DeleteRecords of 8,000 partitions", [record_deletion(1_000, MANY_PARTITIONS)]
         self.commit_groups()
-        yield "DeleteTopics of 500, 10,000 groups of others", [gone(500)]
-        self.number_producers()
+        yield "DeleteTopics of 500, 10,000 groups of others", [topic_deletion(500)]
+        self.add_idempotent_producers()
         yield "a roll with 200,000 producers", [produce("sequences", 0, batch(1))]
         topic = frame(
             ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=[MANY], timeout_ms=60_000)
@@ -331,7 +331,7 @@ def fetch(count: int) -> bytes:
     return frame(ApiKey.FETCH, 12, request)
 
 
-def deletion(first: int, end: int) -> bytes:
+def record_deletion(first: int, end: int) -> bytes:
     parts = [
         DeleteRecordsPartition(partition_index=index, offset=-1) for index in range(first, end)
     ]
@@ -339,7 +339,7 @@ def deletion(first: int, end: int) -> bytes:
     return frame(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(topics=topics, timeout_ms=60_000))
 
 
-def gone(count: int) -> bytes:
+def topic_deletion(count: int) -> bytes:
     names = [f"single-{number}" for number in range(count)]
     return frame(ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=names, timeout_ms=60_000))
 
@@ -360,7 +360,7 @@ def small_records() -> bytes:
     return builder.build()
 
 
-def numbered(producer_id: int) -> bytes:
+def idempotent_batch(producer_id: int) -> bytes:
     builder = BatchBuilder(producer_id=producer_id, producer_epoch=0, base_sequence=0)
     builder.append(1000, None, b"value")
     return builder.build()
@@ -369,15 +369,15 @@ def numbered(producer_id: int) -> bytes:
 def millions_of_records() -> bytes:
     """A batch of 18.7 million equal records, with a later max timestamp in its header."""
     record = batch(1)[HEADER_SIZE:]
-    return claimed(ZSTD, 18_700_000, bytes(cramjam.zstd.compress(record * 18_700_000, 3)))
+    return batch_with_header(ZSTD, 18_700_000, bytes(cramjam.zstd.compress(record * 18_700_000, 3)))
 
 
 def empty_members() -> bytes:
-    return claimed(GZIP, 2, gzip.compress(b"", mtime=0) * 45_000)
+    return batch_with_header(GZIP, 2, gzip.compress(b"", mtime=0) * 45_000)
 
 
-def claimed(codec: int, count: int, payload: bytes) -> bytes:
-    """A batch with this header, whose records are not checked when it is produced."""
+def batch_with_header(codec: int, count: int, payload: bytes) -> bytes:
+    """A batch whose header claims this codec and count; the node checks only the header."""
     header = bytearray(batch(1)[:HEADER_SIZE])
     raw = header + payload
     struct.pack_into(">i", raw, 8, len(raw) - LENGTH_OVERHEAD)

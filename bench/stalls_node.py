@@ -17,21 +17,21 @@ from kraftlog.server import loop
 from kraftlog.server.turns import TurnClock
 
 #: The environment variable with the path of the file.
-NOTE = "KRAFTLOG_BENCH_NOTE"
-FORM = struct.Struct("<q56s")
+REPORT_VARIABLE = "KRAFTLOG_BENCH_REPORT"
+REPORT_FORMAT = struct.Struct("<q56s")
 
 
-def open_note(path: str) -> mmap.mmap:
+def open_report(path: str) -> mmap.mmap:
     with open(path, "r+b") as file:
-        return mmap.mmap(file.fileno(), FORM.size)
+        return mmap.mmap(file.fileno(), REPORT_FORMAT.size)
 
 
-class NotingClock(TurnClock):
+class ReportingClock(TurnClock):
     """Measures the CPU time of every turn, independent of other processes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._file = open_note(os.environ[NOTE])
+        self._file = open_report(os.environ[REPORT_VARIABLE])
         self._since_ns = 0
 
     def begin(self) -> int:
@@ -40,12 +40,12 @@ class NotingClock(TurnClock):
 
     def end(self, cause: str) -> None:
         used_ns = time.thread_time_ns() - self._since_ns
-        if used_ns > FORM.unpack(self._file[:])[0]:
+        if used_ns > REPORT_FORMAT.unpack(self._file[:])[0]:
             longest = max(self._steps, key=self._steps.__getitem__, default=cause)
-            self._file[:] = FORM.pack(used_ns, longest.encode()[:56])
+            self._file[:] = REPORT_FORMAT.pack(used_ns, longest.encode()[:56])
         super().end(cause)
 
 
 if __name__ == "__main__":
-    vars(loop)["TurnClock"] = NotingClock
+    vars(loop)["TurnClock"] = ReportingClock
     sys.exit(main())

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from kraftlog.storage.log import Log
 
-T0 = 1_700_000_000_000
+NOW_MS = 1_700_000_000_000
 MB = 1 << 20
 
 
@@ -38,9 +38,11 @@ def new_log(folder: str) -> Log:
     return run(open_log(Disk(files, HandleCache(files, 500)), folder))[0]
 
 
-def template(batch_bytes: int) -> bytearray:
-    """A batch of one record, of about this size."""
-    return bytearray(build_batch([Record(0, T0, None, bytes(batch_bytes - 80))], leader_epoch=0))
+def one_record_batch(batch_bytes: int) -> bytearray:
+    """A batch with one record, of about `batch_bytes`."""
+    return bytearray(
+        build_batch([Record(0, NOW_MS, None, bytes(batch_bytes - 80))], leader_epoch=0)
+    )
 
 
 def turns(
@@ -51,14 +53,14 @@ def turns(
     arena = bytearray(batch * per_turn)
     view = memoryview(arena)
     size = len(batch)
-    places = range(0, size * per_turn, size)
+    positions = range(0, size * per_turn, size)
     offset = 0
     for _ in range(count):
-        for place in places:
-            stamp(arena, place, offset, 0)
+        for position in positions:
+            stamp(arena, position, offset, 0)
             offset += 1
-        described = Batches(offset - per_turn, offset - 1, len(arena), T0, offset - 1, 0)
-        yield [view[place : place + size] for place in places], described
+        described = Batches(offset - per_turn, offset - 1, len(arena), NOW_MS, offset - 1, 0)
+        yield [view[position : position + size] for position in positions], described
 
 
 def append_seconds(folder: str, batch: bytearray, count: int) -> float:
@@ -66,7 +68,7 @@ def append_seconds(folder: str, batch: bytearray, count: int) -> float:
     spent = 0.0
     for buffers, described in turns(batch, MB, count):
         start = time.perf_counter()
-        log.append(buffers, described, T0)
+        log.append(buffers, described, NOW_MS)
         spent += time.perf_counter() - start
     log.release()
     return spent
@@ -85,10 +87,10 @@ def bare_seconds(folder: str, batch: bytearray, count: int) -> float:
     return spent
 
 
-def best(measure: Callable[[str], float], times: int) -> float:
+def best_seconds(measure: Callable[[str], float], runs: int) -> float:
     """The duration of the fastest of several runs, each in a new directory."""
     results = []
-    for _ in range(times):
+    for _ in range(runs):
         parent = tempfile.mkdtemp(dir=os.environ.get("BENCH_DIR"))
         try:
             results.append(measure(f"{parent}/t-0"))
@@ -99,11 +101,11 @@ def best(measure: Callable[[str], float], times: int) -> float:
 
 def appending() -> Iterator[tuple[str, float, str]]:
     for size, name in ((200, "200 B"), (16 << 10, "16 KB"), (MB, "1 MB")):
-        batch = template(size)
+        batch = one_record_batch(size)
         ours = bare = float("inf")
         for _ in range(5):  # alternating, as the disk's speed varies
-            ours = min(ours, best(partial(append_seconds, batch=batch, count=64), 1))
-            bare = min(bare, best(partial(bare_seconds, batch=batch, count=64), 1))
+            ours = min(ours, best_seconds(partial(append_seconds, batch=batch, count=64), 1))
+            bare = min(bare, best_seconds(partial(bare_seconds, batch=batch, count=64), 1))
         yield f"append 1 MB at once in batches of {name}", 64 * MB / ours / 1e9, "GB/s"
         yield f"append in batches of {name}: throughput relative to pwritev alone", bare / ours, "x"
 
@@ -119,19 +121,19 @@ def compacting() -> Iterator[tuple[str, float, str]]:
                 records = [
                     Record(
                         log.end_offset + n,
-                        T0,
+                        NOW_MS,
                         b"key-%05d" % ((log.end_offset + n) % 23_000),
                         bytes(256),
                     )
                     for n in range(100)
                 ]
                 data = build_batch(records, leader_epoch=0, codec=codec)
-                log.append([data], describe([data]), T0)
-            log.roll(T0)
+                log.append([data], describe([data]), NOW_MS)
+            log.roll(NOW_MS)
             log.flush()
-            found = log_to_clean(log, log.end_offset, T0)
+            found = log_to_clean(log, log.end_offset, NOW_MS)
             assert found is not None
-            task = describe_task(log, found, T0, 1 << 20)
+            task = describe_task(log, found, NOW_MS, 1 << 20)
             start = time.perf_counter()
             clean(log.disk.files, task)
             spent = time.perf_counter() - start
@@ -140,21 +142,21 @@ def compacting() -> Iterator[tuple[str, float, str]]:
 
         yield (
             f"compaction rewrites a log of 64 MB (uncompressed size), {name}",
-            64 / best(rewrite, 3),
+            64 / best_seconds(rewrite, 3),
             "MB/s",
         )
 
 
-def small_steps() -> Iterator[tuple[str, float, str]]:
+def small_appends() -> Iterator[tuple[str, float, str]]:
     """The cost of a turn with one small batch, and of locating the batch."""
-    batch, count = template(200), 50_000
+    batch, count = one_record_batch(200), 50_000
 
     def one_by_one(folder: str) -> float:
         log = new_log(folder)
         work = next(turns(batch, 200, 1))[0]
         start = time.perf_counter()
         for offset in range(count):
-            log.append(work, Batches(offset, offset, len(batch), T0, offset, 0), T0)
+            log.append(work, Batches(offset, offset, len(batch), NOW_MS, offset, 0), NOW_MS)
         spent = time.perf_counter() - start
         log.release()
         return spent
@@ -174,7 +176,7 @@ def small_steps() -> Iterator[tuple[str, float, str]]:
         offset = 0
         for buffers, described in turns(batch, 64 << 10, 256):
             offset = log.end_offset
-            log.append(buffers, described, T0)
+            log.append(buffers, described, NOW_MS)
         start = time.perf_counter()
         for number in range(20_000):
             log.locate(offset - number * step, 64 << 10, log.end_offset)
@@ -182,17 +184,17 @@ def small_steps() -> Iterator[tuple[str, float, str]]:
         log.release()
         return spent
 
-    yield "append one batch of 200 B", best(one_by_one, 3) / count * 1e6, "µs"
-    yield "pwritev alone of a batch of 200 B", best(bare, 3) / count * 1e6, "µs"
-    tail = best(lambda folder: locate(folder, 0), 3)
+    yield "append one batch of 200 B", best_seconds(one_by_one, 3) / count * 1e6, "µs"
+    yield "pwritev alone of a batch of 200 B", best_seconds(bare, 3) / count * 1e6, "µs"
+    tail = best_seconds(lambda folder: locate(folder, 0), 3)
     yield "find the offset of the batches that were just appended", tail / 20_000 * 1e6, "µs"
-    cold = best(lambda folder: locate(folder, 4), 3)
+    cold = best_seconds(lambda folder: locate(folder, 4), 3)
     yield "find any offset through the index, for a fetch of 64 KB", cold / 20_000 * 1e6, "µs"
 
 
 def recovering() -> Iterator[tuple[str, float, str]]:
     for size, name, total in ((16 << 10, "16 KB", 1000), (200, "200 B", 64)):
-        batch = template(size)
+        batch = one_record_batch(size)
 
         def measure(folder: str, batch: bytearray = batch, total: int = total) -> float:
             append_seconds(folder, batch, total)
@@ -204,7 +206,7 @@ def recovering() -> Iterator[tuple[str, float, str]]:
             log.release()
             return spent
 
-        rate = total * MB / best(measure, 3) / 1e9
+        rate = total * MB / best_seconds(measure, 3) / 1e9
         yield f"recovery of a segment after a kill, batches of {name}", rate, "GB/s"
 
 
@@ -213,11 +215,11 @@ def fill_directory(path: str, count: int) -> LogDirectory:
     os.makedirs(path)
     files = OsFiles()
     logs = LogDirectory(files, path, HandleCache(files, 500))
-    batch = template(200)
+    batch = one_record_batch(200)
     for number in range(count):
         log = logs.create(("topic", number), bytes(16))
         buffers, described = next(turns(batch, 200, 1))
-        log.append(buffers, described, T0)
+        log.append(buffers, described, NOW_MS)
     return logs
 
 
@@ -263,13 +265,13 @@ def resident_kb() -> int:
         return int(statm.read().split()[1]) * 4
 
 
-def open_and_tell(path: str) -> None:
+def open_and_print(path: str) -> None:
     """Open all logs and print seconds and kilobytes; runs in a process of its own."""
     import gc
 
     from kraftlog.storage import manifest, recovery  # noqa: F401 - loaded before measuring
 
-    keep = {name: read_file(f"{path}/{name}") for name in (MANIFEST, CLEAN_MARKER)}
+    contents = {name: read_file(f"{path}/{name}") for name in (MANIFEST, CLEAN_MARKER)}
     gc.collect()
     gc.freeze()
     before = resident_kb()
@@ -279,7 +281,7 @@ def open_and_tell(path: str) -> None:
     open_all(logs)
     spent = time.perf_counter() - start
     sys.stdout.write(f"{spent} {resident_kb() - before}\n")
-    for name, content in keep.items():
+    for name, content in contents.items():
         if content is not None:
             with open(f"{path}/{name}", "wb") as file:
                 file.write(content)
@@ -294,16 +296,16 @@ def read_file(path: str) -> bytes | None:
 
 
 def cases() -> Iterator[tuple[str, float, str]]:
-    """Yield name, value and unit of each figure."""
+    """The name, value and unit of each figure."""
     yield from appending()
-    yield from small_steps()
+    yield from small_appends()
     yield from compacting()
     yield from recovering()
     yield from opening()
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["open"]:
-    open_and_tell(sys.argv[2])
+    open_and_print(sys.argv[2])
 elif __name__ == "__main__":
     for name, value, unit in cases():
         sys.stdout.write(f"{name:65} {value:10.3f} {unit}\n")

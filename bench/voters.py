@@ -1,9 +1,9 @@
 """The cost of changing voters: three controllers and a broker, and three controllers to move to.
 
-Changes are sequential, over a plain socket, while a process of its own moves the voters back and
-forth without a pause. The long metadata log is one of config changes: the throttled replicas of
-topics, as a reassignment of many partitions sets them. There is no snapshot, so that the new
-controllers have to fetch and replay all of it.
+The first part measures changes of topic configs, one after the other over a plain socket, while
+another process moves the voters back and forth without a pause. The second part makes a long
+metadata log of config changes: the throttled replicas of topics, as a reassignment of many
+partitions sets them. It has no snapshot, so the new controllers fetch and replay all of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from tests.client.waiting import until
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 
-from bench.quorum import TOPIC, Changes, change, commit_times_ms, frame_of, make_topic
+from bench.quorum import TOPIC, ChangeClient, change, commit_times_ms, create_topic, frame_of
 from kraftlog import Client
 from kraftlog.node.quorum.snapshotter import BYTES_KEY
 from kraftlog.wire.apis import ApiKey
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 NEW = (11, 12, 13)
 MOVES = 20
 ONE_BY_ONE = 2000
-#: Between two looks at a move.
-LOOK_S = 0.01
-LIMIT_S = 120
+#: The interval of describing the quorum while the voters move.
+POLL_INTERVAL_S = 0.01
+TIMEOUT_S = 120
 LOG_BYTES = 100_000_000
-#: Each request changes one config of so many topics, which is a list of so many replicas.
+#: Each request changes one config of each topic; its value is a list of this many replicas.
 TOPICS = 50
 REPLICAS = 64
 IN_FLIGHT = 8
@@ -50,7 +50,7 @@ def cases() -> Iterator[Case]:
         try:
             quorum.start(*CONTROLLERS, BROKER)
             quorum.add(*NEW)
-            make_topic(quorum.address)
+            create_topic(quorum.address)
             yield from latency_cases(quorum.address)
         finally:
             quorum.end()
@@ -74,18 +74,22 @@ def latency_cases(address: str) -> Iterator[Case]:
     yield "change a topic config while no voter changes, p99", quiet, "ms"
     for what, there, back in (
         ("a fourth voter is added and removed", (*CONTROLLERS, NEW[0]), CONTROLLERS),
-        ("the voters move from (1,2,3) to (4,5,6) and back", NEW, CONTROLLERS),
+        ("the voters move from (1,2,3) to (11,12,13) and back", NEW, CONTROLLERS),
     ):
         times, took = times_while_moving(address, there, back)
         changed = f"change a topic config while {what}"
         yield f"{changed}, p99", p99(times), "ms"
         yield f"{changed}, p99, against no change of voters", p99(times) / quiet, "times"
         # Once in each move there may be another leader.
-        yield f"{changed}, longest of each change of voters, p50", slowest(times, len(took)), "ms"
+        yield (
+            f"{changed}, longest of each change of voters, p50",
+            median_of_slowest(times, len(took)),
+            "ms",
+        )
         yield f"{what}: each time, p50", median(took) * 1000, "ms"
 
 
-def slowest(times: Sequence[float], count: int) -> float:
+def median_of_slowest(times: Sequence[float], count: int) -> float:
     return median(sorted(times)[-count:])
 
 
@@ -102,24 +106,24 @@ def times_while_moving(
     times: list[float] = []
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as mover,
-        Changes(address) as changes,
+        ChangeClient(address) as changes,
     ):
         assert mover.stdout is not None
-        mover.stdout.readline()  # it begins
+        mover.stdout.readline()  # once it begins
         while mover.poll() is None:
             begin = time.perf_counter()
             changes.send(change(len(times)))
-            changes.await_answers(1)
+            changes.await_responses(1)
             times.append((time.perf_counter() - begin) * 1000)
         took = [float(line) for line in mover.stdout]
     if mover.returncode:
-        raise RuntimeError("the voters have not moved")
+        raise RuntimeError("the process that moves the voters has failed; its error is above")
     return times, took
 
 
 def move_back_and_forth(address: str, targets: Sequence[Sequence[int]]) -> None:
-    """What the process of `times_while_moving` does; it prints the seconds of each move."""
-    with Client(address, timeout_s=LIMIT_S) as client:
+    """Move the voters, in the process that `times_while_moving` starts; print seconds per move."""
+    with Client(address, timeout_s=TIMEOUT_S) as client:
         print("begins", flush=True)
         for _ in range(MOVES // 2):
             for each in targets:
@@ -130,13 +134,13 @@ def move_back_and_forth(address: str, targets: Sequence[Sequence[int]]) -> None:
 
 
 def await_voters(client: Client, targets: Sequence[int]) -> None:
-    deadline = time.perf_counter() + LIMIT_S
+    deadline = time.perf_counter() + TIMEOUT_S
     while time.perf_counter() < deadline:
         found = client.describe_quorum()
         if found.targets is None and {each.id for each in found.voters} == {*targets}:
             return
-        time.sleep(LOOK_S)
-    raise TimeoutError(f"the voters are not {targets}")
+        time.sleep(POLL_INTERVAL_S)
+    raise TimeoutError(f"the voters are not {targets} after {TIMEOUT_S} s")
 
 
 # A long metadata log -----------------------------------------------------------------------------
@@ -147,12 +151,12 @@ def long_log_cases(quorum: Quorum) -> Iterator[Case]:
     size = log_bytes(quorum)
     begin = time.perf_counter()
     quorum.add(*NEW)
-    with Client(quorum.address, timeout_s=LIMIT_S) as client:
+    with Client(quorum.address, timeout_s=TIMEOUT_S) as client:
         client.reassign_voters(NEW)
         await_voters(client, NEW)
     took = time.perf_counter() - begin
     what = f"{size / 1e6:.0f} MB of metadata log, {records:,} records"
-    yield f"{what}: start (4,5,6) with empty disks, and move the voters to them", took, "s"
+    yield f"{what}: start (11,12,13) with empty disks, and move the voters to them", took, "s"
 
 
 def write_log(quorum: Quorum) -> int:
@@ -161,16 +165,16 @@ def write_log(quorum: Quorum) -> int:
         for number in range(TOPICS):
             client.create_topic(f"{TOPIC}-{number}", 1)
     written = 0
-    with Changes(quorum.address) as changes:
+    with ChangeClient(quorum.address) as changes:
         for _ in range(IN_FLIGHT):
             changes.send(changes_of_all(written))
             written += TOPICS
         while log_bytes(quorum) < LOG_BYTES:
             for _ in range(IN_FLIGHT):
-                changes.await_answers(1)
+                changes.await_responses(1)
                 changes.send(changes_of_all(written))
                 written += TOPICS
-        changes.await_answers(IN_FLIGHT)
+        changes.await_responses(IN_FLIGHT)
     return written
 
 

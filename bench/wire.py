@@ -38,12 +38,12 @@ def best_us(
     count, took = 1, 0.0
     while took < round_seconds / 4:
         count *= 2
-        took = timed(call, count)
+        took = seconds_of(call, count)
     count = max(1, int(count * round_seconds / took))
-    return min([timed(call, count) for _ in range(rounds)]) / count * 1e6
+    return min([seconds_of(call, count) for _ in range(rounds)]) / count * 1e6
 
 
-def timed(call: Callable[[], object], count: int) -> float:
+def seconds_of(call: Callable[[], object], count: int) -> float:
     repeat = [None] * count
     begin = time.perf_counter()
     for _ in repeat:
@@ -98,15 +98,15 @@ def message_cases() -> Iterator[tuple[str, float, str]]:
     for sample in SAMPLES:
         raw = encode(sample.message, sample.version)
         if sample.decoded:
-            for who, call in decoders(sample, raw):
-                yield f"decode {sample.name}, {who}", best_us(call), "µs"
+            for library, call in decoders(sample, raw):
+                yield f"decode {sample.name}, {library}", best_us(call), "µs"
         if sample.encoded:
-            for who, call in encoders(sample, raw):
-                yield f"encode {sample.name}, {who}", best_us(call), "µs"
+            for library, call in encoders(sample, raw):
+                yield f"encode {sample.name}, {library}", best_us(call), "µs"
 
 
 def request_cases() -> Iterator[tuple[str, float, str]]:
-    """A Produce request with its header, and a response with its construction."""
+    """A Produce request, decoded with its header."""
     sample = SAMPLES[0]
     header = RequestHeader(
         request_api_key=0, request_api_version=9, correlation_id=7, client_id="rdkafka"
@@ -140,7 +140,7 @@ def piece_cases() -> Iterator[tuple[str, float, str]]:
 
 def breadth_cases() -> Iterator[tuple[str, float, str]]:
     """Every API in its newest version with random values, compared with kio."""
-    worst, where = 0.0, ""
+    worst, slowest = 0.0, ""
     for api in APIS.values():
         for cls in (api.request(), api.response()) if api.key < 1000 else ():
             message = Sampler(Random(5), tame=True).message(cls, api.last)
@@ -149,8 +149,8 @@ def breadth_cases() -> Iterator[tuple[str, float, str]]:
             read, theirs = reader(cls, api.last), entity_reader(kio_class(sample))
             ours = best_us(partial(read, raw, 0, len(raw)), 9, 0.004)
             ratio = ours / best_us(partial(theirs, raw, 0), 9, 0.004)
-            worst, where = max((worst, where), (ratio, sample.name))
-    yield f"decode any API, the time of kio, at worst ({where})", worst, "x"
+            worst, slowest = max((worst, slowest), (ratio, sample.name))
+    yield f"decode any API, the time of kio, at worst ({slowest})", worst, "x"
 
 
 DEFINE_ALL = """

@@ -16,12 +16,12 @@ from tests.interop.cache import UnavailableError
 from tests.interop.kafka_jars import kafka_libs, require_java
 
 from bench.beside import latency, lifetime, machine, quorum, throughput
-from bench.beside.figures import FOLDER, Result, stored
+from bench.beside.figures import FOLDER, Result, stored_result
 from bench.beside.page import PICTURE, TITLE, part, tables
 from bench.beside.picture import picture
 from bench.beside.plan import QUICK, Plan
 from bench.beside.programs import LIBRARIES, program
-from bench.page import rewrite
+from bench.page import write_section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,8 +39,8 @@ DOCS = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "docs", "ge
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = parsed(arguments)
-    plan = planned(options)
+    options = parse_arguments(arguments)
+    plan = plan_of(options)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that all processes are stopped
     folder = FOLDER if plan.is_full else os.path.join(FOLDER, "trial")
     try:
@@ -50,23 +50,26 @@ def main(arguments: Sequence[str]) -> int:
         print(f"beside: {complaint}", file=sys.stderr)
         return 1
     cases = [] if options.page else options.cases or CASES
-    failed = [case for case in cases if not is_measured(case, plan, folder)]
+    failed = [case for case in cases if not run_case(case, plan, folder)]
     write_page(folder, DOCS if plan.is_full else folder)
     return 1 if failed else 0
 
 
-def is_measured(case: str, plan: Plan, folder: str) -> bool:
-    """Run a case; if it fails, its last result stays, and the other cases still run."""
+def run_case(case: str, plan: Plan, folder: str) -> bool:
+    """Run a case and store its result; return whether it succeeded.
+
+    After a failure the stored result of an earlier run stays.
+    """
     try:
-        measured(case, plan).save(folder)
+        measure(case, plan).save(folder)
     except Exception:
         traceback.print_exc()
         return False
     return True
 
 
-def planned(options: argparse.Namespace) -> Plan:
-    """The full plan, or that of a trial, whose results and page are separate."""
+def plan_of(options: argparse.Namespace) -> Plan:
+    """The full plan, or that of a trial, whose results and page are written elsewhere."""
     plan = QUICK if options.quick else Plan()
     return replace(
         plan,
@@ -76,14 +79,14 @@ def planned(options: argparse.Namespace) -> Plan:
     )
 
 
-def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m bench beside", description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--quick", action="store_true", help="a little of everything, to try it")
-    parser.add_argument("--rounds", type=int, help="how often each is measured (5; less: a trial)")
-    parser.add_argument("--scale", type=float, help="the part of the records to send (1)")
-    parser.add_argument("--load-seconds", type=float, help="how long memory is under load")
-    parser.add_argument("--page", action="store_true", help="only write the page, from results")
+    parser.add_argument("--rounds", type=int, help="number of rounds (5; with fewer: a trial)")
+    parser.add_argument("--scale", type=float, help="the fraction of the records to send (1)")
+    parser.add_argument("--load-seconds", type=float, help="seconds of load before memory")
+    parser.add_argument("--page", action="store_true", help="only write the page from results")
     options = parser.parse_args(arguments)
     for case in options.cases:
         if case not in CASES:
@@ -99,26 +102,26 @@ def require_peers() -> None:
         program(name)
 
 
-def measured(case: str, plan: Plan) -> Result:
+def measure(case: str, plan: Plan) -> Result:
     """Run one case in an empty directory and print its table."""
     result = Result(case, is_full=plan.is_full, idle_before=machine.idle_percent())
     print(f"== {case} (machine {result.idle_before:.0f} % idle)", flush=True)
-    result.began = moment()
+    result.began = utc_text()
     with tempfile.TemporaryDirectory(prefix="beside-") as folder:
         CASES[case](plan, folder, result)
-    result.ended = moment()
+    result.ended = utc_text()
     print("\n".join(tables(result)))
     print(f"-- {result.began} to {result.ended}", flush=True)
     return result
 
 
-def moment() -> str:
+def utc_text() -> str:
     return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def results_in(folder: str) -> dict[str, Result]:
     """The latest result of each measured case."""
-    found = {case: stored(case, folder) for case in CASES}
+    found = {case: stored_result(case, folder) for case in CASES}
     return {case: result for case, result in found.items() if result}
 
 
@@ -126,7 +129,7 @@ def write_page(results: str, docs: str) -> None:
     """Write the section of the page and the picture from stored results."""
     found = results_in(results)
     path = os.path.join(docs, "performance.md")
-    rewrite(TITLE, part(found), path)
+    write_section(TITLE, part(found), path)
     with open(os.path.join(docs, PICTURE), "w", encoding="utf-8") as file:
         file.write(picture(found))
     print(f"written: {os.path.relpath(path)}, {PICTURE}")

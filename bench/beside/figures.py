@@ -48,7 +48,7 @@ def file_of(case: str, folder: str) -> str:
     return os.path.join(folder, f"beside-{case}.json")
 
 
-def stored(case: str, folder: str = FOLDER) -> Result | None:
+def stored_result(case: str, folder: str = FOLDER) -> Result | None:
     """The latest result of a case; None if it has not been measured."""
     try:
         with open(file_of(case, folder), encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Sends requests to either broker over a plain connection, with our own codec."""
+"""Sends requests to either broker over a plain connection, with kraftlog's own codec."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ from kraftlog.wire.messages.produce import (
 if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
-READY_WITHIN_S = 90
-ANSWER_WITHIN_S = 60
+READY_TIMEOUT_S = 90
+RESPONSE_TIMEOUT_S = 60
 #: The retry interval while a broker starts; a shorter one would slow the start.
-TRY_EVERY_S = 0.002
+RETRY_INTERVAL_S = 0.002
 TOPIC_RESOURCE = 2
 #: An error code that no broker returns, to find the position of the code in a response.
 SENTINEL = 0x7B7B
@@ -61,53 +61,53 @@ def connect(port: int) -> Connection:
 
 
 def deadline() -> Deadline:
-    return Deadline(ANSWER_WITHIN_S)
+    return Deadline(RESPONSE_TIMEOUT_S)
 
 
 def wait_until_ready(port: int) -> None:
     """Wait until the broker returns Metadata with a broker in it."""
-    end = Deadline(READY_WITHIN_S)
+    end = Deadline(READY_TIMEOUT_S)
     while not end.is_over:
         try:
             with closing(connect(port)) as connection:
                 while not end.is_over:
                     if metadata(connection).brokers:
                         return
-                    time.sleep(TRY_EVERY_S)
+                    time.sleep(RETRY_INTERVAL_S)
         except UnreachableError:
-            time.sleep(TRY_EVERY_S)
-    raise TimeoutError(f"no Metadata from 127.0.0.1:{port} within {READY_WITHIN_S} s")
+            time.sleep(RETRY_INTERVAL_S)
+    raise TimeoutError(f"no Metadata from 127.0.0.1:{port} within {READY_TIMEOUT_S} s")
 
 
 def metadata(connection: Connection, *topics: str) -> MetadataResponse:
     wanted = [MetadataRequestTopic(name=name) for name in topics]
-    answer = connection.call(MetadataRequest(topics=wanted), deadline())
-    assert isinstance(answer, MetadataResponse)
-    return answer
+    response = connection.call(MetadataRequest(topics=wanted), deadline())
+    assert isinstance(response, MetadataResponse)
+    return response
 
 
-def creation_error(connection: Connection, name: str) -> int:
-    """Create a topic of one partition; return the error code."""
+def try_to_create(connection: Connection, name: str) -> int:
+    """Send a CreateTopics request for one topic of one partition; return its error code."""
     topic = CreatableTopic(
         name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
     )
-    answer = connection.call(CreateTopicsRequest(topics=[topic]), deadline())
-    assert isinstance(answer, CreateTopicsResponse)
-    return answer.topics[0].error_code
+    response = connection.call(CreateTopicsRequest(topics=[topic]), deadline())
+    assert isinstance(response, CreateTopicsResponse)
+    return response.topics[0].error_code
 
 
-def make_topic(port: int, name: str) -> None:
+def create_topic(port: int, name: str) -> None:
     """Create a topic and wait for its leader; retry while the broker starts."""
     with closing(connect(port)) as connection:
         end = deadline()
-        while creation_error(connection, name) and not end.is_over:
-            time.sleep(TRY_EVERY_S)
+        while try_to_create(connection, name) and not end.is_over:
+            time.sleep(RETRY_INTERVAL_S)
         while not end.is_over:
             [topic] = metadata(connection, name).topics
             if topic.error_code == 0 and all(part.error_code == 0 for part in topic.partitions):
                 return
-            time.sleep(TRY_EVERY_S)
-    raise TimeoutError(f"{name} can't be made, or has no leader")
+            time.sleep(RETRY_INTERVAL_S)
+    raise TimeoutError(f"topic {name} was not created, or has no leader")
 
 
 def delete_topic(port: int, name: str) -> None:
@@ -115,21 +115,21 @@ def delete_topic(port: int, name: str) -> None:
         connection.call(DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), deadline())
 
 
-def quorum(port: int) -> PartitionResult:
+def describe_quorum(port: int) -> PartitionResult:
     """The quorum as the active controller describes it."""
     topics = [
         TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])
     ]
     with closing(connect(port)) as connection:
-        answer = connection.call(DescribeQuorumRequest(topics=topics), deadline())
-    assert isinstance(answer, DescribeQuorumResponse)
-    assert answer.error_code == 0, answer
-    [partition] = answer.topics[0].partitions
+        response = connection.call(DescribeQuorumRequest(topics=topics), deadline())
+    assert isinstance(response, DescribeQuorumResponse)
+    assert response.error_code == 0, response
+    [partition] = response.topics[0].partitions
     return partition
 
 
-def retention(topic: str, value_ms: int) -> IncrementalAlterConfigsRequest:
-    """The smallest metadata change: one record."""
+def retention_change(topic: str, value_ms: int) -> IncrementalAlterConfigsRequest:
+    """A request to change a topic's retention: the smallest metadata change, of one record."""
     config = AlterableConfig(name="retention.ms", config_operation=0, value=str(value_ms))
     resource = AlterConfigsResource(
         resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[config]
@@ -137,14 +137,14 @@ def retention(topic: str, value_ms: int) -> IncrementalAlterConfigsRequest:
     return IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
 
 
-def change_error(connection: Connection, topic: str, value_ms: int) -> int:
-    """Change a topic's retention; return the error code."""
-    answer = connection.call(retention(topic, value_ms), deadline())
-    assert isinstance(answer, IncrementalAlterConfigsResponse)
-    return answer.responses[0].error_code
+def try_to_change(connection: Connection, topic: str, value_ms: int) -> int:
+    """Send a change of a topic's retention; return its error code."""
+    response = connection.call(retention_change(topic, value_ms), deadline())
+    assert isinstance(response, IncrementalAlterConfigsResponse)
+    return response.responses[0].error_code
 
 
-def produce(topic: str, size: int, acks: int = 1) -> ProduceRequest:
+def produce_request(topic: str, size: int, acks: int = 1) -> ProduceRequest:
     builder = BatchBuilder()
     builder.append(wall_ms(), None, b"x" * size)  # older records would be deleted by retention
     parts = [PartitionProduceData(index=0, records=builder.build())]
@@ -152,8 +152,8 @@ def produce(topic: str, size: int, acks: int = 1) -> ProduceRequest:
     return ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics)
 
 
-def fetch(topic: str, offset: int) -> FetchRequest:
-    """Fetch the next batch as soon as it exists."""
+def fetch_request(topic: str, offset: int) -> FetchRequest:
+    """A request for the batch at an offset; the response waits until that batch exists."""
     part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     topics = [FetchTopic(topic=topic, partitions=[part])]
     return FetchRequest(max_wait_ms=20_000, min_bytes=1, topics=topics)
@@ -167,36 +167,38 @@ def frame(key: int, version: int, request: Message) -> bytes:
 PRODUCE_VERSION, ALTER_VERSION = 9, 1
 
 
-def put(port: int, topic: str, count: int) -> None:
+def produce_records(port: int, topic: str, count: int) -> None:
     """Produce a few records."""
     with closing(connect(port)) as connection:
         for _ in range(count):
-            connection.call(produce(topic, 100), deadline())
+            connection.call(produce_request(topic, 100), deadline())
 
 
 def produce_frames(topic: str, acks: int = 1) -> bytes:
-    return frame(ApiKey.PRODUCE, PRODUCE_VERSION, produce(topic, 100, acks))
+    return frame(ApiKey.PRODUCE, PRODUCE_VERSION, produce_request(topic, 100, acks))
 
 
 def change_frames(topic: str, count: int = 64) -> bytes:
-    """Different changes, as a broker may skip one that has no effect."""
-    changes = [retention(topic, 100_000_000 + number) for number in range(count)]
+    """Requests of different changes, as a broker may skip a change that has no effect."""
+    changes = [retention_change(topic, 100_000_000 + number) for number in range(count)]
     return b"".join(frame(ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_VERSION, it) for it in changes)
 
 
-def produce_error_at(topic: str) -> int:
-    """The position of the error code in a response, after its length."""
+def produce_error_position(topic: str) -> int:
+    """Where a response has its error code, counted from after its length."""
     part = PartitionProduceResponse(index=0, error_code=SENTINEL, base_offset=0)
     topics = [TopicProduceResponse(name=topic, partition_responses=[part])]
-    return _code_at(encode(ProduceResponse(responses=topics), PRODUCE_VERSION))
+    return _position_of_code(encode(ProduceResponse(responses=topics), PRODUCE_VERSION))
 
 
-def change_error_at(topic: str) -> int:
+def change_error_position(topic: str) -> int:
     part = AlterConfigsResourceResponse(
         error_code=SENTINEL, error_message=None, resource_type=TOPIC_RESOURCE, resource_name=topic
     )
-    return _code_at(encode(IncrementalAlterConfigsResponse(responses=[part]), ALTER_VERSION))
+    return _position_of_code(
+        encode(IncrementalAlterConfigsResponse(responses=[part]), ALTER_VERSION)
+    )
 
 
-def _code_at(body: bytes) -> int:
+def _position_of_code(body: bytes) -> int:
     return 5 + body.index(SENTINEL.to_bytes(2, "big"))  # after correlation id and tags

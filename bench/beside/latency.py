@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bench.beside import frame_client
 from bench.beside.figures import percentile
-from bench.beside.machine import placed, sync_p50_ms
+from bench.beside.machine import pinned, sync_p50_ms
 from bench.beside.peers import TUNED, bare_node, kafka_node, kraftlog_node, running
 from bench.beside.programs import load, probe
 from bench.beside.rounds import in_turns, warm
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bench.beside.plan import Plan
     from bench.beside.programs import Probed
 
-EVERY_S = 0.01
+SEND_INTERVAL_S = 0.01
 TOPIC = "latency"
 
 
@@ -37,7 +37,7 @@ def latency(plan: Plan, folder: str, result: Result) -> None:
             peers = (kafka, ours)
             warm(peers, plan)
             prepare(peers)
-            frame_client.make_topic(bare.port, TOPIC)
+            frame_client.create_topic(bare.port, TOPIC)
             synchronous((*peers, bare), plan, folder, result)
             end_to_end((*peers, bare), plan, result)
             administration("latency", peers, plan, folder, result)
@@ -49,9 +49,9 @@ def latency(plan: Plan, folder: str, result: Result) -> None:
 
 def prepare(peers: Sequence[Peer]) -> None:
     for peer in peers:
-        frame_client.make_topic(peer.port, TOPIC)
-        frame_client.put(peer.port, TOPIC, 100)
-        first_of_group(peer.address, "before")  # creates __consumer_offsets
+        frame_client.create_topic(peer.port, TOPIC)
+        frame_client.produce_records(peer.port, TOPIC, 100)
+        first_record_ms(peer.address, "before")  # creates __consumer_offsets
 
 
 def synchronous(peers: Sequence[Peer], plan: Plan, folder: str, result: Result) -> None:
@@ -60,34 +60,37 @@ def synchronous(peers: Sequence[Peer], plan: Plan, folder: str, result: Result) 
     Waking a sleeping processor takes as long as the rest of a request, and the scheduler's
     placement is random and lasts for minutes.
     """
-    frames, error_at = frame_client.produce_frames(TOPIC), frame_client.produce_error_at(TOPIC)
-    count = plan.count(2000, least=200)
+    frames, error_position = (
+        frame_client.produce_frames(TOPIC),
+        frame_client.produce_error_position(TOPIC),
+    )
+    count = plan.count(2000, minimum=200)
 
     def one_by_one(peer: Peer) -> Probed:
-        probe(peer.port, frames, error_at, folder, width=1, count=200)
-        return probe(peer.port, frames, error_at, folder, width=1, count=count)
+        probe(peer.port, frames, error_position, folder, width=1, count=200)
+        return probe(peer.port, frames, error_position, folder, width=1, count=count)
 
     for peer in in_turns(peers, plan.rounds):
         probed = one_by_one(peer)
         result.add("latency.sync.p50", peer.name, probed.p50)
         result.add("latency.sync.p99", peer.name, probed.p99)
         for row, apart in (("together", False), ("apart", True)):
-            with placed(peer.pid, apart=apart):
+            with pinned(peer.pid, apart=apart):
                 result.add(f"latency.{row}", peer.name, one_by_one(peer).p50)
 
 
 def end_to_end(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
     for number, peer in enumerate(in_turns(peers, plan.rounds)):
         topic = f"through-{number}"
-        frame_client.make_topic(peer.port, topic)
-        times = passing(peer.port, topic, plan.count(400, least=50))
+        frame_client.create_topic(peer.port, topic)
+        times = end_to_end_ms(peer.port, topic, plan.count(400, minimum=50))
         result.add("latency.through.p50", peer.name, percentile(times, 50))
         result.add("latency.through.p99", peer.name, percentile(times, 99))
 
 
-def passing(port: int, topic: str, count: int, acks: int = 1) -> list[float]:
+def end_to_end_ms(port: int, topic: str, count: int, acks: int = 1) -> list[float]:
     """Milliseconds from sending a record to its arrival at a waiting consumer; the topic is new."""
-    request = frame_client.produce(topic, 100, acks)
+    request = frame_client.produce_request(topic, 100, acks)
     times = []
     with (
         closing(frame_client.connect(port)) as producer,
@@ -95,8 +98,8 @@ def passing(port: int, topic: str, count: int, acks: int = 1) -> list[float]:
     ):
         due = time.perf_counter()
         for offset in range(count):
-            consumer.send(frame_client.fetch(topic, offset), frame_client.deadline())
-            due += EVERY_S
+            consumer.send(frame_client.fetch_request(topic, offset), frame_client.deadline())
+            due += SEND_INTERVAL_S
             time.sleep(max(0.0, due - time.perf_counter()))
             start = time.perf_counter()
             producer.send(request, frame_client.deadline())
@@ -110,22 +113,25 @@ def administration(
     section: str, peers: Sequence[Peer], plan: Plan, folder: str, result: Result
 ) -> None:
     """Measure a new group, new topics and small metadata changes."""
-    frames, error_at = frame_client.change_frames(TOPIC), frame_client.change_error_at(TOPIC)
+    frames, error_position = (
+        frame_client.change_frames(TOPIC),
+        frame_client.change_error_position(TOPIC),
+    )
     for number, peer in enumerate(in_turns(peers, plan.rounds)):
         name = f"{section}-{number}"
-        came, seconds = load("first", peer.address, TOPIC, f"{name}-librdkafka")
-        if not came:
+        count, seconds = load("first", peer.address, TOPIC, f"{name}-librdkafka")
+        if not count:
             result.notes.append(f"**{peer.name}: a new group of librdkafka got no record.**")
         result.add(f"{section}.group.librdkafka", peer.name, seconds * 1000)
-        result.add(f"{section}.group", peer.name, first_of_group(peer.address, name))
-        made = creations(peer.port, name, plan.count(30, least=5))
-        result.add(f"{section}.create", peer.name, median(made))
-        count = plan.count(100, least=20)
-        probed = probe(peer.port, frames, error_at, folder, width=1, count=count)
+        result.add(f"{section}.group", peer.name, first_record_ms(peer.address, name))
+        times = creation_times_ms(peer.port, name, plan.count(30, minimum=5))
+        result.add(f"{section}.create", peer.name, median(times))
+        count = plan.count(100, minimum=20)
+        probed = probe(peer.port, frames, error_position, folder, width=1, count=count)
         result.add(f"{section}.commit", peer.name, probed.p50)
 
 
-def first_of_group(address: str, group: str) -> float:
+def first_record_ms(address: str, group: str) -> float:
     """Milliseconds from creating a client to the first record in a new group."""
     start = time.perf_counter()
     with Client(address) as client, client.consume(TOPIC, "beginning", group=group) as consumer:
@@ -133,13 +139,13 @@ def first_of_group(address: str, group: str) -> float:
         return (time.perf_counter() - start) * 1000
 
 
-def creations(port: int, prefix: str, count: int) -> list[float]:
+def creation_times_ms(port: int, prefix: str, count: int) -> list[float]:
     """Milliseconds of each topic creation."""
     times = []
     with closing(frame_client.connect(port)) as connection:
         for number in range(count):
             start = time.perf_counter()
-            code = frame_client.creation_error(connection, f"{prefix}-{number}")
+            code = frame_client.try_to_create(connection, f"{prefix}-{number}")
             times.append((time.perf_counter() - start) * 1000)
-            assert code == 0, f"a topic can't be made: error {code}"
+            assert code == 0, f"a topic can't be created: error {code}"
     return times

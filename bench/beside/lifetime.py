@@ -6,10 +6,10 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from bench.beside.frame_client import delete_topic, make_topic, put, wait_until_ready
+from bench.beside.frame_client import create_topic, delete_topic, produce_records, wait_until_ready
 from bench.beside.machine import cpu_seconds, rss_mb
 from bench.beside.peers import kafka_node, kraftlog_node, running
-from bench.beside.rounds import in_turns, mixture
+from bench.beside.rounds import in_turns, run_mixture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +31,8 @@ def starts_and_stops(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
     """From the command to the first response, and from SIGTERM to the exit."""
     with running(*peers):  # fills the page cache and writes bytecode
         for peer in peers:
-            make_topic(peer.port, "kept")
-            put(peer.port, "kept", 100)
+            create_topic(peer.port, "kept")
+            produce_records(peer.port, "kept", 100)
     for peer in in_turns(peers, plan.rounds):
         begin = time.perf_counter()
         with running(peer):
@@ -56,11 +56,11 @@ def at_rest(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
 def memory(plan: Plan, folder: str, result: Result) -> None:
     """Measure both at once under a mixture of loads, as their speed does not matter."""
     with running(kafka_node(folder), kraftlog_node(folder)) as peers:
-        ends = [threading.Thread(target=keep_busy, args=(peer, plan, result)) for peer in peers]
-        for end in ends:
-            end.start()
-        for end in ends:
-            end.join()
+        threads = [threading.Thread(target=keep_busy, args=(peer, plan, result)) for peer in peers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         for peer in peers:
             wait_until_ready(peer.port)
     result.notes.append(f"Memory: after {plan.load_s:g} s of mixed load on both at once.")
@@ -72,8 +72,8 @@ def keep_busy(peer: Peer, plan: Plan, result: Result) -> None:
     number = 0
     while time.perf_counter() < end:
         topic = f"load-{number}"
-        make_topic(peer.port, topic)
-        mixture(peer, topic, plan)
+        create_topic(peer.port, topic)
+        run_mixture(peer, topic, plan)
         delete_topic(peer.port, topic)
         number += 1
     result.add("memory.rss", peer.name, rss_mb(peer.pid))

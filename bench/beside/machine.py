@@ -17,17 +17,17 @@ MB = 1 << 20
 
 def cpu_seconds(pid: int) -> float:
     """The CPU time of a process and its descendants, in nanosecond resolution."""
-    return sum(_cpu_of(each) for each in tree(pid))
+    return sum(_cpu_of(each) for each in process_tree(pid))
 
 
 def ended_cpu_seconds() -> float:
-    """The CPU time of all ended child processes, as clients run to their end."""
+    """The CPU time of all child processes that have ended; clients are such processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 @contextmanager
-def placed(pid: int, *, apart: bool) -> Iterator[None]:
+def pinned(pid: int, *, apart: bool) -> Iterator[None]:
     """Pin a process to one processor, and processes started meanwhile to it or to another one."""
     everywhere = os.sched_getaffinity(0)
     one, *others = sorted(everywhere)
@@ -44,10 +44,10 @@ def placed(pid: int, *, apart: bool) -> Iterator[None]:
 
 
 def rss_mb(pid: int) -> float:
-    return sum(_rss_of(each) for each in tree(pid))
+    return sum(_rss_of(each) for each in process_tree(pid))
 
 
-def tree(pid: int) -> list[int]:
+def process_tree(pid: int) -> list[int]:
     """The process and its running descendants."""
     found = [pid]
     for each in found:
@@ -99,7 +99,7 @@ def free_mb() -> int:
 
 
 def free_bytes(folder: str) -> int:
-    """How much may be written to the disk of a folder."""
+    """The free space on the disk of a folder."""
     return shutil.disk_usage(folder).free
 
 

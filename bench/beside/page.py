@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.beside.rows import BARE, KAFKA, KRAFTLOG, PEERS, ROWS, SECTIONS, TITLES
-from bench.page import shown
+from bench.page import figure_text
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
@@ -17,22 +17,22 @@ TITLE = "Beside Apache Kafka"
 HEAD = f"""## {TITLE} (`python -m bench beside`)
 
 Apache Kafka 4.3.1 and kraftlog, each as a user starts it (Kafka with the heap and the collector of
-its own scripts), on the same cores in the same run, the clients on them too. Both are warmed, then
-take turns; what stands here are medians of the rounds. Clients are librdkafka from C, plain
-sockets from C, and Kafka's own producer-perf-test. Where much is written, free memory is held and
-filled first, so that neither broker pays for memory that is touched for the first time. "CPU" is
-the time of the broker's processes. "Better" says how many times better than Kafka in the same run
-kraftlog is, and "to reach" what was set out to be reached.
+its own scripts), on the same cores in the same run; the clients use these cores too. Both brokers
+are warmed up, then take turns; the figures are medians of the rounds. Clients are librdkafka from
+C, plain sockets from C, and Kafka's own producer-perf-test. Before large amounts are written, free
+memory is held and filled, so that neither broker pays for memory that is touched for the first
+time. "CPU" is the CPU time of the broker's processes. "Better" says how many times better kraftlog
+is than Kafka in the same run, and "to reach" is the goal.
 
 The bare server is a program in C that the same clients talk to in the same rounds. It does what no
-broker can leave out: it receives, writes to the page cache and answers, or sends from its file, in
-one thread, and checks nothing. Where kraftlog falls short of a goal, the table says how many times
-better than Kafka the bare server is: if that is short of the goal too, it is beyond what these
-clients let any broker reach on this machine, and if it is not, there is room.
+broker can leave out, in one thread and without checks: it receives, writes to the page cache and
+responds, or sends from its file. Where kraftlog misses a goal, the table says how many times better
+than Kafka the bare server is. If it misses the goal too, no broker can reach the goal with these
+clients on this machine; if it reaches the goal, there is room for kraftlog to improve.
 
-One synchronous produce is mostly the waking of two processes that sleep, which takes longer across
-cores. The scheduler decides which of them share one, and sticks to it for minutes: the same build
-may come out at either figure. So it is measured a second time with both on one core, and apart.
+One synchronous produce is mostly the waking of two sleeping processes, which takes longer across
+cores. The scheduler decides whether client and broker share a core, and keeps to it for minutes, so
+the same build may show either figure. So it is also measured with both on one core, and on two.
 """
 PICTURE = "beside-kafka.svg"
 
@@ -68,7 +68,7 @@ def table(rows: Sequence[Row], result: Result) -> Iterator[str]:
 
 
 def is_comparable(row: Row, peers: Container[str]) -> bool:
-    return KRAFTLOG in peers and (KAFKA in peers or row.only_ours)
+    return KRAFTLOG in peers and (KAFKA in peers or row.only_kraftlog)
 
 
 def compared(row: Row, medians: Mapping[str, float], with_bare: bool) -> Iterator[str]:
@@ -79,10 +79,10 @@ def compared(row: Row, medians: Mapping[str, float], with_bare: bool) -> Iterato
     bare = row.times_better(times_kafka, medians[BARE]) if BARE in medians else None
     yield row.what
     yield row.unit
-    yield shown(kafka) if kafka else ""
-    yield shown(medians[KRAFTLOG])
+    yield figure_text(kafka) if kafka else ""
+    yield figure_text(medians[KRAFTLOG])
     if with_bare:
-        yield shown(medians[BARE]) if BARE in medians else ""
+        yield figure_text(medians[BARE]) if BARE in medians else ""
     yield f"{better:.3g}×" if kafka else ""
     yield row.goal.text if row.goal else ""
     yield verdict(row, times_kafka, better, bare) if kafka or not is_relative(row) else ""
@@ -112,7 +112,9 @@ def clients(section: str, result: Result) -> Iterator[str]:
     for row in ROWS[section]:
         found = result.medians(row.clients)
         if found:
-            figures = " / ".join([shown(found[peer]) for peer in (*PEERS, BARE) if peer in found])
+            figures = " / ".join(
+                [figure_text(found[peer]) for peer in (*PEERS, BARE) if peer in found]
+            )
             words.append(f"{row.what.partition(':')[0]}: {figures} {row.unit}")
     if words:
         yield f"CPU of the clients, with Kafka / kraftlog / the bare server: {'; '.join(words)}."

@@ -87,13 +87,13 @@ class Peer:
                 self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env
             )
 
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+    def stop(self, sent: signal.Signals = signal.SIGTERM) -> None:
         if self.process is None:
             return
         process, self.process = self.process, None
         if process.poll() is not None:
             return
-        process.send_signal(how)
+        process.send_signal(sent)
         end = os.pidfd_open(process.pid)  # Popen.wait() with a timeout sleeps in steps of 50 ms
         try:
             if not select.select([end], [], [], STOP_WITHIN_S)[0]:
@@ -106,9 +106,9 @@ class Peer:
 @contextmanager
 def running(*peers: Peer) -> Iterator[tuple[Peer, ...]]:
     """Start the peers and wait until they are ready; stop them at the end."""
-    with ExitStack() as ends:
+    with ExitStack() as stack:
         for peer in peers:
-            ends.callback(peer.stop)
+            stack.callback(peer.stop)
             peer.start()
         for peer in peers:
             wait_until_ready(peer.port)
@@ -134,14 +134,14 @@ def bare_node(folder: str) -> Peer:
     return Peer(BARE, command, port, f"{folder}/bare.log")
 
 
-def kafka_node(folder: str, more: str = "") -> Peer:
+def kafka_node(folder: str, extra: str = "") -> Peer:
     """A single Kafka node; Kafka's tool formats its directory."""
     port, quorum = free_ports(2)
-    folder = os.path.join(folder, "tuned" if more else "kafka")
+    folder = os.path.join(folder, "tuned" if extra else "kafka")
     os.mkdir(folder)
     file = f"{folder}/server.properties"
     text = STANDALONE.format(port=port, quorum=quorum, data=f"{folder}/data")
-    write(file, text + more)
+    write(file, text + extra)
     format_kafka(file, "--standalone")
     return Peer(KAFKA, java(folder, "kafka.Kafka", file, heap=HEAP), port, f"{folder}/log")
 
@@ -159,8 +159,8 @@ def java(folder: str, main: str, *arguments: str, heap: Sequence[str] = ("-Xmx51
     return ["java", *options, "-cp", os.path.join(kafka_libs(), "*"), main, *arguments]
 
 
-def format_kafka(file: str, *how: str) -> None:
-    arguments = ["format", "-t", CLUSTER_ID, "-c", file, *how]
+def format_kafka(file: str, *options: str) -> None:
+    arguments = ["format", "-t", CLUSTER_ID, "-c", file, *options]
     folder = os.path.dirname(file)
     done = subprocess.run(
         java(folder, "kafka.tools.StorageTool", *arguments),

@@ -7,15 +7,19 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Plan:
-    """`scale` reduces the loads; the other fields are rounds and seconds."""
-
+    #: The fraction of the full number of records or requests.
     scale: float = 1.0
     rounds: int = 5
+    #: How long a peer is under load before it is measured.
     warm_s: float = 12
+    #: How long an idle peer is left alone, and then measured.
     settle_s: float = 15
     rest_s: float = 30
+    #: How long a peer is under load before its memory is measured.
     load_s: float = 300
+    #: How long concurrent metadata changes are measured.
     commit_s: float = 5
+    #: Whether memory is held and filled first, see recycled.py.
     with_recycling: bool = True
 
     @property
@@ -23,8 +27,8 @@ class Plan:
         """Whether the figures may be quoted; the page states the duration of the memory load."""
         return self == replace(Plan(), load_s=self.load_s)
 
-    def count(self, full: int, least: int = 20) -> int:
-        return max(least, int(full * self.scale))
+    def count(self, full: int, minimum: int = 20) -> int:
+        return max(minimum, int(full * self.scale))
 
 
 QUICK = Plan(

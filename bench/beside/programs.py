@@ -1,4 +1,4 @@
-"""Compiles our programs in C once, and runs the clients among them."""
+"""Compiles kraftlog's programs in C once, and runs the clients among them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def consumed(*arguments: object) -> tuple[int, float, set[int]]:
 def probe(
     port: int,
     frames: bytes,
-    error_at: int,
+    error_position: int,
     folder: str,
     *,
     width: int,
@@ -80,7 +80,7 @@ def probe(
     path = os.path.join(folder, "frames")
     with open(path, "wb") as file:
         file.write(frames)
-    numbers = [str(each) for each in (width, count, seconds, error_at)]
+    numbers = [str(each) for each in (width, count, seconds, error_position)]
     return parse_probe(output([program("probe"), str(port), path, *numbers]))
 
 

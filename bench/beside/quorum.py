@@ -38,8 +38,8 @@ BROKER = 4
 TOPIC = "quorum"
 WIDTH = 256
 ROUNDS = 3
-#: More changes than are possible in the time.
-MOST = 1_000_000
+#: More changes than are possible in the time, which then is the limit.
+UNLIMITED = 1_000_000
 FAILOVER_WITHIN_S = 60
 REST_S = 3
 PROPERTIES = """\
@@ -94,11 +94,11 @@ class Cluster:
     def port(self) -> int:
         return self.nodes[BROKER].port
 
-    def state(self) -> PartitionResult:
-        return frame_client.quorum(self.port)
+    def describe(self) -> PartitionResult:
+        return frame_client.describe_quorum(self.port)
 
     def leader(self) -> Peer:
-        return self.nodes[self.state().leader_id]
+        return self.nodes[self.describe().leader_id]
 
 
 def quorum(plan: Plan, folder: str, result: Result) -> None:
@@ -106,17 +106,17 @@ def quorum(plan: Plan, folder: str, result: Result) -> None:
     rounds = min(plan.rounds, ROUNDS)
     for name in PEERS:
         cluster = Cluster(name, folder)
-        with ExitStack() as ends:
+        with ExitStack() as stack:
             for node_id in CONTROLLERS:
-                ends.callback(cluster.nodes[node_id].stop)
+                stack.callback(cluster.nodes[node_id].stop)
                 cluster.nodes[node_id].start()
-            ends.enter_context(running(cluster.nodes[BROKER]))
-            frame_client.make_topic(cluster.port, TOPIC)
+            stack.enter_context(running(cluster.nodes[BROKER]))
+            frame_client.create_topic(cluster.port, TOPIC)
             warm(cluster, plan, folder)
             for _ in range(rounds):
-                commits(cluster, plan, folder, result)
+                measure_commits(cluster, plan, folder, result)
             for number in range(rounds):
-                took = leader_killed(cluster, number)
+                took = kill_leader(cluster, number)
                 result.add("quorum.kill", name, took * 1000)
     result.notes.append("The clusters run one after the other, each warmed first.")
 
@@ -128,62 +128,65 @@ def warm(cluster: Cluster, plan: Plan, folder: str) -> None:
             probe_changes(port, folder, width=16, seconds=1)
 
 
-def commits(cluster: Cluster, plan: Plan, folder: str, result: Result) -> None:
+def measure_commits(cluster: Cluster, plan: Plan, folder: str, result: Result) -> None:
     """Measure sequential and concurrent changes, sent to a broker and to the active controller."""
     ports = (("broker", cluster.port), ("leader", cluster.leader().port))
-    for asked_of, port in ports:
+    for target, port in ports:
         probe_changes(port, folder, width=1, count=20)
         times = probe_changes(port, folder, width=1, count=plan.count(200))
         many = probe_changes(port, folder, width=WIDTH, seconds=plan.commit_s)
-        result.add(f"quorum.{asked_of}.p50", cluster.name, times.p50)
-        result.add(f"quorum.{asked_of}.p99", cluster.name, times.p99)
-        result.add(f"quorum.{asked_of}.rate", cluster.name, many.rate)
+        result.add(f"quorum.{target}.p50", cluster.name, times.p50)
+        result.add(f"quorum.{target}.p99", cluster.name, times.p99)
+        result.add(f"quorum.{target}.rate", cluster.name, many.rate)
 
 
 def probe_changes(
-    port: int, folder: str, *, width: int, count: int = MOST, seconds: float = 60
+    port: int, folder: str, *, width: int, count: int = UNLIMITED, seconds: float = 60
 ) -> Probed:
-    frames, error_at = frame_client.change_frames(TOPIC), frame_client.change_error_at(TOPIC)
-    return probe(port, frames, error_at, folder, width=width, count=count, seconds=seconds)
+    frames, error_position = (
+        frame_client.change_frames(TOPIC),
+        frame_client.change_error_position(TOPIC),
+    )
+    return probe(port, frames, error_position, folder, width=width, count=count, seconds=seconds)
 
 
-def leader_killed(cluster: Cluster, number: int) -> float:
+def kill_leader(cluster: Cluster, number: int) -> float:
     """Kill the leader; return the seconds to the next acknowledged change. Then restart it."""
     victim = cluster.leader()
-    until_changed(cluster, 200_000_000 + number)
+    change_with_retries(cluster, 200_000_000 + number)
     begin = time.perf_counter()
     victim.stop(signal.SIGKILL)
-    until_changed(cluster, 300_000_000 + number)
+    change_with_retries(cluster, 300_000_000 + number)
     took = time.perf_counter() - begin
     victim.start()
     wait_until_caught_up(cluster, victim)
-    # It must replay its log first; a failure of the leader before that would be a second failure.
+    # It must still replay its log. Before that, the next kill would be a second failure at once.
     time.sleep(REST_S)
     return took
 
 
-def until_changed(cluster: Cluster, value_ms: int) -> None:
+def change_with_retries(cluster: Cluster, value_ms: int) -> None:
     """Repeat a change, as a client retries, until it is acknowledged."""
     end = Deadline(FAILOVER_WITHIN_S)
     while not end.is_over:
         try:
             with closing(frame_client.connect(cluster.port)) as connection:
                 while not end.is_over:
-                    if frame_client.change_error(connection, TOPIC, value_ms) == 0:
+                    if frame_client.try_to_change(connection, TOPIC, value_ms) == 0:
                         return
-                    time.sleep(frame_client.TRY_EVERY_S)
+                    time.sleep(frame_client.RETRY_INTERVAL_S)
         except UnreachableError:
-            time.sleep(frame_client.TRY_EVERY_S)
+            time.sleep(frame_client.RETRY_INTERVAL_S)
     raise TimeoutError(f"{cluster.name}: no change within {FAILOVER_WITHIN_S} s of the kill")
 
 
 def wait_until_caught_up(cluster: Cluster, peer: Peer) -> None:
     """Wait until a restarted controller has all records that were committed before."""
     [node_id] = [each for each, node in cluster.nodes.items() if node is peer]
-    goal = cluster.state().high_watermark
+    goal = cluster.describe().high_watermark
     end = Deadline(FAILOVER_WITHIN_S)
     while not end.is_over:
-        ends = {each.replica_id: each.log_end_offset for each in cluster.state().current_voters}
+        ends = {each.replica_id: each.log_end_offset for each in cluster.describe().current_voters}
         if ends.get(node_id, -1) >= goal:
             return
         time.sleep(0.05)

@@ -1,8 +1,8 @@
 """Makes memory equally expensive for both brokers.
 
 A virtual machine may get memory from its host only on first use, which takes ten times as long, and
-may lose idle memory again. So a process of ours holds most of the memory, and the rest is filled
-with clean page cache, which the brokers' writes then replace.
+may lose idle memory again. So helper processes hold most of the memory, and the rest is filled with
+clean page cache, which the brokers' writes then replace.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ def recycled_memory(folder: str) -> Iterator[Callable[[], None]]:
 
     Call it repeatedly, as idle page cache may be lost.
     """
-    with ExitStack() as ends:
-        holders = [ends.enter_context(held(free_mb() - ROOM_MB)) for _ in range(HOLDERS)]
+    with ExitStack() as stack:
+        holders = [stack.enter_context(memory_holder(free_mb() - ROOM_MB)) for _ in range(HOLDERS)]
         for holder in holders:
             assert holder.stdout
             holder.stdout.readline()
-        yield lambda: fill(os.path.join(folder, "page-cache"))
+        yield lambda: fill_page_cache(os.path.join(folder, "page-cache"))
 
 
 @contextmanager
-def held(size_mb: int) -> Iterator[subprocess.Popen[bytes]]:
+def memory_holder(size_mb: int) -> Iterator[subprocess.Popen[bytes]]:
     command = [program("hold"), str(max(1, size_mb // HOLDERS))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         yield holder  # it ends when its standard input is closed
 
 
-def fill(path: str) -> None:
+def fill_page_cache(path: str) -> None:
     """Fill free memory with clean page cache of a file."""
     block = bytes(4 * MB)
     with open(path, "wb", buffering=0) as file:

@@ -6,7 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from bench.beside.frame_client import make_topic
+from bench.beside.frame_client import create_topic
 from bench.beside.programs import load
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ BATCHED = (
 )
 #: One record per request, and a thousand requests in flight.
 UNBATCHED = ("acks=1", "linger.ms=0", "batch.num.messages=1", "max.in.flight=1000")
+#: A consumer that fetches far ahead of what it returns.
 GREEDY = ("queued.min.messages=1000000",)
 
 
@@ -39,13 +40,13 @@ def in_turns(peers: Sequence[Peer], rounds: int) -> Iterator[Peer]:
 def warm(peers: Sequence[Peer], plan: Plan) -> None:
     """Run a mixture of loads on each peer, so that a JVM compiles its code."""
     for peer in peers:
-        make_topic(peer.port, "warm")
+        create_topic(peer.port, "warm")
         end = time.perf_counter() + plan.warm_s
         while time.perf_counter() < end:
-            mixture(peer, "warm", plan)
+            run_mixture(peer, "warm", plan)
 
 
-def mixture(peer: Peer, topic: str, plan: Plan) -> None:
+def run_mixture(peer: Peer, topic: str, plan: Plan) -> None:
     """Run a small load of each kind."""
     count = plan.count(200_000)
     load("produce", peer.address, topic, count, 100, "acks=1", *BATCHED)

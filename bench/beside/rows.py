@@ -32,7 +32,7 @@ class Goal:
 class Row:
     """A row: `key` names its figures in stored results, and `clients` the clients' CPU time.
 
-    `only_ours` rows are not measured with Kafka.
+    `only_kraftlog` rows are not measured with Kafka.
     """
 
     key: str
@@ -41,7 +41,7 @@ class Row:
     goal: Goal | None = None
     more_is_better: bool = False
     clients: str = ""
-    only_ours: bool = False
+    only_kraftlog: bool = False
 
     def times_better(self, kafka: float, other: float) -> float:
         """The factor to Kafka's figure; below 1 it is worse."""

@@ -44,7 +44,7 @@ class BareCluster(Cluster):
         for process in (*self.followers, *self.nodes.values()):
             process.stop(signal.SIGKILL)
 
-    def make_topic(self, name: str, partitions: int = 1) -> None:
+    def create_topic(self, name: str, partitions: int = 1) -> None:
         """Start processes with empty files, which stay until all has been measured."""
         assert partitions == 1, "the bare server has one partition"
         self.stop()
@@ -61,7 +61,7 @@ class BareCluster(Cluster):
             command = [program("bare_follower"), str(port), str(number), file]
             self.followers.append(Peer(BARE, command, port, log))
             self.followers[-1].start()
-        frame_client.make_topic(port, name)
+        frame_client.create_topic(port, name)
 
     def leader_of(self, topic: str) -> Peer:  # noqa: ARG002 - all topics are the same one
         return self.first

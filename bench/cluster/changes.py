@@ -10,9 +10,9 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from bench.beside import frame_client
-from bench.cluster.latency import creations
-from bench.cluster.nodes import is_full, metadata, until_each
-from bench.cluster.wide import created, until_calm
+from bench.cluster.latency import creation_times_ms
+from bench.cluster.nodes import has_full_isr, metadata, wait_until_each
+from bench.cluster.wide import create_partitions, wait_until_idle
 from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ErrorCode
 from kraftlog.records.reader import read_records
@@ -38,34 +38,34 @@ if TYPE_CHECKING:
 #: Partitions in the cluster, which have one replica each.
 SIZES = (1_000, 10_000, 100_000)
 TOPIC = "changed"
-#: Rarely, as the requests count as CPU time of the nodes.
-TRY_EVERY_S = 0.05
+#: A long interval, as requests add to the CPU time of the nodes.
+RETRY_INTERVAL_S = 0.05
 CHANGES = 50
 
 
 def changes(cluster: Cluster, plan: Plan, result: Result) -> None:
     """Measure topic creations and changes of an ISR while the cluster grows."""
-    cluster.make_topic(TOPIC)
+    cluster.create_topic(TOPIC)
     isr = IsrChanges(cluster, TOPIC)
-    count = plan.count(CHANGES, least=5)
+    count = plan.count(CHANGES, minimum=5)
     before = 0
-    creations(cluster, "first", 5)
+    creation_times_ms(cluster, "first", 5)
     isr.shrink()
     for size in SIZES:
-        created(cluster, plan.count(size - before), prefix=f"with-{size}")
+        create_partitions(cluster, plan.count(size - before), prefix=f"with-{size}")
         before = size
         key = f"cluster.changes.{size}"
 
         def measure(
             what: str, times_ms: Callable[[], Sequence[float]], count: int, key: str = key
         ) -> None:
-            until_calm(cluster)
+            wait_until_idle(cluster)
             used = cluster.cpu_seconds()
             result.add(f"{key}.{what}.p50", cluster.name, median(times_ms()))
             used_ms = (cluster.cpu_seconds() - used) * 1000
             result.add(f"{key}.{what}.cpu", cluster.name, used_ms / count)
 
-        measure("create", partial(creations, cluster, f"one-{size}", count), count)
+        measure("create", partial(creation_times_ms, cluster, f"one-{size}", count), count)
         # the leader itself makes the ISR complete again: two changes
         measure("isr", lambda: [isr.shrink() for _ in range(count)], 2 * count)
 
@@ -80,7 +80,7 @@ class IsrChanges:
         self.cluster = cluster
         self.topic = topic
         self.broker_epochs = broker_epochs(cluster)
-        #: Each change adds one. How many there were before ours is not known.
+        #: The partition's epoch, as far as known: each change adds one, also those before these.
         self.partition_epoch = 0
 
     def shrink(self) -> float:
@@ -89,27 +89,27 @@ class IsrChanges:
             [topic] = metadata(connection, self.topic).topics
         [partition] = topic.partitions
         leader = partition.leader_id
-        one_less = [leader, *[each for each in partition.isr_nodes if each != leader][:1]]
+        smaller_isr = [leader, *[each for each in partition.isr_nodes if each != leader][:1]]
         changed = PartitionData(
             partition_index=0,
             leader_epoch=partition.leader_epoch,
             new_isr_with_epochs=[
                 BrokerState(broker_id=each, broker_epoch=self.broker_epochs[each])
-                for each in one_less
+                for each in smaller_isr
             ],
             partition_epoch=0,
         )
         controller = self.cluster.controller_ports[self.cluster.controller()]
         with closing(frame_client.connect(controller)) as connection:
-            took_ms = self._committed(connection, leader, topic.topic_id, changed)
-        until_each(self.cluster.nodes[leader].port, [self.topic], is_full)
+            took_ms = self._commit(connection, leader, topic.topic_id, changed)
+        wait_until_each(self.cluster.nodes[leader].port, [self.topic], has_full_isr)
         return took_ms
 
-    def _committed(
+    def _commit(
         self, connection: Connection, leader: int, topic_id: bytes, changed: PartitionData
     ) -> float:
         """Repeat the request until its partition epoch is the right one."""
-        end = Deadline(frame_client.ANSWER_WITHIN_S)
+        end = Deadline(frame_client.RESPONSE_TIMEOUT_S)
         while not end.is_over:
             partition = changed.replace(partition_epoch=self.partition_epoch)
             request = AlterPartitionRequest(
@@ -118,19 +118,19 @@ class IsrChanges:
                 topics=[TopicData(topic_id=topic_id, partitions=[partition])],
             )
             start = time.perf_counter()
-            answer = connection.call(request, frame_client.deadline())
+            response = connection.call(request, frame_client.deadline())
             took_ms = (time.perf_counter() - start) * 1000
-            assert isinstance(answer, AlterPartitionResponse)
-            assert answer.error_code == 0, answer
-            code = answer.topics[0].partitions[0].error_code
+            assert isinstance(response, AlterPartitionResponse)
+            assert response.error_code == 0, response
+            code = response.topics[0].partitions[0].error_code
             if code == ErrorCode.NOT_CONTROLLER:  # the leader's change has not come yet
-                time.sleep(TRY_EVERY_S)
+                time.sleep(RETRY_INTERVAL_S)
                 continue
             self.partition_epoch += 1
             if code == 0:
                 self.partition_epoch += 1  # the leader's change follows
                 return took_ms
-            assert code == ErrorCode.INVALID_UPDATE_VERSION, answer
+            assert code == ErrorCode.INVALID_UPDATE_VERSION, response
         raise TimeoutError(f"the ISR of {self.topic} can't be changed")
 
 

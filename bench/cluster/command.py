@@ -15,7 +15,7 @@ from tests.interop.cache import UnavailableError
 from tests.interop.kafka_jars import kafka_libs, require_java
 
 from bench.beside import machine
-from bench.beside.command import moment
+from bench.beside.command import utc_text
 from bench.beside.figures import Result
 from bench.beside.plan import Plan
 from bench.beside.programs import LIBRARIES, program
@@ -25,7 +25,7 @@ from bench.cluster import failures, loads
 from bench.cluster.page import is_measured, part, table
 from bench.cluster.rows import ROWS, TITLE
 from bench.cluster.tasks import NEED_PROGRAMS, PEERS, TASKS, three_nodes
-from bench.page import PAGE, rewrite, section, shown
+from bench.page import PAGE, figure_text, section, write_section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from bench.cluster.nodes import Cluster
 
 #: For each peer: its logs when it is warmed up, blocks that are preallocated, metadata, indexes.
-MORE_BYTES = 3 << 30
+OVERHEAD_BYTES = 3 << 30
 FULL = Plan(rounds=3, warm_s=10, rest_s=20)
 QUICK = Plan(scale=0.02, rounds=1, warm_s=0, settle_s=0, rest_s=0.5, with_recycling=False)
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = parsed(arguments)
+    options = parse_arguments(arguments)
     plan = QUICK if options.quick else FULL
     peers = [options.peer] if options.peer else PEERS
     tasks = options.tasks or list(TASKS)
-    signal.signal(signal.SIGTERM, stopped)
+    signal.signal(signal.SIGTERM, exit_once)
     try:
         require(tasks, peers)
         require_space(tempfile.gettempdir(), peers, options.tasks, plan)
@@ -58,20 +58,20 @@ def main(arguments: Sequence[str]) -> int:
         # All files are deleted at the end: ext4 makes files at half the speed for a minute after
         # many were deleted.
         with tempfile.TemporaryDirectory(prefix="cluster-", ignore_cleanup_errors=True) as folder:
-            failed = [peer for peer in peers if not all_done(peer, plan, wanted[peer], folder)]
+            failed = [peer for peer in peers if not run_tasks(peer, plan, wanted[peer], folder)]
     finally:
         if plan == FULL and not options.peer:
-            keep(results)
+            write_tables(results)
     return 1 if failed else 0
 
 
-def stopped(*_: object) -> None:
-    """Exit so that all processes are stopped, and undisturbed by a second signal."""
+def exit_once(*_: object) -> None:
+    """Exit so that all processes are stopped; ignore further signals meanwhile."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(1)
 
 
-def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m bench cluster", description=__doc__)
     parser.add_argument("tasks", nargs="*", metavar="TASK", help=", ".join(TASKS))
     parser.add_argument("--peer", choices=PEERS, help="only one of them; the page is not written")
@@ -85,7 +85,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def tasks_of(peer: str, named: Sequence[str]) -> list[str]:
-    """What is measured of a peer: the named tasks, or all that do not take minutes."""
+    """The tasks to run with a peer: the named ones, or all that do not take minutes."""
     if named:
         return [each for each in named if peer in (*TASKS[each].peers, *TASKS[each].if_named)]
     return [each for each, task in TASKS.items() if peer in task.peers]
@@ -106,20 +106,20 @@ def require_space(folder: str, peers: Sequence[str], named: Sequence[str], plan:
     each = [(peer, task) for peer in peers for task in tasks_of(peer, named)]
     needed = sum([loads.written_bytes(task, plan) for _, task in each])
     if plan.with_recycling:
-        needed += MORE_BYTES * len(peers)
+        needed += OVERHEAD_BYTES * len(peers)
         needed += (ROOM_MB + BEYOND_MB) * machine.MB if "produce" in {it for _, it in each} else 0
     free = machine.free_bytes(folder)
     if free < needed:
         raise UnavailableError(
             f"{folder} has {free / 1e9:.1f} GB free; this needs {needed / 1e9:.1f} GB "
-            "(TMPDIR names another folder)"
+            "(set TMPDIR to use another folder)"
         )
 
 
-def all_done(peer: str, plan: Plan, results: Sequence[Result], folder: str) -> bool:
-    """Run a peer's tasks; after one that fails, the others go on with another cluster."""
+def run_tasks(peer: str, plan: Plan, results: Sequence[Result], folder: str) -> bool:
+    """Run a peer's tasks, after a failed one with a new cluster; return whether all succeeded."""
     waiting = list(results)
-    is_well = True
+    succeeded = True
     while waiting:
         make = TASKS[waiting[0].case].cluster
         cluster = make(peer, tempfile.mkdtemp(prefix=f"{peer}-", dir=folder))
@@ -127,39 +127,42 @@ def all_done(peer: str, plan: Plan, results: Sequence[Result], folder: str) -> b
             if make is three_nodes and peer != BARE:
                 loads.warm(cluster, plan)
             while waiting and TASKS[waiting[0].case].cluster is make:
-                if not is_done(waiting.pop(0), cluster, plan):
-                    is_well = False
+                if not run_task(waiting.pop(0), cluster, plan):
+                    succeeded = False
                     break
-    return is_well
+    return succeeded
 
 
-def is_done(result: Result, cluster: Cluster, plan: Plan) -> bool:
-    """Run a task and print its figures; a failure is printed and noted."""
-    result.began = result.began or moment()
+def run_task(result: Result, cluster: Cluster, plan: Plan) -> bool:
+    """Run a task and print its figures, or its failure; return whether it succeeded."""
+    result.began = result.began or utc_text()
     begin = time.perf_counter()
     print(f"-- {cluster.name}: {result.case}", flush=True)
     try:
         if TASKS[result.case].needs_partitions and not cluster.topics:
-            failures.created(cluster, plan, Result("unmeasured"))
+            failures.create_partitions(cluster, plan, Result("unmeasured"))
             time.sleep(plan.settle_s)  # as `partitions` does: what was created is flushed
         TASKS[result.case].measure(cluster, plan, result)
     except Exception as error:
         traceback.print_exc()
-        print("\n".join(cluster.state()), file=sys.stderr)
+        print("\n".join(cluster.status_lines()), file=sys.stderr)
         result.notes.append(f"**{cluster.name}: `{result.case}` failed: {type(error).__name__}.**")
         return False
     finally:
-        result.ended = moment()
+        result.ended = utc_text()
         for row in ROWS[result.case]:
             for figure in result.figures.get(row.key, {}).get(cluster.name, ()):
-                print(f"{cluster.name:<10}{row.what:<84}{shown(figure):>10} {row.unit}", flush=True)
+                print(
+                    f"{cluster.name:<10}{row.what:<84}{figure_text(figure):>10} {row.unit}",
+                    flush=True,
+                )
         print(f"-- {time.perf_counter() - begin:.0f} s", flush=True)
     return True
 
 
-def keep(results: Mapping[str, Result]) -> None:
+def write_tables(results: Mapping[str, Result]) -> None:
     """Print the tables, and put them into the page in place of the earlier ones."""
-    rewrite(TITLE, part(results, section(TITLE)))
+    write_section(TITLE, part(results, section(TITLE)))
     for result in results.values():
         if is_measured(result):
             print("\n".join(table(result)))

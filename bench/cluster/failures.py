@@ -1,4 +1,4 @@
-"""Thousands of replicated partitions: created, at rest, and led by others when a node ends."""
+"""Thousands of replicated partitions: their creation, their cost at rest, and a node's failure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bench.beside import frame_client
 from bench.beside.machine import cpu_seconds, rss_mb
 from bench.cluster.nodes import (
     IDS,
-    WITHIN_S,
-    creation_error,
-    elect_preferred,
-    is_full,
-    until_each,
+    TIMEOUT_S,
+    elect_preferred_leaders,
+    has_full_isr,
+    try_to_create,
+    wait_until_each,
 )
 from kraftlog.client.deadline import Deadline
 from kraftlog.errors import UnreachableError
@@ -36,26 +36,26 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.metadata import MetadataResponsePartition
 
 TOPICS, PARTITIONS = 100, 100
-#: How often it is looked whether a node has every ISR full, which takes seconds.
-LOOK_EVERY_S = 0.1
+#: The interval of checking whether every ISR is full, which takes seconds.
+POLL_INTERVAL_S = 0.1
 
 
 def partitions(cluster: Cluster, plan: Plan, result: Result) -> None:
     """Create many partitions, and measure the nodes when there is nothing left to do."""
-    created(cluster, plan, result)
+    create_partitions(cluster, plan, result)
     at_rest(cluster, plan, result, "rest")
 
 
-def created(cluster: Cluster, plan: Plan, result: Result) -> None:
+def create_partitions(cluster: Cluster, plan: Plan, result: Result) -> None:
     begin = time.perf_counter()
-    topics = [f"many-{number}" for number in range(plan.count(TOPICS, least=2))]
+    topics = [f"many-{number}" for number in range(plan.count(TOPICS, minimum=2))]
     with closing(frame_client.connect(cluster.nodes[cluster.controller()].port)) as connection:
         for name in topics:
-            code = creation_error(connection, name, PARTITIONS)
+            code = try_to_create(connection, name, PARTITIONS)
             assert code == 0, f"{name} can't be created: error {code}"
     result.add("cluster.created.acked", cluster.name, time.perf_counter() - begin)
     cluster.topics = topics
-    until_full(cluster)
+    wait_until_full(cluster)
     result.add("cluster.created.full", cluster.name, time.perf_counter() - begin)
 
 
@@ -71,33 +71,37 @@ def at_rest(cluster: Cluster, plan: Plan, result: Result, key: str) -> None:
 
 
 def shutdown(cluster: Cluster, _: Plan, result: Result) -> None:
-    ended(cluster, signal.SIGTERM, "shutdown", result)
+    measure_balanced_restart(cluster, signal.SIGTERM, "shutdown", result)
 
 
 def kill(cluster: Cluster, _: Plan, result: Result) -> None:
-    ended(cluster, signal.SIGKILL, "kill", result)
+    measure_balanced_restart(cluster, signal.SIGKILL, "kill", result)
 
 
-def ended(cluster: Cluster, how: signal.Signals, key: str, result: Result) -> None:
-    """End a broker that leads a third of the partitions, and start it again."""
-    balanced(cluster)
-    end(cluster, how, key, result, other_than_controller(cluster))
+def measure_balanced_restart(
+    cluster: Cluster, stop_signal: signal.Signals, key: str, result: Result
+) -> None:
+    """Stop a broker that leads a third of the partitions, and start it again."""
+    elect_first_replicas(cluster)
+    measure_restart(cluster, stop_signal, key, result, other_than_controller(cluster))
 
 
 def other_than_controller(cluster: Cluster) -> int:
-    """A broker whose end leaves the active controller alone."""
+    """A broker that is not the active controller."""
     return max(set(IDS) - {cluster.controller()})
 
 
-def end(cluster: Cluster, how: signal.Signals, key: str, result: Result, victim: int) -> None:
-    """End a broker, see its partitions led by others, and start it again."""
+def measure_restart(
+    cluster: Cluster, stop_signal: signal.Signals, key: str, result: Result, victim: int
+) -> None:
+    """Stop a broker, wait until others lead its partitions, and start it again."""
     active = cluster.controller()
-    witness = cluster.nodes[active].port
+    controller_port = cluster.nodes[active].port
     node = cluster.nodes[victim]
 
     def stop() -> None:
-        node.stop(how)
-        result.add(f"cluster.{key}.gone", cluster.name, time.perf_counter() - begin)
+        node.stop(stop_signal)
+        result.add(f"cluster.{key}.exited", cluster.name, time.perf_counter() - begin)
 
     def has_another_leader(partition: MetadataResponsePartition) -> bool:
         return partition.leader_id > 0 and partition.leader_id != victim
@@ -108,28 +112,28 @@ def end(cluster: Cluster, how: signal.Signals, key: str, result: Result, victim:
     stopper = threading.Thread(target=stop)
     begin = time.perf_counter()
     stopper.start()
-    until_each(witness, cluster.topics, has_another_leader)
+    wait_until_each(controller_port, cluster.topics, has_another_leader)
     result.add(f"cluster.{key}.moved", cluster.name, time.perf_counter() - begin)
     stopper.join()
-    until_each(witness, cluster.topics, has_left_the_isr, LOOK_EVERY_S)
+    wait_until_each(controller_port, cluster.topics, has_left_the_isr, POLL_INTERVAL_S)
     begin = time.perf_counter()
     node.start()
-    until_full(cluster, last=victim)
+    wait_until_full(cluster, last=victim)
     result.add(f"cluster.{key}.back", cluster.name, time.perf_counter() - begin)
 
 
 def leaderships(cluster: Cluster, _: Plan, result: Result) -> None:
     """Let one broker lead all partitions, kill it, and distribute the partitions again."""
-    until_full(cluster)
+    wait_until_full(cluster)
     victim = other_than_controller(cluster)
     others = [each for each in IDS if each != victim]
-    prefer(cluster, lambda _: (victim, *others))
-    end(cluster, signal.SIGKILL, "leaderships", result, victim)
-    until_full(cluster)
-    prefer(cluster, lambda index: (*IDS[index % len(IDS) :], *IDS[: index % len(IDS)]))
+    reassign(cluster, lambda _: (victim, *others))
+    measure_restart(cluster, signal.SIGKILL, "leaderships", result, victim)
+    wait_until_full(cluster)
+    reassign(cluster, lambda index: (*IDS[index % len(IDS) :], *IDS[: index % len(IDS)]))
 
 
-def prefer(cluster: Cluster, order: Callable[[int], tuple[int, ...]]) -> None:
+def reassign(cluster: Cluster, order: Callable[[int], tuple[int, ...]]) -> None:
     """Change the order of each partition's replicas, and let the first one lead."""
     with closing(frame_client.connect(cluster.first.port)) as connection:
         for name in cluster.topics:
@@ -140,48 +144,50 @@ def prefer(cluster: Cluster, order: Callable[[int], tuple[int, ...]]) -> None:
             request = AlterPartitionReassignmentsRequest(
                 topics=[ReassignableTopic(name=name, partitions=parts)]
             )
-            answer = connection.call(request, frame_client.deadline())
-            assert isinstance(answer, AlterPartitionReassignmentsResponse)
-            codes = {each.error_code for topic in answer.responses for each in topic.partitions}
-            assert {answer.error_code, *codes} == {0}, f"{name} can't be reassigned: {answer}"
-    balanced(cluster)
+            response = connection.call(request, frame_client.deadline())
+            assert isinstance(response, AlterPartitionReassignmentsResponse)
+            codes = {each.error_code for topic in response.responses for each in topic.partitions}
+            assert {response.error_code, *codes} == {0}, f"{name} can't be reassigned: {response}"
+    elect_first_replicas(cluster)
 
 
 def failover(cluster: Cluster, _: Plan, result: Result) -> None:
-    """Kill the active controller, for good; clients then ask the other nodes for a new topic."""
-    balanced(cluster)
+    """Kill the active controller, for good; clients then create a topic through the other nodes."""
+    elect_first_replicas(cluster)
     active = cluster.controller()
     others = [cluster.nodes[each] for each in IDS if each != active]
     begin = time.perf_counter()
     cluster.nodes[active].stop(signal.SIGKILL)
-    until_a_topic_is_created([node.port for node in others])
+    create_with_retries([node.port for node in others])
     result.add("cluster.failover", cluster.name, time.perf_counter() - begin)
 
 
-def until_a_topic_is_created(ports: list[int]) -> None:
-    end = Deadline(WITHIN_S)
+def create_with_retries(ports: list[int]) -> None:
+    end = Deadline(TIMEOUT_S)
     number = 0
     while not end.is_over:
-        number += 1  # each time another name, as a topic may exist although an error was answered
+        number += 1  # another name each time: the topic may exist in spite of an error
         try:
             with closing(frame_client.connect(ports[number % len(ports)])) as connection:
-                if creation_error(connection, f"next-{number}") == 0:
+                if try_to_create(connection, f"next-{number}") == 0:
                     return
         except UnreachableError:
             pass
-        time.sleep(frame_client.TRY_EVERY_S)
-    raise TimeoutError(f"no topic within {WITHIN_S} s of the kill")
+        time.sleep(frame_client.RETRY_INTERVAL_S)
+    raise TimeoutError(f"no topic within {TIMEOUT_S} s of the kill")
 
 
-def balanced(cluster: Cluster) -> None:
-    """Wait until every replica is in sync and every partition is led by its first replica."""
-    until_full(cluster)
+def elect_first_replicas(cluster: Cluster) -> None:
+    """Wait until all replicas are in sync; then make each partition's first replica its leader."""
+    wait_until_full(cluster)
     port = cluster.nodes[cluster.controller()].port
-    elect_preferred(port, cluster.topics, PARTITIONS)
-    until_each(port, cluster.topics, lambda it: it.leader_id == it.replica_nodes[0], LOOK_EVERY_S)
+    elect_preferred_leaders(port, cluster.topics, PARTITIONS)
+    wait_until_each(
+        port, cluster.topics, lambda it: it.leader_id == it.replica_nodes[0], POLL_INTERVAL_S
+    )
 
 
-def until_full(cluster: Cluster, last: int = 0) -> None:
-    """Wait until every node's Metadata has every ISR full, one node after the other."""
+def wait_until_full(cluster: Cluster, last: int = 0) -> None:
+    """Wait until the Metadata of each node has every ISR full; ask the node `last` at the end."""
     for node_id in sorted(IDS, key=lambda each: each == last):
-        until_each(cluster.nodes[node_id].port, cluster.topics, is_full, LOOK_EVERY_S)
+        wait_until_each(cluster.nodes[node_id].port, cluster.topics, has_full_isr, POLL_INTERVAL_S)

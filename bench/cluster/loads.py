@@ -11,7 +11,7 @@ from bench.beside.programs import consumed, load
 from bench.beside.recycled import recycled_memory
 from bench.beside.rounds import BATCHED, GREEDY
 from bench.beside.throughput import KIB, Load
-from bench.cluster.latency import creations, produced_one_by_one
+from bench.cluster.latency import creation_times_ms, produce_one_by_one
 from bench.cluster.nodes import IDS, rack_of
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from bench.beside.plan import Plan
     from bench.cluster.nodes import Cluster
 
-ALL = ("acks=all", *BATCHED)
+ACKS_ALL = ("acks=all", *BATCHED)
 LOADS = (
-    Load("100B", 100, 1_500_000, ALL),
-    Load("1KiB", KIB, 200_000, ALL),
-    Load("100KiB", 100 * KIB, 2_000, ALL),
+    Load("100B", 100, 1_500_000, ACKS_ALL),
+    Load("1KiB", KIB, 200_000, ACKS_ALL),
+    Load("100KiB", 100 * KIB, 2_000, ACKS_ALL),
 )
-CONSUMED = Load("1KiB", KIB, 600_000, ALL)
+CONSUMED = Load("1KiB", KIB, 600_000, ACKS_ALL)
 
 
 def written_bytes(task: str, plan: Plan) -> int:
@@ -42,13 +42,13 @@ def warm(cluster: Cluster, plan: Plan) -> None:
     """Run a mixture of loads, so that a JVM compiles its code."""
     end = time.perf_counter() + plan.warm_s
     if plan.warm_s:
-        cluster.make_topic("warm")
+        cluster.create_topic("warm")
     number = 0
     while time.perf_counter() < end:
         for each in LOADS:
             load("produce", cluster.address, "warm", each.count // 20, each.size, *each.settings)
-        produced_one_by_one(cluster, "warm", 300)
-        creations(cluster, f"warm-{number}", 10)
+        produce_one_by_one(cluster, "warm", 300)
+        creation_times_ms(cluster, f"warm-{number}", 10)
         number += 1
 
 
@@ -60,16 +60,16 @@ def produce(cluster: Cluster, plan: Plan, result: Result) -> None:
     with held as refill:
         for each in LOADS:
             topic = f"produce.{each.name}"
-            count = plan.count(each.count, least=200)
-            cluster.make_topic(topic)
+            count = plan.count(each.count, minimum=200)
+            cluster.create_topic(topic)
             load("produce", cluster.address, topic, count, each.size, *each.settings)
             refill()
             for _ in range(plan.rounds):
                 os.sync()  # so that earlier data is not written out meanwhile
-                measured_load(cluster, each, topic, count, result)
+                measure_load(cluster, each, topic, count, result)
 
 
-def measured_load(cluster: Cluster, each: Load, topic: str, count: int, result: Result) -> None:
+def measure_load(cluster: Cluster, each: Load, topic: str, count: int, result: Result) -> None:
     key, size_gb = f"cluster.produce.{each.name}", count * each.size / 1e9
     nodes = cluster.cpu_seconds()
     records, seconds = load("produce", cluster.address, topic, count, each.size, *each.settings)
@@ -80,10 +80,10 @@ def measured_load(cluster: Cluster, each: Load, topic: str, count: int, result: 
 
 def consume(cluster: Cluster, plan: Plan, result: Result) -> None:
     """Consume a topic with a leader on each node, and one from a follower in the client's rack."""
-    count = plan.count(CONSUMED.count, least=3000)
+    count = plan.count(CONSUMED.count, minimum=3000)
     for name, partitions in (("leaders", len(IDS)), ("follower", 1)):
         topic = f"consume.{name}"
-        cluster.make_topic(topic, partitions)
+        cluster.create_topic(topic, partitions)
         load("produce", cluster.address, topic, count, CONSUMED.size, *CONSUMED.settings)
         settings, senders = [*GREEDY], set(IDS)
         if name == "follower":

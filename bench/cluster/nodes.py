@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 IDS = (1, 2, 3)
 #: Kafka needs minutes to reassign 10,000 partitions.
-WITHIN_S = 600
+TIMEOUT_S = 600
 PROPERTIES = """\
 process.roles=broker,controller
 node.id={node_id}
@@ -104,7 +104,7 @@ class Cluster:
             for node in self.nodes.values():
                 node.start()
             for node in self.nodes.values():
-                until(node.port, lambda it: len(metadata(it).brokers) == len(self.nodes))
+                wait_until(node.port, lambda it: len(metadata(it).brokers) == len(self.nodes))
             yield
         finally:
             for node in self.nodes.values():
@@ -119,13 +119,13 @@ class Cluster:
 
     def controller(self) -> int:
         """The id of the active controller."""
-        return frame_client.quorum(self.first.port).leader_id
+        return frame_client.describe_quorum(self.first.port).leader_id
 
     @property
     def first(self) -> Peer:
         return next(iter(self.nodes.values()))
 
-    def state(self) -> Iterator[str]:
+    def status_lines(self) -> Iterator[str]:
         """Whether each node runs, and the last lines that it has logged."""
         for node_id, node in self.nodes.items():
             ended = node.process.poll() if node.process else "stopped"
@@ -138,21 +138,21 @@ class Cluster:
             [partition] = metadata(connection, topic).topics[0].partitions
         return self.nodes[partition.leader_id]
 
-    def make_topic(self, name: str, partitions: int = 1) -> None:
+    def create_topic(self, name: str, partitions: int = 1) -> None:
         """Create a topic, and wait until every partition is fully replicated."""
-        until(self.first.port, lambda it: creation_error(it, name, partitions) == 0)
+        wait_until(self.first.port, lambda it: try_to_create(it, name, partitions) == 0)
         for node in self.nodes.values():
-            until_each(node.port, [name], is_full)
+            wait_until_each(node.port, [name], has_full_isr)
 
 
 def rack_of(node_id: int) -> str:
     return f"rack-{node_id}"
 
 
-def creation_error(
+def try_to_create(
     connection: Connection, name: str, partitions: int = 1, replicas: int = len(IDS)
 ) -> int:
-    """Create a topic; return the error code."""
+    """Send a CreateTopics request for one topic; return its error code."""
     topic = CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -161,24 +161,24 @@ def creation_error(
         configs=(),
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
-    answer = connection.call(request, frame_client.deadline())
-    assert isinstance(answer, CreateTopicsResponse)
-    return answer.topics[0].error_code
+    response = connection.call(request, frame_client.deadline())
+    assert isinstance(response, CreateTopicsResponse)
+    return response.topics[0].error_code
 
 
-def elect_preferred(port: int, topics: Sequence[str], partitions: int) -> None:
-    """Let every partition of the topics be led by its first replica.
+def elect_preferred_leaders(port: int, topics: Sequence[str], partitions: int) -> None:
+    """Make the first replica of every partition of the topics its leader.
 
-    They are named, because both refuse more than 10,000 elections in one request, and the cluster
-    may have other topics.
+    The request names the partitions: Kafka and kraftlog refuse more than 10,000 elections in one
+    request, and the cluster may have other topics.
     """
     named = [TopicPartitions(topic=name, partitions=range(partitions)) for name in topics]
     request = ElectLeadersRequest(election_type=0, topic_partitions=named, timeout_ms=30_000)
     with closing(frame_client.connect(port)) as connection:
-        answer = connection.call(request, frame_client.deadline())
-    assert isinstance(answer, ElectLeadersResponse)
-    results = [it for topic in answer.replica_election_results for it in topic.partition_result]
-    codes = {answer.error_code, *[it.error_code for it in results]}
+        response = connection.call(request, frame_client.deadline())
+    assert isinstance(response, ElectLeadersResponse)
+    results = [it for topic in response.replica_election_results for it in topic.partition_result]
+    codes = {response.error_code, *[it.error_code for it in results]}
     refused = codes - {ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED}
     assert not refused, f"preferred leaders can't be elected: errors {refused}"
 
@@ -186,20 +186,20 @@ def elect_preferred(port: int, topics: Sequence[str], partitions: int) -> None:
 def metadata(connection: Connection, *topics: str) -> MetadataResponse:
     wanted = [MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-    answer = connection.call(request, frame_client.deadline())
-    assert isinstance(answer, MetadataResponse)
-    return answer
+    response = connection.call(request, frame_client.deadline())
+    assert isinstance(response, MetadataResponse)
+    return response
 
 
-def is_full(partition: MetadataResponsePartition) -> bool:
+def has_full_isr(partition: MetadataResponsePartition) -> bool:
     return partition.leader_id > 0 and len(partition.isr_nodes) == len(IDS)
 
 
-def until(
-    port: int, holds: Callable[[Connection], bool], every_s: float = frame_client.TRY_EVERY_S
+def wait_until(
+    port: int, holds: Callable[[Connection], bool], every_s: float = frame_client.RETRY_INTERVAL_S
 ) -> None:
-    """Ask a node repeatedly, as a client retries, until the answer is the wanted one."""
-    end = Deadline(WITHIN_S)
+    """Call `holds` with a connection to the node until it is true; reconnect after a failure."""
+    end = Deadline(TIMEOUT_S)
     while not end.is_over:
         try:
             with closing(frame_client.connect(port)) as connection:
@@ -208,11 +208,11 @@ def until(
                         return
                     time.sleep(every_s)
         except UnreachableError:
-            time.sleep(frame_client.TRY_EVERY_S)
-    raise TimeoutError(f"127.0.0.1:{port}: not within {WITHIN_S} s")
+            time.sleep(frame_client.RETRY_INTERVAL_S)
+    raise TimeoutError(f"127.0.0.1:{port}: the condition is not met after {TIMEOUT_S} s")
 
 
-def until_each(
+def wait_until_each(
     port: int,
     topics: Sequence[str],
     holds: Callable[[MetadataResponsePartition], bool],
@@ -220,17 +220,17 @@ def until_each(
 ) -> None:
     """Wait until all partitions of the topics satisfy a condition in the Metadata of a node.
 
-    The first topic is asked for until it does, then all the others, so that asking costs little.
+    Only the first topic is requested until it does, then all others, so that requests cost little.
     """
     waiting = list(topics)
     width = 1
 
     def all_hold(connection: Connection) -> bool:
         nonlocal waiting, width
-        answer = metadata(connection, *waiting[:width])
+        response = metadata(connection, *waiting[:width])
         done = {
             topic.name
-            for topic in answer.topics
+            for topic in response.topics
             if topic.error_code == 0 and topic.partitions and all(map(holds, topic.partitions))
         }
         waiting = [name for name in waiting if name not in done]
@@ -238,6 +238,6 @@ def until_each(
         return not waiting
 
     try:
-        until(port, all_hold, every_s)
+        wait_until(port, all_hold, every_s)
     except TimeoutError as error:
         raise TimeoutError(f"{error}: {len(waiting)} topics, the first is {waiting[0]}") from None

@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 HEAD = f"""## {TITLE} (`python -m bench cluster`)
 
-Three nodes that are broker and controller each, replication 3, `min.insync.replicas` 2, and the
-clients, all on the same cores; Apache Kafka 4.3.1 with the heap and the collector of its own
-scripts. The clusters run one after the other in the same run, each warmed first; figures are
-medians where something is measured several times. "CPU of all nodes" is the CPU time of the three
+Three nodes, each broker and controller, with replication factor 3 and `min.insync.replicas` 2, run
+on the same cores as the clients; Apache Kafka 4.3.1 has the heap and the collector of its own
+scripts. The clusters run one after the other in the same run, each warmed up first; what is
+measured several times is given as the median. "CPU of all nodes" is the CPU time of the three
 nodes together; resident memory and CPU at rest are those of the node with the most. "Better" says
-how many times better than Kafka kraftlog is, and "to reach" what was set out to be reached.
+how many times better kraftlog is than Kafka, and "to reach" is the goal.
 
 The bare server is a program in C, one leader and two followers. The leader writes what it receives
-to its file, each follower fetches it and writes it to its own, and the leader acknowledges what
-both have written; nothing is checked. It shows what the clients and this machine allow.
+to its file, each follower fetches that and writes it to a file of its own, and the leader
+acknowledges what both have written; nothing is checked. The bare server shows what the clients and
+this machine allow.
 """
 
 
@@ -38,7 +39,7 @@ def part(results: Mapping[str, Result], old: str) -> str:
         if task in results and is_measured(results[task]):
             parts.append("\n".join(table(results[task])))
         else:
-            parts.append(old_table(task, old) or f"{heading(task)}\n\n{unmeasured(task)}")
+            parts.append(old_table(task, old) or f"{heading(task)}\n\n{not_measured(task)}")
     return "\n\n".join([each.rstrip("\n") for each in parts]) + "\n"
 
 
@@ -60,7 +61,7 @@ def heading(task: str) -> str:
     return f"### {TITLES[task]}"
 
 
-def unmeasured(task: str) -> str:
+def not_measured(task: str) -> str:
     return f"Not measured: `python -m bench cluster {task}`."
 
 

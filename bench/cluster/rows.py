@@ -7,37 +7,49 @@ from bench.beside.rows import Goal, Row, at_most, pair, share, times
 TITLE = "Three nodes beside three of Apache Kafka"
 
 
-def produced(load: str, size: str, rate: float, unit: str = "MB/s") -> tuple[Row, Row]:
+def produce_rows(load: str, size: str, rate: float, unit: str = "MB/s") -> tuple[Row, Row]:
     """The rate, and the CPU time of all nodes."""
-    return moved(f"cluster.produce.{load}", f"produce {size}, acks=all, batched", unit, rate, 4)
+    return throughput_rows(
+        f"cluster.produce.{load}", f"produce {size}, acks=all, batched", unit, rate, 4
+    )
 
 
-def consumed(key: str, what: str) -> tuple[Row, Row]:
-    return moved(f"cluster.consume.{key}", f"consume 1 KiB from {what}", "MB/s", 1.3, None)
+def consume_rows(key: str, what: str) -> tuple[Row, Row]:
+    return throughput_rows(
+        f"cluster.consume.{key}", f"consume 1 KiB from {what}", "MB/s", 1.3, None
+    )
 
 
-def moved(key: str, what: str, unit: str, rate: float, cpu: float | None) -> tuple[Row, Row]:
+def throughput_rows(
+    key: str, what: str, unit: str, rate: float, cpu: float | None
+) -> tuple[Row, Row]:
     return (
         Row(f"{key}.rate", what, unit, times(rate), more_is_better=True),
         Row(f"{key}.cpu", f"{what}: CPU of all nodes", "s/GB", times(cpu) if cpu else None),
     )
 
 
-def seconds(key: str, what: str, goal: Goal | None = None, *, only_ours: bool = False) -> Row:
-    return Row(f"cluster.{key}", what, "s", goal, only_ours=only_ours)
+def seconds(key: str, what: str, goal: Goal | None = None, *, only_kraftlog: bool = False) -> Row:
+    return Row(f"cluster.{key}", what, "s", goal, only_kraftlog=only_kraftlog)
 
 
-def at_rest(
-    key: str, what: str, rss: float, cpu: float, *, only_ours: bool = False
+def at_rest_rows(
+    key: str, what: str, rss: float, cpu: float, *, only_kraftlog: bool = False
 ) -> tuple[Row, ...]:
     rows = (("rss", "resident memory", "MB", rss), ("cpu", "CPU at rest, of one core", "%", cpu))
     return tuple(
-        Row(f"cluster.{key}.{kind}", f"{what}: {name}", unit, at_most(most), only_ours=only_ours)
+        Row(
+            f"cluster.{key}.{kind}",
+            f"{what}: {name}",
+            unit,
+            at_most(most),
+            only_kraftlog=only_kraftlog,
+        )
         for kind, name, unit, most in rows
     )
 
 
-def changed(partitions: int) -> tuple[Row, ...]:
+def change_rows(partitions: int) -> tuple[Row, ...]:
     """A topic created, and an ISR changed, in a cluster of this size."""
     key, where = f"cluster.changes.{partitions}", f"with {partitions:,} partitions in the cluster"
     rows = []
@@ -46,17 +58,17 @@ def changed(partitions: int) -> tuple[Row, ...]:
         ("isr", "change an ISR (AlterPartition)", None),
     ):
         rows += [
-            Row(f"{key}.{kind}.p50", f"{what} {where}, p50", "ms", goal, only_ours=True),
-            Row(f"{key}.{kind}.cpu", f"{what} {where}: CPU of all nodes", "ms", only_ours=True),
+            Row(f"{key}.{kind}.p50", f"{what} {where}, p50", "ms", goal, only_kraftlog=True),
+            Row(f"{key}.{kind}.cpu", f"{what} {where}: CPU of all nodes", "ms", only_kraftlog=True),
         ]
     return tuple(rows)
 
 
 ROWS: dict[str, tuple[Row, ...]] = {
     "produce": (
-        *produced("100B", "100 B", 2, "records/s"),
-        *produced("1KiB", "1 KiB", 4),
-        *produced("100KiB", "100 KiB", 4),
+        *produce_rows("100B", "100 B", 2, "records/s"),
+        *produce_rows("1KiB", "1 KiB", 4),
+        *produce_rows("100KiB", "100 KiB", 4),
     ),
     "latency": (
         *pair("cluster.sync", "synchronous produce, acks=all", "ms", at_most(0.6), at_most(3)),
@@ -69,20 +81,20 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ),
     ),
     "consume": (
-        *consumed("leaders", "3 partitions with 3 leaders"),
-        *consumed("follower", "the nearest follower (client.rack)"),
+        *consume_rows("leaders", "3 partitions with 3 leaders"),
+        *consume_rows("follower", "the nearest follower (client.rack)"),
     ),
     "create": pair("cluster.create", "create a topic", "ms", at_most(4), at_most(10)),
     "partitions": (
         seconds("created.acked", "create 10,000 partitions: acknowledged", at_most(2)),
         seconds("created.full", "create 10,000 partitions: all in sync on every node", at_most(8)),
-        *at_rest("rest", "each node with these 10,000 replicas", 150, 3),
+        *at_rest_rows("rest", "each node with these 10,000 replicas", 150, 3),
     ),
     "shutdown": (
         seconds(
             "shutdown.moved", "controlled shutdown: all partitions led by others", at_most(0.5)
         ),
-        seconds("shutdown.gone", "controlled shutdown: process exited", at_most(1.5)),
+        seconds("shutdown.exited", "controlled shutdown: process exited", at_most(1.5)),
         seconds("shutdown.back", "restart after it: all in sync on every node", at_most(4)),
     ),
     "kill": (
@@ -96,12 +108,12 @@ ROWS: dict[str, tuple[Row, ...]] = {
     "failover": (
         seconds("failover", "`kill -9` to the next acknowledged CreateTopics", at_most(0.4)),
     ),
-    "changes": (*changed(1_000), *changed(10_000), *changed(100_000)),
+    "changes": (*change_rows(1_000), *change_rows(10_000), *change_rows(100_000)),
     "node": (
-        seconds("node.created", "create 100,000 partitions: acknowledged", only_ours=True),
-        seconds("node.stop", "clean stop (SIGTERM)", only_ours=True),
-        seconds("node.start", "start, until writes are accepted", at_most(4), only_ours=True),
-        *at_rest("node", "after the start", 400, 1, only_ours=True),
+        seconds("node.created", "create 100,000 partitions: acknowledged", only_kraftlog=True),
+        seconds("node.stop", "clean stop (SIGTERM)", only_kraftlog=True),
+        seconds("node.start", "start, until writes are accepted", at_most(4), only_kraftlog=True),
+        *at_rest_rows("node", "after the start", 400, 1, only_kraftlog=True),
     ),
 }
 

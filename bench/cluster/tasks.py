@@ -1,4 +1,4 @@
-"""What is measured, of whom, and on which nodes."""
+"""What is measured, for which peers, and on which nodes."""
 
 from __future__ import annotations
 

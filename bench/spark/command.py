@@ -16,7 +16,7 @@ from tests.interop.spark_jars import connector_jars
 
 from bench.beside import machine
 from bench.beside.peers import kraftlog_node, running
-from bench.page import PAGE, rewrite, shown
+from bench.page import PAGE, figure_text, write_section
 from bench.spark.page import TITLE, Figure, part
 from bench.spark.tasks import CONNECTOR, OURS, TASKS, Bench
 from bench.spark.topic import fill
@@ -45,33 +45,33 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     tasks = [task for task in TASKS if task in (options.tasks or TASKS)]
     print(f"== {TITLE} (machine {machine.idle_percent():.0f} % idle)", flush=True)
-    figures = measured(tasks, jars, is_quick=options.quick)
+    figures = measure(tasks, jars, is_quick=options.quick)
     if not options.quick and not options.tasks:
-        rewrite(TITLE, part(figures))
+        write_section(TITLE, part(figures))
         print(f"written: {os.path.relpath(PAGE)}")
     return 0
 
 
-def measured(tasks: Sequence[str], jars: Sequence[str], *, is_quick: bool) -> dict[str, Figure]:
+def measure(tasks: Sequence[str], jars: Sequence[str], *, is_quick: bool) -> dict[str, Figure]:
     """The figures of each task; the formats take turns, and the first turn only warms up."""
     from kraftlog.spark.session import spark_session
 
     found = {task: Figure() for task in tasks}
-    with ExitStack() as ends:
-        folder = ends.enter_context(
+    with ExitStack() as stack:
+        folder = stack.enter_context(
             tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True)
         )
-        (node,) = ends.enter_context(running(kraftlog_node(folder)))
+        (node,) = stack.enter_context(running(kraftlog_node(folder)))
         records = fill(node.address, TOPIC, QUICK_RECORDS if is_quick else RECORDS)
         settings = _SETTINGS | {"spark.jars": ",".join(jars)}
         spark = spark_session("bench", master="local[2]", settings=settings)
-        ends.callback(spark.stop)
+        stack.callback(spark.stop)
         bench = Bench(spark, node.address, TOPIC, records, folder)
         for task, figure in found.items():
             for number in range(2 if is_quick else ROUNDS + 1):
                 for source in TASKS[task].formats:
                     _measure(task, source, bench, figure if number else Figure(), node.pid)
-            _show(task, figure)
+            _print_figures(task, figure)
     return found
 
 
@@ -91,7 +91,7 @@ def _spark_cpu_s(node: int) -> float:
 
 def _tree_cpu_s(pid: int) -> float:
     ticks = 0
-    for each in machine.tree(pid):
+    for each in machine.process_tree(pid):
         try:
             with open(f"/proc/{each}/stat") as file:
                 fields = file.read().rpartition(")")[2].split()
@@ -101,12 +101,12 @@ def _tree_cpu_s(pid: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _show(task: str, figure: Figure) -> None:
+def _print_figures(task: str, figure: Figure) -> None:
     for source, rates in figure.rates.items():
         name = "connector" if source == CONNECTOR else OURS
         cpu = median(figure.cpu[source])
         print(
-            f"{TASKS[task].what:<40}{name:<12}{shown(median(rates)):>12} rows/s"
-            f"{shown(cpu):>10} CPU s per M rows",
+            f"{TASKS[task].what:<40}{name:<12}{figure_text(median(rates)):>12} rows/s"
+            f"{figure_text(cpu):>10} CPU s per M rows",
             flush=True,
         )

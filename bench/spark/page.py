@@ -1,4 +1,4 @@
-"""The section of the page: a row for each task, the connector's figures beside ours."""
+"""The section of the page: a row for each task, the connector's figures beside kraftlog's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import TYPE_CHECKING
 
-from bench.page import shown
+from bench.page import figure_text
 from bench.spark.tasks import CONNECTOR, OURS, TASKS
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 TITLE = "On Apache Spark"
 _NOTE = (
     "Spark `local[2]`, 100-byte records in four partitions of one kraftlog node on the same "
-    "machine. The connector is Spark's own for Kafka, in the same session, by turns with ours; "
-    "medians. CPU seconds are those of Spark's whole process tree per million rows."
+    "machine. The connector is Spark's own for Kafka, in the same session, and takes turns with "
+    "kraftlog's; medians. CPU seconds are those of Spark's whole process tree per million rows."
 )
 
 
@@ -50,7 +50,7 @@ def row(task: str, figure: Figure) -> str:
     cells = [TASKS[task].what]
     for source in (CONNECTOR, OURS):
         kinds = (figure.rates, figure.cpu)
-        cells += [shown(median(kind[source])) if source in kind else "" for kind in kinds]
+        cells += [figure_text(median(kind[source])) if source in kind else "" for kind in kinds]
     has_both = CONNECTOR in figure.rates and OURS in figure.rates
     ratio = median(figure.rates[OURS]) / median(figure.rates[CONNECTOR]) if has_both else None
     cells += [

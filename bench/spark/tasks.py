@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 #: Formats of Spark: its own Kafka connector's, and ours.
 CONNECTOR, OURS = "kafka", "kraftlog"
 BATCHES = 10
-#: Rows that are written.
-WRITTEN = 1_000_000
+#: At most this many rows are written.
+WRITTEN_ROWS = 1_000_000
 _numbers = count()
 
 
@@ -65,11 +65,11 @@ def parquet(bench: Bench, source: str) -> int:
 
 
 def write(bench: Bench, sink: str) -> int:
-    """Rows with a key and 100 bytes into a new topic of four partitions."""
+    """Write rows with a key and 100 bytes into a new topic of four partitions."""
     topic = f"written-{next(_numbers)}"
     with Client(bench.address) as client:
         client.create_topic(topic, partitions=4)
-    wanted = min(bench.records, WRITTEN)
+    wanted = min(bench.records, WRITTEN_ROWS)
     rows = bench.spark.range(0, wanted, 1, 2).selectExpr(
         "cast(cast(id as string) as binary) key",
         "cast(rpad(cast(id as string), 100, 'x') as binary) value",
@@ -80,7 +80,7 @@ def write(bench: Bench, sink: str) -> int:
 
 
 def archive(bench: Bench, source: str) -> int:
-    """Into a new Delta table, exactly once; beside the connector's stream to Parquet."""
+    """Archive into a new Delta table, exactly once; the connector streams to Parquet instead."""
     if source == CONNECTOR:
         return parquet(bench, source)
     _pipeline("archive", bench.topic, "--to", _new_folder(bench), "-b", bench.address)
@@ -88,7 +88,7 @@ def archive(bench: Bench, source: str) -> int:
 
 
 def verify(bench: Bench, source: str) -> int:  # noqa: ARG001 - only ours verifies
-    """An archive that the first turn, which only warms up, makes."""
+    """Verify an archive; the first turn, which only warms up, makes it."""
     lake = os.path.join(bench.folder, "lake")
     if not os.path.exists(lake):
         _pipeline("archive", bench.topic, "--to", lake, "-b", bench.address)
@@ -97,7 +97,7 @@ def verify(bench: Bench, source: str) -> int:  # noqa: ARG001 - only ours verifi
 
 
 def _pipeline(name: str, *arguments: str) -> None:
-    """Run a pipeline in the session that there is, without its output."""
+    """Run a pipeline in the existing session, without its output."""
     run: Callable[[Sequence[str]], int] = import_module(f"kraftlog.spark.pipelines.{name}").run
     with (
         open(os.devnull, "w", encoding="utf-8") as silent,

@@ -1,4 +1,4 @@
-"""Fills a topic quickly: the same batch is sent again and again."""
+"""Fills a topic quickly, by sending the same batch repeatedly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VALUE = bytes(range(100))
 
 
 def fill(address: str, topic: str, records: int) -> int:
-    """Make the topic; return how many records it has, all in full batches."""
+    """Create a topic of at least `records` records, in full batches; return their number."""
     batch = _batch()
     count = 0
     with Client(address) as client:

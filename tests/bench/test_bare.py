@@ -49,7 +49,7 @@ def port(tmp_path: Path) -> Iterator[int]:
     except UnavailableError as complaint:
         pytest.skip(f"the bare server: {complaint}")
     with running(node):
-        frame_client.make_topic(node.port, TOPIC)
+        frame_client.create_topic(node.port, TOPIC)
         yield node.port
 
 
@@ -64,7 +64,7 @@ def replicated(tmp_path: Path) -> Iterator[BareCluster]:
     try:
         cluster = BareCluster(str(tmp_path))
         with cluster.running():
-            cluster.make_topic(TOPIC)
+            cluster.create_topic(TOPIC)
             yield cluster
     except UnavailableError as complaint:
         pytest.skip(f"the bare server: {complaint}")
@@ -72,7 +72,9 @@ def replicated(tmp_path: Path) -> Iterator[BareCluster]:
 
 def put(connection: Connection, size: int = 100, version: int | None = None) -> int:
     """Produce a batch of one record; return its offset."""
-    answer = connection.call(frame_client.produce(TOPIC, size), frame_client.deadline(), version)
+    answer = connection.call(
+        frame_client.produce_request(TOPIC, size), frame_client.deadline(), version
+    )
     assert isinstance(answer, ProduceResponse)
     [[partition]] = [topic.partition_responses for topic in answer.responses]
     assert partition.error_code == 0
@@ -114,7 +116,7 @@ def test_a_fetch_returns_complete_batches_and_at_least_one(connection: Connectio
 
 def test_pipelined_requests_are_answered_in_order(connection: Connection) -> None:
     for _ in range(1200):
-        connection.send(frame_client.produce(TOPIC, 10), frame_client.deadline())
+        connection.send(frame_client.produce_request(TOPIC, 10), frame_client.deadline())
     offsets = []
     for _ in range(1200):
         answer = connection.receive(frame_client.deadline())
@@ -127,7 +129,7 @@ def test_pipelined_requests_are_answered_in_order(connection: Connection) -> Non
 def test_a_fetch_at_the_log_end_waits_for_a_batch(connection: Connection, port: int) -> None:
     put(connection)
     with closing(frame_client.connect(port)) as consumer:
-        consumer.send(frame_client.fetch(TOPIC, 1), frame_client.deadline())
+        consumer.send(frame_client.fetch_request(TOPIC, 1), frame_client.deadline())
         assert put(connection) == 1
         assert [offset for offset, _ in fetched(consumer.receive(frame_client.deadline()))] == [1]
 
@@ -136,7 +138,7 @@ def test_a_new_topic_is_empty(connection: Connection, port: int) -> None:
     put(connection)
     put(connection)
     assert [offset_of(connection, each) for each in (EARLIEST, LATEST)] == [0, 2]
-    frame_client.make_topic(port, "another")
+    frame_client.create_topic(port, "another")
     assert [offset_of(connection, each) for each in (EARLIEST, LATEST)] == [0, 0]
     assert put(connection) == 0
 
@@ -161,7 +163,7 @@ def test_each_producer_gets_its_own_id(connection: Connection) -> None:
 def test_a_partial_batch_is_discarded(connection: Connection, port: int) -> None:
     put(connection)
     whole = frame_client.frame(
-        ApiKey.PRODUCE, frame_client.PRODUCE_VERSION, frame_client.produce(TOPIC, LARGE)
+        ApiKey.PRODUCE, frame_client.PRODUCE_VERSION, frame_client.produce_request(TOPIC, LARGE)
     )
     with socket.create_connection(("127.0.0.1", port)) as broken:
         broken.sendall(whole[: LARGE // 2])
@@ -189,8 +191,8 @@ def test_a_batch_waits_for_all_followers(replicated: BareCluster) -> None:
         closing(frame_client.connect(port)) as observer,
     ):
         os.kill(slow, signal.SIGSTOP)
-        producer.send(frame_client.produce(TOPIC, 100), frame_client.deadline())
-        consumer.send(frame_client.fetch(TOPIC, 0), frame_client.deadline())
+        producer.send(frame_client.produce_request(TOPIC, 100), frame_client.deadline())
+        consumer.send(frame_client.fetch_request(TOPIC, 0), frame_client.deadline())
         end = Deadline(LIMIT_S)
         while offset_of(observer, LATEST) == 0:
             assert not end.is_over
@@ -203,7 +205,9 @@ def test_a_batch_waits_for_all_followers(replicated: BareCluster) -> None:
 def test_an_unknown_request_closes_the_connection(connection: Connection, port: int) -> None:
     with pytest.raises(UnreachableError, match="closed"):
         connection.call(
-            frame_client.retention(TOPIC, 1), frame_client.deadline(), frame_client.ALTER_VERSION
+            frame_client.retention_change(TOPIC, 1),
+            frame_client.deadline(),
+            frame_client.ALTER_VERSION,
         )
     with closing(frame_client.connect(port)) as another:
         assert put(another) == 0

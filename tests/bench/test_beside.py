@@ -10,9 +10,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from bench.beside import command, frame_client, page, picture, rounds
-from bench.beside.figures import Result, parse_perf_test, percentile, stored
+from bench.beside.figures import Result, parse_perf_test, percentile, stored_result
 from bench.beside.lifetime import starts_and_stops
-from bench.beside.machine import cpu_seconds, ended_cpu_seconds, placed, rss_mb, tree
+from bench.beside.machine import cpu_seconds, ended_cpu_seconds, pinned, process_tree, rss_mb
 from bench.beside.peers import Peer, kraftlog_node, running
 from bench.beside.plan import QUICK, Plan
 from bench.beside.programs import parse_probe
@@ -28,7 +28,7 @@ from bench.beside.rows import (
     at_most,
     times,
 )
-from bench.page import put_into
+from bench.page import with_section
 
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import response_frame
@@ -64,9 +64,9 @@ def test_a_percentile_is_one_of_the_figures() -> None:
 
 def test_results_are_stored_and_reduced_to_medians(tmp_path: Path) -> None:
     result = result_of("start", 6, 2)
-    assert stored("start", str(tmp_path)) is None
+    assert stored_result("start", str(tmp_path)) is None
     result.save(str(tmp_path))
-    assert stored("start", str(tmp_path)) == result
+    assert stored_result("start", str(tmp_path)) == result
     assert result.medians("start.stop") == {KAFKA: 6, KRAFTLOG: 2}
     assert result.medians("no.such") == {}
 
@@ -145,11 +145,11 @@ def test_a_section_replaces_only_its_old_one() -> None:
     assert "97 % idle" in part
     assert "Not measured: `produce`." in part
     others = "# Performance\n\n## Wire\n\n| a |\n"
-    once = put_into(others, page.TITLE, part)
+    once = with_section(others, page.TITLE, part)
     assert once.startswith(others)
-    assert put_into(once, page.TITLE, part) == once
+    assert with_section(once, page.TITLE, part) == once
     followed = once + "\n## More\n\ntext\n"
-    changed = put_into(followed, page.TITLE, part.replace("3×", "4×"))
+    changed = with_section(followed, page.TITLE, part.replace("3×", "4×"))
     assert "3×" not in changed
     assert changed.endswith("\n\n## More\n\ntext\n")
 
@@ -209,7 +209,7 @@ def test_the_position_of_the_error_code_is_found(topic: str) -> None:
     )
     version = frame_client.PRODUCE_VERSION
     frame = b"".join(response_frame(APIS[ApiKey.PRODUCE], version, 1, answer))
-    at = 4 + frame_client.produce_error_at(topic)
+    at = 4 + frame_client.produce_error_position(topic)
     assert frame[at : at + 2] == b"\0\x49"
 
 
@@ -220,7 +220,7 @@ def test_kraftlog_is_measured_from_start_to_stop(tmp_path: Path) -> None:
     assert set(result.figures) == {"start.metadata", "start.stop"}
     assert all(each[0] > 0 for row in result.figures.values() for each in row.values())
     with running(node):
-        assert tree(node.pid)[0] == node.pid
+        assert process_tree(node.pid)[0] == node.pid
         assert cpu_seconds(node.pid) > 0
         assert rss_mb(node.pid) > 1
 
@@ -253,7 +253,7 @@ def test_processes_share_a_processor_or_are_placed_apart() -> None:
     with subprocess.Popen(["sleep", "100"]) as sleeper:
         try:
             for apart in (False, True):
-                with placed(sleeper.pid, apart=apart):
+                with pinned(sleeper.pid, apart=apart):
                     is_apart = os.sched_getaffinity(sleeper.pid) != os.sched_getaffinity(0)
                     assert is_apart == (apart and len(everywhere) > 1)
                     assert len(os.sched_getaffinity(0)) == 1

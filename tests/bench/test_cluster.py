@@ -13,7 +13,7 @@ from bench.cluster import command, loads, page
 from bench.cluster.nodes import Cluster
 from bench.cluster.rows import ROWS, TITLE, TITLES
 from bench.cluster.tasks import NEED_PROGRAMS, TASKS, Task
-from bench.page import put_into, section
+from bench.page import section, with_section
 
 from tests.interop.cache import UnavailableError
 
@@ -41,7 +41,7 @@ def test_every_task_has_a_title_and_rows_and_every_row_one_key() -> None:
 def test_only_rows_of_tasks_that_leave_out_kafka_have_no_figure_of_it() -> None:
     for task, rows in ROWS.items():
         lacks_kafka = KAFKA not in TASKS[task].peers
-        assert [row.key for row in rows if row.only_ours != lacks_kafka] == []
+        assert [row.key for row in rows if row.only_kraftlog != lacks_kafka] == []
 
 
 def test_the_page_has_a_line_for_every_row() -> None:
@@ -79,15 +79,17 @@ def test_a_section_of_the_page_is_read_as_it_was_written(tmp_path: Path) -> None
     path = tmp_path / "performance.md"
     assert section(TITLE, str(path)) == ""
     part = page.part(results(), "")
-    path.write_text(put_into("# Performance\n\n## Wire\n\n| a |\n", TITLE, part) + "\n## More\n")
+    path.write_text(
+        with_section("# Performance\n\n## Wire\n\n| a |\n", TITLE, part) + "\n## More\n"
+    )
     assert section(TITLE, str(path)).rstrip() == part.rstrip()
 
 
 def test_a_row_without_kafka_is_compared_with_its_goal_alone() -> None:
     rows = [
-        Row("a", "reached", "s", at_most(3), only_ours=True),
-        Row("b", "missed", "s", at_most(1), only_ours=True),
-        Row("c", "relative", "s", share(0.5), only_ours=True),
+        Row("a", "reached", "s", at_most(3), only_kraftlog=True),
+        Row("b", "missed", "s", at_most(1), only_kraftlog=True),
+        Row("c", "relative", "s", share(0.5), only_kraftlog=True),
         Row("d", "unknown", "s", at_most(3)),
     ]
     found = Result("any")
@@ -109,7 +111,7 @@ def test_a_task_that_takes_kafka_minutes_runs_only_if_named() -> None:
 
 
 def test_tasks_run_in_their_order() -> None:
-    assert command.parsed(["failover", "produce"]).tasks == ["produce", "failover"]
+    assert command.parse_arguments(["failover", "produce"]).tasks == ["produce", "failover"]
 
 
 def test_an_unknown_task_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +123,7 @@ def test_an_unknown_task_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_kraftlog_and_the_bare_server_are_measured_and_no_page_written(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "keep", lambda _: pytest.fail("the page was written"))
+    monkeypatch.setattr(command, "write_tables", lambda _: pytest.fail("the page was written"))
     tasks, peers = list(TASKS), [KRAFTLOG, BARE]
     try:
         command.require(tasks, peers)
@@ -151,7 +153,7 @@ def test_after_a_failed_task_the_others_have_another_cluster(
     monkeypatch.setitem(TASKS, "consume", Task(works))
     monkeypatch.setitem(TASKS, "create", Task(works))
     found = [Result(task) for task in ("latency", "consume", "create")]
-    assert not command.all_done(KRAFTLOG, command.QUICK, found, str(tmp_path))
+    assert not command.run_tasks(KRAFTLOG, command.QUICK, found, str(tmp_path))
     assert [len(set(each)) for each in (used[:2], used[1:])] == [2, 1]
     assert found[0].notes == ["**kraftlog: `latency` failed: TimeoutError.**"]
     assert [each.notes for each in found[1:]] == [[], []]
@@ -165,12 +167,12 @@ def test_nothing_is_measured_if_the_disk_lacks_space(
     needed = loads.written_bytes("consume", command.QUICK)
     peers: list[str] = []
 
-    def all_done(peer: str, *_: object) -> bool:
+    def run_tasks(peer: str, *_: object) -> bool:
         peers.append(peer)
         return True
 
     monkeypatch.setattr(command, "require", lambda *_: None)
-    monkeypatch.setattr(command, "all_done", all_done)
+    monkeypatch.setattr(command, "run_tasks", run_tasks)
     monkeypatch.setattr(machine, "idle_percent", lambda: 100.0)
     arguments = ["--quick", "--peer", KRAFTLOG, "consume"]
     monkeypatch.setattr(machine, "free_bytes", lambda _: needed - 1)

@@ -35,6 +35,6 @@ def test_a_row_compares_medians() -> None:
         {"kafka": [2.0, 2.5, 1.5], "kraftlog": [1.0, 1.1, 0.9]},
     )
     assert row("batch", figure) == "| batch read to noop | 200 | 2 | 400 | 1 | 2.0× | 1.6× | 2.5× |"
-    only_ours = Figure({"kraftlog": [400.0]}, {"kraftlog": [1.0]})
-    assert row("batch", only_ours) == "| batch read to noop |  |  | 400 | 1 |  | 1.6× | 2.5× |"
+    only_kraftlog = Figure({"kraftlog": [400.0]}, {"kraftlog": [1.0]})
+    assert row("batch", only_kraftlog) == "| batch read to noop |  |  | 400 | 1 |  | 1.6× | 2.5× |"
     assert row("batch", figure) in part({"batch": figure}).splitlines()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from bench.quorum import TOPIC, Changes, change
+from bench.quorum import TOPIC, ChangeClient, change
 
 from kraftlog.client.deadline import Deadline
 from kraftlog.logstate.voters import VoterSet
@@ -30,18 +30,18 @@ def test_q38_replay_after_a_kill_is_bounded(tmp_path: Path) -> None:
     data, errors = str(tmp_path / "data"), str(tmp_path / "errors.txt")
     node = NodeProcess(data, errors=errors, topics={TOPIC: 1})
     try:
-        with Changes(node.address) as changes:
+        with ChangeClient(node.address) as changes:
             for first in range(0, RECORDS + BATCH, BATCH):
                 changes.send(b"".join(map(change, range(first, first + BATCH))))
-                changes.await_answers(BATCH)
+                changes.await_responses(BATCH)
         await_snapshot(f"{data}/__cluster_metadata-0")
         node.kill()
         found = recovered(data)
         assert found.log.end - found.applied <= RECORDS < found.log.end
         node = NodeProcess(data, errors=errors, topics={})
-        with Changes(node.address) as changes:
+        with ChangeClient(node.address) as changes:
             changes.send(change(0))
-            changes.await_answers(1)
+            changes.await_responses(1)
     finally:
         node.make_sure_it_is_gone()
 
